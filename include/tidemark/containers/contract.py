@@ -1,0 +1,35 @@
+"""What every container hands to every format: one row per record, as it landed.
+
+A container module offers:
+
+``Options``
+    pydantic model of the feed's ``container`` block (without ``type``).
+``read(spark, paths, options) -> DataFrame[RECORDS]``
+    Lazily. Paths are full locations of landed objects. Spark expressions on native readers; nothing is dropped: what
+    the container itself cannot read comes out with ``problem`` set and ``raw`` whole.
+``count(chunks, options) -> int | None``
+    How many records the decompressed bytes of one object hold, counted while they stream through ``land``;
+    None where only decoding can tell.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import types as T
+
+#: One row per record. ``raw`` are the record's bytes exactly; ``key`` and ``value`` the message's own bytes (value
+#: null = tombstone); ``record`` counts from 1 within the object. topic … headers are null where the container has none.
+RECORDS = T.StructType(
+    [
+        T.StructField("object", T.StringType()),
+        T.StructField("record", T.LongType()),
+        T.StructField("raw", T.BinaryType()),
+        T.StructField("topic", T.StringType()),
+        T.StructField("partition", T.IntegerType()),
+        T.StructField("offset", T.LongType()),
+        T.StructField("sent_at", T.TimestampType()),
+        T.StructField("key", T.BinaryType()),
+        T.StructField("value", T.BinaryType()),
+        T.StructField("headers", T.MapType(T.StringType(), T.StringType())),
+        T.StructField("problem", T.StringType()),
+    ]
+)

@@ -1,0 +1,73 @@
+"""What can go wrong, as a small tree. Whether a retry can help lives in the type.
+
+Every message is for a person: it names the feed, hour, table and object where known, says what is wrong and what to do.
+"""
+
+from __future__ import annotations
+
+
+class TidemarkError(Exception):
+    """Root of all errors this library raises on purpose.
+
+    ``problem`` says what is wrong, ``mend`` what to do; the rest says where.
+    """
+
+    def __init__(
+        self,
+        problem: str,
+        *,
+        mend: str | None = None,
+        feed: str | None = None,
+        hour: str | None = None,
+        table: str | None = None,
+        object: str | None = None,
+    ) -> None:
+        self.problem, self.mend = problem, mend
+        self.feed, self.hour, self.table, self.object = feed, hour, table, object
+        super().__init__(problem)
+
+    def __str__(self) -> str:
+        places = (("feed", self.feed), ("hour", self.hour), ("table", self.table), ("object", self.object))
+        where = ", ".join(f"{name} {value}" for name, value in places if value)
+        text = f"{where}: {self.problem}" if where else self.problem
+        return f"{text}\n  To mend: {self.mend}" if self.mend else text
+
+
+class TerminalError(TidemarkError):
+    """Trying again changes nothing: somebody has to mend something first."""
+
+
+class TransientError(TidemarkError):
+    """Trying again later can help: storage or catalog did not answer, another writer was faster."""
+
+
+class ConfigError(TerminalError):
+    """A feed file, a setting or an argument is wrong."""
+
+
+class ExportError(TerminalError):
+    """An export is not what the feed says: truncated, changed under its manifest, missing, of another feed."""
+
+
+class NotReadyError(TransientError):
+    """The export of the hour is not complete yet."""
+
+
+class QuarantineLimitError(TerminalError):
+    """More records of an hour are bad than the feed allows: the hour stops before publishing."""
+
+
+class SchemaError(TerminalError):
+    """A schema change that cannot be made without losing values."""
+
+
+class CheckError(TerminalError):
+    """A check with consequence ``stop`` failed: readers stay on the last good hour."""
+
+
+class AccountError(TerminalError):
+    """The sum of a receipt does not hold: a record is unaccounted for."""
+
+
+class ConflictError(TransientError):
+    """Another writer holds or changed what this one was about to publish."""

@@ -1,0 +1,57 @@
+"""Settings of an installation: environment variables ``TIDEMARK_*``. Every default works on a laptop."""
+
+from __future__ import annotations
+
+from functools import cached_property
+from pathlib import Path
+
+from pydantic import Field
+from pydantic_settings import BaseSettings, SettingsConfigDict
+
+
+class Settings(BaseSettings):
+    """Where things are and what runs them. Paths are local, or ``s3://bucket/prefix``."""
+
+    model_config = SettingsConfigDict(env_prefix="TIDEMARK_", extra="ignore")
+
+    home: Path = Field(default_factory=Path.cwd, description="The project's folder: relative paths below start here.")
+    feeds: Path = Field(Path("include/feeds"), description="The folder of feed files.")
+    checks: Path = Field(Path("include/checks"), description="The folder of Python modules with pandera schemas.")
+    lake: str = Field(".tidemark/lake", description="The lake's root: a path or s3://bucket/prefix.")
+    landing: str = Field("", description="Where exports land. Default: `landing` under the lake.")
+    exports: str = Field(".tidemark/exports", description="The root of export paths that are relative in a feed file.")
+    catalog_uri: str = Field(
+        "", description="jdbc:sqlite:…, jdbc:postgresql://… or http(s)://… (REST). Default: SQLite in the lake's folder."
+    )
+    catalog_user: str = Field("", description="User of the catalog's database.")
+    catalog_password: str = Field("", description="Password of the catalog's database.", repr=False)
+    spark_master: str = Field("local[2]", description="Spark master for work started by the `tidemark` command.")
+    spark_conf: dict[str, str] = Field(default_factory=dict, description='More Spark settings, as JSON: {"key": "value"}.')
+    driver_memory: str = Field("2g", description="Memory of the Spark driver.")
+    jars: Path = Field(Path(".tidemark/jars"), description="The folder of jars that Spark needs (made by `make setup`).")
+    s3_endpoint: str = Field("", description="URL of an S3 server other than AWS.")
+    s3_region: str = Field("us-east-1", description="Region of the S3 buckets.")
+
+    def path(self, value: Path | str) -> Path:
+        """A local path of this installation, absolute."""
+        return (self.home / value).resolve()
+
+    def location(self, value: str) -> str:
+        """A path or ``s3://`` location, absolute, without a trailing slash."""
+        return value.rstrip("/") if "://" in value else str(self.path(value))
+
+    @cached_property
+    def lake_root(self) -> str:
+        return self.location(self.lake)
+
+    @cached_property
+    def landing_root(self) -> str:
+        return self.location(self.landing) if self.landing else f"{self.lake_root}/landing"
+
+    @cached_property
+    def catalog(self) -> str:
+        """The catalog's URI. The embedded default is SQLite beside a local lake, or in the home when the lake is on S3."""
+        if self.catalog_uri:
+            return self.catalog_uri
+        folder = self.path(".tidemark") if "://" in self.lake_root else Path(self.lake_root)
+        return f"jdbc:sqlite:{folder}/catalog.db"
