@@ -1,0 +1,73 @@
+"""Kafka records as JSON lines: ``{"topic", "partition", "offset", "timestamp", "key", "value", "headers"}``.
+
+``key``, ``value`` and header values are null, a string, or an object (taken as its JSON text); base64 where the
+exporter wrote bytes. ``headers`` is a list of ``{"key", "value"}``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pydantic import BaseModel, ConfigDict, Field
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.containers.text import count_lines, read_lines
+
+_ENVELOPE = (
+    "topic string, partition int, offset bigint, timestamp bigint, key string, value string, "
+    "headers array<struct<key: string, value: string>>, _broken string"
+)
+
+
+class Options(BaseModel):
+    """How the exporter wrote keys, values and header values."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    base64: bool = Field(False, description="Keys, values and header values are base64 of the message's bytes.")
+
+
+def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
+    """RECORDS of the objects; see :mod:`tidemark.containers.contract`."""
+
+    def content(text: Column) -> Column:
+        return F.try_to_binary(text, F.lit("base64")) if options.base64 else text.cast("binary")
+
+    envelope = F.from_json(
+        F.col("raw").cast("string"), _ENVELOPE, {"columnNameOfCorruptRecord": "_broken", "mode": "PERMISSIVE"}
+    )
+    parsed = read_lines(spark, paths).withColumn("r", envelope)
+    r = F.col("r")
+    headers = F.map_from_entries(
+        F.transform(
+            F.filter(r["headers"], lambda h: h["key"].isNotNull()),
+            lambda h: F.struct(h["key"], content(h["value"]).cast("string")),
+        )
+    )
+    undecodable = F.lit(options.base64) & (
+        (r["value"].isNotNull() & content(r["value"]).isNull()) | (r["key"].isNotNull() & content(r["key"]).isNull())
+    )
+    problem = (
+        F.when(r.isNull() | r["_broken"].isNotNull(), F.lit("the line is not the JSON of a Kafka record"))
+        .when(r["topic"].isNull(), F.lit("the line names no topic: not a Kafka record"))
+        .when(undecodable, F.lit("key or value is not base64"))
+    )
+    return parsed.select(
+        "object",
+        "record",
+        "raw",
+        r["topic"].alias("topic"),
+        r["partition"].alias("partition"),
+        r["offset"].alias("offset"),
+        F.timestamp_millis(r["timestamp"]).alias("sent_at"),
+        content(r["key"]).alias("key"),
+        content(r["value"]).alias("value"),
+        F.when(F.size(r["headers"]) > 0, headers).alias("headers"),
+        problem.alias("problem"),
+    )
+
+
+def count(chunks: Iterable[bytes], options: Options) -> int:
+    """One record per line."""
+    return count_lines(chunks)

@@ -1,0 +1,32 @@
+"""Values as lines: each line is one message's value. No key, no topic, no offset."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from pydantic import BaseModel, ConfigDict
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.containers.contract import RECORDS
+from tidemark.containers.text import count_lines, read_lines
+
+
+class Options(BaseModel):
+    """The container has no settings."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
+    """RECORDS of the objects; see :mod:`tidemark.containers.contract`."""
+    lines = read_lines(spark, paths)
+    given = {"object": F.col("object"), "record": F.col("record"), "raw": F.col("raw"), "value": F.col("raw")}
+    return lines.select(
+        *(given.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name) for field in RECORDS)
+    )
+
+
+def count(chunks: Iterable[bytes], options: Options) -> int:
+    """One record per line."""
+    return count_lines(chunks)

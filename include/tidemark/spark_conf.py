@@ -1,0 +1,62 @@
+"""The Spark settings every session and every submit of Tidemark runs with. Pure: imports no Spark."""
+
+from __future__ import annotations
+
+from tidemark.settings import Settings
+
+#: The name of the Iceberg catalog in Spark.
+CATALOG = "lake"
+
+# A landed object is read by one task, whole: its records are then numbered without a second look at the bytes.
+_NEVER_SPLIT = str(1 << 40)
+
+
+def spark_conf(settings: Settings) -> dict[str, str]:
+    """All settings as ``spark.*`` keys, for ``SparkSession.builder`` or ``spark-submit --conf``.
+
+    ``settings.spark_conf`` comes last and wins.
+    """
+    conf = {
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.files.maxPartitionBytes": _NEVER_SPLIT,
+        "spark.sql.files.openCostInBytes": _NEVER_SPLIT,
+        # IBM's code pages (cp037 …) are not in the short list that decode() knows since Spark 4.
+        "spark.sql.legacy.javaCharsets": "true",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": settings.driver_memory,
+        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        f"spark.sql.catalog.{CATALOG}": "org.apache.iceberg.spark.SparkCatalog",
+        f"spark.sql.catalog.{CATALOG}.cache-enabled": "false",
+        **{f"spark.sql.catalog.{CATALOG}.{key}": value for key, value in catalog_conf(settings).items()},
+    }
+    jars = sorted(str(jar) for jar in settings.path(settings.jars).glob("*.jar"))
+    if jars:
+        conf["spark.jars"] = ",".join(jars)
+    if settings.s3_endpoint:
+        conf |= {
+            "spark.hadoop.fs.s3a.endpoint": settings.s3_endpoint,
+            "spark.hadoop.fs.s3a.path.style.access": "true",
+            "spark.hadoop.fs.s3a.connection.ssl.enabled": str(settings.s3_endpoint.startswith("https")).lower(),
+        }
+    conf["spark.hadoop.fs.s3a.endpoint.region"] = settings.s3_region
+    return conf | settings.spark_conf
+
+
+def catalog_conf(settings: Settings) -> dict[str, str]:
+    """The Iceberg catalog's own properties: JDBC on SQLite or PostgreSQL, or REST, and its storage."""
+    uri = settings.catalog
+    conf = {"warehouse": settings.lake_root, "uri": uri}
+    if uri.startswith("jdbc:"):
+        conf |= {"type": "jdbc", "jdbc.schema-version": "V1"}
+        if settings.catalog_user:
+            conf |= {"jdbc.user": settings.catalog_user, "jdbc.password": settings.catalog_password}
+    else:
+        conf["type"] = "rest"
+    if settings.lake_root.startswith("s3://"):
+        conf |= {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO", "client.region": settings.s3_region}
+        if settings.s3_endpoint:
+            conf |= {"s3.endpoint": settings.s3_endpoint, "s3.path-style-access": "true"}
+    return conf
