@@ -3,20 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
 
+from tidemark.lake import open_session
+from tidemark.settings import Settings
+
+PROJECT = Path(__file__).parent.parent
+
 
 @pytest.fixture(scope="session")
-def spark() -> Iterator[SparkSession]:
-    session = (
-        SparkSession.builder.master("local[2]")
-        .config("spark.sql.shuffle.partitions", "4")
-        .config("spark.ui.enabled", "false")
-        .config("spark.sql.session.timeZone", "UTC")
-        .config("spark.sql.legacy.javaCharsets", "true")
-        .getOrCreate()
-    )
+def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
+    """An installation of its own: lake, landing and exports in a temporary folder, feeds and jars of the project."""
+    home = tmp_path_factory.mktemp("home")
+    return Settings(home=home, feeds=PROJECT / "include/feeds", jars=PROJECT / ".tidemark/jars")
+
+
+@pytest.fixture(scope="session")
+def spark(settings: Settings) -> Iterator[SparkSession]:
+    session = open_session(settings, "tests")
     yield session
     session.stop()

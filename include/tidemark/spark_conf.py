@@ -24,6 +24,8 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.sql.files.openCostInBytes": _NEVER_SPLIT,
         # IBM's code pages (cp037 …) are not in the short list that decode() knows since Spark 4.
         "spark.sql.legacy.javaCharsets": "true",
+        # Kafka allows a header twice, and hostile JSON a field: the last one counts, nothing crashes.
+        "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": settings.driver_memory,

@@ -16,13 +16,15 @@ def read_lines(spark: SparkSession, paths: list[str], separator: str = "\n") -> 
     Plain, gzip and zstd by the file's ending. Numbering rests on one object being one partition, which
     :func:`tidemark.spark_conf.spark_conf` sees to. The separator is named so that a carriage return stays in its line.
     """
-    path = F.url_decode(F.replace(F.col("_metadata.file_path"), F.lit("+"), F.lit("%2B")))
+    uri = F.col("_metadata.file_path")
+    path = F.when(uri.startswith("file:///"), F.substring(uri, 8, 1 << 20)).otherwise(uri)
+    decoded = F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))
     return (
         spark.read.format("text")
         .option("lineSep", separator)
         .load(paths)
         .select(
-            F.regexp_replace(path, "^file:/+", "/").alias("object"),
+            F.when(path.contains("%"), decoded).otherwise(path).alias("object"),
             (F.monotonically_increasing_id().bitwiseAND(_ROW_IN_PARTITION) + 1).alias("record"),
             F.col("value").cast("binary").alias("raw"),
         )

@@ -54,6 +54,6 @@ CHANGES = T.StructType(
         T.StructField("partition", T.IntegerType()),
         T.StructField("offset", T.LongType()),
         T.StructField("problem", T.StringType()),  # op bad: why, for a person
-        T.StructField("raw", T.BinaryType()),  # op bad: the record's bytes exactly; null otherwise
+        T.StructField("raw", T.BinaryType()),  # the record's bytes exactly (the log keeps them for op bad alone)
     ]
 )

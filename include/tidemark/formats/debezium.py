@@ -1,0 +1,202 @@
+"""Debezium's change events, PostgreSQL connector, 1.9 and 3.x, as JSON with or without message schemas.
+
+Order is the source's own: ``source.sequence`` (LSN of the last commit before this one; null first), then LSN. Topic
+offsets change with redelivery and are no part of a position. A value that was not in the log arrives as the
+unavailable placeholder and is *absent*, not a value. https://debezium.io/documentation/reference/connectors/postgresql
+"""
+
+from __future__ import annotations
+
+import base64
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.columns import ColumnType
+from tidemark.feeds import Feed
+from tidemark.formats.contract import CHANGES
+from tidemark.formats.debezium_types import declared_type, message_types
+
+__all__ = ["ENCODINGS", "Options", "column_types", "decode", "message_types"]
+
+_IMAGE = "map<string, string>"
+_EVENT = (
+    f"before: {_IMAGE}, after: {_IMAGE}, op: string, "
+    "source: struct<ts_ms: bigint, sequence: string, schema: string, table: string, txId: bigint, lsn: bigint>, "
+    "transaction: struct<id: string, total_order: bigint>, message: struct<prefix: string, content: string>, "
+    "status: string, id: string, event_count: bigint"
+)
+#: With message schemas the event is the `payload`, without them the value itself: one schema reads both.
+_VALUE = f"struct<{_EVENT}, schema: string, payload: struct<{_EVENT}>, _broken: string>"
+_PERMISSIVE = {"columnNameOfCorruptRecord": "_broken", "mode": "PERMISSIVE"}
+_NOTHING = "0" * 20
+
+ENCODINGS: dict[str, object] = {}
+
+
+class Options(BaseModel):
+    """How the connector was set up, as far as messages do not say it."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    decimals: Literal["precise", "string", "double"] = Field(
+        "precise", description="The connector's decimal.handling.mode. Message schemas, where sent, say it themselves."
+    )
+    binary: Literal["bytes", "base64", "hex"] = Field("bytes", description="The connector's binary.handling.mode.")
+    transactions: str | None = Field(
+        None,
+        description="The topic of transaction metadata (provide.transaction.metadata=true), also listed under topics. "
+        "With it a transaction is published whole or held; null: each change stands alone.",
+    )
+    unavailable: str = Field(
+        "__debezium_unavailable_value", min_length=1, description="The connector's unavailable.value.placeholder."
+    )
+
+
+def column_types(columns: dict[str, str], options: BaseModel) -> dict[str, ColumnType]:
+    """Declared PostgreSQL types; ValueError names the first that is not known."""
+    assert isinstance(options, Options)
+    return {
+        name: declared_type(written, decimals=options.decimals, binary=options.binary)
+        for name, written in columns.items()
+    }
+
+
+def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
+    """RECORDS → CHANGES; one row each. See :mod:`tidemark.formats.contract`."""
+    assert isinstance(options, Options)
+    text = F.col("value").cast("string")
+    parsed = records.withColumn("v", F.from_json(text, _VALUE, _PERMISSIVE)).withColumn(
+        "k", F.from_json(F.col("key").cast("string"), "map<string, string>")
+    )
+    v, payload = F.col("v"), F.col("v.payload")
+    event = {
+        name: F.coalesce(v[name], payload[name]).alias(name)
+        for name in ("before", "after", "op", "source", "transaction", "message", "status", "id", "event_count")
+    }
+    schemas = payload.isNotNull()
+    events = parsed.select(
+        "object", "record", "raw", "topic", "partition", "offset", "problem", "headers",
+        F.col("value").isNull().alias("tombstone"),
+        (v.isNull() | v["_broken"].isNotNull()).alias("broken"),
+        F.when(schemas, v["schema"]).alias("message_schema"),
+        F.when(schemas, _payload(F.col("k"))).otherwise(F.col("k")).alias("k"),
+        _mentions_unavailable(text, options).alias("partial"),
+        *event.values(),
+    )  # fmt: skip
+    return _entries(events, options)
+
+
+def _payload(key: Column) -> Column:
+    """The key's columns inside ``{"schema", "payload"}``."""
+    return F.from_json(F.element_at(key, F.lit("payload")), "map<string, string>")
+
+
+def _spellings(options: Options) -> list[str]:
+    """The unavailable placeholder as text and JSON, as bytea, as text[] and as bigint[] (its character codes)."""
+    word = options.unavailable
+    return [word, base64.b64encode(word.encode()).decode(), f'["{word}"]', f"[{','.join(str(ord(c)) for c in word)}]"]
+
+
+def _mentions_unavailable(text: Column, options: Options) -> Column:
+    """A cheap look at the whole message, so that only messages that hold the placeholder have their columns searched."""
+    word, encoded, _, codes = _spellings(options)
+    return text.contains(word) | text.contains(encoded) | text.contains(codes)
+
+
+def _entries(events: DataFrame, options: Options) -> DataFrame:
+    c = F.col
+    op, source = c("op"), c("source")
+    problem = _problem(options)
+    bad = c("problem_").isNotNull()
+    row = op.isin("c", "r", "u", "d", "t") & ~bad
+    spellings = F.array(*map(F.lit, _spellings(options)))
+    is_absent = lambda _, value: F.array_contains(spellings, value)  # noqa: E731
+    absent = F.when(c("partial"), F.map_keys(F.map_filter(c("after"), is_absent)))
+    after = F.when(c("partial"), F.map_filter(c("after"), lambda n, value: ~F.coalesce(is_absent(n, value), F.lit(False))))
+    in_transaction = F.lit(options.transactions is not None) & c("transaction").isNotNull() & ~bad
+    marker = c("status").isNotNull() & ~bad & F.lit(options.transactions is not None)
+    tx = F.substring_index(F.coalesce(c("transaction.id"), c("id")), ":", 1)
+    old_key = F.element_at(c("headers"), F.lit("__debezium.oldkey"))
+    old = F.from_json(old_key, "map<string, string>")
+    columns = {
+        "op": F.when(bad, "bad")
+        .when(op.isin("c", "r"), "insert")
+        .when(op == "u", "update")
+        .when(op == "d", "delete")
+        .when(op == "t", "truncate")
+        .otherwise("control"),
+        "kind": F.coalesce(op, c("status"), F.when(c("tombstone"), "tombstone").otherwise("heartbeat")),
+        "source_table": F.when(row, F.concat_ws(".", source["schema"], source["table"])),
+        "position": F.when(row, _position(source)),
+        "key": F.when(row & (op != "t"), c("k")),
+        "prior_key": F.when(
+            (op == "c") & c("headers").isNotNull() & old_key.isNotNull(),
+            F.when(c("message_schema").isNotNull(), _payload(old)).otherwise(old),
+        ),
+        "before": F.when(row, c("before")),
+        "after": F.when(row, F.coalesce(after, c("after"))).when(
+            op == "m", F.create_map(F.lit("prefix"), c("message.prefix"), F.lit("content"), c("message.content"))
+        ),
+        "absent": F.when(row, absent),
+        "tx": F.when(in_transaction | marker, tx),
+        "tx_part": F.when(in_transaction, _identity(source, op)),
+        "tx_ordinal": F.when(in_transaction, c("transaction.total_order")),
+        "tx_end": F.when(marker, c("status") == "END"),
+        "tx_count": F.when(marker, c("event_count")),
+        "committed_at": F.timestamp_millis(
+            F.when(source["ts_ms"].between(-62_135_596_800_000, 253_402_300_799_999), source["ts_ms"])
+        ),
+        "message_schema": F.when(row, c("message_schema")),
+        "entry": F.lit(0),
+        "problem": c("problem_"),
+    }
+    passed = {"object", "record", "topic", "partition", "offset", "raw"}
+    return events.withColumn("problem_", problem).select(
+        *(
+            (c(field.name) if field.name in passed else columns.get(field.name, F.lit(None)))
+            .cast(field.dataType)
+            .alias(field.name)
+            for field in CHANGES
+        )
+    )
+
+
+def _problem(options: Options) -> Column:
+    """Why the record is no change and no control record; null when it is one."""
+    c = F.col
+    op, source = c("op"), c("source")
+    heartbeat = F.coalesce(c("topic").startswith("__debezium-heartbeat"), F.lit(False))
+    no_table = source["schema"].isNull() | source["table"].isNull() | (source["table"] == "")
+    return F.coalesce(
+        c("problem"),
+        F.when(c("tombstone"), None)
+        .when(c("broken"), F.lit("the value is not a Debezium event: broken JSON, or a field of another type"))
+        .when(op.isNull() & (c("status").isin("BEGIN", "END") & c("id").isNotNull()), None)
+        .when(op.isNull() & heartbeat, None)
+        .when(op.isNull(), F.lit("the value has neither op nor status: not a Debezium event"))
+        .when(op == "m", None)
+        .when(~op.isin("c", "r", "u", "d", "t"), F.concat(F.lit("unknown op "), op))
+        .when(source.isNull() | no_table, F.lit("source names no schema and table"))
+        .when(source["lsn"].isNull() & (op != "r"), F.lit("source has no lsn: its place in the order is unknown"))
+        .when(source["lsn"] < 0, F.lit("source.lsn is negative"))
+        .when(op.isin("c", "r", "u") & c("after").isNull(), F.concat(F.lit("no row in after, op "), op))
+        .when((op == "d") & c("k").isNull() & c("before").isNull(), F.lit("a delete without key and without before"))
+        .when(c("k").isNotNull() & (F.size(c("k")) == 0), F.lit("the key has no column")),
+    )
+
+
+def _position(source: Column) -> Column:
+    """``<LSN of the last commit before this one>.<own LSN>``, each 20 digits: text order is commit order."""
+    sequence = source["sequence"]
+    commit = F.when(sequence.startswith('["'), F.substring_index(F.substring(sequence, 3, 24), '"', 1))
+    own = F.coalesce(source["lsn"].cast("string"), F.regexp_extract(sequence, r',\s*"(\d+)"', 1), F.lit("0"))
+    return F.concat(F.lpad(F.coalesce(commit, F.lit(_NOTHING)), 20, "0"), F.lit("."), F.lpad(own, 20, "0"))
+
+
+def _identity(source: Column, op: Column) -> Column:
+    """What makes an event of a transaction distinct: (topic, LSN, op, key); rows without a key by their place in it."""
+    place = F.coalesce(F.to_json(F.col("k")), F.col("transaction.total_order").cast("string"))
+    return F.concat_ws("|", F.col("topic"), source["lsn"].cast("string"), op, place)

@@ -1,0 +1,58 @@
+"""The lake: the Spark session that writes it, and the names of what is in it."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from tidemark.errors import ConfigError
+from tidemark.names import quote
+from tidemark.settings import Settings
+from tidemark.spark_conf import CATALOG, spark_conf
+
+
+def open_session(settings: Settings, name: str) -> SparkSession:
+    """The Spark session of this process, made on first use with the settings of :mod:`tidemark.spark_conf`.
+
+    Under spark-submit the master is the submit's own; otherwise ``settings.spark_master``.
+    """
+    if not any(settings.path(settings.jars).glob("*.jar")) and "spark.jars.packages" not in settings.spark_conf:
+        raise ConfigError(
+            f"no jars in {settings.path(settings.jars)}", mend="run `make setup`, or `python -m tidemark.jars`"
+        )
+    if not settings.lake_root.startswith("s3://"):
+        Path(settings.lake_root).mkdir(parents=True, exist_ok=True)
+    builder = SparkSession.builder.appName(f"tidemark {name}")
+    if not _submitted():
+        builder = builder.master(settings.spark_master)
+    for key, value in spark_conf(settings).items():
+        builder = builder.config(key, value)
+    session = builder.getOrCreate()
+    session.sparkContext.setLogLevel("ERROR")
+    return session
+
+
+@cache
+def _submitted() -> bool:
+    """Whether spark-submit started this process (it hands the application's settings over in the JVM)."""
+    import os
+
+    return "PYSPARK_GATEWAY_PORT" in os.environ
+
+
+def full_name(*parts: str) -> str:
+    """``quote``d parts under the lake's catalog: ``full_name("tidemark", "shop", "changes")``."""
+    return ".".join(quote(part) for part in (CATALOG, *parts))
+
+
+def changes_table(feed: str) -> str:
+    """The decoded log of a feed."""
+    return full_name("tidemark", feed, "changes")
+
+
+def create_namespace(spark: SparkSession, *parts: str) -> None:
+    """The namespace and its parents, made where missing."""
+    for depth in range(1, len(parts) + 1):
+        spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {full_name(*parts[:depth])}")

@@ -1,0 +1,23 @@
+"""Names that leave messages and files and enter SQL, paths and tags: what is allowed, and how they are quoted."""
+
+from __future__ import annotations
+
+import re
+
+_PART = r"[A-Za-z_][A-Za-z0-9_$]{0,127}"
+
+#: A published table, ``schema.table``. The same expression holds in Python and in Java.
+PUBLISHED_NAME = rf"{_PART}\.{_PART}"
+
+#: The struct that every published row carries; no source column may have this name.
+TIDEMARK = "_tidemark"
+
+
+def is_published_name(text: str) -> bool:
+    """Whether a table may be published under this name."""
+    return re.fullmatch(PUBLISHED_NAME, text) is not None
+
+
+def quote(name: str) -> str:
+    """An SQL identifier from hostile text: back-ticked, back-ticks doubled."""
+    return "`" + name.replace("`", "``") + "`"

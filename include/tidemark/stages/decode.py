@@ -1,0 +1,99 @@
+"""Decode: the landed objects of one hour become its partition of the feed's change log.
+
+Pure in its hour: the same landed objects give the same partition, so hours can be decoded in parallel and again. The
+raw bytes are read once. The log holds an entry for *every* record, also for control records and for what could not
+be decoded (op ``bad``, with its bytes), so that everything that landed can be counted in one place.
+"""
+
+from __future__ import annotations
+
+from pydantic import BaseModel
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.containers import load_container
+from tidemark.feeds import Feed
+from tidemark.formats import load_format
+from tidemark.formats.contract import CHANGES
+from tidemark.lake import changes_table, create_namespace
+from tidemark.manifest import Manifest
+from tidemark.names import PUBLISHED_NAME
+from tidemark.settings import Settings
+
+# One hour is one partition: no shuffle before the write, and a codec that costs little.
+_LOG_PROPERTIES = {
+    "format-version": "3",
+    "write.distribution-mode": "none",
+    "write.parquet.compression-codec": "lz4",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "50",
+}
+
+
+def decode(spark: SparkSession, feed: Feed, manifest: Manifest, settings: Settings) -> None:
+    """Replace the hour's partition of ``tidemark.<feed>.changes`` by what the manifest's objects hold.
+
+    Reads the landing objects; writes the log. An hour without objects leaves an empty partition.
+    """
+    table = ensure_log(spark, feed.feed)
+    decoded = changes(spark, feed, [f"{settings.landing_root}/{o.path}" for o in manifest.objects], settings)
+    of_hour = decoded.select(F.lit(manifest.hour).alias("hour"), "*")
+    of_hour.writeTo(table).overwrite(F.col("hour") == manifest.hour)
+
+
+def changes(spark: SparkSession, feed: Feed, paths: list[str], settings: Settings) -> DataFrame:
+    """CHANGES plus ``table`` (the published name) of landed objects, lazily. ``object`` is relative to the landing."""
+    if not paths:
+        return spark.createDataFrame([], CHANGES).withColumn("table", F.lit(None).cast("string"))
+    container, format_ = load_container(feed.container["type"]), load_format(feed.format["type"])
+    records = container.read(spark, paths, feed.container_options)
+    root = len(settings.landing_root) + 1
+    records = records.withColumn("object", F.substring("object", root + 1, 1 << 20)).withColumn(
+        "problem", F.coalesce("problem", _foreign(feed))
+    )
+    decoded = format_.decode(records, feed, feed.format_options).withColumn("table", _published(feed))
+    problem = F.coalesce("problem", _unpublishable(feed))
+    bad = F.col("problem").isNotNull()
+    kept = {"op": F.when(bad, "bad").otherwise(F.col("op")), "raw": F.when(bad, F.col("raw"))}
+    return decoded.withColumn("problem", problem).select(
+        *(kept.get(field.name, F.col(field.name)).alias(field.name) for field in CHANGES), "table"
+    )
+
+
+def ensure_log(spark: SparkSession, feed: str) -> str:
+    """The feed's change log, made where it is missing. Its full name."""
+    table = changes_table(feed)
+    create_namespace(spark, "tidemark", feed)
+    columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in CHANGES)
+    properties = ", ".join(f"'{key}' = '{value}'" for key, value in _LOG_PROPERTIES.items())
+    spark.sql(
+        f"CREATE TABLE IF NOT EXISTS {table} (hour string, {columns}, `table` string) "
+        f"USING iceberg PARTITIONED BY (hour) TBLPROPERTIES ({properties})"
+    )
+    return table
+
+
+def _foreign(feed: Feed) -> Column:
+    """A record of a topic that the feed does not have: an object of another feed lies among this one's."""
+    mine = F.col("topic").isin(feed.topics)
+    return F.when(~mine, F.concat(F.lit("a record of topic "), F.col("topic"), F.lit(": not a topic of this feed")))
+
+
+def _unpublishable(feed: Feed) -> Column:
+    """Why a row's table cannot be published: a hostile or overlong name, or a table the feed refuses."""
+    row, source = F.col("op").isin("insert", "update", "delete", "truncate"), F.col("source_table")
+    named = F.concat(F.lit("table "), F.substring(source, 1, 200))
+    refused = F.lit(feed.undeclared == "quarantine") & ~source.isin(list(feed.tables))
+    return F.when(
+        row & ~F.coalesce(F.col("table").rlike(f"^(?:{PUBLISHED_NAME})$"), F.lit(False)),
+        F.concat(named, F.lit(" cannot be published under this name: give it one under tables in the feed file")),
+    ).when(row & refused, F.concat(named, F.lit(" is not in the feed file, and `undeclared` is quarantine")))
+
+
+def _published(feed: Feed) -> Column:
+    """The published name of the source's table: the feed's own, else the source's in lower case."""
+    named = {source: table.name for source, table in feed.tables.items() if table.name}
+    name = F.lower("source_table")
+    for source, published in named.items():
+        name = F.when(F.col("source_table") == source, F.lit(published)).otherwise(name)
+    return name
