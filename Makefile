@@ -1,0 +1,49 @@
+# `make` says what there is. Every target sets the project up first; nothing is installed outside its folder, but for
+# Java where there is none and the system's packages need no password (see scripts/java-home).
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test ui demo-ui stop lint format types bench docs lock clean
+
+help:  ## this list
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
+
+setup:  ## Python packages, Java, jars: all the other targets need (done by them)
+	@scripts/setup
+
+demo: setup  ## three hours of two feeds through Airflow, then the receipts
+	@scripts/in-demo python scripts/demo.py
+
+test: setup  ## the whole test suite
+	@scripts/in-project python -m pytest $(PYTEST)
+
+ui: setup  ## Airflow with your feeds, on http://127.0.0.1:8080 (AIRFLOW_PORT=… for another port)
+	@scripts/in-project python scripts/prepare_airflow.py
+	@scripts/in-project python scripts/services.py start
+
+demo-ui: setup  ## Airflow as the demo left it
+	@scripts/in-demo python scripts/services.py start
+
+stop:  ## stop what `make ui` or `make demo-ui` started
+	@scripts/in-project python scripts/services.py stop
+	@scripts/in-demo python scripts/services.py stop
+
+lint: setup  ## ruff (rules and format) and mypy
+	@scripts/in-project ruff check .
+	@scripts/in-project ruff format --check .
+	@scripts/in-project mypy include/tidemark
+
+format: setup  ## let ruff format and sort
+	@scripts/in-project ruff check --fix .
+	@scripts/in-project ruff format .
+
+bench: setup  ## the benchmark: Spark's floor, a hand-written MERGE, and this
+	@scripts/in-project python -m benchmarks
+
+docs: setup  ## the reference of feed files, made from the models
+	@scripts/in-project python -m tidemark.feed_reference docs/feed-reference.md
+
+lock: setup  ## lock the newest packages pyproject.toml allows (see CONTRIBUTING.md)
+	@.tools/uv/bin/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
+		--no-header --quiet --upgrade --output-file requirements.txt
+
+clean: stop  ## remove what was made here, setup included
+	rm -rf .venv .tools .tidemark .airflow .pytest_cache .mypy_cache .ruff_cache .hypothesis

@@ -1,0 +1,111 @@
+"""A DAG for each feed file: an hour's export becomes checked tables.
+
+Every run is for one hour (see ``hour_of_run``), and every task may run again at any time. Hours of a feed are landed and
+decoded side by side; what writes the tables takes the feed's one-slot pool, so that scheduled runs, backfills and runs by
+hand never write at once. In the pool the oldest hour goes first, and an hour that has begun to write is published before
+the next begins: a preference, not a need, for any order gives the same tables. No task depends on the hour before
+(``depends_on_past``): a failed hour would stop all later ones, and a backfill could not run backwards.
+
+A feed file with mistakes has no DAG here; ``broken_feeds.py`` shows its mistakes.
+"""
+
+from __future__ import annotations
+
+from datetime import timedelta
+from pathlib import Path
+
+from airflow.sdk import (
+    DAG,
+    Asset,
+    CronDataIntervalTimetable,
+    ExceptionRetryPolicy,
+    Param,
+    RetryAction,
+    RetryRule,
+    get_current_context,
+    task,
+)
+
+from tidemark.feeds import Feed
+from tidemark.operators import SparkStage, WaitForExport, run_hour
+from tidemark.orchestration import HOUR_PATTERN, describe, published_tables, sound_feeds
+from tidemark.settings import Settings
+
+JOBS = Path(__file__).resolve().parent.parent / "jobs"
+
+RETRIES_BY_KIND = ExceptionRetryPolicy(
+    [
+        RetryRule(
+            "tidemark.errors.TerminalError",
+            action=RetryAction.FAIL,
+            reason="trying again changes nothing: somebody has to mend something first",
+        )
+    ]
+)
+
+HOUR = Param(
+    None,
+    type=["null", "string"],
+    pattern=HOUR_PATTERN,
+    title="Hour",
+    description="The hour to run, in UTC, like 2026-11-20T07. Runs by schedule and backfill have theirs from the data interval.",
+)
+
+
+def ingest(feed: Feed) -> DAG:
+    on_schedule = feed.start is not None and feed.schedule is not None
+    with DAG(
+        dag_id=f"ingest_{feed.feed}",
+        description=feed.description,
+        doc_md=describe(feed),
+        # Without a schedule too, for a backfill has its hours from the timetable.
+        schedule=CronDataIntervalTimetable(feed.schedule or "0 * * * *", timezone="UTC"),
+        start_date=feed.start,
+        catchup=True,
+        allowed_run_types=None if on_schedule else ["manual", "backfill"],
+        max_active_runs=4,
+        params={"hour": HOUR},
+        tags=["tidemark", *feed.tags],
+        default_args={
+            "owner": feed.owner,
+            "retries": feed.retries,
+            "retry_delay": timedelta(seconds=30),
+            "retry_exponential_backoff": 2,
+            "max_retry_delay": timedelta(minutes=10),
+            "retry_policy": RETRIES_BY_KIND,
+        },
+    ) as dag:
+
+        @task
+        def land() -> None:
+            from tidemark.stages.land import land as land_hour
+
+            land_hour(feed, run_hour(get_current_context()), Settings())
+
+        decode = SparkStage(task_id="decode", feed=feed.feed, stage="decode", job=str(JOBS / "decode.py"), writes=False)
+        compact = SparkStage(
+            task_id="assemble_compact",
+            feed=feed.feed,
+            stage="compact",
+            job=str(JOBS / "compact.py"),
+            writes=True,
+            weight_rule="absolute",
+            priority_weight=1,
+        )
+        publish = SparkStage(
+            task_id="validate_publish",
+            feed=feed.feed,
+            stage="publish",
+            job=str(JOBS / "publish.py"),
+            writes=True,
+            weight_rule="absolute",
+            priority_weight=2,
+            outlets=[Asset(f"tidemark/{feed.feed}"), *(Asset(f"tidemark/{name}") for name in published_tables(feed))],
+        )
+        WaitForExport(task_id="wait", feed=feed) >> land() >> decode >> compact >> publish
+    return dag
+
+
+settings = Settings()
+for sound in sound_feeds(settings.path(settings.feeds))[0]:
+    globals()[f"ingest_{sound.feed}"] = ingest(sound)

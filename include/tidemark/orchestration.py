@@ -1,0 +1,120 @@
+"""What the DAG files need to know, apart from Airflow: which hour a run is for, which feeds, which pools, what to say.
+
+Pure, and imported at every parse of a DAG file: neither Airflow nor Spark, pandera or boto3 is imported here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from datetime import datetime
+from pathlib import Path
+
+from tidemark.errors import ConfigError
+from tidemark.feeds import Feed, load_feed
+from tidemark.hours import format_hour, parse_hour
+from tidemark.settings import Settings
+from tidemark.spark_conf import spark_conf
+
+#: How the ``hour`` of a run by hand is written.
+HOUR_PATTERN = r"^\d{4}-\d{2}-\d{2}T\d{2}$"
+
+
+def sound_feeds(folder: Path) -> tuple[list[Feed], list[ConfigError]]:
+    """The feeds of a folder that are right, and the mistakes of the files that are not.
+
+    One wrong file must not take the other feeds' DAGs down, so nothing is raised.
+    """
+    feeds, mistakes = [], []
+    for path in sorted((*folder.glob("*.yaml"), *folder.glob("*.yml"))):
+        try:
+            feeds.append(load_feed(path))
+        except ConfigError as error:
+            mistakes.append(error)
+    return feeds, mistakes
+
+
+def hour_of_run(run_type: str, asked: str | None, interval_start: datetime | None) -> str:
+    """The hour a DAG run is for, like ``2026-11-20T07``.
+
+    The ``hour`` that somebody asked for wins. Runs by schedule and by backfill are for the hour their data interval
+    begins in. A run by hand has an interval that Airflow computed from the time of the click, which says nothing about
+    the hour that was meant: without an ``hour`` it is refused (:class:`ConfigError`) rather than guessed.
+    """
+    if asked:
+        return format_hour(parse_hour(asked))
+    if str(run_type) in ("scheduled", "backfill") and interval_start is not None:
+        return format_hour(interval_start.replace(minute=0, second=0, microsecond=0))
+    raise ConfigError(
+        f"this run ({run_type}) does not say which hour it is for",
+        mend='trigger it with an hour in UTC, like {"hour": "2026-11-20T07"}; for many hours use a backfill',
+    )
+
+
+def pool_of(feed: str) -> str:
+    """The one-slot pool of a feed: whatever writes its tables takes it, in every kind of run."""
+    return f"tidemark_{feed}"
+
+
+def pools(feeds: Iterable[Feed]) -> dict[str, dict[str, object]]:
+    """All pools, as ``airflow pools import`` reads them."""
+    return {
+        pool_of(feed.feed): {
+            "slots": 1,
+            "description": f"One writer at a time for the tables of {feed.feed}",
+            "include_deferred": False,
+        }
+        for feed in feeds
+    }
+
+
+def submit_conf(settings: Settings) -> dict[str, str]:
+    """The Spark settings that must be there before a job's JVM starts, for spark-submit.
+
+    The job itself sets the rest when it opens its session. Catalog settings stay out of here: they may hold a
+    password, and a command line is readable by every process of the machine.
+    """
+    conf = {key: value for key, value in spark_conf(settings).items() if not key.startswith("spark.sql.catalog.")}
+    return {"spark.pyspark.driver.python": sys.executable, **conf}
+
+
+def published_tables(feed: Feed) -> list[str]:
+    """The published names of the tables that the feed's file names, sorted."""
+    return sorted({feed.published(source_table) for source_table in feed.tables})
+
+
+def describe(feed: Feed) -> str:
+    """The ``doc_md`` of a feed's DAG."""
+    dag_id = f"ingest_{feed.feed}"
+    tables = "\n".join(f"- `{name}`" for name in published_tables(feed)) or "- as the messages name them"
+    when = (
+        f"Runs on `{feed.schedule}` (UTC) from {feed.start:%Y-%m-%d %H:%M} on."
+        if feed.start and feed.schedule
+        else "Not on schedule: runs by trigger and by backfill."
+    )
+    return f"""\
+{feed.description}
+
+{when} One run is one hour: the export of that hour is landed, decoded, folded into the tables, checked and published.
+The same hour may run again at any time, and hours may run in any order: the tables come out the same.
+
+**Topics**
+{chr(10).join(f"- `{topic}`" for topic in feed.topics)}
+
+**Tables**
+{tables}
+
+**One hour by hand**: trigger with the hour in UTC. Without one the run fails, for a click says nothing about the hour meant.
+
+    airflow dags trigger {dag_id} --conf '{{"hour": "2026-11-20T07"}}'
+
+**Many hours**: both ends are included; the DAG must not be paused.
+
+    airflow backfill create --dag-id {dag_id} --from-date 2026-11-20T00:00:00Z --to-date 2026-11-20T05:00:00Z \\
+        --reprocess-behavior completed
+
+**When a task fails**: what can pass by itself (storage or catalog did not answer) is tried again, {feed.retries} times.
+What somebody has to mend first fails at once; the log's last lines say where and how. Readers stay on the last good hour.
+
+Owner: {feed.owner}
+"""

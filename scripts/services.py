@@ -1,0 +1,151 @@
+"""Starts and stops Airflow's services on this machine: ``scripts/in-project python scripts/services.py start|stop``.
+
+Each service is a process of its own, recorded in ``$AIRFLOW_HOME/services.json``, with its output in
+``$AIRFLOW_HOME/services/``. (``airflow standalone`` leaves children behind when it is stopped.)
+"""
+
+from __future__ import annotations
+
+import argparse
+import json
+import os
+import socket
+import subprocess
+import sys
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import psutil
+
+HOME = Path(os.environ["AIRFLOW_HOME"])
+RECORD = HOME / "services.json"
+LOGS = HOME / "services"
+HOST, PORT = os.environ["AIRFLOW__API__HOST"], int(os.environ["AIRFLOW__API__PORT"])
+URL = f"http://{HOST}:{PORT}"
+SERVICES = ("api-server", "scheduler", "dag-processor", "triggerer")
+HEALTHY_WITHIN = 120.0
+GRACE = 20.0
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"{text}\n")
+    sys.stdout.flush()
+
+
+def start(services: tuple[str, ...] = SERVICES) -> None:
+    """Start the services and return when they are healthy. Raises ``RuntimeError`` when they cannot be."""
+    if recorded():
+        raise RuntimeError("Airflow is running already: `make stop` stops it")
+    if port_taken():
+        raise RuntimeError(
+            f"port {PORT} is taken by another program: stop it, or choose another with AIRFLOW_PORT=8081"
+        )
+    LOGS.mkdir(parents=True, exist_ok=True)
+    record: list[dict[str, float]] = []
+    for service in services:
+        with (LOGS / f"{service}.log").open("ab") as log:
+            process = subprocess.Popen(
+                ["airflow", service], stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
+            )
+        record.append({"pid": process.pid, "started": psutil.Process(process.pid).create_time()})
+        RECORD.write_text(json.dumps(record))
+    try:
+        wait_until_healthy(services)
+    except RuntimeError:
+        stop()
+        raise
+
+
+def wait_until_healthy(services: tuple[str, ...]) -> None:
+    names = {"scheduler": "scheduler", "dag-processor": "dag_processor", "triggerer": "triggerer"}
+    watched = [names[service] for service in services if service in names]
+    end = time.monotonic() + HEALTHY_WITHIN
+    while time.monotonic() < end:
+        if len(recorded()) < len(services):
+            break
+        try:
+            with urllib.request.urlopen(f"{URL}/api/v2/monitor/health", timeout=5) as answer:
+                health = json.load(answer)
+            if all(health[name]["status"] == "healthy" for name in watched):
+                return
+        except (urllib.error.URLError, OSError, KeyError, ValueError):
+            pass
+        time.sleep(0.5)
+    raise RuntimeError(f"Airflow's services did not come up; their output is in {LOGS}")
+
+
+def recorded() -> list[psutil.Process]:
+    """The recorded processes that still run. A process id that was given to another program since is not ours."""
+    if not RECORD.is_file():
+        return []
+    alive = []
+    for entry in json.loads(RECORD.read_text()):
+        try:
+            process = psutil.Process(entry["pid"])
+            if abs(process.create_time() - entry["started"]) < 1 and process.status() != psutil.STATUS_ZOMBIE:
+                alive.append(process)
+        except psutil.NoSuchProcess:
+            continue
+    return alive
+
+
+def stop() -> bool:
+    """Stop the recorded services and all they started; True when something was running."""
+    services = recorded()
+    family = {process.pid: process for process in services}
+    for process in services:
+        try:
+            family |= {child.pid: child for child in process.children(recursive=True)}
+        except psutil.NoSuchProcess:
+            continue
+    for process in family.values():
+        signal(process, "terminate")
+    _, left = psutil.wait_procs(list(family.values()), timeout=GRACE)
+    for process in left:
+        signal(process, "kill")
+    psutil.wait_procs(left, timeout=GRACE)
+    RECORD.unlink(missing_ok=True)
+    if services and port_taken():
+        raise RuntimeError(f"Airflow's services were ended, but port {PORT} is still taken by another process")
+    return bool(services)
+
+
+def signal(process: psutil.Process, how: str) -> None:
+    try:
+        getattr(process, how)()
+    except psutil.NoSuchProcess:
+        return
+
+
+def port_taken() -> bool:
+    with socket.socket() as probe:
+        return probe.connect_ex((HOST, PORT)) == 0
+
+
+def login() -> tuple[str, str]:
+    """User and password of the administrator, made by Airflow at the first start."""
+    passwords = json.loads((HOME / "simple_auth_manager_passwords.json.generated").read_text())
+    return "admin", passwords["admin"]
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description="Start or stop Airflow's services on this machine.")
+    parser.add_argument("what", choices=["start", "stop"])
+    try:
+        if parser.parse_args().what == "stop":
+            say("Airflow is stopped." if stop() else "Airflow was not running.")
+            return 0
+        say("Starting Airflow (about half a minute) …")
+        start()
+    except RuntimeError as error:
+        sys.stderr.write(f"{error}\n")
+        return 1
+    user, password = login()
+    say(f"Airflow is at {URL}  user: {user}  password: {password}\n`make stop` stops it.")
+    return 0
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
