@@ -1,10 +1,10 @@
 """A DAG for each feed file: an hour's export becomes checked tables.
 
-Every run is for one hour (see ``hour_of_run``), and every task may run again at any time. Hours of a feed are landed and
-decoded side by side; what writes the tables takes the feed's one-slot pool, so that scheduled runs, backfills and runs by
-hand never write at once. In the pool the oldest hour goes first, and an hour that has begun to write is published before
-the next begins: a preference, not a need, for any order gives the same tables. No task depends on the hour before
-(``depends_on_past``): a failed hour would stop all later ones, and a backfill could not run backwards.
+Every run is for one hour (see ``hour_of_run``), and every task may run again at any time. Hours of a feed are landed
+and decoded side by side; what writes the tables takes the feed's one-slot pool, so that scheduled runs, backfills and
+runs by hand never write at once. In the pool the oldest hour goes first, and an hour that has begun to write is
+published before the next begins: a preference, not a need, for any order gives the same tables. No task depends on the
+hour before (``depends_on_past``): a failed hour would stop all later ones, and a backfill could not run backwards.
 
 A feed file with mistakes has no DAG here; ``broken_feeds.py`` shows its mistakes.
 """
@@ -48,7 +48,7 @@ HOUR = Param(
     type=["null", "string"],
     pattern=HOUR_PATTERN,
     title="Hour",
-    description="The hour to run, in UTC, like 2026-11-20T07. Runs by schedule and backfill have theirs from the data interval.",
+    description="The hour to run, in UTC, like 2026-11-20T07. Runs by schedule and by backfill know theirs.",
 )
 
 

@@ -1,7 +1,8 @@
 """Validate the audit branches and make them the tables: ``spark-submit jobs/publish.py FEED HOUR``."""
 
-from tidemark.job import main
 from tidemark.run import publish_hour
+
+from tidemark.job import main
 
 if __name__ == "__main__":
     raise SystemExit(main("publish", publish_hour))

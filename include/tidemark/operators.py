@@ -1,4 +1,4 @@
-"""The two operators of the hourly DAG. Spark, pandera and boto3 are imported when a task runs, not when a DAG is parsed."""
+"""The operators of the hourly DAG. Spark, pandera and boto3 are imported when a task runs, not when a DAG is parsed."""
 
 from __future__ import annotations
 

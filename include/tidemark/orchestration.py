@@ -104,7 +104,7 @@ The same hour may run again at any time, and hours may run in any order: the tab
 **Tables**
 {tables}
 
-**One hour by hand**: trigger with the hour in UTC. Without one the run fails, for a click says nothing about the hour meant.
+**One hour by hand**: trigger with the hour in UTC. Without one the run fails: a click does not say which hour is meant.
 
     airflow dags trigger {dag_id} --conf '{{"hour": "2026-11-20T07"}}'
 
@@ -113,8 +113,9 @@ The same hour may run again at any time, and hours may run in any order: the tab
     airflow backfill create --dag-id {dag_id} --from-date 2026-11-20T00:00:00Z --to-date 2026-11-20T05:00:00Z \\
         --reprocess-behavior completed
 
-**When a task fails**: what can pass by itself (storage or catalog did not answer) is tried again, {feed.retries} times.
-What somebody has to mend first fails at once; the log's last lines say where and how. Readers stay on the last good hour.
+**When a task fails**: what can pass by itself (storage or catalog did not answer) is tried again, up to {feed.retries}
+times. What somebody has to mend first fails at once, and the log's last lines say where and how. Readers stay on the
+last good hour.
 
 Owner: {feed.owner}
 """
