@@ -66,7 +66,7 @@ def cron_line(value: str) -> str:
     return value
 
 
-def checks_module(value: str) -> str:
+def module_and_class(value: str) -> str:
     """``module:ClassName``, each an identifier, so that it can name nothing outside the folder of checks."""
     if not re.fullmatch(r"[A-Za-z_]\w*:[A-Za-z_]\w*", value):
         raise ValueError("`module:ClassName`: a module in the folder of checks and a pandera model in it")

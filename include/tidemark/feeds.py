@@ -31,11 +31,11 @@ from tidemark.containers import CONTAINERS, load_container
 from tidemark.errors import ConfigError
 from tidemark.feed_mistakes import Found, Mistake, nearest, path_text, translate
 from tidemark.feed_rules import (
-    checks_module,
     cron_line,
     feed_name,
     first_hour,
     marker_name,
+    module_and_class,
     path_template,
     published_name,
     published_names,
@@ -63,6 +63,11 @@ Duration = Annotated[timedelta, BeforeValidator(_duration)]
 Name = Annotated[str, AfterValidator(feed_name)]
 PublishedName = Annotated[str, AfterValidator(published_name)]
 Topic = Annotated[str, AfterValidator(topic_name)]
+PathTemplate = Annotated[str, AfterValidator(path_template)]
+MarkerName = Annotated[str, AfterValidator(marker_name)]
+CronLine = Annotated[str, AfterValidator(cron_line)]
+FirstHour = Annotated[datetime, BeforeValidator(first_hour)]
+ModuleAndClass = Annotated[str, AfterValidator(module_and_class)]
 #: ``true`` is no number, and text stays text: ``0001`` keeps its zeros.
 Value = StrictInt | StrictFloat | StrictStr
 
@@ -76,11 +81,11 @@ class Model(BaseModel):
 class Exports(Model):
     """Where an hour's objects lie and when they are all there."""
 
-    path: Annotated[str, AfterValidator(path_template)] = Field(
+    path: PathTemplate = Field(
         description="Path template over {topic}, {date} and {hour}, ending in a file pattern: "
         "`{topic}/dt={date}/hr={hour}/*`. Relative to TIDEMARK_EXPORTS, or absolute, or s3://bucket/…"
     )
-    marker: Annotated[str, AfterValidator(marker_name)] | None = Field(
+    marker: MarkerName | None = Field(
         "_SUCCESS",
         description="The object beside the others that says the hour is complete; it may hold {topic}, {date} and "
         "{hour}. null: none.",
@@ -132,7 +137,7 @@ class Table(Model):
     )
     storage: Literal["iceberg", "parquet"] = Field("iceberg", description="What holds the snapshot.")
     checks: list[Check] = Field(default_factory=list, description="Checks with their consequences.")
-    checks_module: Annotated[str, AfterValidator(checks_module)] | None = Field(
+    checks_module: ModuleAndClass | None = Field(
         None,
         description="`module:ClassName` of a pandera model in the checks folder, for checks that YAML cannot say.",
     )
@@ -164,13 +169,11 @@ class Feed(Model):
     description: str = Field(description="What this feed is, for the people who see its DAG.")
     owner: str = Field(description="Who answers for it.")
     tags: list[str] = Field(default_factory=list, description="Airflow tags.")
-    start: Annotated[datetime, BeforeValidator(first_hour)] | None = Field(
+    start: FirstHour | None = Field(
         None,
         description="The first hour on schedule, like 2026-11-20T00:00:00Z. Default: only by trigger and backfill.",
     )
-    schedule: Annotated[str, AfterValidator(cron_line)] | None = Field(
-        "0 * * * *", description="Cron line in UTC; null: only by trigger and backfill."
-    )
+    schedule: CronLine | None = Field("0 * * * *", description="Cron line in UTC; null: only by trigger and backfill.")
     topics: list[Topic] = Field(min_length=1, description="The topics whose exports are read.")
     exports: Exports = Field(description="Where an hour's objects lie and when they are all there.")
     container: dict[str, Any] = Field(
