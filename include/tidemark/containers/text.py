@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable
 
 from pyspark.sql import DataFrame, SparkSession
@@ -14,15 +15,17 @@ def read_lines(spark: SparkSession, paths: list[str], separator: str = "\n") -> 
     """One row per line: ``object`` (as in ``paths``), ``record`` (from 1, in the object's order) and ``raw`` (bytes).
 
     Plain, gzip and zstd by the file's ending. Numbering rests on one object being one partition, which
-    :func:`tidemark.spark_conf.spark_conf` sees to. The separator is named so that a carriage return stays in its line.
+    :func:`tidemark.spark_conf.spark_conf` sees to. The separator is one byte, written as its ISO-8859-1 character, and
+    always named, so that a carriage return stays in its line.
     """
     uri = F.col("_metadata.file_path")
-    path = F.when(uri.startswith("file:///"), F.substring(uri, 8, 1 << 20)).otherwise(uri)
+    path = F.regexp_replace(uri, "^file:/+", "/")  # one slash or three, by how Spark listed the file
     decoded = F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))
     return (
         spark.read.format("text")
         .option("lineSep", separator)
-        .load(paths)
+        .option("encoding", "ISO-8859-1")
+        .load([re.sub(r"([*?{}\[\]\\])", r"\\\1", path) for path in paths])  # names, not patterns
         .select(
             F.when(path.contains("%"), decoded).otherwise(path).alias("object"),
             (F.monotonically_increasing_id().bitwiseAND(_ROW_IN_PARTITION) + 1).alias("record"),
