@@ -1,0 +1,75 @@
+"""The place of a change-data record in its message, which is the last part of its position.
+
+A message says which transaction and segment it is, not where it begins or how many records it has. Where the container
+shows messages, a record's index is counted in its message. Where records lie back to back, a message is taken to be a
+run of neighbours with the same transaction, commit LSN and segment; and a run that is the same sequence m times over is
+m deliveries of one message, each counted from 0. That makes the index the same however often and wherever a message was
+delivered, as long as no object ends inside a message.
+
+In comparing, the time at which a record was put on the queue is left out, since Q Capture puts a message again with a
+new one; but not for tables without a key, where two equal records can be two equal rows. There, a message that holds
+nothing but copies of one record, put in the same microsecond, is taken for deliveries of one.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.window import WindowSpec
+
+# type, identifier, date and time on the queue
+_BEFORE_OWNER = 4
+
+
+def with_index(rows: DataFrame, *, visible: bool) -> DataFrame:
+    """Adds `message` (null where the header does not say it) and `index`, from 0.
+
+    A record whose header cannot be read counts as part of the message around it, so that those after it keep theirs.
+    """
+    scope = ["object", "record"] if visible else ["object"]
+    in_order = Window.partitionBy(*scope).orderBy("record", "entry")
+    message = F.when(
+        F.col("unit").isNotNull() & F.col("lsn").isNotNull() & F.col("segment").isNotNull(),
+        F.concat_ws(".", "unit", "lsn", "segment"),
+    )
+    before = F.last("message", ignorenulls=True).over(in_order.rowsBetween(Window.unboundedPreceding, -1))
+    begins = F.col("message").isNotNull() & ~F.col("message").eqNullSafe(before)
+    runs = (
+        rows.withColumn("message", message)
+        .withColumn("begins", begins.cast("int"))
+        .withColumn("run", F.sum("begins").over(in_order))
+    )
+    in_run = Window.partitionBy(*scope, "run").orderBy("record", "entry")
+    numbered = runs.withColumn("index", F.row_number().over(in_run) - 1)
+    return numbered if visible else _deliveries_apart(numbered, in_run, scope)
+
+
+def _deliveries_apart(numbered: DataFrame, in_run: WindowSpec, scope: list[str]) -> DataFrame:
+    c = F.col
+    whole_run = in_run.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    # A later delivery begins where the first record follows the last one.
+    again = (c("print") == c("first")) & (c("previous") == c("last"))
+    length = F.when(c("size") % c("deliveries") == 0, F.try_divide(c("size"), c("deliveries")).cast("int")).otherwise(
+        c("size")
+    )
+    place = (*scope, "run", "place")
+    return (
+        numbered.withColumn("print", _print())
+        .withColumn("first", F.first("print").over(whole_run))
+        .withColumn("last", F.last("print").over(whole_run))
+        .withColumn("size", F.count("*").over(whole_run))
+        .withColumn("previous", F.lag("print").over(in_run))
+        .withColumn("deliveries", F.count(F.when(again, 1)).over(whole_run) + 1)
+        .withColumn("place", c("index") % length)
+        .withColumn(
+            "same", F.min("print").over(Window.partitionBy(*place)) == F.max("print").over(Window.partitionBy(*place))
+        )
+        .withColumn("repeats", F.min("same").over(Window.partitionBy(*scope, "run")))
+        .withColumn("index", F.when(c("repeats"), c("place")).otherwise(c("index")))
+    )
+
+
+def _print() -> Column:
+    """What two deliveries of one record have in common."""
+    keyed, content = F.size("keys") > 0, F.slice("tokens", _BEFORE_OWNER + 1, F.size("tokens"))
+    return F.when(F.coalesce(keyed, F.lit(False)), F.xxhash64(content)).otherwise(F.xxhash64("text"))
