@@ -30,8 +30,15 @@ COORDINATES = (
     "org.postgresql:postgresql:42.7.7",
 )
 
-#: hadoop-aws asks for the whole AWS SDK, 640 MB; the modules above are what it uses of it.
-EXCLUDED = ("software.amazon.awssdk:bundle",)
+EXCLUDED = (
+    "software.amazon.awssdk:bundle",  # hadoop-aws asks for the whole SDK, 640 MB; the modules above are what it uses
+    # Spark brings newer ones of these; older ones on the driver's class path would come before them.
+    "io.netty:*",
+    "org.slf4j:*",
+    "org.apache.httpcomponents:*",
+    "commons-codec:*",
+    "commons-logging:*",
+)
 
 #: Written last, so a folder with it is whole. Holds what was asked for.
 STAMP = "coordinates.txt"

@@ -34,9 +34,13 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         f"spark.sql.catalog.{CATALOG}.cache-enabled": "false",
         **{f"spark.sql.catalog.{CATALOG}.{key}": value for key, value in catalog_conf(settings).items()},
     }
-    jars = sorted(str(jar) for jar in settings.path(settings.jars).glob("*.jar"))
+    folder = settings.path(settings.jars)
+    jars = sorted(str(jar) for jar in folder.glob("*.jar"))
     if jars:
-        conf["spark.jars"] = ",".join(jars)
+        # `spark.jars` copies every jar at every start, which takes seconds: only for executors elsewhere.
+        conf["spark.driver.extraClassPath"] = f"{folder}/*"
+        if not settings.spark_master.startswith("local"):
+            conf["spark.jars"] = ",".join(jars)
     if settings.s3_endpoint:
         conf |= {
             "spark.hadoop.fs.s3a.endpoint": settings.s3_endpoint,
