@@ -30,6 +30,7 @@ from tidemark.feeds import Feed
 from tidemark.operators import SparkStage, WaitForExport, run_hour
 from tidemark.orchestration import HOUR_PATTERN, describe, published_tables, sound_feeds
 from tidemark.settings import Settings
+from tidemark.timetable import HoursOnRequest
 
 JOBS = Path(__file__).resolve().parent.parent / "jobs"
 
@@ -53,16 +54,14 @@ HOUR = Param(
 
 
 def ingest(feed: Feed) -> DAG:
-    on_schedule = feed.start is not None and feed.schedule is not None
+    on_schedule = bool(feed.start and feed.schedule)
     with DAG(
         dag_id=f"ingest_{feed.feed}",
         description=feed.description,
         doc_md=describe(feed),
-        # Without a schedule too, for a backfill has its hours from the timetable.
-        schedule=CronDataIntervalTimetable(feed.schedule or "0 * * * *", timezone="UTC"),
-        start_date=feed.start,
-        catchup=True,
-        allowed_run_types=None if on_schedule else ["manual", "backfill"],
+        schedule=CronDataIntervalTimetable(feed.schedule, timezone="UTC") if on_schedule else HoursOnRequest(),
+        start_date=feed.start if on_schedule else None,
+        catchup=on_schedule,
         max_active_runs=4,
         params={"hour": HOUR},
         tags=["tidemark", *feed.tags],

@@ -28,7 +28,7 @@ def sound_feeds(folder: Path) -> tuple[list[Feed], list[ConfigError]]:
     feeds, mistakes = [], []
     for path in sorted((*folder.glob("*.yaml"), *folder.glob("*.yml"))):
         try:
-            feeds.append(load_feed(path))
+            feeds.append(load_feed(path, deep=False))
         except ConfigError as error:
             mistakes.append(error)
     return feeds, mistakes
