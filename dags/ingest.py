@@ -106,5 +106,5 @@ def ingest(feed: Feed) -> DAG:
 
 
 settings = Settings()
-for sound in sound_feeds(settings.path(settings.feeds))[0]:
+for sound in sound_feeds(settings.path(settings.feeds)):
     globals()[f"ingest_{sound.feed}"] = ingest(sound)

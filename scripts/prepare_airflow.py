@@ -25,9 +25,7 @@ def airflow(*arguments: str) -> None:
 def main() -> None:
     airflow("db", "migrate")
     settings = Settings()
-    feeds, mistakes = sound_feeds(settings.path(settings.feeds))
-    for mistake in mistakes:
-        sys.stderr.write(f"{mistake}\n")
+    feeds = sound_feeds(settings.path(settings.feeds))
     with TemporaryDirectory() as folder:
         file = Path(folder) / "pools.json"
         file.write_text(json.dumps(pools(feeds)))

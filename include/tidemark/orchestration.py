@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Iterable
+from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
 
@@ -20,18 +21,13 @@ from tidemark.spark_conf import spark_conf
 HOUR_PATTERN = r"^\d{4}-\d{2}-\d{2}T\d{2}$"
 
 
-def sound_feeds(folder: Path) -> tuple[list[Feed], list[ConfigError]]:
-    """The feeds of a folder that are right, and the mistakes of the files that are not.
-
-    One wrong file must not take the other feeds' DAGs down, so nothing is raised.
-    """
-    feeds, mistakes = [], []
-    for path in sorted((*folder.glob("*.yaml"), *folder.glob("*.yml"))):
-        try:
+def sound_feeds(folder: Path) -> list[Feed]:
+    """The feeds of a folder whose files are right, by name. One wrong file must not take the others' DAGs down."""
+    feeds = []
+    for path in sorted(folder.glob("*.yaml")):
+        with suppress(ConfigError):
             feeds.append(load_feed(path, deep=False))
-        except ConfigError as error:
-            mistakes.append(error)
-    return feeds, mistakes
+    return feeds
 
 
 def hour_of_run(run_type: str, asked: str | None, interval_start: datetime | None) -> str:
