@@ -309,19 +309,31 @@ def _files(folder: Path) -> list[Path]:
 def _deep_mistakes(data: dict[str, Any]) -> list[Found]:
     """What the container's and the format's own modules say of their blocks and of the declared column types."""
     found: list[Found] = []
+    options: dict[str, BaseModel] = {}
     for block, known, load in (("container", CONTAINERS, load_container), ("format", FORMATS, load_format)):
         written = data.get(block)
         if not isinstance(written, dict) or written.get("type") not in known:
             continue
         module = load(written["type"])
         try:
-            options = _options(module, written)
+            options[block] = _options(module, written)
         except ValidationError as error:
             found += translate(module.Options, error, written, (block,))
             continue
         if block == "format":
-            found += _column_mistakes(module, options, data)
+            found += _column_mistakes(module, options[block], data)
+    if len(options) == 2:
+        found += _differing(options["container"], options["format"])
     return found
+
+
+def _differing(container: BaseModel, format_: BaseModel) -> Iterable[Found]:
+    """A key that container and format share (a delimiter, a code page) says the same thing of the same bytes."""
+    for key in type(container).model_fields.keys() & type(format_).model_fields.keys():
+        one, other = getattr(container, key), getattr(format_, key)
+        if one != other:
+            problem = f"is {other!r}, but {one!r} under `container`"
+            yield Found(("format", key), problem, mend="write the same value in both blocks")
 
 
 def _column_mistakes(format_: ModuleType, options: BaseModel, data: dict[str, Any]) -> Iterable[Found]:
