@@ -14,6 +14,8 @@ import yaml
 
 Path = tuple[str | int, ...]
 
+_TAGS = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "null", "bool", "int", "float", "seq", "map")}
+
 
 @dataclass
 class Document:
@@ -71,15 +73,17 @@ def _build(loader: _Loader, node: yaml.Node, path: Path, document: Document, aro
         document.mistakes.append((path, "an alias that contains itself", "write it out"))
         return None
     inside = [*around, node]
+    if node.tag not in _TAGS:
+        document.mistakes.append((path, f"has a tag, {node.tag}", "write plain or quoted values, without a !tag"))
+        return None
     if isinstance(node, yaml.SequenceNode):
         return [_build(loader, item, (*path, i), document, inside) for i, item in enumerate(node.value)]
     if isinstance(node, yaml.MappingNode):
         return _mapping(loader, node, path, document, inside)
     try:
         return loader.construct_object(node)
-    except (yaml.YAMLError, ValueError) as error:
-        what = error.problem if isinstance(error, yaml.MarkedYAMLError) else str(error)
-        document.mistakes.append((path, f"cannot be read: {what}", "write plain or quoted text, without a !tag"))
+    except (ValueError, KeyError, IndexError) as error:  # a value under an explicit !!int, !!bool …
+        document.mistakes.append((path, f"cannot be read: {error}", "write plain or quoted text"))
         return None
 
 

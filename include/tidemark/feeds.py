@@ -288,8 +288,8 @@ def _read_folder(folder: Path, deep: bool) -> tuple[list[_File], list[Mistake]]:
     published: dict[str, _File] = {}
     named: dict[str, _File] = {}
     for file in files:
-        name = str(file.data.get("feed"))
-        if (other := named.setdefault(name, file)) is not file:
+        name = file.data.get("feed")
+        if isinstance(name, str) and (other := named.setdefault(name, file)) is not file:
             found = Found(("feed",), f"{name!r} is also the name of the feed in {other.path.name}", mend="rename one")
             across.setdefault(file.path, []).append(file.mistake(found))
         for source, table in published_names(file.data).items():

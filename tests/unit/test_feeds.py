@@ -1,0 +1,290 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from datetime import UTC, datetime, timedelta
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import pytest
+from pydantic import BaseModel, ConfigDict
+
+from tidemark import feeds
+from tidemark.errors import ConfigError
+from tidemark.feed_mistakes import Mistake
+from tidemark.feed_reference import PAGE, feed_reference
+from tidemark.feeds import check_feeds, find_feed, load_feed, load_feeds
+from tidemark.settings import Settings
+
+GOOD = """\
+feed: shop
+description: The shop's tables
+owner: shop team
+topics: [srv.shop.customers, srv.shop.orders]
+exports:
+  path: '{topic}/dt={date}/hr={hour}/*'
+container: {type: kafka_json}
+format: {type: debezium}
+"""
+
+
+def write(folder: Path, text: str, name: str = "shop") -> Path:
+    path = folder / f"{name}.yaml"
+    path.write_text(text, "utf-8")
+    return path
+
+
+def mistakes(folder: Path, text: str, *, deep: bool = False) -> dict[str, Mistake]:
+    """The file's mistakes by path."""
+    found = feeds._read(write(folder, text), deep).mistakes
+    assert len({mistake.path for mistake in found}) == len(found), found
+    return {mistake.path: mistake for mistake in found}
+
+
+def test_a_small_file_loads_with_every_default(tmp_path: Path) -> None:
+    feed = load_feed(write(tmp_path, GOOD))
+    assert feed.exports.marker == "_SUCCESS"
+    assert (feed.exports.settle, feed.transactions.alarm) == (timedelta(minutes=10), timedelta(days=1))
+    assert feed.published("SHOP.Customers") == "shop.customers"
+    assert feed.container_options == type(feed.container_options)()
+    assert feed.format_options is feed.format_options
+
+
+def test_all_mistakes_of_a_file_are_reported_together(tmp_path: Path) -> None:
+    found = mistakes(
+        tmp_path,
+        """\
+feed: shopp
+descripton: x
+owner: me
+start: 2026-11-20T00:30:00Z
+schedule: hourly
+topics: [a.b, a.b, ../x]
+exports: {path: '/data/{topic}/{date}/{hour}/*', settle: 10, missing: fial}
+container: {type: kafka_jsn}
+format: {}
+retries: -1
+tables:
+  shop.customers:
+    key: [id, nope]
+    columns: {id: integer, name: text}
+    checks:
+      - {column: nam, min: [1]}
+      - {column: name, min: 5, max: 1}
+      - {not_null: true}
+      - {column: id}
+      - {unique: [id, id], column: id}
+      - {column: id, isin: [true, 0001, no]}
+      - {column: id, isin: []}
+  Shop.Customers: {}
+  a;b: {}
+  shop.x:
+  shop.y: {storage: orc, checks_module: ../x, name: tidemark.x, topic: a.c}
+""",
+    )
+    checks = "tables.shop.customers.checks"
+    assert set(found) == {
+        "feed", "descripton", "description", "start", "schedule", "topics[1]", "topics[2]", "exports.settle",
+        "exports.missing", "container.type", "format.type", "retries", "tables.shop.customers.key[1]",
+        f"{checks}[0].column", f"{checks}[0].min", f"{checks}[1].min", f"{checks}[2]", f"{checks}[3]", f"{checks}[4]",
+        f"{checks}[4].unique[1]", f"{checks}[5].isin[0]", f"{checks}[6].isin", "tables.Shop.Customers", "tables.a;b",
+        "tables.shop.x", "tables.shop.y.storage", "tables.shop.y.checks_module", "tables.shop.y.name",
+        "tables.shop.y.topic",
+    }  # fmt: skip
+    assert found["descripton"].mend == "did you mean `description`?"
+    assert found["container.type"].mend == "did you mean `kafka_json`?"
+    assert found["exports.missing"].expected == "one of fail, empty"
+    assert found[f"{checks}[0].min"].expected == "a valid integer, or a valid number, or a valid string"
+    assert found[f"{checks}[0].min"].line == 16
+    assert found["format.type"].problem == "is missing"
+    with pytest.raises(ConfigError) as raised:
+        load_feed(tmp_path / "shop.yaml", deep=False)
+    assert all(str(mistake) in str(raised.value) for mistake in found.values())
+
+
+def test_a_mistake_reads_as_file_line_path_problem_expected_and_mend(tmp_path: Path) -> None:
+    (mistake,) = mistakes(tmp_path, GOOD + "retrys: 4\n").values()
+    head, expected, mend = str(mistake).split("\n")
+    assert head == f"{tmp_path / 'shop.yaml'}:9: retrys: is not a key that is known here"
+    assert expected.startswith("  Expected: one of feed, description,")
+    assert mend == "  To mend: did you mean `retries`?"
+
+
+@pytest.mark.parametrize(
+    ("path", "expected"),
+    [
+        ("{topic}/{date}/*", "names the hour"),
+        ("{topic}/{hour}/*", "names the hour"),
+        ("{topic}/{dat}/{date}/{hour}/*", "no other placeholders"),
+        ("{topic}/{date}/{hour}/part.gz", "ends in a pattern"),
+        ("{topic}/{date}/{hour}/**", "ends in a pattern"),
+        ("{topic}/*/{date}-{hour}*", "only in the last part"),
+        ("../{topic}/{date}/{hour}/*", "without empty parts, `.` or `..`"),
+        ("{topic}//{date}/{hour}/*", "without empty parts"),
+        ("~/{topic}/{date}/{hour}/*", "without `~`"),
+        ("gs://bucket/{topic}/{date}/{hour}/*", "or s3://"),
+        ("file:///x/{topic}/{date}/{hour}/*", "or s3://"),
+        ("s3://B_/{topic}/{date}/{hour}/*", "a bucket's name"),
+        ("s3://{topic}/{date}/{hour}/*", "a bucket's name"),
+        ("{topic}/{topic.__class__}/{date}/{hour}/*", "no other placeholders"),
+    ],
+)
+def test_path_templates_that_cannot_be_right(tmp_path: Path, path: str, expected: str) -> None:
+    found = mistakes(tmp_path, GOOD.replace("{topic}/dt={date}/hr={hour}/*", path))
+    assert expected in str(found["exports.path"].expected)
+
+
+@pytest.mark.parametrize(
+    "path", ["{topic}/{date}/{hour}/*", "/a/{topic}/{date}T{hour}/p-?.gz", "s3://buc-ket/x/{topic}/{date}/{hour}/*.gz"]
+)
+def test_path_templates_local_and_s3(tmp_path: Path, path: str) -> None:
+    assert mistakes(tmp_path, GOOD.replace("{topic}/dt={date}/hr={hour}/*", path)) == {}
+
+
+def test_one_folder_for_all_topics_or_one_marker_for_all_hours_is_a_mistake(tmp_path: Path) -> None:
+    found = mistakes(tmp_path, GOOD.replace("{topic}/dt={date}/hr={hour}/*", "all/{date}-{hour}-*"))
+    assert set(found) == {"exports.path", "exports.marker"}
+    by_hour = GOOD.replace("'{topic}/dt={date}/hr={hour}/*'", "'{topic}/{date}-{hour}-*'\n  marker: '{date}-{hour}.ok'")
+    assert mistakes(tmp_path, by_hour) == {}
+
+
+def test_yaml_is_read_as_it_is_written(tmp_path: Path) -> None:
+    text = """\
+tables:
+  shop.null:
+    columns: {null: integer, on: text, 007: text}
+    checks:
+      - {column: on, isin: [no, 0001, 12, 2026-11-20, 1_000]}
+      - {column: 'null', min: 0.5, max: 10}
+"""
+    feed = load_feed(write(tmp_path, GOOD + text))
+    table = feed.tables["shop.null"]
+    assert list(table.columns) == ["null", "on", "007"]
+    assert table.checks[0].isin == ["no", "0001", 12, "2026-11-20", "1_000"]
+    assert (table.checks[1].min, table.checks[1].max) == (0.5, 10)
+
+
+def test_the_first_hour_is_a_whole_utc_hour(tmp_path: Path) -> None:
+    for written in ("2026-11-20T07:00:00Z", "2026-11-20T07", "'2026-11-20T07:00:00+00:00'"):
+        assert load_feed(write(tmp_path, GOOD + f"start: {written}\n")).start == datetime(2026, 11, 20, 7, tzinfo=UTC)
+
+
+@pytest.mark.parametrize(
+    ("text", "problem"),
+    [
+        ("feed: [shop\nowner: x\n", r"not YAML: .*\(line 2, column \d+\)"),
+        ("feed: a: b\n", r"not YAML: .*\(line 1, column 8\)"),
+        ("\tfeed: a\n", r"not YAML: .*\(line 1, column 1\)"),
+        ("feed: \x00\n", "not YAML"),
+        ("a: 1\n---\nb: 1\n", "not YAML: expected a single document"),
+        ("", "holds no feed"),
+        ("- feed\n", "holds no feed"),
+        ("? [a]\n: b\n", "a key that is not text"),
+        ("feed: &a [*a]\n", "an alias that contains itself"),
+        ("feed: !!python/object/apply:os.system [echo]\n", "has a tag"),
+        ("feed: !!int x\n", "cannot be read"),
+        ("feed: !!bool x\n", "cannot be read"),
+        ("tables: !x {}\n", "has a tag, !x"),
+        ("feed: !!python/name:os.system x\n", "has a tag"),
+    ],
+)
+def test_what_is_no_plain_yaml_is_a_mistake_with_its_place(tmp_path: Path, text: str, problem: str) -> None:
+    with pytest.raises(ConfigError, match=problem):
+        load_feed(write(tmp_path, text), deep=False)
+
+
+def test_a_key_written_twice_is_a_mistake_at_any_depth(tmp_path: Path) -> None:
+    found = mistakes(tmp_path, GOOD + "tables:\n  a.b: {key: [x], key: [y]}\nowner: other\n")
+    assert found["owner"].problem == "written twice, on lines 3 and 11"
+    assert found["tables.a.b.key"].problem == "written twice, on lines 10 and 10"
+
+
+def test_unreadable_files_are_mistakes(tmp_path: Path) -> None:
+    (tmp_path / "latin.yaml").write_bytes(b"feed: caf\xe9")
+    (tmp_path / "folder.yaml").mkdir()
+    assert [mistake.problem.split(":")[0] for mistake in check_feeds(tmp_path)] == ["cannot be read"] * 2
+    assert check_feeds(tmp_path / "none.yaml")[0].problem.startswith("cannot be read")
+
+
+def test_two_feeds_publish_different_tables_and_have_different_names(tmp_path: Path) -> None:
+    write(tmp_path, GOOD + "tables: {shop.Orders: {}}\n")
+    write(tmp_path, GOOD.replace("feed: shop", "feed: web") + "tables: {x.y: {name: shop.ORDERS}}\n", "web")
+    assert [(m.file.name, m.path) for m in check_feeds(tmp_path)] == [("web.yaml", "tables.x.y")]
+    with pytest.raises(ConfigError, match=r"as is a table of shop\.yaml"):
+        load_feeds(tmp_path)
+    write(tmp_path, GOOD, "web")
+    assert [m.problem for m in check_feeds(tmp_path)] == [
+        "is 'shop', but the file is web.yaml",
+        "'shop' is also the name of the feed in shop.yaml",
+    ]
+
+
+def test_a_folder_loads_by_name(tmp_path: Path) -> None:
+    write(tmp_path, GOOD.replace("feed: shop", "feed: web"), "web")
+    write(tmp_path, GOOD)
+    write(tmp_path, "hidden", ".swap")
+    assert list(load_feeds(tmp_path)) == ["shop", "web"]
+    (tmp_path / "other.yml").write_text(GOOD)
+    assert [(m.file.name, m.problem) for m in check_feeds(tmp_path)] == [("other.yml", "is not read")]
+    with pytest.raises(ConfigError, match="is not a folder"):
+        load_feeds(tmp_path / "nowhere")
+
+
+def test_find_feed_knows_its_folder_and_guesses(tmp_path: Path) -> None:
+    write(tmp_path, GOOD)
+    settings = Settings(home=tmp_path, feeds=Path())
+    assert find_feed("shop", settings).feed == "shop"
+    with pytest.raises(ConfigError, match="did you mean `shop`"):
+        find_feed("shp", settings)
+    for name in ("../shop", "inventory", ""):
+        with pytest.raises(ConfigError, match=r"there is no feed .*\n  To mend: "):
+            find_feed(name, settings)
+
+
+def test_deep_holds_blocks_and_column_types_against_their_modules(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    class Options(BaseModel):
+        model_config = ConfigDict(extra="forbid")
+        code_page: str = "utf-8"
+
+    class OtherOptions(BaseModel):
+        code_page: str = "cp037"
+
+    def column_types(columns: dict[str, str], options: BaseModel) -> dict[str, Any]:
+        if unknown := [written for written in columns.values() if written != "int"]:
+            raise ValueError(f"{unknown[0]!r} is not a type")
+        return {}
+
+    format_, container = ModuleType("stub_format"), ModuleType("stub_container")
+    format_.Options, format_.column_types = Options, column_types  # type: ignore[attr-defined]
+    container.Options = OtherOptions  # type: ignore[attr-defined]
+    for name, module in (("FORMATS", format_), ("CONTAINERS", container)):
+        monkeypatch.setitem(getattr(feeds, name), "stub", module.__name__)
+        monkeypatch.setitem(sys.modules, module.__name__, module)
+    stub = GOOD.replace("kafka_json", "stub").replace("debezium", "stub, code_page: cp500")
+    text = stub + "tables: {a.b: {columns: {x: int, y: bad, z: worse}}}\n"
+    found = mistakes(tmp_path, text, deep=True)
+    assert set(found) == {"tables.a.b.columns.y", "tables.a.b.columns.z", "format.code_page"}
+    assert found["tables.a.b.columns.z"].problem == "'worse' is not a type"
+    assert found["format.code_page"].problem == "is 'cp500', but 'cp037' under `container`"
+    assert mistakes(tmp_path, text, deep=False) == {}
+    wrong = mistakes(tmp_path, text.replace("code_page", "codepage"), deep=True)
+    assert wrong["format.codepage"].mend == "did you mean `code_page`?"
+
+
+def test_loading_for_dags_is_cheap(tmp_path: Path) -> None:
+    write(tmp_path, GOOD)
+    code = (
+        "import sys; from pathlib import Path; from tidemark.feeds import load_feeds\n"
+        f"load_feeds(Path({str(tmp_path)!r}), deep=False)\n"
+        "print(*({'pyspark', 'pandera', 'pandas', 'boto3', 'botocore', 'pyarrow'} & sys.modules.keys()))"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
+
+
+def test_the_reference_of_every_key_is_fresh() -> None:
+    page = Path(__file__).parents[2] / PAGE
+    assert page.read_text("utf-8") == feed_reference(), "run: python -m tidemark.feed_reference"
