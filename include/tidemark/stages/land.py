@@ -17,7 +17,7 @@ from datetime import UTC, datetime
 from typing import Any, BinaryIO, TypeVar, cast
 
 import pyarrow as pa  # type: ignore[import-untyped]
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_exponential_jitter
+from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from tidemark.containers import load_container
 from tidemark.errors import ConflictError, ExportError, TidemarkError, TransientError
@@ -36,6 +36,7 @@ Count = Callable[[Iterator[bytes]], int | None]
 _AT_ONCE = 4
 _CHUNK = 2**20
 _MAGIC = {b"\x1f\x8b": ("gzip", ".gz"), b"\x28\xb5\x2f\xfd": ("zstd", ".zst")}
+_CODECS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 #: Names that Spark would take for compressed. Of these only gzip and zstd can land.
 _COMPRESSED = re.compile(r"\.(?:gz|zst|zstd|bz2|lz4|snappy|deflate|xz)$", re.IGNORECASE)
 
@@ -65,10 +66,10 @@ def land(feed: Feed, hour: str, settings: Settings) -> Manifest:
     """
     hour = format_hour(parse_hour(hour))
     try:
-        exports = list_exports(feed, hour, settings)
-        require_complete(feed, hour, exports)
-        _require_topics(feed, exports)
         for _ in range(3):  # again when another run wrote the version meanwhile
+            exports = list_exports(feed, hour, settings)
+            require_complete(feed, hour, exports)
+            _require_topics(feed, exports)
             former = load_manifests(settings, feed.feed, hour)
             manifest = _land_changed(feed, hour, settings, exports, former)
             if (former and manifest is former[-1]) or save_manifest(settings, manifest):
@@ -122,7 +123,7 @@ def _at_once(work: Callable[..., R], items: Sequence[tuple[Any, ...]]) -> list[R
         return Retrying(
             retry=retry_if_exception(lambda e: isinstance(e, TransientError) and not isinstance(e, ConflictError)),
             stop=stop_after_attempt(3),
-            wait=wait_exponential_jitter(initial=0.2, max=10),
+            wait=wait_random_exponential(multiplier=0.2, max=10),
             reraise=True,
         )(work, *item)
 
@@ -204,7 +205,7 @@ def _compression(head: bytes, stored: StoredObject) -> tuple[str | None, str]:
     """What the first bytes say, and the ending a reader needs. A name that says something else is a mistake."""
     codec, suffix = next((found for magic, found in _MAGIC.items() if head.startswith(magic)), (None, ""))
     named = _COMPRESSED.search(stored.name)
-    if head and named and codec != {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}.get(named[0].lower()):
+    if head and named and codec != _CODECS.get(named[0].lower(), "another"):
         mend = "export it plain, gzip (.gz) or zstd (.zst), and name it so"
         raise ExportError(f"is {codec or 'neither gzip nor zstd'} by its content", object=stored.location, mend=mend)
     return codec, suffix
