@@ -158,6 +158,16 @@ def test_how_often_the_same_bytes_land_does_not_depend_on_when_they_came(source:
     assert all_objects(later_settings, "shop", HOUR) == one_by_one
 
 
+def test_a_landed_object_answers_for_one_object_of_the_source(source: Source, settings: Settings) -> None:
+    path = source.put("p1")
+    first = land(feed(), HOUR, settings)
+    path.rename(path.with_name("renamed"))
+    source.put("copied")
+    second = land(feed(), HOUR, settings)
+    assert len(second.objects) == len(all_objects(settings, "shop", HOUR).objects) == 2
+    assert first.objects[0] in second.objects
+
+
 def test_markers_and_hidden_objects_are_no_data(source: Source, settings: Settings) -> None:
     for name in ("_SUCCESS", "_temporary", ".part.crc", "done.ok", "p1"):
         source.put(name)
@@ -350,9 +360,12 @@ def test_an_object_that_grows_before_it_is_read_is_for_the_next_run(
         path.write_bytes(LINES + b"more")
         return found
 
+    opened, opens = LocalFiles.open, []
+    monkeypatch.setattr(LocalFiles, "open", lambda self, stored: opens.append(stored) or opened(self, stored))
     monkeypatch.setattr(stage, "list_exports", then_grown)
     with pytest.raises(ConflictError, match="had 13 bytes when it was listed, now 17"):
         land(feed(), HOUR, settings)
+    assert len(opens) == 1, "trying again at once would not help"
     assert landed_files(settings) == {}
 
 
@@ -378,6 +391,19 @@ def test_a_killed_land_leaves_no_manifest_and_the_next_one_is_whole(
     manifest = land(feed(), HOUR, settings)
     assert (manifest.version, len(manifest.objects)) == (1, 5)
     assert len(landed_files(settings)) == 6, "the first run's copies are the second's"
+
+
+def test_runs_that_read_different_contents_never_write_to_the_same_place(
+    source: Source, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source.put("p1", b"first\n")
+    with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(stage, "save_manifest", lambda *_: (_ for _ in ()).throw(KeyboardInterrupt))
+        land(feed(), HOUR, settings)
+    (orphan,) = landed_files(settings)
+    source.put("p1", b"second\n")
+    (object_,) = land(feed(), HOUR, settings).objects
+    assert object_.path != orphan
 
 
 def test_of_many_lands_at_once_one_writes_and_all_agree(source: Source, settings: Settings) -> None:
