@@ -28,6 +28,11 @@ class LandedObject(BaseModel):
     sha256: str
     records: int | None = Field(description="How many records it holds; null: only decoding can tell.")
 
+    @property
+    def version(self) -> int:
+        """The version of the hour's export it came with: its folder ``…/v00002/…`` says it."""
+        return int(self.path.split("/")[4].removeprefix("v"))
+
 
 class Manifest(BaseModel):
     """One version of what landed for an hour."""

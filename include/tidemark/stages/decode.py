@@ -37,7 +37,9 @@ def decode(spark: SparkSession, feed: Feed, manifest: Manifest, settings: Settin
     """
     table = ensure_log(spark, feed.feed)
     decoded = changes(spark, feed, [f"{settings.landing_root}/{o.path}" for o in manifest.objects], settings)
-    of_hour = decoded.select(F.lit(manifest.hour).alias("hour"), "*")
+    # …/hr=07/v00002/object: in which version of the hour's export it came
+    version = F.substring(F.split_part("object", F.lit("/"), F.lit(5)), 2, 9).cast("int")
+    of_hour = decoded.select(F.lit(manifest.hour).alias("hour"), version.alias("version"), "*")
     of_hour.writeTo(table).overwrite(F.col("hour") == manifest.hour)
 
 
@@ -67,7 +69,7 @@ def ensure_log(spark: SparkSession, feed: str) -> str:
     columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in CHANGES)
     properties = ", ".join(f"'{key}' = '{value}'" for key, value in _LOG_PROPERTIES.items())
     spark.sql(
-        f"CREATE TABLE IF NOT EXISTS {table} (hour string, {columns}, `table` string) "
+        f"CREATE TABLE IF NOT EXISTS {table} (hour string, version int, {columns}, `table` string) "
         f"USING iceberg PARTITIONED BY (hour) TBLPROPERTIES ({properties})"
     )
     return table

@@ -1,0 +1,63 @@
+"""The lake read without Spark: PyIceberg on the same catalog, for the command line, pages and small tables.
+
+PyIceberg reads format v3 with deletion vectors; it writes nothing here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+from urllib.parse import quote, urlsplit
+
+import pyarrow as pa
+from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.expressions import AlwaysTrue, BooleanExpression
+from pyiceberg.table import Table
+
+from tidemark.errors import ConfigError
+from tidemark.settings import Settings
+from tidemark.spark_conf import CATALOG
+
+
+def open_catalog(settings: Settings) -> Catalog:
+    """The lake's catalog, by the same settings as Spark's."""
+    uri = settings.catalog
+    properties = {"warehouse": settings.lake_root, "init_catalog_tables": "false"}
+    if uri.startswith("jdbc:sqlite:"):
+        properties |= {"type": "sql", "uri": "sqlite:///" + uri.removeprefix("jdbc:sqlite:")}
+    elif uri.startswith("jdbc:postgresql:"):
+        parts = urlsplit(uri.removeprefix("jdbc:"))
+        login = f"{quote(settings.catalog_user)}:{quote(settings.catalog_password)}@" if settings.catalog_user else ""
+        properties |= {"type": "sql", "uri": f"postgresql+psycopg2://{login}{parts.netloc}{parts.path}"}
+    elif uri.startswith(("http://", "https://")):
+        properties |= {"type": "rest", "uri": uri}
+    else:
+        raise ConfigError(f"TIDEMARK_CATALOG_URI {uri!r} is no catalog", mend="give jdbc:sqlite:…, jdbc:postgresql://… or http(s)://…")
+    if settings.s3_endpoint:
+        properties |= {"s3.endpoint": settings.s3_endpoint, "s3.region": settings.s3_region}
+    return load_catalog(CATALOG, **properties)
+
+
+def find_table(settings: Settings, *name: str) -> Table | None:
+    """A table by namespace and name; None where there is none, or no catalog yet."""
+    uri = settings.catalog
+    if uri.startswith("jdbc:sqlite:"):
+        from pathlib import Path
+
+        if not Path(uri.removeprefix("jdbc:sqlite:")).exists():
+            return None
+    try:
+        return open_catalog(settings).load_table(name)
+    except NoSuchTableError:
+        return None
+
+
+def read_rows(
+    settings: Settings, *name: str, where: BooleanExpression | None = None, columns: tuple[str, ...] = ("*",)
+) -> list[dict[str, Any]]:
+    """Rows of a small table as dicts; empty where the table is missing."""
+    table = find_table(settings, *name)
+    if table is None or table.current_snapshot() is None:
+        return []
+    rows: pa.Table = table.scan(row_filter=where or AlwaysTrue(), selected_fields=columns).to_arrow()
+    return rows.to_pylist()

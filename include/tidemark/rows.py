@@ -1,0 +1,99 @@
+"""Text to values: log rows of one table become ROWS with a typed key, folded rows become SETTLED with typed columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.columns import ColumnType
+from tidemark.encodings import Encoding
+from tidemark.fold import place
+from tidemark.snapshots.rows import tidemark
+
+
+@dataclass(frozen=True)
+class TableShape:
+    """How a table's text is read: key columns in order (none: a multiset), columns in order, encodings by name."""
+
+    key: tuple[str, ...]
+    columns: Mapping[str, ColumnType]
+    encodings: Mapping[str, Encoding]
+
+    def value(self, column: str, text: Column) -> Column:
+        """The typed value of a column's text; null where the text is no such value."""
+        kind = self.columns[column]
+        return self.encodings[kind.encoding](text, kind.spark, kind.arg)
+
+    def key_struct(self, texts: Column) -> Column:
+        """The typed key of a map of texts; null when the map is null."""
+        values = [self.value(name, F.element_at(texts, F.lit(name))).alias(name) for name in self.key]
+        return F.when(texts.isNotNull(), F.struct(*values))
+
+    @property
+    def spark_types(self) -> dict[str, str]:
+        """Column → Spark type."""
+        return {name: kind.spark for name, kind in self.columns.items()}
+
+
+def keyed_rows(log_rows: DataFrame, shape: TableShape, *, expand: bool) -> DataFrame:
+    """Log rows of a keyed table → ROWS (see :mod:`tidemark.fold`) plus where they came from.
+
+    ``expand``: an update that changes its key becomes the old key's delete and the new key's insert (formats that send
+    it as one change). A change whose key cannot be read has a null in its key, see :func:`key_is_whole`.
+    """
+    rows = log_rows
+    if expand:
+        moved = (F.col("op") == "update") & F.col("prior_key").isNotNull()
+        old = F.struct(F.lit("delete").alias("op"), F.col("prior_key").alias("key"), F.lit(None).alias("prior_key"),
+                       F.lit(False).alias("counts"))  # fmt: skip
+        new = F.struct(F.lit("insert").alias("op"), "key", "prior_key", F.lit(True).alias("counts"))
+        same = F.struct("op", "key", "prior_key", F.lit(True).alias("counts"))
+        steps = F.explode(F.when(moved, F.array(old, new)).otherwise(F.array(same))).alias("step")
+        others = [c for c in rows.columns if c not in ("op", "key", "prior_key")]
+        rows = rows.select(*others, steps).select(*others, "step.*")
+    else:
+        rows = rows.withColumn("counts", F.lit(True))
+    return rows.select(
+        shape.key_struct(F.col("key")).alias("key"),
+        place(F.col("position"), F.col("op")).alias("place"),
+        "op",
+        F.coalesce("after", F.create_map().cast("map<string, string>")).alias("after"),
+        F.coalesce("absent", F.array().cast("array<string>")).alias("absent"),
+        shape.key_struct(F.col("prior_key")).alias("prior"),
+        "own", "counts", "tx", "committed_at", "object", "record", "entry", "topic", "position",
+    )  # fmt: skip
+
+
+def key_is_whole(shape: TableShape) -> Column:
+    """Whether every column of ``key`` has a value."""
+    whole = F.col("key").isNotNull()
+    for name in shape.key:
+        whole &= F.col("key")[name].isNotNull()
+    return whole
+
+
+def settle(folded: DataFrame, shape: TableShape, hour: str) -> DataFrame:
+    """FOLDED (see :func:`tidemark.fold.fold`) → SETTLED (see :mod:`tidemark.snapshots.rows`) plus its counts and
+    ``unreadable``: the columns whose text is not a value of their type."""
+    after = F.col("after")
+    values, unreadable = [], []
+    for name in shape.columns:
+        text = F.element_at(after, F.lit(name))
+        value = shape.value(name, text)
+        values.append(value.alias(name))
+        if shape.columns[name] != ColumnType("string"):
+            unreadable.append(F.when(text.isNotNull() & value.isNull(), F.lit(name)))
+    counts = [c for c in folded.columns if c.endswith(("_count", "_duplicates"))]
+    wrong = F.array_compact(F.array(*unreadable)) if unreadable else F.array().cast("array<string>")
+    return folded.select(
+        "key",
+        "gone",
+        F.struct(*values).alias("row"),
+        (F.col("floor").isNull() & (F.size("absent") > 0)).alias("carry"),
+        tidemark(F.col("place"), F.col("floor"), F.col("tx"), F.col("committed_at"), hour, F.col("absent")).alias("tidemark"),
+        F.when(~F.col("gone"), wrong).otherwise(F.array().cast("array<string>")).alias("unreadable"),
+        *counts,
+    )

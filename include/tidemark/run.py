@@ -1,0 +1,94 @@
+"""An hour of a feed, stage by stage: what the Spark jobs of the DAG call, and ``tidemark run`` all at once.
+
+Each function reads its inputs from the lake and leaves its outputs there, so that any of them can be run again at any
+time, in this process or another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+
+from tidemark.books import Published, load_published
+from tidemark.drafts import load_draft
+from tidemark.errors import ConfigError
+from tidemark.feeds import Feed, find_feed
+from tidemark.lake import open_session
+from tidemark.manifest import Manifest, all_objects
+from tidemark.receipts import Receipt
+from tidemark.settings import Settings
+from tidemark.stages.compact import compact
+from tidemark.stages.decode import decode
+from tidemark.stages.land import land
+from tidemark.stages.publish import publish
+from tidemark.stages.validate import validate
+
+Progress = Callable[[str], None]
+
+
+def _silent(stage: str) -> None:
+    """Nobody is watching."""
+
+
+def run_hour(feed: Feed, hour: str, settings: Settings, progress: Progress = _silent) -> Receipt:
+    """All stages of one hour in this process; the receipt. ``progress`` hears each stage's name as it begins."""
+    progress("land")
+    land(feed, hour, settings)
+    spark = open_session(settings, feed.feed)
+    progress("decode")
+    decode_stage(spark, feed, hour, settings)
+    progress("assemble and compact")
+    compact_stage(spark, feed, hour, settings)
+    progress("validate and publish")
+    return publish_stage(spark, feed, hour, settings)
+
+
+def decode_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
+    """Decode the hour, unless a receipt shows that this version of its export is published."""
+    manifest = all_objects(settings, feed.feed, hour)
+    if not _done(load_published(settings, feed.feed), manifest):
+        decode(spark, feed, manifest, settings)
+
+
+def compact_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
+    """Assemble and compact the hour, unless it is published."""
+    manifest, published = all_objects(settings, feed.feed, hour), load_published(settings, feed.feed)
+    if not _done(published, manifest):
+        compact(spark, feed, manifest, published, settings)
+
+
+def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> Receipt:
+    """Validate and publish the hour; its receipt, also when it was published before."""
+    manifest, published = all_objects(settings, feed.feed, hour), load_published(settings, feed.feed)
+    receipt = published.of_hour(hour)
+    if receipt is not None and _done(published, manifest):
+        return receipt
+    draft = load_draft(settings, feed.feed, hour)
+    if draft is None:
+        raise ConfigError("the hour is not compacted", mend="run its compact stage first", feed=feed.feed, hour=hour)
+    draft = validate(spark, feed, manifest, published, draft, settings)
+    return publish(spark, feed, published, draft, settings)
+
+
+def _done(published: Published, manifest: Manifest) -> bool:
+    receipt = published.of_hour(manifest.hour)
+    return receipt is not None and receipt.manifest_version >= manifest.version
+
+
+def decode_hour(feed: str, hour: str) -> None:
+    """The decode job's work."""
+    settings = Settings()
+    decode_stage(open_session(settings, f"decode {feed} {hour}"), find_feed(feed, settings), hour, settings)
+
+
+def compact_hour(feed: str, hour: str) -> None:
+    """The compact job's work."""
+    settings = Settings()
+    compact_stage(open_session(settings, f"compact {feed} {hour}"), find_feed(feed, settings), hour, settings)
+
+
+def publish_hour(feed: str, hour: str) -> Receipt:
+    """The publish job's work."""
+    settings = Settings()
+    return publish_stage(open_session(settings, f"publish {feed} {hour}"), find_feed(feed, settings), hour, settings)

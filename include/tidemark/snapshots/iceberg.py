@@ -1,0 +1,211 @@
+"""A snapshot in an Iceberg v3 table: merge-on-read with deletion vectors, an audit branch per publication, tags.
+
+An explicit branch name is used everywhere and never ``spark.wap.branch``: on Spark 4.1 mixing them lets one win in
+silence.
+"""
+
+from __future__ import annotations
+
+import json
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.errors import ConfigError, SchemaError
+from tidemark.hours import tag_of
+from tidemark.lake import create_namespace, full_name
+from tidemark.names import TIDEMARK, quote
+from tidemark.spark_conf import CATALOG
+from tidemark.snapshots.rows import TIDEMARK_TYPE, reconcile
+
+_PROPERTIES = {
+    "format-version": "3",
+    "write.delete.mode": "merge-on-read",
+    "write.update.mode": "merge-on-read",
+    "write.merge.mode": "merge-on-read",
+    "write.distribution-mode": "none",
+    "write.merge.distribution-mode": "none",
+    "write.parquet.compression-codec": "zstd",
+    "write.metadata.delete-after-commit.enabled": "true",
+    "write.metadata.previous-versions-max": "100",
+}
+#: In the summary of a staged commit: which publication made it.
+_MARK = "tidemark.publication"
+_KEY = "tidemark.key"
+
+
+class IcebergSnapshot:
+    """One published table."""
+
+    def __init__(self, spark: SparkSession, table: str, feed: str) -> None:
+        self.spark, self.table, self.feed = spark, table, feed
+        self.namespace, self.short = table.split(".", 1)
+        self.name = full_name(self.namespace, self.short)
+
+    def exists(self) -> bool:
+        """Whether the table is there (published or not)."""
+        return self.spark.catalog.tableExists(self.name)
+
+    def columns(self) -> dict[str, str]:
+        """Source columns and their Spark types; empty before the table is made."""
+        if not self.exists():
+            return {}
+        self._refuse_foreign()
+        fields = self.spark.table(self.name).schema.fields
+        return {f.name: f.dataType.simpleString() for f in fields if f.name != TIDEMARK}
+
+    def key(self) -> list[str]:
+        """The key columns, as when the table was made."""
+        return [str(name) for name in json.loads(self._property(_KEY) or "[]")]
+
+    def evolve(self, columns: dict[str, str], key: tuple[str, ...]) -> None:
+        """Make the table, or add and widen columns in place (before the branch is written: a MERGE cannot, on one)."""
+        if not self.exists():
+            create_namespace(self.spark, self.namespace)
+            listed = ", ".join(f"{quote(name)} {kind}" for name, kind in columns.items())
+            properties = ", ".join(f"'{k}' = '{v}'" for k, v in {**_PROPERTIES, "tidemark.feed": self.feed}.items())
+            key_columns = json.dumps(list(key)).replace("\\", "\\\\").replace("'", "\\'")
+            properties += f", '{_KEY}' = '{key_columns}'"
+            self.spark.sql(
+                f"CREATE TABLE {self.name} ({listed}, {TIDEMARK} {TIDEMARK_TYPE.simpleString()}) USING iceberg "
+                f"TBLPROPERTIES ({properties})"
+            )
+            return
+        stored_key = self._property(_KEY)
+        if stored_key != json.dumps(list(key)):
+            raise SchemaError(
+                f"the key is {stored_key} and would become {json.dumps(list(key))}",
+                mend="a table keeps its key: publish under another name, or declare the old key in the feed file",
+                feed=self.feed,
+                table=self.table,
+            )
+        add, widen = reconcile(self.table, self.columns(), columns)
+        if add:
+            listed = ", ".join(f"{quote(name)} {kind}" for name, kind in add.items())
+            self.spark.sql(f"ALTER TABLE {self.name} ADD COLUMNS ({listed})")
+        for name, kind in widen.items():
+            self.spark.sql(f"ALTER TABLE {self.name} ALTER COLUMN {quote(name)} TYPE {kind}")
+
+    def read(self) -> DataFrame:
+        """What readers see now."""
+        return self.spark.table(self.name)
+
+    def stage(self, settled: DataFrame, key: list[str], truncated: str | None, publication: str) -> None:
+        """Write a publication to a new audit branch of main: rows older than the truncate out, then one MERGE."""
+        branch = quote(_branch(publication))
+        self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE BRANCH {branch}")
+        self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH IF EXISTS {quote(_before_checks(publication))}")
+        target = f"{self.name}.{quote('branch_' + _branch(publication))}"
+        if truncated is not None:
+            self._session_mark(publication)
+            self.spark.sql(f"DELETE FROM {target} WHERE {TIDEMARK}.place < '{truncated}'")
+        settled.createOrReplaceTempView("tidemark_settled")
+        self._session_mark(publication)
+        self.spark.sql(self._merge(target, settled, key))
+        self.spark.catalog.dropTempView("tidemark_settled")
+
+    def _session_mark(self, publication: str) -> None:
+        self.spark.conf.set(f"spark.sql.iceberg.snapshot-property.{_MARK}", publication)
+
+    def _merge(self, target: str, settled: DataFrame, key: list[str]) -> str:
+        stored = [name for name in self.columns()]
+        sent = set(settled.schema["row"].dataType.names)  # type: ignore[attr-defined]
+        # A table without a key: each copy of a row has its own place.
+        on = " AND ".join(f"t.{quote(name)} <=> s.key.{quote(name)}" for name in key) or f"t.{TIDEMARK}.place = s.tidemark.place"
+
+        def value(name: str) -> str:
+            return f"s.row.{quote(name)}" if name in sent else "NULL"
+
+        def kept(name: str) -> str:
+            literal = "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
+            held = f"s.carry AND array_contains(s.tidemark.absent, {literal})"
+            return f"t.{quote(name)} = CASE WHEN {held} THEN t.{quote(name)} ELSE {value(name)} END"
+
+        stamped = (
+            "named_struct('place', s.tidemark.place, "
+            f"'floor', CASE WHEN s.carry THEN t.{TIDEMARK}.floor ELSE s.tidemark.floor END, "
+            "'transaction', s.tidemark.transaction, 'committed_at', s.tidemark.committed_at, 'hour', s.tidemark.hour, "
+            f"'absent', CASE WHEN s.carry THEN array_intersect(s.tidemark.absent, t.{TIDEMARK}.absent) "
+            "ELSE s.tidemark.absent END)"
+        )
+        updates = ", ".join([kept(name) for name in stored] + [f"t.{TIDEMARK} = {stamped}"])
+        names = ", ".join([quote(name) for name in stored] + [TIDEMARK])
+        values = ", ".join([value(name) for name in stored] + ["s.tidemark"])
+        return (
+            f"MERGE INTO {target} t USING tidemark_settled s ON {on} "
+            f"WHEN MATCHED AND s.gone THEN DELETE WHEN MATCHED THEN UPDATE SET {updates} "
+            f"WHEN NOT MATCHED AND NOT s.gone THEN INSERT ({names}) VALUES ({values})"
+        )
+
+    def staged(self, publication: str) -> DataFrame:
+        """The table as compact staged it, also after :meth:`revert`: validate can be run again."""
+        before_checks = _before_checks(publication)
+        branch = before_checks if before_checks in self._refs() else _branch(publication)
+        return self.spark.table(f"{self.name}.{quote('branch_' + branch)}")
+
+    def _refs(self) -> dict[str, int]:
+        """Branches and tags → snapshot ids."""
+        return {row["name"]: row["snapshot_id"] for row in self.spark.table(f"{self.name}.refs").collect()}
+
+    def publish(self, hour: str, publication: str, *, reverted: bool) -> None:
+        """Fast-forward main to the branch, tag it, drop the branch. Done before: does nothing again."""
+        refs, branch = self._refs(), _branch(publication)
+        if branch in refs:
+            self.spark.sql(
+                f"CALL {quote(CATALOG)}.system.fast_forward("
+                f"table => '{self.namespace}.{self.short}', branch => 'main', to => '{branch}')"
+            )
+            self.spark.sql(
+                f"ALTER TABLE {self.name} CREATE OR REPLACE TAG {quote(tag_of(hour))} AS OF VERSION {refs[branch]}"
+            )
+            self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH {quote(branch)}")
+        self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH IF EXISTS {quote(_before_checks(publication))}")
+
+    def tag(self, hour: str) -> None:
+        """Tag the current table for an hour that did not touch it, so that every table of a feed has the cut."""
+        self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE TAG {quote(tag_of(hour))}")
+
+    def revert(self, keys: DataFrame, key: list[str], publication: str) -> None:
+        """Give the keys' rows in the branch back their published version; a row that had none goes."""
+        branch, before_checks, refs = _branch(publication), _before_checks(publication), self._refs()
+        whole = refs.get(before_checks, refs[branch])
+        self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE BRANCH {quote(before_checks)} AS OF VERSION {whole}")
+        self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE BRANCH {quote(branch)} AS OF VERSION {whole}")
+        target = f"{self.name}.{quote('branch_' + branch)}"
+        on = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in key)
+        same = [self.read()[name].eqNullSafe(keys[name]) for name in key]
+        published = self.read().join(F.broadcast(keys), same, "left_semi").withColumn("_was", F.lit(True))
+        both = keys.join(published, list(key), "left")
+        both.createOrReplaceTempView("tidemark_reverted")
+        sets = ", ".join(f"t.{quote(name)} = s.{quote(name)}" for name in [*self.columns(), TIDEMARK])
+        self._session_mark(publication)
+        self.spark.sql(
+            f"MERGE INTO {target} t USING tidemark_reverted s ON {on} "
+            f"WHEN MATCHED AND s._was IS NULL THEN DELETE WHEN MATCHED THEN UPDATE SET {sets}"
+        )
+        self.spark.catalog.dropTempView("tidemark_reverted")
+
+    def _property(self, name: str) -> str | None:
+        row = self.spark.sql(f"SHOW TBLPROPERTIES {self.name} ('{name}')").first()
+        return row["value"] if row else None
+
+    def _refuse_foreign(self) -> None:
+        owner = self._property("tidemark.feed")
+        if owner != self.feed:
+            raise ConfigError(
+                f"the table is not this feed's (tidemark.feed = {owner})",
+                mend="publish under another name: tables.<source>.name in the feed file",
+                feed=self.feed,
+                table=self.table,
+            )
+
+
+def _branch(publication: str) -> str:
+    return "audit_" + publication
+
+
+def _before_checks(publication: str) -> str:
+    """Holds the staged commit when rows were put back after it."""
+    return "compacted_" + publication
+
+

@@ -1,0 +1,142 @@
+"""A snapshot in Parquet folders: ``snapshots/<table>/hour=…/`` written whole, and a ``latest`` pointer that readers follow.
+
+For readers that know no Iceberg. Each publication rewrites the table, so it suits small ones.
+"""
+
+from __future__ import annotations
+
+import json
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.errors import SchemaError
+from tidemark.names import TIDEMARK, quote
+from tidemark.settings import Settings
+from tidemark.snapshots.rows import TIDEMARK_TYPE, reconcile
+from tidemark.storage import storage_of
+
+
+class ParquetSnapshot:
+    """One published table."""
+
+    def __init__(self, spark: SparkSession, table: str, feed: str, settings: Settings) -> None:
+        self.spark, self.table, self.feed, self.settings = spark, table, feed, settings
+        self.root = f"{settings.lake_root}/snapshots/{table}"
+        self.storage = storage_of(self.root, settings)
+        self._evolved: dict[str, str] = {}
+
+    def columns(self) -> dict[str, str]:
+        """Source columns and their Spark types; empty before the first publication."""
+        folder = self._folder("latest")
+        if folder is None:
+            return {}
+        fields = self.spark.read.parquet(folder).schema.fields
+        return {f.name: f.dataType.simpleString() for f in fields if f.name != TIDEMARK}
+
+    def key(self) -> list[str]:
+        """The key columns, as when the table was first staged."""
+        location = f"{self.root}/_key.json"
+        return json.loads(self.storage.read_text(location)) if self.storage.find(location) is not None else []
+
+    def evolve(self, columns: dict[str, str], key: tuple[str, ...]) -> None:
+        """Note the columns the next folder will have: Parquet folders are written whole."""
+        stored = self.columns()
+        if stored and self.key() != list(key):
+            raise SchemaError(
+                f"the key is {self.key()} and would become {list(key)}",
+                mend="a table keeps its key: publish under another name, or declare the old key in the feed file",
+                feed=self.feed,
+                table=self.table,
+            )
+        self.storage.write_text(f"{self.root}/_key.json", json.dumps(key))
+        add, widen = reconcile(self.table, stored, columns)
+        self._evolved = stored | add | widen
+
+    def read(self) -> DataFrame:
+        """What readers see now, in the evolved columns."""
+        columns = self._evolved or self.columns()
+        folder = self._folder("latest")
+        if folder is None:
+            listed = ", ".join(f"{quote(name)} {kind}" for name, kind in columns.items())
+            return self.spark.createDataFrame([], f"{listed}, {TIDEMARK} {TIDEMARK_TYPE.simpleString()}")
+        stored = self.spark.read.parquet(folder)
+        have = set(stored.columns)
+        picked = [
+            (F.col(quote(n)) if n in have else F.lit(None)).cast(kind).alias(n) for n, kind in columns.items()
+        ]
+        return stored.select(*picked, TIDEMARK)
+
+    def stage(self, settled: DataFrame, key: list[str], truncated: str | None, publication: str) -> None:
+        """Write the whole table as it will be, where no pointer leads yet."""
+        stored = self.read()
+        if truncated is not None:
+            stored = stored.where(F.col(f"{TIDEMARK}.place") >= truncated)
+        names = list(self._evolved)
+        sent = set(settled.schema["row"].dataType.names)  # type: ignore[attr-defined]
+        t, s = stored.alias("t"), settled.alias("s")
+        matches = F.lit(True)
+        for name in key:
+            matches &= F.col(f"t.{quote(name)}").eqNullSafe(F.col(f"s.key.{quote(name)}"))
+        if not key:
+            matches = F.col(f"t.{TIDEMARK}.place") == F.col("s.tidemark.place")
+        both = t.join(s, matches, "full_outer")
+        touched = F.col("s.tidemark").isNotNull()
+        carried = F.col("s.carry") & F.col(f"t.{TIDEMARK}").isNotNull()
+
+        def value(name: str) -> Column:
+            old = F.col(f"t.{quote(name)}")
+            new = F.col(f"s.row.{quote(name)}") if name in sent else F.lit(None)
+            keep = carried & F.array_contains("s.tidemark.absent", F.lit(name))
+            return F.when(touched & ~F.coalesce(keep, F.lit(False)), new).otherwise(old).alias(name)
+
+        absent = F.array_intersect(F.col("s.tidemark.absent"), F.col(f"t.{TIDEMARK}.absent"))
+        moved = F.col("s.tidemark").withField("floor", F.col(f"t.{TIDEMARK}.floor")).withField("absent", absent)
+        stamp = F.when(carried, moved).when(touched, F.col("s.tidemark")).otherwise(F.col(f"t.{TIDEMARK}"))
+        kept = both.where(~F.coalesce(F.col("s.gone"), F.lit(False)))
+        kept.select(*(value(name) for name in names), stamp.alias(TIDEMARK)).write.mode("overwrite").parquet(
+            self._staged_folder(publication)
+        )
+
+    def staged(self, publication: str) -> DataFrame:
+        """The table as it would be after this publication."""
+        return self.spark.read.parquet(self._staged_folder(publication))
+
+    def revert(self, keys: DataFrame, key: list[str], publication: str) -> None:
+        """Give the keys' rows of a staged publication back their published version."""
+        staged, before = self.staged(publication), self.read()
+        on = [F.col(f"a.{quote(name)}").eqNullSafe(F.col(f"b.{quote(name)}")) for name in key]
+        good = staged.alias("a").join(keys.alias("b"), on, "left_anti")
+        old = before.alias("a").join(keys.alias("b"), on, "left_semi")
+        good.unionByName(old).write.mode("overwrite").parquet(self._staged_folder(publication) + _REVERTED)
+
+    def publish(self, hour: str, publication: str, *, reverted: bool) -> None:
+        """Turn the pointers to the staged folder. Done before: does nothing again."""
+        folder = _folder_name(publication) + (_REVERTED if reverted else "")
+        pointer = json.dumps({"hour": hour, "folder": folder})
+        self.storage.write_text(f"{self.root}/_cuts/{hour}.json", pointer)
+        self.storage.write_text(f"{self.root}/latest", pointer)
+
+    def tag(self, hour: str) -> None:
+        """The cut of an hour that did not touch the table."""
+        if self.storage.find(f"{self.root}/latest") is not None:
+            self.storage.write_text(f"{self.root}/_cuts/{hour}.json", self.storage.read_text(f"{self.root}/latest"))
+
+    def _folder(self, pointer: str) -> str | None:
+        location = f"{self.root}/{pointer}"
+        if self.storage.find(location) is None:
+            return None
+        return f"{self.root}/{json.loads(self.storage.read_text(location))['folder']}"
+
+    def _staged_folder(self, publication: str) -> str:
+        return f"{self.root}/{_folder_name(publication)}"
+
+
+def _folder_name(publication: str) -> str:
+    """``hour=2026-11-20T07/publication=12`` of ``<feed>_2026_11_20T07_12``."""
+    _, year, month, day_and_hour, number = publication.rsplit("_", 4)
+    return f"hour={year}-{month}-{day_and_hour}/publication={number}"
+
+
+#: Ends the folder of a publication in which rows were put back after their checks failed.
+_REVERTED = "-reverted"

@@ -1,0 +1,97 @@
+"""The shape of published rows, and of what compact hands to a snapshot.
+
+SETTLED, one row per touched key: ``key`` struct · ``gone`` bool · ``row`` struct of typed source columns · ``carry``
+bool: columns named in ``absent`` keep what is stored · ``tidemark`` struct as in :data:`TIDEMARK_TYPE`.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidemark.errors import SchemaError
+from tidemark.names import TIDEMARK
+
+#: The ``_tidemark`` struct. ``place``: where the newest change stands in the source's order; ``floor``: the oldest
+#: change the row rests on (older ones cannot alter it); ``absent``: columns that no change has sent yet.
+TIDEMARK_TYPE = T.StructType(
+    [
+        T.StructField("place", T.StringType()),
+        T.StructField("floor", T.StringType()),
+        T.StructField("transaction", T.StringType()),
+        T.StructField("committed_at", T.TimestampType()),
+        T.StructField("hour", T.StringType()),
+        T.StructField("absent", T.ArrayType(T.StringType())),
+    ]
+)
+
+_WIDER = {
+    "int": {"bigint", "string"}, "bigint": {"string"}, "float": {"double", "string"}, "double": {"string"},
+    "boolean": {"string"}, "date": {"string"}, "timestamp": {"string"}, "timestamp_ntz": {"string"},
+}  # fmt: skip
+
+
+def tidemark(place: Column, floor: Column, tx: Column, committed_at: Column, hour: str, absent: Column) -> Column:
+    """The struct of one row."""
+    values = (place, floor, tx, committed_at, F.lit(hour), absent)
+    return F.struct(*(v.cast(f.dataType).alias(f.name) for v, f in zip(values, TIDEMARK_TYPE, strict=True)))
+
+
+def reconcile(table: str, stored: dict[str, str], wanted: dict[str, str]) -> tuple[dict[str, str], dict[str, str]]:
+    """(columns to add, columns to widen) that lead from the stored types to the wanted ones.
+
+    Names are compared without case, as Spark does. SchemaError for what cannot be done in place without losing values;
+    a stored type that is already wider is fine.
+    """
+    _refuse_twins(table, list(stored) + [name for name in wanted if name not in stored])
+    add, widen = {}, {}
+    for name, new in wanted.items():
+        old = stored.get(name)
+        if old is None:
+            add[name] = new
+        elif old != new and not _fits(new, old):
+            if not _iceberg_widens(old, new):
+                raise SchemaError(
+                    f"column {name} is {old} and would become {new}: not possible without losing values",
+                    mend="publish under another name, or declare the column in the feed file with a type that holds both",
+                    table=table,
+                )
+            widen[name] = new
+    return add, widen
+
+
+def _refuse_twins(table: str, names: list[str]) -> None:
+    seen: dict[str, str] = {}
+    for name in names:
+        twin = seen.setdefault(name.lower(), name)
+        if twin != name:
+            raise SchemaError(
+                f"columns {twin!r} and {name!r} differ only in case",
+                mend="rename one of them at the source: most readers cannot tell them apart",
+                table=table,
+            )
+        if name.lower() == TIDEMARK:
+            raise SchemaError(f"a source column is named {name!r}, which Tidemark keeps for itself", table=table)
+
+
+def _decimal(name: str) -> tuple[int, int] | None:
+    if not name.startswith("decimal("):
+        return None
+    precision, scale = name[8:-1].split(",")
+    return int(precision), int(scale)
+
+
+def _fits(new: str, old: str) -> bool:
+    """Whether every value of ``new`` can be held as the stored ``old``."""
+    a, b = _decimal(new), _decimal(old)
+    if a and b:
+        return a[1] <= b[1] and a[0] - a[1] <= b[0] - b[1]
+    return old == "string" or old in _WIDER.get(new, set())
+
+
+def _iceberg_widens(old: str, new: str) -> bool:
+    a, b = _decimal(old), _decimal(new)
+    if a and b:
+        return a[1] == b[1] and a[0] <= b[0]
+    return (old, new) in {("int", "bigint"), ("float", "double")}

@@ -1,0 +1,293 @@
+"""Compact: assembled changes are folded onto the snapshots, each table in an audit branch that no reader sees.
+
+In the ordinary case every change is newer than all that the table holds, which one comparison tells, and the fold of
+the hour is merged. Otherwise (:mod:`tidemark.late`) redelivered and outdated changes are told apart, and the keys
+that a late change can still alter are folded again from the change log.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark import late, multiset
+from tidemark.books import Published, create_books, write_page
+from tidemark.drafts import Draft, load_draft, save_draft
+from tidemark.feeds import Feed
+from tidemark.fold import fold
+from tidemark.lake import changes_table
+from tidemark.manifest import Manifest
+from tidemark.profile import TableProfile, profile
+from tidemark.receipts import Counts, Receipt, TableReceipt
+from tidemark.rows import TableShape, key_is_whole, keyed_rows, settle
+from tidemark.settings import Settings
+from tidemark.shapes import shape_of
+from tidemark.snapshots import open_snapshot
+from tidemark.snapshots.rows import tidemark
+from tidemark.stages.assemble import Assembled, assemble, is_published
+
+_COUNTED = ("own_count", "own_duplicates", "released_count", "released_duplicates")
+
+
+@dataclass(frozen=True)
+class Work:
+    """What compacting one hour of a feed needs to know."""
+
+    spark: SparkSession
+    feed: Feed
+    settings: Settings
+    hour: str
+    published: Published
+    publication: str
+
+
+@dataclass(frozen=True)
+class Compacted:
+    """One table's outcome: its receipt, rows for tombstones (table, key, place, hour) and for the quarantine."""
+
+    receipt: TableReceipt
+    tombstones: DataFrame | None
+    quarantined: list[DataFrame]
+
+
+def compact(spark: SparkSession, feed: Feed, manifest: Manifest, published: Published, settings: Settings) -> Draft:
+    """Assemble and compact the hour. Reads the change log and the snapshots; writes audit branches, the books' pages
+    under the next sequence number, and the draft. Branches are made anew from main at each run.
+    """
+    draft = load_draft(settings, feed.feed, manifest.hour)
+    sequence = published.last_sequence + 1
+    if draft and draft.validated and draft.receipt.sequence == sequence:
+        return draft
+    create_books(spark, feed.feed)
+    assembled = assemble(spark, feed, manifest, published)
+    publication = f"{feed.feed}_{manifest.hour.replace('-', '_')}_{sequence}"
+    work = Work(spark, feed, settings, manifest.hour, published, publication)
+    tables = [_compact_table(work, found, assembled) for found in profile(assembled.rows)]
+    refused = _refused(work, assembled)
+    _write_pages(work, sequence, assembled, tables, refused)
+    before = published.of_hour(manifest.hour)
+    receipt = Receipt(
+        feed=feed.feed,
+        hour=manifest.hour,
+        sequence=sequence,
+        manifest_version=manifest.version,
+        objects=len(manifest.objects),
+        bytes=sum(o.bytes for o in manifest.objects),
+        landed=assembled.landed,
+        split=assembled.split,
+        control=assembled.control,
+        bad=assembled.bad,
+        held=assembled.held,
+        held_transactions=assembled.held_transactions,
+        tables=[table.receipt for table in tables],
+        notes=assembled.notes,
+    )
+    if before:
+        receipt = receipt.follow(before)
+    receipt.balance()
+    draft = Draft(receipt=receipt, publication=publication, staged=[t.receipt.table for t in tables])
+    save_draft(settings, draft)
+    return draft
+
+
+def _compact_table(work: Work, found: TableProfile, assembled: Assembled) -> Compacted:
+    declared = work.feed.tables.get(found.sources[0])
+    storage = declared.storage if declared else "iceberg"
+    snapshot = open_snapshot(work.spark, storage, found.table, work.feed.feed, work.settings)
+    shape = shape_of(work.feed, found, snapshot.columns())
+    snapshot.evolve(shape.spark_types, shape.key)
+    rows = assembled.rows.where(F.col("table") == found.table)
+    highest, truncated_before = work.published.table(found.table)
+    truncated = max(filter(None, (truncated_before, found.truncated)), default=None)
+    counts, rows = _under_truncates(found, rows, truncated)
+    state = late.State(work.spark, work.feed, found.table, snapshot, shape, work.published, highest, truncated)
+    settled, counts, quarantined = (_keyed if shape.key else _keyless)(work, found, shape, rows, state, counts)
+    summary = settled.agg(F.count_if(~F.col("gone")), F.count_if("gone")).first()
+    assert summary is not None
+    snapshot.stage(settled, list(shape.key), found.truncated, work.publication)
+    tombstones = settled.where("gone").select(
+        F.lit(found.table).alias("table"), F.to_json("key").alias("key"), F.col("tidemark.place").alias("place"),
+        F.lit(work.hour).alias("hour"),
+    )  # fmt: skip
+    receipt = TableReceipt(
+        table=found.table,
+        counts=counts,
+        rows_written=summary[0],
+        rows_deleted=summary[1],
+        highest=max(filter(None, (highest, found.last + "#9"))),
+        truncated=truncated,
+    )
+    return Compacted(receipt, tombstones if shape.key and summary[1] else None, quarantined)
+
+
+def _under_truncates(found: TableProfile, rows: DataFrame, truncated: str | None) -> tuple[Counts, DataFrame]:
+    """Truncates are applied; what stands before the newest one is superseded by it."""
+    if truncated is None:
+        return Counts(), rows
+    truncate, older = F.col("op") == "truncate", F.col("position") < truncated
+    own = F.col("own")
+    said = rows.agg(
+        F.count_distinct(F.when(truncate & own, F.col("position"))),
+        F.count_if(truncate & own),
+        F.count_distinct(F.when(truncate & ~own, F.col("position"))),
+        F.count_if(truncate & ~own),
+        F.count_if(~truncate & older & own),
+        F.count_if(~truncate & older & ~own),
+    ).first()
+    assert said is not None
+    counts = Counts(
+        applied=said[0], duplicate=said[1] - said[0], released_applied=said[2], released_duplicate=said[3] - said[2],
+        superseded=said[4], released_superseded=said[5],
+    )  # fmt: skip
+    return counts, rows.where(~truncate & ~older)
+
+
+def _keyed(
+    work: Work, found: TableProfile, shape: TableShape, rows: DataFrame, state: late.State, counts: Counts
+) -> tuple[DataFrame, Counts, list[DataFrame]]:
+    all_rows = keyed_rows(rows, shape, expand=found.moves > 0)
+    whole = all_rows.where(key_is_whole(shape))
+    quarantined: list[DataFrame] = []
+    late_rows = refolded = None
+    if state.must_look(found.first, found.links):
+        told = late.sort_out(state, whole, found.links)
+        whole, late_rows, refolded, counts = told.ordinary, told.late, told.refolded, counts.plus(told.counts)
+    settled = settle(fold(whole, partial=found.partial > 0), shape, work.hour)
+    if refolded is not None:
+        settled = settled.unionByName(settle(refolded, shape, work.hour))
+    settled = settled.persist()
+    said = settled.agg(
+        *(F.coalesce(F.sum(name), F.lit(0)) for name in _COUNTED), F.count_if(F.size("unreadable") > 0)
+    ).first()
+    assert said is not None
+    own, own_duplicates, released, released_duplicates, unreadable = said
+    if unreadable:
+        settled, spoilt, bad = _without_unreadable(work, found, shape, whole, late_rows, settled)
+        quarantined.append(bad)
+        counts = counts.plus(Counts(applied=-spoilt[0], quarantined=spoilt[0], released_applied=-spoilt[1], released_quarantined=spoilt[1]))
+    keyless = _count_broken_keys(found, counts, own, released)
+    if keyless != (0, 0):
+        bad = all_rows.where(~key_is_whole(shape) & F.col("counts"))
+        reason = F.lit(f"the key ({', '.join(shape.key)}) is missing or cannot be read")
+        quarantined.append(_quarantine_rows(bad, work, found.table, reason))
+        counts = counts.plus(Counts(quarantined=keyless[0], released_quarantined=keyless[1]))
+    counts = counts.plus(
+        Counts(
+            applied=own - own_duplicates,
+            duplicate=own_duplicates,
+            released_applied=released - released_duplicates,
+            released_duplicate=released_duplicates,
+        )
+    )
+    return settled.drop("unreadable", *_COUNTED), counts, quarantined
+
+
+def _count_broken_keys(found: TableProfile, counts: Counts, own: int, released: int) -> tuple[int, int]:
+    """Changes that reached no fold because their key is broken: what is left of the profile's counts."""
+    return (
+        found.own - own - counts.duplicate - counts.superseded - counts.applied - counts.quarantined,
+        found.released - released - counts.released_duplicate - counts.released_superseded - counts.released_applied
+        - counts.released_quarantined,
+    )  # fmt: skip
+
+
+def _without_unreadable(
+    work: Work, found: TableProfile, shape: TableShape, rows: DataFrame, late_rows: DataFrame | None, settled: DataFrame
+) -> tuple[DataFrame, tuple[int, int], DataFrame]:
+    """Leave out the changes whose values cannot be read and fold their keys again: (settled, left out (own,
+    released), their quarantine rows). Each change of such a key is read by itself to find the guilty ones; late
+    changes of such a key all wait, and its row stays as it is."""
+    keys = settled.where(F.size("unreadable") > 0).select("key").persist()
+    suspects = rows.join(keys, "key", "left_semi")
+    each = suspects.withColumn("gone", F.col("op") == "delete").withColumn("floor", F.lit(None).cast("string"))
+    read = settle(each.withColumn("own_count", F.struct(*suspects.columns)), shape, work.hour)
+    judged = read.select("own_count.*", "unreadable").persist()
+    guilty, innocent = judged.where(F.size("unreadable") > 0), judged.where(F.size("unreadable") == 0)
+    reason = F.concat(F.lit("not a value of its column's type: "), F.array_join("unreadable", ", "))
+    if late_rows is not None:
+        waiting = late_rows.join(keys, "key", "left_semi").select(*suspects.columns)
+        guilty = guilty.unionByName(waiting.withColumn("unreadable", F.array(F.lit("a late change of its key"))))
+    again = settle(fold(innocent.drop("unreadable"), partial=True), shape, work.hour)
+    said = guilty.agg(F.count_if(F.col("own") & F.col("counts")), F.count_if(~F.col("own") & F.col("counts"))).first()
+    assert said is not None
+    clean = settled.join(keys, "key", "left_anti").unionByName(again).persist()
+    return clean, (said[0], said[1]), _quarantine_rows(guilty, work, found.table, reason)
+
+
+def _keyless(
+    work: Work, found: TableProfile, shape: TableShape, rows: DataFrame, state: late.State, counts: Counts
+) -> tuple[DataFrame, Counts, list[DataFrame]]:
+    """A multiset is counted from the log: what the touched images come to, over everything published and this hour."""
+    changes = multiset.effective(state.published_rows().unionByName(rows.select(*state.log_columns()), allowMissingColumns=True))
+    changes = changes.persist()
+    said = changes.agg(
+        F.coalesce(F.sum(F.col("times") - F.col("times_before")), F.lit(0)), F.coalesce(F.sum("own"), F.lit(0))
+    ).first()
+    assert said is not None
+    per_image = multiset.copies(changes).where("now > 0 or before > 0")
+    copy = F.explode(F.sequence(F.lit(1), F.greatest("now", "before"))).alias("copy")
+    each = per_image.select("hash", "image", "now", "said", copy)
+    place = F.concat("hash", F.lit("#"), F.lpad(F.col("copy").cast("string"), 12, "0"))
+    values = [shape.value(name, F.element_at("image", F.lit(name))).alias(name) for name in shape.columns]
+    settled = each.select(
+        F.struct(place.alias("copy")).alias("key"),
+        (F.col("copy") > F.col("now")).alias("gone"),
+        F.struct(*values).alias("row"),
+        F.lit(False).alias("carry"),
+        tidemark(place, place, F.col("said.tx"), F.col("said.committed_at"), work.hour, F.array()).alias("tidemark"),
+    ).persist()
+    mine, released = found.own - counts.applied - counts.duplicate - counts.superseded, found.released
+    applied = min(int(said[0]), mine)
+    released_applied = min(int(said[0]) - applied, released)
+    more = Counts(
+        applied=applied, duplicate=mine - applied, released_applied=released_applied,
+        released_duplicate=released - released_applied - counts.released_superseded,
+    )  # fmt: skip
+    return settled, counts.plus(more), []
+
+
+def _quarantine_rows(rows: DataFrame, work: Work, table: str, reason: Column) -> DataFrame:
+    """ROWS that did not pass, as rows of the book ``quarantine``."""
+    change = F.to_json(F.struct("op", "key", "after", "absent", "prior"))
+    return rows.select(
+        F.lit(work.hour).alias("hour"), F.lit(table).alias("table"), "object", "record", "entry", "topic", "position",
+        reason.alias("reason"), F.lit(None).cast("binary").alias("raw"), change.alias("change"),
+    )  # fmt: skip
+
+
+def _refused(work: Work, assembled: Assembled) -> DataFrame | None:
+    """Changes of overdue transactions that the feed gives up, for the quarantine."""
+    if assembled.refused is None:
+        return None
+    change = F.to_json(F.struct("op", "key", "before", "after", "absent", "tx"))
+    return assembled.refused.select(
+        F.lit(work.hour).alias("hour"), "table", "object", "record", "entry", "topic", "position",
+        F.lit("its transaction never completed").alias("reason"), F.lit(None).cast("binary").alias("raw"),
+        change.alias("change"),
+    )  # fmt: skip
+
+
+def _write_pages(
+    work: Work, sequence: int, assembled: Assembled, tables: list[Compacted], refused: DataFrame | None
+) -> None:
+    log = work.spark.table(changes_table(work.feed.feed))
+    bad = log.where((F.col("hour") == work.hour) & (F.col("op") == "bad") & ~is_published(work.published)).select(
+        "hour", "table", "object", "record", "entry", "topic", "position", F.col("problem").alias("reason"), "raw",
+        F.lit(None).cast("string").alias("change"),
+    )  # fmt: skip
+    pages = {
+        "quarantine": [*([bad] if assembled.bad else []), *([refused] if refused is not None else []), *(q for t in tables for q in t.quarantined)],
+        "tombstones": [t.tombstones for t in tables if t.tombstones is not None],
+        "held": [assembled.open] if assembled.open is not None else [],
+    }
+    for name, parts in pages.items():
+        if parts:
+            together = parts[0]
+            for part in parts[1:]:
+                together = together.unionByName(part)
+            stage = "compact" if name == "quarantine" else None
+            write_page(work.spark, work.feed.feed, name, sequence, together, stage=stage)
+
+

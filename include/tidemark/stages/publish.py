@@ -1,0 +1,45 @@
+"""Publish: the validated hour becomes what readers see.
+
+Each table's main is fast-forwarded to its audit branch and gets the hour's tag; tables of the feed that the hour did
+not touch get the tag too, so that the cut is whole. The receipt comes last: from then on the hour counts. Stopped
+anywhere in between, a rerun carries the same publication on.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pyspark.sql import SparkSession
+
+from tidemark.books import Published, append_receipt
+from tidemark.drafts import Draft
+from tidemark.errors import ConflictError
+from tidemark.feeds import Feed
+from tidemark.receipts import Receipt
+from tidemark.settings import Settings
+from tidemark.snapshots import open_snapshot
+
+
+def publish(spark: SparkSession, feed: Feed, published: Published, draft: Draft, settings: Settings) -> Receipt:
+    """Publish a validated draft; the receipt. Reads the draft; moves main and tags, appends the receipt."""
+    receipt = draft.receipt
+    if not draft.validated or receipt.sequence != published.last_sequence + 1:
+        raise ConflictError(
+            f"publication {receipt.sequence} was made before another one finished",
+            mend="run the hour again from compact",
+            feed=feed.feed,
+            hour=receipt.hour,
+        )
+    touched = set(draft.staged)
+    others = {t.table for r in published.receipts for t in r.tables} - touched
+    storage = {feed.published(source): table.storage for source, table in feed.tables.items()}
+    for table in sorted(touched | others):
+        snapshot = open_snapshot(spark, storage.get(table, "iceberg"), table, feed.feed, settings)
+        if table in touched:
+            reverted = any(t.table == table and t.waiting for t in receipt.tables)
+            snapshot.publish(receipt.hour, draft.publication, reverted=reverted)
+        else:
+            snapshot.tag(receipt.hour)
+    receipt = receipt.model_copy(update={"published_at": datetime.now(UTC)})
+    append_receipt(spark, receipt)
+    return receipt

@@ -1,0 +1,163 @@
+"""Validate: what an hour staged is checked with pandera before any reader sees it.
+
+Only rows the hour wrote are checked, but for what only the whole table can tell (uniqueness, of values the hour
+wrote). Each check has its consequence: stop (nothing of the hour is published), quarantine (the failing rows keep
+their last good version, their changes wait in quarantine), warn (noted in the receipt).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.books import Published, write_page
+from tidemark.checks import Plan, failing, judge, model_fails, plan_checks
+from tidemark.drafts import Draft, save_draft
+from tidemark.errors import CheckError, QuarantineLimitError
+from tidemark.feeds import Feed, Table
+from tidemark.manifest import Manifest
+from tidemark.names import TIDEMARK
+from tidemark.receipts import Counts, TableReceipt
+from tidemark.rows import key_is_whole, keyed_rows
+from tidemark.settings import Settings
+from tidemark.shapes import shape_of
+from tidemark.profile import profile
+from tidemark.snapshots import open_snapshot
+from tidemark.stages.assemble import assemble
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """One table's: what stops the hour, what is only worth a word, which rows (key columns, ``reason``) must wait."""
+
+    stops: list[str]
+    warnings: list[str]
+    waiting: DataFrame | None
+
+
+def validate(
+    spark: SparkSession, feed: Feed, manifest: Manifest, published: Published, draft: Draft, settings: Settings
+) -> Draft:
+    """Check every staged table. CheckError or QuarantineLimitError stop the hour: readers stay on the last good one.
+
+    Reads the audit branches; puts rows that must wait back to their published version in them; writes their changes
+    to the quarantine; saves and returns the draft, validated.
+    """
+    if draft.validated:
+        return draft
+    tables, stops, pages = [], [], []
+    for table in draft.receipt.tables:
+        if table.table not in draft.staged:
+            tables.append(table)
+            continue
+        verdict = _judge(spark, feed, table, draft, settings)
+        stops += [f"{table.table}: {stop}" for stop in verdict.stops]
+        counts, waiting = table.counts, table.waiting
+        if verdict.waiting is not None and not verdict.stops:
+            moved, page = _wait(spark, feed, manifest, published, draft, table.table, verdict.waiting, settings)
+            counts, waiting = table.counts.plus(moved), moved.quarantined + moved.released_quarantined
+            pages.append(page)
+        tables.append(table.model_copy(update={"counts": counts, "waiting": waiting, "warnings": verdict.warnings}))
+    if stops:
+        raise CheckError(
+            "checks failed, nothing is published: " + "; ".join(stops),
+            mend="mend the source or the check in the feed file, then run the hour again from compact",
+            feed=feed.feed,
+            hour=manifest.hour,
+        )
+    if pages:
+        together = reduce(DataFrame.unionByName, pages)
+        write_page(spark, feed.feed, "quarantine", draft.receipt.sequence, together, stage="validate")
+    receipt = draft.receipt.model_copy(update={"tables": tables})
+    receipt.balance()
+    _within_limit(feed, receipt.quarantined, receipt.landed, manifest.hour)
+    draft = draft.model_copy(update={"receipt": receipt, "validated": True})
+    save_draft(settings, draft)
+    return draft
+
+
+def _within_limit(feed: Feed, quarantined: int, landed: int, hour: str) -> None:
+    allowed = max(feed.quarantine.at_least, int(feed.quarantine.limit * landed))
+    if quarantined > allowed:
+        raise QuarantineLimitError(
+            f"{quarantined} of {landed} records are in quarantine, {allowed} are allowed: nothing is published",
+            mend=f"see why with `tidemark quarantine list {feed.feed} --hour {hour}`; mend the feed file or raise "
+            "quarantine.limit in it, then run the hour again from decode",
+            feed=feed.feed,
+            hour=hour,
+        )
+
+
+def _judge(spark: SparkSession, feed: Feed, table: TableReceipt, draft: Draft, settings: Settings) -> Verdict:
+    declared = _declared(feed, table.table)
+    plan = plan_checks(table.table, declared, settings)
+    if plan.empty:
+        return Verdict([], [], None)
+    snapshot = open_snapshot(spark, declared.storage, table.table, feed.feed, settings)
+    staged = snapshot.staged(draft.publication)
+    written = staged.where(F.col(f"{TIDEMARK}.hour") == draft.receipt.hour).persist()
+    failed = judge(written, plan.checks, table.table)
+    stops = [str(check) for check in failed if check.consequence == "stop"]
+    warnings = [str(check) for check in failed if check.consequence == "warn"]
+    for schema, consequence in plan.models:
+        if said := model_fails(written, schema):
+            (warnings if consequence == "warn" else stops).append(said)
+    doubled = _doubled(plan, staged, written)
+    stops += [f"not unique: {', '.join(columns)}" for columns, how in doubled if how != "warn"]
+    warnings += [f"not unique: {', '.join(columns)}" for columns, how in doubled if how == "warn"]
+    held_back = [check for check in failed if check.consequence == "quarantine"]
+    waiting = None
+    if held_back:
+        if not snapshot.key():
+            stops.append("a table without a key cannot keep a row's last good version: " + ", ".join(map(str, held_back)))
+        else:
+            reasons = [F.when(failing(check, table.table), F.lit(str(check))) for check in held_back]
+            condition = reduce(or_, [failing(check, table.table) for check in held_back])
+            key = [F.col("`" + name.replace("`", "``") + "`") for name in snapshot.key()]
+            waiting = written.where(condition).select(*key, F.concat_ws("; ", *reasons).alias("reason")).persist()
+    return Verdict(stops, warnings, waiting)
+
+
+def _doubled(plan: Plan, staged: DataFrame, written: DataFrame) -> list[tuple[list[str], str]]:
+    """Uniqueness over the whole table, of the values this hour wrote."""
+    found = []
+    for columns, consequence in plan.unique:
+        mine = written.select(*columns).distinct()
+        if not staged.join(mine, columns, "left_semi").groupBy(*columns).count().where("count > 1").isEmpty():
+            found.append((columns, consequence))
+    return found
+
+
+def _wait(
+    spark: SparkSession, feed: Feed, manifest: Manifest, published: Published, draft: Draft, table: str,
+    waiting: DataFrame, settings: Settings,
+) -> tuple[Counts, DataFrame]:  # fmt: skip
+    """Put the rows back in the branch; what moves from applied to quarantined, and the rows for the quarantine."""
+    declared = _declared(feed, table)
+    snapshot = open_snapshot(spark, declared.storage, table, feed.feed, settings)
+    rows = assemble(spark, feed, manifest, published).rows.where(F.col("table") == table)
+    found = profile(rows)[0]
+    shape = shape_of(feed, found, snapshot.columns())
+    keys = waiting.select(F.struct(*(F.col("`" + n.replace("`", "``") + "`") for n in shape.key)).alias("key"), "reason")
+    changes = keyed_rows(rows, shape, expand=found.moves > 0).where(key_is_whole(shape) & F.col("counts"))
+    theirs = changes.join(keys, "key").dropDuplicates(["key", "place"]).persist()
+    said = theirs.agg(F.count_if("own"), F.count_if(~F.col("own"))).first()
+    assert said is not None
+    receipt = next(t for t in draft.receipt.tables if t.table == table).counts
+    own, released = min(said[0], receipt.applied), min(said[1], receipt.released_applied)
+    snapshot.revert(waiting.drop("reason"), list(shape.key), draft.publication)
+    page = theirs.select(
+        F.lit(manifest.hour).alias("hour"), F.lit(table).alias("table"), "object", "record", "entry", "topic", "position",
+        F.concat(F.lit("check failed: "), "reason").alias("reason"), F.lit(None).cast("binary").alias("raw"),
+        F.to_json(F.struct("op", "key", "after", "absent", "prior")).alias("change"),
+    )  # fmt: skip
+    return Counts(applied=-own, quarantined=own, released_applied=-released, released_quarantined=released), page
+
+
+def _declared(feed: Feed, published: str) -> Table:
+    """The feed file's word on a published table."""
+    return next((t for source, t in feed.tables.items() if feed.published(source) == published), Table())
