@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 def run_hour(context: Context) -> str:
     """The hour of the task's DAG run, like ``2026-11-20T07``."""
     run = context["dag_run"]
-    return hour_of_run(run.run_type, context["params"].get("hour"), run.data_interval_start)
+    return hour_of_run(run.run_type.value, context["params"].get("hour"), run.data_interval_start)
 
 
 class WaitForExport(BaseSensorOperator):

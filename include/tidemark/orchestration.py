@@ -39,7 +39,7 @@ def hour_of_run(run_type: str, asked: str | None, interval_start: datetime | Non
     """
     if asked:
         return format_hour(parse_hour(asked))
-    if str(run_type) in ("scheduled", "backfill") and interval_start is not None:
+    if run_type in ("scheduled", "backfill") and interval_start is not None:
         return format_hour(interval_start.replace(minute=0, second=0, microsecond=0))
     raise ConfigError(
         f"this run ({run_type}) does not say which hour it is for",
