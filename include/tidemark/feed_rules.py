@@ -193,7 +193,7 @@ def _table(place: tuple[str | int, ...], source: str, table: dict[str, Any], top
 
 
 def _check(place: tuple[str | int, ...], check: dict[str, Any], columns: list[str]) -> Iterator[Found]:
-    tests = [name for name in _TESTS if check.get(name) not in (None, False)]
+    tests = [name for name in _TESTS if check.get(name) is not None and check.get(name) is not False]  # 0 tests
     column, unique = check.get("column"), _texts(check.get("unique"))
     if unique and (column is not None or tests):
         yield Found(place, "mixes `unique` with a check of one column", mend="write two checks")
