@@ -64,6 +64,8 @@ def read_yaml(text: str) -> Document:
             document.lines[()] = mark.line + 1
     except yaml.YAMLError as error:
         document.mistakes.append(((), f"not YAML: {error}", "save the file as UTF-8 text"))
+    except RecursionError:
+        document.mistakes.append(((), "not YAML that can be read: nested too deeply", "write it flatter"))
     return document
 
 

@@ -319,9 +319,8 @@ def _deep_mistakes(data: dict[str, Any]) -> list[Found]:
             options[block] = _options(module, written)
         except ValidationError as error:
             found += translate(module.Options, error, written, (block,))
-            continue
-        if block == "format":
-            found += _column_mistakes(module, options[block], data)
+        if block == "format":  # types are told all the same when the block itself is wrong
+            found += _column_mistakes(module, options.get(block, module.Options.model_construct()), data)
     if len(options) == 2:
         found += _differing(options["container"], options["format"])
     return found

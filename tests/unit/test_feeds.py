@@ -177,6 +177,7 @@ def test_the_first_hour_is_a_whole_utc_hour(tmp_path: Path) -> None:
         ("feed: a: b\n", r"not YAML: .*\(line 1, column 8\)"),
         ("\tfeed: a\n", r"not YAML: .*\(line 1, column 1\)"),
         ("feed: \x00\n", "not YAML"),
+        ("a: " + "[" * 5000, "nested too deeply"),
         ("a: 1\n---\nb: 1\n", "not YAML: expected a single document"),
         ("", "holds no feed"),
         ("- feed\n", "holds no feed"),
@@ -272,6 +273,7 @@ def test_deep_holds_blocks_and_column_types_against_their_modules(
     assert mistakes(tmp_path, text, deep=False) == {}
     wrong = mistakes(tmp_path, text.replace("code_page", "codepage"), deep=True)
     assert wrong["format.codepage"].mend == "did you mean `code_page`?"
+    assert "tables.a.b.columns.y" in wrong, "types are told although the block is wrong"
 
 
 def test_loading_for_dags_is_cheap(tmp_path: Path) -> None:
