@@ -176,7 +176,10 @@ def _read(topic: str, stored: StoredObject, count: Count, settings: Settings) ->
             problem, mend = f"its {codec} is damaged or cut off: {error}", "export the object again, then run the hour"
             raise ExportError(problem, object=stored.location, mend=mend) from error
     if raw.size != stored.size:
-        raise ConflictError(f"had {stored.size} bytes when it was listed, now {raw.size}", object=stored.location)
+        problem = f"had {stored.size} bytes when it was listed, now {raw.size}"
+        raise ConflictError(
+            problem, object=stored.location, mend="wait until the exporter has ended, then run the hour"
+        )
     return _Read(topic, stored, raw.digest.hexdigest(), records, suffix)
 
 
