@@ -35,6 +35,7 @@ def _of_text(layout: Layout) -> _Rules:
     return [
         (F.col("own").isNull(), "the record is empty"),
         (~F.col("is_text"), f"the record is not text in {layout.code_page}"),
+        (~F.col("typed"), "it does not begin with the header of a change-data record"),
         (
             text.rlike(_TYPOGRAPHIC) & (~F.col("whole") | in_bare_value),
             f"a typographic quotation mark stands where the string delimiter {quote} belongs",
@@ -51,7 +52,6 @@ def _of_header() -> _Rules:
     operations = c("kind").isin("ISRT", "REPL", "DLET")
     fields = F.size("tokens").cast("string")
     return [
-        (~c("typed"), "it does not begin with the header of a change-data record"),
         (F.size("tokens") < 12, F.concat(F.lit("cut short: "), fields, F.lit(" of the 12 header fields"))),
         (~known, _not("identifier", "identifier", "IBM, or one of invalid character data")),
         (~operations, _not("operation", "kind", "ISRT, REPL or DLET")),

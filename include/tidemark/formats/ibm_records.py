@@ -42,7 +42,7 @@ _CP1047 = (("^", 0x5F), ("[", 0xAD), ("¬", 0xB0), ("Ý", 0xBA), ("¨", 0xBB), (
 _PAGES = {
     _UTF_8: ("utf8", "1208"),
     CodePage(_VIEW, "latin-1"): ("latin1", "iso88591", "819"),
-    CodePage("IBM037", "cp037"): ("037",),
+    CodePage("IBM037", "cp037"): ("37",),
     CodePage("IBM500", "cp500"): ("500",),
     CodePage("IBM1047", "cp037", _CP1047): ("1047",),
     CodePage("IBM01140", "cp1140"): ("1140",),
@@ -53,7 +53,7 @@ _BY_NAME = {name: page for page, names in _PAGES.items() for name in names}
 def code_page(name: str) -> CodePage:
     """A code page by Python's, Java's or IBM's name: ``cp037``, ``IBM037``, ``ibm-1047``, ``latin-1``. ValueError."""
     plain = re.sub(r"[^a-z0-9]", "", name.lower())
-    number = re.sub(r"^(?:cp|ibm|ccsid)0?(?=\d{3})", "", plain)
+    number = re.sub(r"^(?:cp|ibm|ccsid)?0*", "", plain)
     page = _BY_NAME.get(plain) or _BY_NAME.get(number)
     if page is None:
         raise ValueError(f"{name!r} is not known here: write utf-8, latin-1, cp037, cp500, cp1047 or cp1140")

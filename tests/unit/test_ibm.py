@@ -1,0 +1,464 @@
+"""Decoding IBM change-data records: every rule on a hand-written message, all of them in one Spark job."""
+
+from __future__ import annotations
+
+import functools
+from dataclasses import dataclass, field
+from datetime import datetime
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+from pydantic import ValidationError
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.containers.contract import RECORDS
+from tidemark.errors import ConfigError
+from tidemark.feeds import Feed
+from tidemark.formats import ibm
+from tidemark.formats.contract import CHANGES
+from tidemark.formats.ibm_records import code_page, text_of
+
+TABLES = {
+    "TEST.T": {
+        "key": ["ID"],
+        "columns": {"ID": "INTEGER", "NAME": "VARCHAR(20)", "NOTE": "CHAR(4)", "AMOUNT": "DECIMAL(9,2)"},
+    },
+    "TEST.KINDS": {
+        "key": ["CODE"],
+        "columns": {
+            "CODE": "CHAR(4)", "BODY": "CLOB(1M)", "DOC": "XML", "BITS": "CHAR(2) FOR BIT DATA", "WIDE": "GRAPHIC(4)",
+            "AT": "TIME", "N": "INTEGER",
+        },
+    },
+    "TEST.NOKEY": {"columns": {"A": "INTEGER", "B": "VARCHAR(9)"}},
+}  # fmt: skip
+
+HEX = "IBM-INVALID-COLUMN"
+LSN_5, LSN_8 = "0000:0000:0388:4642:0000", "0000:0000:0000:0271:000C:0000:0000:0000"
+
+
+def record(
+    operation: str,
+    values: str,
+    *,
+    table: str = "T",
+    identifier: str = "IBM",
+    unit: str = "0000:0000:0388:4642:0000",
+    lsn: str = LSN_8,
+    at: str = "2006-06-30-18.00.52",
+    plan: str = '"ASNQC910"',
+    segment: str = "0000",
+    put: str = "182318000005",
+) -> str:
+    who = f'10,"{identifier}","2006181","{put}","TEST","{table}","{operation}"'
+    return f'{who},"{unit}","{lsn}","{at}",{plan},{segment},{values}'
+
+
+def feed(container: dict[str, Any], tables: dict[str, Any] = TABLES) -> Feed:
+    return Feed.model_validate(
+        {
+            "feed": "payroll", "description": "-", "owner": "-", "topics": ["t"],
+            "exports": {"path": "{topic}/dt={date}/hr={hour}/*"},
+            "container": container, "format": {"type": "ibm"}, "tables": tables,
+        }
+    )  # fmt: skip
+
+
+MESSAGES = {"type": "kafka_json"}
+
+
+def records_of(spark: SparkSession, values: dict[str, bytes | None]) -> DataFrame:
+    """One Kafka record each; its name as the object."""
+    rows = [(name, 1, value, "t", 0, 5, None, None, value, None, None) for name, value in values.items()]
+    return spark.createDataFrame(rows, RECORDS)
+
+
+@dataclass
+class Case:
+    message: bytes | None
+    options: dict[str, str] = field(default_factory=dict)
+
+
+INSERT = record("ISRT", ',,,,1,"John","ab  ",12.50')
+CASES: dict[str, Case] = {}
+
+
+def case(name: str, *records: str, **options: str) -> None:
+    text = options.get("record_delimiter", "\n").join(records)
+    assert name not in CASES
+    CASES[name] = Case(code_page(options.get("code_page", "utf-8")).encode(text), options)
+
+
+case("insert", INSERT)
+case("update", record("REPL", '1,"John","ab  ",12.50,1,"Jane","",,'[:-1]))
+case("delete", record("DLET", '1,"John",,12.50,,,,'))
+case("key change", record("REPL", '1,"John",,1.00,2,"John",,1.00'))
+case("before not captured", record("REPL", ',,,,2,"John",,1.00'))
+case("keyless", record("DLET", '1,"x",,', table="NOKEY"))
+case("final delimiter", INSERT + ",")
+case("strings", record("ISRT", ',,,,1,"say ""hi"", she\nsaid","""",1.00'))
+case("look-alike", record("ISRT", ',,,,1,"a\n10,""IBM"",""2006181"",""182318000005"",x","",1.00'), INSERT)
+case("blanks in names", INSERT.replace('"TEST","T"', '"TEST    ","T   "'))
+case("no plan", record("ISRT", ',,,,1,"","",', plan=""))
+case("short lsn", record("ISRT", ',,,,1,"","",', lsn=LSN_5))
+case("long unit", record("ISRT", ',,,,1,"","",', unit="0000:0000:0388:4642:0000:00Ab"))
+case("segment", record("ISRT", ',,,,1,"","",', segment="0012"))
+case("impossible commit", record("ISRT", ',,,,1,"","",', at="2006-06-30-18.05.67"))
+case("impossible time", record("ISRT", ',,,,,,,"K1",,,"0aFF","w","18.01.67",1', table="KINDS"))
+case("possible time", record("ISRT", ',,,,,,,"K1",,,"0aFF","w","24.00.00",1', table="KINDS"))
+for spelled in ("IBM-INVALID-COLUMN-002A-HEX", "IBM-INVALID-COLUMN-0002-A-HEX"):
+    case(spelled, record("ISRT", ',,,,1,"4A6F686E","C3a9",', identifier=spelled))
+case("hex null", record("REPL", '1,,"",1.00,1,,"41",1.00', identifier="IBM-INVALID-COLUMN-0003-B-HEX"))
+case(
+    "hex lob", record("ISRT", ',,,,,,,"4B31",,,"4141","w",,1', table="KINDS", identifier="IBM-INVALID-COLUMN-001A-HEX")
+)
+case("hex no text", record("ISRT", ',,,,1,"41FF42","",', identifier="IBM-INVALID-COLUMN-002A-HEX"))
+case("hex no hex", record("ISRT", ',,,,1,"John","",', identifier="IBM-INVALID-COLUMN-002A-HEX"))
+case("null form", record("REPL", "1,,,1.00,1,,,", identifier="IBM-INVALID-COLUMN-002A-NULL"))
+case("null key", record("REPL", ",,,,,,1,,,,,,,1", table="KINDS", identifier="IBM-INVALID-COLUMN-001B-NULL"))
+case("null delete", record("DLET", "1,,,1.00,,,,", identifier="IBM-INVALID-COLUMN-002B-NULL"))
+
+case("several", INSERT, record("REPL", '1,"John","ab  ",12.50,1,"J","",1.00'), record("DLET", '1,"J","",1.00,,,,'))
+case(
+    "two transactions",
+    INSERT,
+    INSERT,
+    record("ISRT", ',,,,2,"","",', lsn=LSN_5),
+    record("ISRT", ',,,,3,"","",', lsn=LSN_5),
+)
+case("one bad among good", INSERT, record("REPL", '1,"x'), INSERT)
+case("stray line", INSERT, "stray", INSERT)
+case("stray first", "stray", INSERT)
+case("empty lines", "", INSERT, "", "", INSERT, "")
+case("wrapped", INSERT.replace(',"ISRT"', ',\n"ISRT"'))
+
+case("typographic", INSERT.replace('"John"', '"John”'))
+case("typographic bare", INSERT.replace('"John"', "“John”"))
+case("typographic inside", INSERT.replace('"John"', '"“John”"'))
+case("truncated header", INSERT[:60])
+case("truncated string", INSERT[:-9])
+case("too few", record("ISRT", ',,,,1,"John"'))
+case("too many", record("ISRT", ',,,,,1,"John","",1,1'))
+case("unknown table", INSERT.replace('"T"', '"X"'))
+case("unknown operation", record("UPSR", ',,,,1,"","",'))
+case("unknown identifier", record("ISRT", ',,,,1,"","",', identifier="IBM-INVALID-THING"))
+case("bad lsn", record("ISRT", ',,,,1,"","",', lsn="0000:0000:0388:46G2:0000"))
+case("short unit", record("ISRT", ',,,,1,"","",', unit="0388:4642"))
+case("bad segment", record("ISRT", ',,,,1,"","",', segment="12"))
+case("not doubled", record("ISRT", ',,,,1,"a"b"c","",'))
+case("carriage return", INSERT + "\r")
+case("insert with before", record("ISRT", '1,"","",1,1,"","",1'))
+case("delete with after", record("DLET", '1,"","",1,1,"","",1'))
+case("no header", '{"op": "c"}')
+case("only commas", "," * 40)
+CASES["not utf-8"] = Case(INSERT.encode().replace(b"John", b"J\xe9hn") + b"\n" + INSERT.encode())
+CASES["nothing"] = Case(b"")
+CASES["null"] = Case(None)
+CASES["binary"] = Case(bytes(range(256)) * 3)
+
+OTHER = {"column_delimiter": ";", "record_delimiter": "|", "string_delimiter": "'", "decimal_character": ","}
+LATIN = {"code_page": "latin-1", "column_delimiter": "§"}
+SWITCH = str.maketrans({",": ";", '"': "'"})
+case(
+    "other delimiters",
+    INSERT.translate(SWITCH).replace("12.50", "12,50"),
+    record("ISRT", ",,,,2,", segment="0000").translate(SWITCH) + "'it''s; \"so|1\"\n';'';-1,00",
+    **OTHER,
+)
+for page in ("cp037", "cp1047"):
+    case(page, record("ISRT", ',,,,1,"a[b]\n^é","",12.50'), INSERT, code_page=page)
+case("hex in cp037", record("ISRT", ',,,,1,"C1C2","",', identifier=f"{HEX}-002A-HEX"), code_page="cp037")
+case("§", record("ISRT", ',,,,1,"é,","",').replace(',"', '§"').replace(",", "§").replace("é§", "é,"), **LATIN)
+
+
+@pytest.fixture(scope="module")
+def decoded(spark: SparkSession) -> dict[str, list[Row]]:
+    by_options: dict[tuple[tuple[str, str], ...], dict[str, bytes | None]] = {}
+    for name, given_ in CASES.items():
+        by_options.setdefault(tuple(given_.options.items()), {})[name] = given_.message
+    changes = [
+        ibm.decode(records_of(spark, messages), feed(MESSAGES), ibm.Options.model_validate(dict(options)))
+        for options, messages in by_options.items()
+    ]
+    rows = functools.reduce(DataFrame.unionAll, changes).collect()
+    found: dict[str, list[Row]] = {name: [] for name in CASES}
+    for row in sorted(rows, key=lambda row: row.entry):
+        found[row.object].append(row)
+    return found
+
+
+def test_no_record_is_lost_and_bad_ones_are_kept_whole(decoded: dict[str, list[Row]]) -> None:
+    for name, rows in decoded.items():
+        assert rows, name
+        assert [row.entry for row in rows] == list(range(len(rows)))
+        for row in rows:
+            assert (row.problem is not None) == (row.op == "bad"), name
+            assert row.raw == CASES[name].message
+            assert (row.topic, row.partition, row.offset, row.record) == ("t", 0, 5, 1)
+
+
+def only(rows: list[Row]) -> Row:
+    assert len(rows) == 1
+    assert rows[0].problem is None
+    return rows[0]
+
+
+def test_insert(decoded: dict[str, list[Row]]) -> None:
+    row = only(decoded["insert"])
+    assert (row.op, row.kind, row.source_table) == ("insert", "ISRT", "TEST.T")
+    assert row.before is None
+    assert row.after == {"ID": "1", "NAME": "John", "NOTE": "ab  ", "AMOUNT": "12.50"}
+    assert row.key == {"ID": "1"}
+    assert (row.absent, row.notes, row.prior_key) == ([], [], None)
+    assert row.committed_at == datetime(2006, 6, 30, 18, 0, 52)
+
+
+def test_update_has_both_images_and_tells_null_from_empty(decoded: dict[str, list[Row]]) -> None:
+    row = only(decoded["update"])
+    assert row.op == "update"
+    assert row.before == {"ID": "1", "NAME": "John", "NOTE": "ab  ", "AMOUNT": "12.50"}
+    assert row.after == {"ID": "1", "NAME": "Jane", "NOTE": "", "AMOUNT": None}
+    assert row.prior_key is None
+
+
+def test_delete(decoded: dict[str, list[Row]]) -> None:
+    row = only(decoded["delete"])
+    assert (row.op, row.after, row.key) == ("delete", None, {"ID": "1"})
+    assert row.before == {"ID": "1", "NAME": "John", "NOTE": None, "AMOUNT": "12.50"}
+
+
+def test_key_change(decoded: dict[str, list[Row]]) -> None:
+    row = only(decoded["key change"])
+    assert (row.op, row.key, row.prior_key) == ("update", {"ID": "2"}, {"ID": "1"})
+    assert only(decoded["before not captured"]).prior_key is None
+    assert only(decoded["before not captured"]).before is None
+
+
+def test_a_table_without_key(decoded: dict[str, list[Row]]) -> None:
+    row = only(decoded["keyless"])
+    assert (row.op, row.key, row.before) == ("delete", None, {"A": "1", "B": "x"})
+
+
+@pytest.mark.parametrize("name", ["final delimiter", "blanks in names"])
+def test_harmless_variants(decoded: dict[str, list[Row]], name: str) -> None:
+    row, plain = only(decoded[name]), only(decoded["insert"])
+    assert (row.after, row.source_table, row.position) == (plain.after, plain.source_table, plain.position)
+
+
+def test_delimiters_and_line_feeds_inside_strings(decoded: dict[str, list[Row]]) -> None:
+    assert only(decoded["strings"]).after["NAME"] == 'say "hi", she\nsaid'
+    assert only(decoded["strings"]).after["NOTE"] == '"'
+    first, second = decoded["look-alike"]
+    assert first.after["NAME"] == 'a\n10,"IBM","2006181","182318000005",x'
+    assert second.after["NAME"] == "John"
+
+
+def test_place_in_the_sources_order(decoded: dict[str, list[Row]]) -> None:
+    row = only(decoded["insert"])
+    assert row.position == "0000000000000271000c000000000000.99999.000000"
+    assert row.tx == "00000000038846420000@0000000000000271000c000000000000"
+    assert (row.tx_end, row.tx_part, row.tx_ordinal, row.tx_count) == (True, None, None, None)
+    assert only(decoded["short lsn"]).position.startswith("00000000000000000000038846420000.")
+    assert only(decoded["long unit"]).tx.startswith("0000000003884642000000ab@")
+    segment = only(decoded["segment"])
+    assert segment.position.split(".")[1] == "00012"
+    assert (segment.tx_end, segment.tx_part, segment.tx_ordinal) == (False, "0012", 12)
+    assert only(decoded["no plan"]).after["NOTE"] == ""
+
+
+def test_index_counts_within_the_message_and_transaction(decoded: dict[str, list[Row]]) -> None:
+    assert [row.position[-6:] for row in decoded["several"]] == ["000000", "000001", "000002"]
+    assert [row.op for row in decoded["several"]] == ["insert", "update", "delete"]
+    assert [row.position[-6:] for row in decoded["two transactions"]] == ["000000", "000001", "000000", "000001"]
+
+
+def test_impossible_times_are_flagged(decoded: dict[str, list[Row]]) -> None:
+    commit = only(decoded["impossible commit"])
+    assert (commit.committed_at, commit.notes) == (None, ["impossible commit time 2006-06-30-18.05.67"])
+    time = only(decoded["impossible time"])
+    assert (time.after["AT"], time.notes) == ("18.01.67", ["impossible time in AT"])
+    assert only(decoded["possible time"]).notes == []
+
+
+def test_invalid_character_data_in_hexadecimal(decoded: dict[str, list[Row]]) -> None:
+    for name in ("IBM-INVALID-COLUMN-002A-HEX", "IBM-INVALID-COLUMN-0002-A-HEX"):
+        row = only(decoded[name])
+        assert row.after == {"ID": "1", "NAME": "John", "NOTE": "é", "AMOUNT": None}
+        assert (row.notes, row.absent) == (["hex-decoded column 2 (after)"], [])
+    row = only(decoded["hex null"])
+    assert (row.before["NAME"], row.before["NOTE"], row.after["NOTE"]) == (None, "", "A")
+    assert row.notes == ["hex-decoded column 3 (before)"]
+    row = only(decoded["hex lob"])
+    assert row.after == {"CODE": "K1", "BITS": "4141", "WIDE": "w", "AT": None, "N": "1"}
+    assert (row.absent, row.key) == (["BODY", "DOC"], {"CODE": "K1"})
+    row = only(decoded["hex no text"])
+    assert row.after["NAME"] == "A\ufffdB"
+    assert any("U+FFFD" in note for note in row.notes)
+    assert only(decoded["hex in cp037"]).after["NAME"] == "AB"
+
+
+def test_invalid_character_data_that_was_not_sent(decoded: dict[str, list[Row]]) -> None:
+    row = only(decoded["null form"])
+    assert row.after == {"ID": "1", "AMOUNT": None}
+    assert row.before == {"ID": "1", "AMOUNT": "1.00"}
+    assert row.absent == ["NAME", "NOTE"]
+    assert row.notes == ["character data not sent, column 2 (after)"]
+    row = only(decoded["null delete"])
+    assert (row.op, row.key, row.absent) == ("delete", {"ID": "1"}, ["NAME", "NOTE"])
+
+
+PROBLEMS = {
+    "hex no hex": "hexadecimal",
+    "null key": "a key column was not sent",
+    "typographic": "typographic quotation mark",
+    "typographic bare": "typographic quotation mark",
+    "truncated header": "a string is not closed",
+    "truncated string": "a string is not closed",
+    "too few": "2 values: TEST.T has 4 columns in the feed file, so a record has 8"[1:],
+    "too many": "values: TEST.T has 4 columns",
+    "unknown table": "table TEST.X is not in the feed file",
+    "unknown operation": "operation UPSR is not ISRT, REPL or DLET",
+    "unknown identifier": "identifier IBM-INVALID-THING is not",
+    "bad lsn": "commit LSN",
+    "short unit": "transaction identifier",
+    "bad segment": "segment number",
+    "not doubled": "goes on after its closing string delimiter",
+    "carriage return": "carriage return",
+    "insert with before": "an ISRT with before values",
+    "delete with after": "a DLET with after values",
+    "no header": "header",
+    "only commas": "header of a change-data record",
+    "nothing": "empty",
+    "null": "empty",
+}
+
+
+@pytest.mark.parametrize("name", PROBLEMS)
+def test_what_cannot_be_decoded_says_why(decoded: dict[str, list[Row]], name: str) -> None:
+    (row,) = decoded[name]
+    assert row.op == "bad"
+    assert PROBLEMS[name] in row.problem
+    assert (row.key, row.before, row.after, row.absent) == (None, None, None, None)
+
+
+def test_a_bad_record_leaves_its_neighbours_alone(decoded: dict[str, list[Row]]) -> None:
+    for name in ("one bad among good", "stray line"):
+        assert [row.op for row in decoded[name]] == ["insert", "bad", "insert"]
+        assert [row.position[-6:] for row in decoded[name] if row.position][::2] in (["000000", "000002"], ["000000"])
+    assert decoded["one bad among good"][2].position.endswith("000002")
+    assert decoded["stray line"][2].position.endswith("000002")
+    assert [row.op for row in decoded["stray first"]] == ["bad", "insert"]
+    assert [row.op for row in decoded["not utf-8"]] == ["bad", "insert"]
+    assert decoded["not utf-8"][0].problem == "the record is not text in utf-8"
+    assert {row.op for row in decoded["binary"]} == {"bad"}
+    assert {row.op for row in decoded["wrapped"]} == {"bad"}
+    assert [row.op for row in decoded["empty lines"]] == ["insert", "insert"]
+
+
+def test_a_bad_record_still_says_where_it_belongs(decoded: dict[str, list[Row]]) -> None:
+    row = decoded["too few"][0]
+    assert (row.source_table, row.tx_end) == ("TEST.T", True)
+    assert row.tx == decoded["insert"][0].tx
+    assert decoded["bad lsn"][0].tx is None
+
+
+def test_typographic_quotes_are_no_harm_inside_a_string(decoded: dict[str, list[Row]]) -> None:
+    assert only(decoded["typographic inside"]).after["NAME"] == "“John”"
+
+
+def test_all_four_delimiters_can_differ(decoded: dict[str, list[Row]]) -> None:
+    first, second = decoded["other delimiters"]
+    assert first.after == {"ID": "1", "NAME": "John", "NOTE": "ab  ", "AMOUNT": "12,50"}
+    assert second.after == {"ID": "2", "NAME": 'it\'s; "so|1"\n', "NOTE": "", "AMOUNT": "-1,00"}
+    assert only(decoded["§"]).after == {"ID": "1", "NAME": "é,", "NOTE": "", "AMOUNT": None}
+
+
+@pytest.mark.parametrize("name", ["cp037", "cp1047"])
+def test_ebcdic(decoded: dict[str, list[Row]], name: str) -> None:
+    first, second = decoded[name]
+    assert first.problem is None
+    assert first.after["NAME"] == "a[b]\n^é"
+    assert (second.after, second.position[:-1]) == (decoded["insert"][0].after, first.position[:-1])
+
+
+def test_java_reads_what_the_code_pages_write(spark: SparkSession) -> None:
+    printable = "".join(map(chr, range(0x20, 0x7F))) + "\n§éß¬"
+    for name in ("utf-8", "latin-1", "cp037", "cp500", "cp1047", "cp1140"):
+        page = code_page(name)
+        raw = F.lit(page.encode(printable))
+        (row,) = spark.range(1).select(text_of(raw, page).alias("text")).collect()
+        assert row.text == printable, name
+
+
+@pytest.mark.parametrize(
+    ("options", "why"),
+    [
+        ({"column_delimiter": '"'}, "must differ"),
+        ({"decimal_character": ","}, "must differ"),
+        ({"string_delimiter": "x"}, "a letter or digit"),
+        ({"record_delimiter": "7"}, "a letter or digit"),
+        ({"column_delimiter": "::"}, "exactly one character"),
+        ({"column_delimiter": ""}, "exactly one character"),
+        ({"column_delimiter": "§"}, "not one byte in utf-8"),
+        ({"column_delimiter": "€", "code_page": "cp037"}, "not one byte in cp037"),
+        ({"code_page": "klingon"}, "write utf-8, latin-1"),
+        ({"delimiter": ";"}, "Extra inputs"),
+    ],
+)
+def test_delimiters_that_cannot_be(options: dict[str, str], why: str) -> None:
+    with pytest.raises(ValidationError, match=why):
+        ibm.Options.model_validate(options)
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["UTF-8", "utf8", "IBM-1208", "cp037", "IBM037", "ibm-37"[:-2] + "037", "Cp1047", "IBM01140", "1140", "ISO-8859-1"],
+)
+def test_code_pages_by_any_name(name: str) -> None:
+    assert ibm.Options(code_page=name).page.java in {"UTF-8", "IBM037", "IBM1047", "IBM01140", "ISO-8859-1"}
+
+
+def test_declarations_that_cannot_be_used(spark: SparkSession) -> None:
+    records = records_of(spark, {"x": INSERT.encode()})
+    for tables, why in (
+        ({"TEST.T": {"key": ["ID"]}}, "messages do not name columns"),
+        ({"TEST.T": {"key": ["NO"], "columns": {"ID": "INTEGER"}}}, r"\['NO'\] are no columns"),
+    ):
+        with pytest.raises(ConfigError, match=why):
+            ibm.decode(records, feed(MESSAGES, tables), ibm.Options())
+    with pytest.raises(ConfigError, match="differ in column_delimiter"):
+        ibm.decode(records, feed({"type": "raw", "column_delimiter": ";"}), ibm.Options())
+
+
+def test_schema_is_the_contracts(spark: SparkSession) -> None:
+    expected = [(field.name, field.dataType.simpleString()) for field in CHANGES]
+    for tables in (TABLES, {}):
+        assert ibm.decode(records_of(spark, {}), feed(MESSAGES, tables), ibm.Options()).dtypes == expected
+
+
+# Text that is rich in what the format is made of.
+_text = st.text(st.sampled_from("\",\n;'.|a1é“日\\ \x00") | st.characters(exclude_categories=["Cs"]), max_size=12)
+_rows = st.lists(st.tuples(st.none() | _text, st.none() | _text), min_size=1, max_size=60)
+
+
+@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
+@given(messages=st.lists(_rows, min_size=20, max_size=60))
+def test_any_text_comes_back(spark: SparkSession, messages: list[list[tuple[str | None, str | None]]]) -> None:
+    def field_(value: str | None) -> str:
+        return "" if value is None else '"' + value.replace('"', '""') + '"'
+
+    sent = {
+        f"{i:04}": "\n".join(
+            record("ISRT", f",,,,{n},{field_(a)},{field_(b)},") for n, (a, b) in enumerate(rows)
+        ).encode()
+        for i, rows in enumerate(messages)
+    }
+    changes = ibm.decode(records_of(spark, sent), feed(MESSAGES), ibm.Options())
+    got: dict[str, list[tuple[str | None, str | None]]] = {name: [] for name in sent}
+    for row in changes.orderBy("object", "entry").select("object", "problem", "after.NAME", "after.NOTE").collect():
+        assert row.problem is None
+        got[row.object].append((row.NAME, row.NOTE))
+    assert list(got.values()) == messages
