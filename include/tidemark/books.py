@@ -50,6 +50,12 @@ def book(feed: str, name: str) -> str:
     return full_name("tidemark", feed, name)
 
 
+def clear_pages(spark: SparkSession, feed: str, sequence: int) -> None:
+    """Remove what an attempt that was never published, of this hour or another, left under the number."""
+    for name in _SCHEMAS:
+        spark.sql(f"DELETE FROM {book(feed, name)} WHERE sequence = {sequence:d}")  # noqa: S608 - quoted, a number
+
+
 def write_page(
     spark: SparkSession, feed: str, name: str, sequence: int, rows: DataFrame, stage: str | None = None
 ) -> None:

@@ -1,13 +1,16 @@
 """Drafts: what compact did in an hour and validate found, handed from job to job before a receipt says it for good.
 
-A draft lives beside the lake's tables, at ``_drafts/<feed>/<hour>.json``. With ``validated`` set it is the point of
-no return: from then on a publication is only ever carried forward, never made again.
+A feed has one draft at a time, beside the lake's tables at ``_drafts/<feed>.json``, for a publication's pages in the
+books go by its sequence number, and the next number can be only one hour's. An hour that compacts takes the draft's
+place; the hour it belonged to, if it is not published by then, is compacted again. With ``validated`` set it is the
+point of no return: from then on a publication is only ever carried forward, never made again.
 """
 
 from __future__ import annotations
 
 from pydantic import BaseModel
 
+from tidemark.books import Published
 from tidemark.receipts import Receipt
 from tidemark.settings import Settings
 from tidemark.storage import storage_of
@@ -22,21 +25,25 @@ class Draft(BaseModel):
     released_hours: list[str] = []
     validated: bool = False
 
+    def follows(self, published: Published) -> bool:
+        """Whether this is the publication that comes next, and not one that is done or was overtaken."""
+        return self.receipt.sequence == published.last_sequence + 1
+
 
 def save_draft(settings: Settings, draft: Draft) -> None:
     """Written whole or not at all."""
-    location = _location(settings, draft.receipt.feed, draft.receipt.hour)
+    location = _location(settings, draft.receipt.feed)
     storage_of(location, settings).write_text(location, draft.model_dump_json(indent=1))
 
 
-def load_draft(settings: Settings, feed: str, hour: str) -> Draft | None:
-    """The hour's draft, if there is one."""
-    location = _location(settings, feed, hour)
+def load_draft(settings: Settings, feed: str) -> Draft | None:
+    """The feed's draft: of its last publication, or of the one in the making."""
+    location = _location(settings, feed)
     storage = storage_of(location, settings)
     if storage.find(location) is None:
         return None
     return Draft.model_validate_json(storage.read_text(location))
 
 
-def _location(settings: Settings, feed: str, hour: str) -> str:
-    return f"{settings.lake_root}/_drafts/{feed}/{hour}.json"
+def _location(settings: Settings, feed: str) -> str:
+    return f"{settings.lake_root}/_drafts/{feed}.json"

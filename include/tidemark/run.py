@@ -12,7 +12,6 @@ from pyspark.sql import SparkSession
 
 from tidemark.books import Published, load_published
 from tidemark.drafts import load_draft
-from tidemark.errors import ConfigError
 from tidemark.feeds import Feed, find_feed
 from tidemark.lake import open_session
 from tidemark.manifest import Manifest, all_objects
@@ -52,21 +51,32 @@ def decode_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings)
 
 
 def compact_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
-    """Assemble and compact the hour, unless it is published."""
+    """Assemble and compact the hour, unless it is published. First what another hour began to publish is finished."""
     manifest, published = all_objects(settings, feed.feed, hour), load_published(settings, feed.feed)
-    if not _done(published, manifest):
-        compact(spark, feed, manifest, published, settings)
+    if _done(published, manifest):
+        return
+    draft = load_draft(settings, feed.feed)
+    if draft and draft.validated and draft.follows(published) and draft.receipt.hour != hour:
+        publish(spark, feed, published, draft, settings)
+        published = load_published(settings, feed.feed)
+    compact(spark, feed, manifest, published, settings)
 
 
 def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> Receipt:
-    """Validate and publish the hour; its receipt, also when it was published before."""
+    """Validate and publish the hour; its receipt, also when it was published before.
+
+    When another hour was compacted or published since this one was compacted, its branches and pages are out of date
+    (in a DAG the hours of a feed take turns task by task, and a retry lets others go first): it is compacted again.
+    """
     manifest, published = all_objects(settings, feed.feed, hour), load_published(settings, feed.feed)
     receipt = published.of_hour(hour)
     if receipt is not None and _done(published, manifest):
         return receipt
-    draft = load_draft(settings, feed.feed, hour)
-    if draft is None:
-        raise ConfigError("the hour is not compacted", mend="run its compact stage first", feed=feed.feed, hour=hour)
+    draft = load_draft(settings, feed.feed)
+    if draft is None or draft.receipt.hour != hour or not draft.follows(published):
+        compact_stage(spark, feed, hour, settings)
+        published, draft = load_published(settings, feed.feed), load_draft(settings, feed.feed)
+        assert draft is not None
     draft = validate(spark, feed, manifest, published, draft, settings)
     return publish(spark, feed, published, draft, settings)
 

@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark import late, multiset
-from tidemark.books import Published, create_books, write_page
+from tidemark.books import Published, clear_pages, create_books, write_page
 from tidemark.drafts import Draft, load_draft, save_draft
 from tidemark.feeds import Feed
 from tidemark.fold import fold
@@ -56,9 +56,9 @@ def compact(spark: SparkSession, feed: Feed, manifest: Manifest, published: Publ
     """Assemble and compact the hour. Reads the change log and the snapshots; writes audit branches, the books' pages
     under the next sequence number, and the draft. Branches are made anew from main at each run.
     """
-    draft = load_draft(settings, feed.feed, manifest.hour)
+    draft = load_draft(settings, feed.feed)
     sequence = published.last_sequence + 1
-    if draft and draft.validated and draft.receipt.sequence == sequence:
+    if draft and draft.validated and draft.follows(published) and draft.receipt.hour == manifest.hour:
         return draft
     create_books(spark, feed.feed)
     assembled = assemble(spark, feed, manifest, published)
@@ -282,6 +282,7 @@ def _write_pages(
         "tombstones": [t.tombstones for t in tables if t.tombstones is not None],
         "held": [assembled.open] if assembled.open is not None else [],
     }
+    clear_pages(work.spark, work.feed.feed, sequence)
     for name, parts in pages.items():
         if parts:
             together = parts[0]
