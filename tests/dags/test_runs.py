@@ -1,0 +1,191 @@
+"""Runs of the DAG with a spark-submit that only notes how it was called and ends as the test says."""
+
+from __future__ import annotations
+
+import os
+from datetime import UTC, datetime
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from tidemark.errors import ConfigError, ExportError, TerminalError, TransientError
+from tidemark.exports import Readiness
+from tidemark.job import Exit
+
+PROJECT = Path(__file__).parent.parent.parent
+HOUR = "2026-11-20T07"
+
+
+class Submits:
+    """The calls of the stand-in for spark-submit, and how the next ones end."""
+
+    def __init__(self, folder: Path) -> None:
+        self._calls, self._script = folder / "calls", folder / "spark-submit"
+        self.end(Exit.OK)
+
+    def end(self, code: int, output: str = "") -> None:
+        self._script.write_text(f'#!/bin/sh\necho "$*" >>"{self._calls}"\ncat <<"."\n{output}\n.\nexit {code}\n')
+        self._script.chmod(0o755)
+
+    @property
+    def jobs(self) -> list[str]:
+        """Job and arguments of each call."""
+        calls = self._calls.read_text().splitlines() if self._calls.exists() else []
+        return [call.rsplit("/jobs/", 1)[1] for call in calls]
+
+    @property
+    def lines(self) -> list[str]:
+        return self._calls.read_text().splitlines()
+
+
+@pytest.fixture
+def submits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Submits:
+    folder = tmp_path / "bin"
+    folder.mkdir()
+    monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
+    return Submits(folder)
+
+
+@pytest.fixture
+def landed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
+    """Exports are complete; what was landed."""
+    from tidemark.stages import land
+
+    done: list[tuple[str, str]] = []
+    monkeypatch.setattr(land, "is_complete", lambda feed, hour, settings: Readiness(True, "marker is there"))
+    monkeypatch.setattr(land, "land", lambda feed, hour, settings: done.append((feed.feed, hour)))
+    return done
+
+
+@pytest.fixture
+def ingest(feeds: Path, airflow_database: None) -> Any:
+    """The shop's DAG; a task that fails is not tried again, so that the tests need not wait."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    dag = DagBag(dag_folder=str(PROJECT / "dags" / "ingest.py")).dags["ingest_shop"]
+    for task in dag.tasks:
+        task.retries = 0
+    return dag
+
+
+def states(run: Any) -> dict[str, str]:
+    return {task.task_id: task.state for task in run.get_task_instances()}
+
+
+def test_an_hour_goes_through_all_stages(ingest: Any, submits: Submits, landed: list[tuple[str, str]]) -> None:
+    run = ingest.test(run_conf={"hour": HOUR})
+    assert run.state == "success"
+    assert landed == [("shop", HOUR)]
+    assert submits.jobs == [f"{stage}.py shop {HOUR}" for stage in ("decode", "compact", "publish")]
+
+
+def test_no_secret_is_on_the_command_line(
+    ingest: Any, submits: Submits, landed: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_CATALOG_URI", "jdbc:postgresql://db/lake")
+    monkeypatch.setenv("TIDEMARK_CATALOG_USER", "lake")
+    monkeypatch.setenv("TIDEMARK_CATALOG_PASSWORD", "open-sesame")
+    assert ingest.test(run_conf={"hour": HOUR}).state == "success"
+    assert all("--deploy-mode client" in line and "open-sesame" not in line for line in submits.lines)
+
+
+@pytest.mark.parametrize(
+    "conf", [{}, {"hour": None}], ids=["no conf", "null, as the form in the UI sends an empty field"]
+)
+def test_a_run_by_hand_that_names_no_hour_fails_before_anything_happens(
+    ingest: Any, submits: Submits, landed: list[tuple[str, str]], conf: dict[str, Any]
+) -> None:
+    run = ingest.test(run_conf=conf, logical_date=datetime(2026, 11, 20, 7, tzinfo=UTC))
+    assert run.state == "failed"
+    assert states(run)["wait"] == "failed"
+    assert not landed and not submits.jobs
+
+
+@pytest.mark.parametrize("hour", ["2026-11-20", "2026-11-20T07:30", "yesterday", "2026-11-20T07; rm -rf /"])
+def test_what_is_no_hour_starts_no_run(ingest: Any, hour: str) -> None:
+    with pytest.raises(Exception, match="hour"):
+        ingest.test(run_conf={"hour": hour})
+
+
+@pytest.mark.parametrize("run_type", ["SCHEDULED", "BACKFILL"])
+def test_scheduled_and_backfill_runs_are_for_the_hour_their_interval_begins_in(run_type: str) -> None:
+    from airflow.sdk.api.datamodels._generated import DagRunType
+
+    from tidemark.operators import run_hour
+
+    started = datetime(2026, 11, 20, 7, 5, tzinfo=UTC)
+    run = SimpleNamespace(run_type=DagRunType[run_type], data_interval_start=started)
+    assert run_hour({"dag_run": run, "params": {"hour": None}}) == HOUR  # type: ignore[arg-type, typeddict-item]
+    assert run_hour({"dag_run": run, "params": {"hour": "2026-11-19T23"}}) == "2026-11-19T23"  # type: ignore[arg-type, typeddict-item]
+
+
+FAILURES = {
+    Exit.TERMINAL: TerminalError,
+    Exit.TRANSIENT: TransientError,
+    Exit.CRASHED: TransientError,
+    1: TransientError,
+    137: TransientError,
+}
+
+
+@pytest.mark.parametrize("code", FAILURES)
+def test_a_jobs_exit_code_says_whether_to_try_again(ingest: Any, submits: Submits, code: int) -> None:
+    said = "tidemark: stage decode failed: feed shop, hour 2026-11-20T07: it is so\n  To mend: do this"
+    submits.end(code, f"noise\n{said}")
+    error = failure_of(ingest, "decode")
+    assert type(error) is FAILURES[code]
+    assert "stage decode failed: feed shop, hour 2026-11-20T07: it is so\nTo mend: do this" in str(error)
+    assert "noise" not in str(error)
+    assert (error.feed, error.hour) == ("shop", HOUR)
+
+
+def test_a_job_that_died_without_a_word_is_named_with_its_output(ingest: Any, submits: Submits) -> None:
+    submits.end(137, "java.lang.OutOfMemoryError")
+    error = failure_of(ingest, "assemble_compact")
+    assert "stage compact failed, exit code 137" in str(error)
+    assert "OutOfMemoryError" in str(error)
+
+
+def failure_of(dag: Any, task_id: str) -> Any:
+    """What the task raises, in the context of a run by hand for HOUR."""
+    from airflow.sdk.api.datamodels._generated import DagRunType
+
+    run = SimpleNamespace(run_type=DagRunType.MANUAL, data_interval_start=None)
+    with pytest.raises((TerminalError, TransientError)) as raised:
+        dag.get_task(task_id).execute({"dag_run": run, "params": {"hour": HOUR}})
+    return raised.value
+
+
+@pytest.mark.parametrize(
+    ("error", "action"),
+    [
+        (TerminalError("x"), "fail"),
+        (ConfigError("x"), "fail"),
+        (TransientError("x"), "default"),
+        (OSError(), "default"),
+    ],
+)
+def test_the_retry_policy_gives_up_on_what_trying_again_cannot_mend(ingest: Any, error: Exception, action: str) -> None:
+    policy = ingest.get_task("land").retry_policy
+    assert policy.evaluate(error, 1, 3, None).action.value == action
+
+
+def test_an_export_that_never_completes_fails_with_what_is_missing(
+    ingest: Any, submits: Submits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tidemark.stages import land
+
+    why = "srv.shop.orders has no _SUCCESS"
+    monkeypatch.setattr(land, "is_complete", lambda feed, hour, settings: Readiness(False, why))
+    wait = ingest.get_task("wait")
+    assert wait.mode == "reschedule"
+    assert wait.timeout == 6 * 3600
+    monkeypatch.setattr(wait, "mode", "poke")
+    monkeypatch.setattr(wait, "timeout", 0)
+    from airflow.sdk.api.datamodels._generated import DagRunType
+
+    run = SimpleNamespace(run_type=DagRunType.MANUAL, data_interval_start=None)
+    with pytest.raises(ExportError, match=why):
+        wait.execute({"dag_run": run, "params": {"hour": HOUR}, "ti": None, "task_instance": None})

@@ -1,0 +1,55 @@
+"""The jars are fetched once, whole or not at all."""
+
+from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from tidemark import jars
+from tidemark.errors import TransientError
+
+
+@pytest.fixture
+def resolved(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """A stand-in for Spark's resolver: what it resolves, and (by its length) how often it was asked."""
+    asked: list[str] = []
+
+    def resolve(ivy: Path) -> list[Path]:
+        asked.append("asked")
+        jar = ivy / "org_new-1.jar"
+        jar.write_bytes(b"jar")
+        return [jar]
+
+    monkeypatch.setattr(jars, "_resolve", resolve)
+    return asked
+
+
+def test_what_is_there_is_not_fetched_again(tmp_path: Path, resolved: list[str]) -> None:
+    assert jars.fetch(tmp_path / "jars")
+    assert not jars.fetch(tmp_path / "jars")
+    assert len(resolved) == 1
+
+
+def test_another_set_replaces_the_old_one(tmp_path: Path, resolved: list[str], monkeypatch: pytest.MonkeyPatch) -> None:
+    jars.fetch(tmp_path)
+    (tmp_path / "org_old-1.jar").touch()
+    monkeypatch.setattr(jars, "COORDINATES", ("org:new:2",))
+    assert jars.fetch(tmp_path)
+    assert [jar.name for jar in tmp_path.glob("*.jar")] == ["org_new-1.jar"]
+
+
+def test_a_set_that_was_interrupted_is_fetched_again(tmp_path: Path, resolved: list[str]) -> None:
+    jars.fetch(tmp_path)
+    (tmp_path / jars.STAMP).unlink()
+    assert jars.fetch(tmp_path)
+
+
+def test_what_cannot_be_fetched_says_so_and_leaves_the_old_set(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "org_old-1.jar").touch()
+    refused = subprocess.CompletedProcess([], 1, stdout="", stderr="Host not found")
+    monkeypatch.setattr(subprocess, "run", lambda *_, **__: refused)
+    with pytest.raises(TransientError, match="could not be fetched:\nHost not found"):
+        jars.fetch(tmp_path)
+    assert [path.name for path in tmp_path.iterdir()] == ["org_old-1.jar"]

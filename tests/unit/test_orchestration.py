@@ -1,0 +1,48 @@
+"""What a DAG is told, without Airflow."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+import pytest
+
+from tidemark.errors import ConfigError
+from tidemark.orchestration import hour_of_run, submit_conf
+from tidemark.settings import Settings
+
+
+@pytest.mark.parametrize(
+    ("run_type", "asked", "start", "hour"),
+    [
+        ("scheduled", None, datetime(2026, 11, 20, 7, tzinfo=UTC), "2026-11-20T07"),
+        ("backfill", "", datetime(2026, 11, 20, 7, tzinfo=UTC), "2026-11-20T07"),
+        ("scheduled", None, datetime(2026, 11, 20, 7, 15, tzinfo=UTC), "2026-11-20T07"),
+        ("manual", "2026-11-20T05", datetime(2026, 11, 21, 11, tzinfo=UTC), "2026-11-20T05"),
+        ("manual", "2026-11-20T05", None, "2026-11-20T05"),
+        ("backfill", "2026-11-20T05", datetime(2026, 11, 20, 7, tzinfo=UTC), "2026-11-20T05"),
+    ],
+    ids=["schedule", "backfill", "schedule past the hour", "by hand", "by hand, no interval", "asked wins"],
+)
+def test_the_hour_of_a_run(run_type: str, asked: str | None, start: datetime | None, hour: str) -> None:
+    assert hour_of_run(run_type, asked, start) == hour
+
+
+def test_a_run_by_hand_without_an_hour_is_refused_although_it_has_an_interval() -> None:
+    with pytest.raises(ConfigError, match="does not say which hour") as refused:
+        hour_of_run("manual", None, datetime(2026, 11, 21, 11, tzinfo=UTC))
+    assert '{"hour": "2026-11-20T07"}' in str(refused.value)
+
+
+def test_the_catalog_stays_off_the_command_line(tmp_path: Path) -> None:
+    settings = Settings(
+        home=tmp_path,
+        catalog_uri="jdbc:postgresql://db/lake",
+        catalog_user="lake",
+        catalog_password="open-sesame",
+        spark_conf={"spark.executor.cores": "3"},
+    )
+    conf = submit_conf(settings)
+    assert conf["spark.executor.cores"] == "3"
+    assert conf["spark.driver.memory"] == "2g"
+    assert not any("open-sesame" in value for value in conf.values())
