@@ -141,8 +141,16 @@ def judge(rows: DataFrame, checks: list[PlannedCheck], table: str) -> list[Plann
 
 def _fails(rows: DataFrame, check: PlannedCheck) -> bool:
     rules = [check.rule] if check.rule else []
-    schema = pa.DataFrameSchema({check.column: pa.Column(None, rules, nullable=check.rule is not None)})
-    return bool(schema.validate(rows.select(f"`{check.column}`"), lazy=True).pandera.errors)
+    # pandera refuses a check on a column whose type its schema does not name.
+    kind = rows.schema[check.column].dataType
+    schema = pa.DataFrameSchema({check.column: pa.Column(kind, rules, nullable=check.rule is not None)})
+    try:
+        return bool(schema.validate(rows.select(f"`{check.column}`"), lazy=True).pandera.errors)
+    except TypeError:
+        raise CheckError(
+            f"check {check} cannot be made on a column of type {kind.simpleString()}",
+            mend="give the check values that fit the column, or use another",
+        ) from None
 
 
 def model_fails(rows: DataFrame, schema: pa.DataFrameSchema) -> str | None:

@@ -16,7 +16,7 @@ from tidemark.formats import ibm
 from tidemark.formats.ibm_types import family
 
 SPARK_TYPES = {
-    "SMALLINT": "smallint", "INTEGER": "int", "INT": "int", "BIGINT": "bigint", "DECIMAL(9,2)": "decimal(9,2)",
+    "SMALLINT": "int", "INTEGER": "int", "INT": "int", "BIGINT": "bigint", "DECIMAL(9,2)": "decimal(9,2)",
     "decimal( 31 , 31 )": "decimal(31,31)", "NUMERIC(5)": "decimal(5,0)", "DEC": "decimal(5,0)",
     "DECFLOAT(34)": "string", "REAL": "float", "DOUBLE": "double", "DOUBLE PRECISION": "double", "FLOAT": "double",
     "FLOAT(24)": "float", "FLOAT(25)": "double", "CHAR(4)": "string", "CHARACTER(4) NOT NULL": "string",

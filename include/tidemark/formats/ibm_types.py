@@ -31,7 +31,7 @@ _BINARY: dict[str, Family] = {
     "BINARY": "binary", "VARBINARY": "binary", "BINARY VARYING": "binary", "ROWID": "binary",
     "BLOB": "lob", "BINARY LARGE OBJECT": "lob",
 }  # fmt: skip
-_INTEGERS = {"SMALLINT": "smallint", "INTEGER": "int", "INT": "int", "BIGINT": "bigint"}
+_INTEGERS = {"SMALLINT": "int", "INTEGER": "int", "INT": "int", "BIGINT": "bigint"}
 _DECIMALS = ("DECIMAL", "DEC", "NUMERIC", "NUM")
 _FLOATS = {"REAL": "float", "DOUBLE": "double", "DOUBLE PRECISION": "double"}
 _WRITTEN = re.compile(
