@@ -103,18 +103,7 @@ class SortedOut:
 def sort_out(state: State, rows: DataFrame, links: int) -> SortedOut:
     """Tell the hour's ROWS of one table apart."""
     published = keyed_rows(state.published_rows(), state.shape, expand=True).where(key_is_whole(state.shape))
-    highest = state.highest or ""
-    known = published.where(F.col("place") <= highest).select("key", "place", F.lit(True).alias("known")).distinct()
-    judged = rows.join(known, ["key", "place"], "left").join(state.stored(), "key", "left")
-    outdated = (F.col("place") <= F.col("stored_place")) & (F.col("place") <= F.col("stored_floor"))
-    fate = (
-        F.when(F.col("known"), "duplicate")
-        .when(outdated, "superseded")
-        .when(F.col("place") <= F.col("stored_place"), "refold")
-        .when(is_link(), "refold")
-        .otherwise("ordinary")
-    )
-    judged = judged.withColumn("fate", fate).persist()
+    judged = _judge(state, rows, published)
     said = {
         (row["fate"], row["own"]): row["count"]
         for row in judged.where("counts").groupBy("fate", "own").count().collect()
@@ -125,20 +114,40 @@ def sort_out(state: State, rows: DataFrame, links: int) -> SortedOut:
         superseded=said.get(("superseded", True), 0),
         released_superseded=said.get(("superseded", False), 0),
     )
-    live = judged.where(F.col("fate").isin("ordinary", "refold")).select(*rows.columns)
-    touched = judged.where("fate = 'refold'").select("key")
-    # A superseded change of a key that others rest on may still be what they carried over.
-    resting = descendants(published.unionByName(live), judged.where("fate <> 'duplicate'").select("key"))
-    inherited = resting.join(judged.select("key").distinct(), "key", "left_anti")
-    targets = touched.unionByName(inherited).distinct().persist()
-    if not links and targets.isEmpty():
+    told = judged.where(F.col("fate").isin("duplicate", "superseded")).select("key", "place").distinct()
+    live = rows.join(told, ["key", "place"], "left_anti").select(*rows.columns)
+    targets = judged.where("fate = 'refold'").select("key").distinct()
+    if links or not published.where(is_link()).isEmpty():
+        # A superseded change of a key that others rest on may still be what they carried over.
+        changed = judged.where("fate <> 'duplicate'").select("key").distinct()
+        resting = descendants(published.unionByName(live), changed).join(changed, "key", "left_anti")
+        targets = targets.unionByName(resting).localCheckpoint()
+    if targets.isEmpty():
         return SortedOut(live, None, None, counts)
     ordinary = live.join(targets, "key", "left_anti").select(*rows.columns)
-    late = live.join(targets, "key", "left_semi").select(*rows.columns).persist()
-    superseded = judged.where("fate = 'superseded'").select(*rows.columns)
-    everything = published.unionByName(live).unionByName(superseded).withColumn("counts", F.lit(False))
+    late = live.join(targets, "key", "left_semi").select(*rows.columns).localCheckpoint()
+    everything = published.unionByName(rows).withColumn("counts", F.lit(False))
     refolded = fold(with_ancestors(everything, targets), partial=True)
     return SortedOut(ordinary, late, refolded, counts.plus(_applied(late)))
+
+
+def _judge(state: State, rows: DataFrame, published: DataFrame) -> DataFrame:
+    """Changes that are not simply newer than all: ``key``, ``place``, ``own``, ``counts`` and their ``fate``."""
+    highest = state.highest or ""
+    suspect = rows.where((F.col("place") <= highest) | is_link()).select(
+        "key", "place", "own", "counts", is_link().alias("link")
+    )
+    known = published.where(F.col("place") <= highest).select("key", "place", F.lit(True).alias("known")).distinct()
+    outdated = (F.col("place") <= F.col("stored_place")) & (F.col("place") <= F.col("stored_floor"))
+    fate = (
+        F.when(F.col("known"), "duplicate")
+        .when(outdated, "superseded")
+        .when(F.col("place") <= F.col("stored_place"), "refold")
+        .when(F.col("link"), "refold")
+        .otherwise("ordinary")
+    )
+    joined = suspect.join(known, ["key", "place"], "left").join(state.stored(), "key", "left")
+    return joined.select("key", "place", "own", "counts", fate.alias("fate")).localCheckpoint()
 
 
 def _applied(late: DataFrame) -> Counts:

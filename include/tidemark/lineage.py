@@ -21,19 +21,18 @@ def with_ancestors(rows: DataFrame, targets: DataFrame) -> DataFrame:
     ``key`` is the target. Rows it inherits come under it at their own place; rows of its own before a link are gone,
     and the link itself becomes an update, so that the fold goes on from what was inherited.
     """
-    history = rows.persist()
     frontier = targets.select(
         F.col("key").alias("target"), F.col("key").alias("source"), F.lit(None).cast("string").alias("until")
     )
     parts: list[DataFrame] = []
     while True:
-        mine = history.join(frontier, history["key"] == frontier["source"], "inner")
+        mine = rows.join(frontier, rows["key"] == frontier["source"], "inner")
         mine = mine.where(F.col("until").isNull() | (F.col("place") < F.col("until")))
         base = F.max(F.when(F.col("op").isin("insert", "delete") | (F.size("absent") == 0), F.col("place"))).over(
             Window.partitionBy("target")
         )
         mine = mine.withColumn("start", base).where(F.col("start").isNull() | (F.col("place") >= F.col("start")))
-        mine = mine.persist()
+        mine = mine.localCheckpoint()
         resting = is_link() & (F.col("place") == F.col("start"))
         parts.append(
             mine.withColumn("op", F.when(resting, F.lit("update")).otherwise(F.col("op")))
@@ -54,11 +53,11 @@ def with_ancestors(rows: DataFrame, targets: DataFrame) -> DataFrame:
 
 def descendants(rows: DataFrame, keys: DataFrame) -> DataFrame:
     """``keys`` and every key whose row rests on one of them through links (columns: ``key``)."""
-    links = rows.where(is_link()).select(F.col("prior").alias("from"), F.col("key").alias("to")).distinct().persist()
+    links = rows.where(is_link()).select(F.col("prior").alias("from"), F.col("key").alias("to")).distinct().localCheckpoint()
     reached = keys.select("key").distinct()
     while True:
         onward = links.join(reached, links["from"] == reached["key"], "left_semi").select(F.col("to").alias("key"))
-        new = onward.join(reached, "key", "left_anti").distinct().persist()
+        new = onward.join(reached, "key", "left_anti").distinct().localCheckpoint()
         if new.isEmpty():
             return reached
-        reached = reached.unionByName(new).persist()
+        reached = reached.unionByName(new).localCheckpoint()

@@ -93,8 +93,10 @@ class IcebergSnapshot:
     def stage(self, settled: DataFrame, key: list[str], truncated: str | None, publication: str) -> None:
         """Write a publication to a new audit branch of main: rows older than the truncate out, then one MERGE."""
         branch = quote(_branch(publication))
-        self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE BRANCH {branch}")
-        self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH IF EXISTS {quote(_before_checks(publication))}")
+        # Not CREATE OR REPLACE: Iceberg cannot replace a branch of a table whose main has no snapshot yet.
+        for old in (branch, quote(_before_checks(publication))):
+            self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH IF EXISTS {old}")
+        self.spark.sql(f"ALTER TABLE {self.name} CREATE BRANCH {branch}")
         target = f"{self.name}.{quote('branch_' + _branch(publication))}"
         if truncated is not None:
             self._session_mark(publication)

@@ -67,7 +67,7 @@ def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, published: Pub
 
     held_rows = _held_rows(log, held_before, published)
     candidates = fresh.where("tx is not null") if held_rows is None else fresh.where("tx is not null").unionByName(held_rows)
-    open_ = _open(candidates, log, published).persist()
+    open_ = _open(candidates, log, published).localCheckpoint()
     overdue = _overdue(open_, feed, manifest.hour)
     still_open = open_ if feed.transactions.overdue == "hold" else open_.where(~overdue)
     names = F.broadcast(still_open.select("tx"))
@@ -160,7 +160,7 @@ def _open(candidates: DataFrame, log: DataFrame, published: Published) -> DataFr
         return seen.drop("complete")
     # Below the highest place applied it may be a redelivery of a transaction that is complete in the log.
     maybe_old = F.coalesce(F.col("position") <= highest, F.lit(True))
-    seen = seen.persist()
+    seen = seen.localCheckpoint()
     names = F.broadcast(seen.where(maybe_old).select("tx"))
     earlier = log.where(is_published(published) & F.col("tx").isNotNull())
     whole = status(candidates.join(names, "tx", "left_semi").unionByName(earlier.join(names, "tx", "left_semi")))

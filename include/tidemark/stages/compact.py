@@ -1,5 +1,8 @@
 """Compact: assembled changes are folded onto the snapshots, each table in an audit branch that no reader sees.
 
+What is folded is cut off from its plan (a local checkpoint) before it is merged: Spark looks every table of a plan up
+again at each action, and what it had cached of a table that has moved on meanwhile is lost.
+
 In the ordinary case every change is newer than all that the table holds, which one comparison tells, and the fold of
 the hour is merged. Otherwise (:mod:`tidemark.late`) redelivered and outdated changes are told apart, and the keys
 that a late change can still alter are folded again from the change log.
@@ -157,7 +160,7 @@ def _keyed(
     settled = settle(fold(whole, partial=found.partial > 0), shape, work.hour)
     if refolded is not None:
         settled = settled.unionByName(settle(refolded, shape, work.hour))
-    settled = settled.persist()
+    settled = settled.localCheckpoint()
     said = settled.agg(
         *(F.coalesce(F.sum(name), F.lit(0)) for name in _COUNTED), F.count_if(F.size("unreadable") > 0)
     ).first()
@@ -199,11 +202,11 @@ def _without_unreadable(
     """Leave out the changes whose values cannot be read and fold their keys again: (settled, left out (own,
     released), their quarantine rows). Each change of such a key is read by itself to find the guilty ones; late
     changes of such a key all wait, and its row stays as it is."""
-    keys = settled.where(F.size("unreadable") > 0).select("key").persist()
+    keys = settled.where(F.size("unreadable") > 0).select("key").localCheckpoint()
     suspects = rows.join(keys, "key", "left_semi")
     each = suspects.withColumn("gone", F.col("op") == "delete").withColumn("floor", F.lit(None).cast("string"))
     read = settle(each.withColumn("own_count", F.struct(*suspects.columns)), shape, work.hour)
-    judged = read.select("own_count.*", "unreadable").persist()
+    judged = read.select("own_count.*", "unreadable").localCheckpoint()
     guilty, innocent = judged.where(F.size("unreadable") > 0), judged.where(F.size("unreadable") == 0)
     reason = F.concat(F.lit("not a value of its column's type: "), F.array_join("unreadable", ", "))
     if late_rows is not None:
@@ -212,7 +215,7 @@ def _without_unreadable(
     again = settle(fold(innocent.drop("unreadable"), partial=True), shape, work.hour)
     said = guilty.agg(F.count_if(F.col("own") & F.col("counts")), F.count_if(~F.col("own") & F.col("counts"))).first()
     assert said is not None
-    clean = settled.join(keys, "key", "left_anti").unionByName(again).persist()
+    clean = settled.join(keys, "key", "left_anti").unionByName(again).localCheckpoint()
     return clean, (said[0], said[1]), _quarantine_rows(guilty, work, found.table, reason)
 
 
@@ -221,7 +224,7 @@ def _keyless(
 ) -> tuple[DataFrame, Counts, list[DataFrame]]:
     """A multiset is counted from the log: what the touched images come to, over everything published and this hour."""
     changes = multiset.effective(state.published_rows().unionByName(rows.select(*state.log_columns()), allowMissingColumns=True))
-    changes = changes.persist()
+    changes = changes.localCheckpoint()
     said = changes.agg(
         F.coalesce(F.sum(F.col("times") - F.col("times_before")), F.lit(0)), F.coalesce(F.sum("own"), F.lit(0))
     ).first()
@@ -237,7 +240,7 @@ def _keyless(
         F.struct(*values).alias("row"),
         F.lit(False).alias("carry"),
         tidemark(place, place, F.col("said.tx"), F.col("said.committed_at"), work.hour, F.array()).alias("tidemark"),
-    ).persist()
+    ).localCheckpoint()
     mine, released = found.own - counts.applied - counts.duplicate - counts.superseded, found.released
     applied = min(int(said[0]), mine)
     released_applied = min(int(said[0]) - applied, released)

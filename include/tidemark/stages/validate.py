@@ -99,7 +99,7 @@ def _judge(spark: SparkSession, feed: Feed, table: TableReceipt, draft: Draft, s
         return Verdict([], [], None)
     snapshot = open_snapshot(spark, declared.storage, table.table, feed.feed, settings)
     staged = snapshot.staged(draft.publication)
-    written = staged.where(F.col(f"{TIDEMARK}.hour") == draft.receipt.hour).persist()
+    written = staged.where(F.col(f"{TIDEMARK}.hour") == draft.receipt.hour).localCheckpoint()
     failed = judge(written, plan.checks, table.table)
     stops = [str(check) for check in failed if check.consequence == "stop"]
     warnings = [str(check) for check in failed if check.consequence == "warn"]
@@ -118,7 +118,7 @@ def _judge(spark: SparkSession, feed: Feed, table: TableReceipt, draft: Draft, s
             reasons = [F.when(failing(check, table.table), F.lit(str(check))) for check in held_back]
             condition = reduce(or_, [failing(check, table.table) for check in held_back])
             key = [F.col("`" + name.replace("`", "``") + "`") for name in snapshot.key()]
-            waiting = written.where(condition).select(*key, F.concat_ws("; ", *reasons).alias("reason")).persist()
+            waiting = written.where(condition).select(*key, F.concat_ws("; ", *reasons).alias("reason")).localCheckpoint()
     return Verdict(stops, warnings, waiting)
 
 
@@ -144,7 +144,7 @@ def _wait(
     shape = shape_of(feed, found, snapshot.columns())
     keys = waiting.select(F.struct(*(F.col("`" + n.replace("`", "``") + "`") for n in shape.key)).alias("key"), "reason")
     changes = keyed_rows(rows, shape, expand=found.moves > 0).where(key_is_whole(shape) & F.col("counts"))
-    theirs = changes.join(keys, "key").dropDuplicates(["key", "place"]).persist()
+    theirs = changes.join(keys, "key").dropDuplicates(["key", "place"]).localCheckpoint()
     said = theirs.agg(F.count_if("own"), F.count_if(~F.col("own"))).first()
     assert said is not None
     receipt = next(t for t in draft.receipt.tables if t.table == table).counts

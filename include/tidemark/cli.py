@@ -1,0 +1,239 @@
+"""The ``tidemark`` command. Tables and progress on a terminal, plain text when piped."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated, Literal
+
+import typer
+from rich.console import Console
+from rich.table import Table
+
+from tidemark.errors import TidemarkError
+from tidemark.hours import format_hour, hours_between, parse_hour
+from tidemark.settings import Settings
+
+app = typer.Typer(no_args_is_help=True, add_completion=False, help="Verified lakehouse tables out of hourly exports of change-data topics.")
+feeds_app = typer.Typer(no_args_is_help=True, help="Feed files.")
+quarantine_app = typer.Typer(no_args_is_help=True, help="Records and changes that were kept back, with the reason.")
+app.add_typer(feeds_app, name="feeds")
+app.add_typer(quarantine_app, name="quarantine")
+
+out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+err = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+
+Hour = Annotated[str | None, typer.Option(help="An hour in UTC, like 2026-11-20T07.")]
+
+
+def main() -> None:
+    """Entry point: an error of ours is one message and exit 1, not a traceback."""
+    try:
+        app()
+    except TidemarkError as error:
+        err.print(f"[bold red]Error:[/] {_escape(str(error))}" if err.is_terminal else f"Error: {error}", markup=err.is_terminal)
+        raise SystemExit(1) from None
+
+
+@app.command()
+def run(
+    feed: Annotated[str, typer.Argument(help="The feed's name.")],
+    hour: Annotated[str, typer.Option(help="The (first) hour in UTC, like 2026-11-20T07.")],
+    to: Annotated[str | None, typer.Option(help="The last hour, included. Default: only the first.")] = None,
+) -> None:
+    """Run all stages for one hour or several, in this process, without Airflow."""
+    from tidemark.feeds import find_feed
+    from tidemark.run import run_hour
+
+    settings = Settings()
+    found = find_feed(feed, settings)
+    for each in hours_between(hour, to or hour):
+        with err.status(f"{feed} {each}") as status:
+
+            def progress(stage: str, each: str = each) -> None:
+                status.update(f"{feed} {each}: {stage}")
+                if not err.is_terminal:
+                    err.print(f"{feed} {each}: {stage}", markup=False)
+
+            receipt = run_hour(found, each, settings, progress)
+        counts = receipt.counts
+        out.print(
+            f"{feed} {each}: landed {receipt.landed}, applied {counts.applied}, duplicate {counts.duplicate}, "
+            f"superseded {counts.superseded}, control {receipt.control}, held {receipt.held}, "
+            f"quarantined {receipt.quarantined}",
+            markup=False,
+        )
+
+
+@app.command()
+def show(
+    table: Annotated[str, typer.Argument(help="The published schema.table.")],
+    as_of: Annotated[str | None, typer.Option(help="The cut of this hour. Default: now.")] = None,
+    format: Annotated[Literal["table", "jsonl"], typer.Option(help="table: the first rows; jsonl: all rows, one per line.")] = "table",
+    limit: Annotated[int, typer.Option(help="Rows of a table.", min=1)] = 20,
+) -> None:
+    """Print a published table's rows, sorted by key."""
+    from tidemark.show import json_lines, read_snapshot, table_cells
+
+    cut = format_hour(parse_hour(as_of)) if as_of else None
+    rows, key = read_snapshot(Settings(), table, cut)
+    if format == "jsonl":
+        for line in json_lines(rows, key):
+            sys.stdout.write(line + "\n")
+        return
+    at = f" at {cut}" if cut else ""
+    _print(f"{table}{at}: {rows.num_rows} rows", rows.column_names, list(table_cells(rows, key, limit)))
+    if rows.num_rows > limit:
+        out.print(f"… {rows.num_rows - limit} more; all of them with --format jsonl", markup=False)
+
+
+@app.command()
+def receipts(
+    feed: Annotated[str | None, typer.Argument(help="Only this feed. Default: all.")] = None,
+    tables: Annotated[bool, typer.Option("--tables", help="A line per table.")] = False,
+    format: Annotated[Literal["table", "jsonl"], typer.Option(help="jsonl: whole receipts, one per line.")] = "table",
+) -> None:
+    """Print what became of every record that landed, hour by hour."""
+    from tidemark.catalog import read_rows
+    from tidemark.receipts import Receipt
+
+    rows = read_rows(Settings(), "tidemark", "receipts")
+    listed = sorted((Receipt.model_validate_json(row["receipt"]) for row in rows), key=lambda r: (r.feed, r.sequence))
+    newest = {(r.feed, r.hour): r for r in listed if feed is None or r.feed == feed}
+    shown = sorted(newest.values(), key=lambda r: (r.feed, r.hour))
+    if format == "jsonl":
+        for receipt in shown:
+            sys.stdout.write(receipt.model_dump_json() + "\n")
+    elif tables:
+        head = ["feed", "hour", "table", "applied", "duplicate", "superseded", "quarantined", "released", "warnings"]
+        cells = [
+            [r.feed, r.hour, t.table, t.counts.applied, t.counts.duplicate, t.counts.superseded, t.counts.quarantined,
+             t.counts.released_applied, "; ".join(t.warnings)]
+            for r in shown for t in r.tables
+        ]  # fmt: skip
+        _print("Receipts by table", head, [[str(c) for c in row] for row in cells])
+    else:
+        head = ["feed", "hour", "landed", "split", "applied", "duplicate", "superseded", "control", "held", "quarantined", "released", "notes"]
+        cells = [
+            [r.feed, r.hour, r.landed, r.split, r.counts.applied, r.counts.duplicate, r.counts.superseded, r.control,
+             r.held, r.quarantined, r.counts.released_applied, "; ".join(r.notes)]
+            for r in shown
+        ]  # fmt: skip
+        _print("Receipts: landed + split = applied + duplicate + superseded + control + held + quarantined", head, [[str(c) for c in row] for row in cells])
+
+
+@app.command()
+def held(feed: Annotated[str, typer.Argument(help="The feed's name.")]) -> None:
+    """Print the transactions that wait for the rest of them, and what is missing."""
+    from pyiceberg.expressions import EqualTo
+
+    from tidemark.books import load_published
+    from tidemark.catalog import read_rows
+
+    settings = Settings()
+    published = load_published(settings, feed)
+    rows = read_rows(settings, "tidemark", feed, "held", where=EqualTo("sequence", published.last_sequence))
+    cells = [
+        [row["tx"], row["since"], str(row["changes"]), ", ".join(t for t in row["tables"] if t), _missing(row)]
+        for row in sorted(rows, key=lambda row: (row["since"], row["tx"]))
+    ]
+    _print(f"{feed}: {len(cells)} held transactions", ["transaction", "since", "changes", "tables", "missing"], cells)
+
+
+def _missing(row: dict[str, object]) -> str:
+    """What a held transaction waits for."""
+    parts, needed = int(str(row["parts"])), int(str(row["needed"]))
+    words = [] if row["ended"] else ["its end"]
+    if parts < needed:
+        words.append(f"{needed - parts} of {needed} parts")
+    return " and ".join(words)
+
+
+@quarantine_app.command("list")
+def quarantine_list(
+    feed: Annotated[str, typer.Argument(help="The feed's name.")],
+    hour: Hour = None,
+    limit: Annotated[int, typer.Option(help="So many at most.", min=1)] = 50,
+) -> None:
+    """List what is in quarantine, also of an hour that stopped before publishing."""
+    rows = _quarantined(feed, hour)
+    cells = [
+        [r["hour"], r["table"] or "", r["object"], f"{r['record']}.{r['entry']}", r["reason"]] for r in rows[:limit]
+    ]
+    _print(f"{feed}: {len(rows)} in quarantine", ["hour", "table", "object", "record", "reason"], cells)
+
+
+@quarantine_app.command("show")
+def quarantine_show(
+    feed: Annotated[str, typer.Argument(help="The feed's name.")],
+    object: Annotated[str, typer.Argument(help="The object, as listed.")],
+    record: Annotated[int, typer.Argument(help="The record's number in it.")],
+) -> None:
+    """Write one quarantined record, byte for byte, to standard output."""
+    for row in _quarantined(feed, None):
+        if (row["object"], row["record"]) == (object, record):
+            sys.stdout.buffer.write(row["raw"] if row["raw"] is not None else str(row["change"]).encode())
+            return
+    err.print(f"Error: no record {record} of {object} in quarantine", markup=False)
+    raise typer.Exit(1)
+
+
+def _quarantined(feed: str, hour: str | None) -> list[dict[str, object]]:
+    from pyiceberg.expressions import EqualTo
+
+    from tidemark.catalog import read_rows
+
+    where = EqualTo("hour", format_hour(parse_hour(hour))) if hour else None
+    rows = read_rows(Settings(), "tidemark", feed, "quarantine", where=where)
+    return sorted(rows, key=lambda r: (r["hour"], r["object"], r["record"], r["entry"]))
+
+
+@feeds_app.command("check")
+def feeds_check(
+    path: Annotated[Path | None, typer.Argument(help="A feed file or a folder of them. Default: TIDEMARK_FEEDS.")] = None,
+) -> None:
+    """Check feed files: all mistakes at once, each with its place and how to mend it. Exit 1 on any."""
+    from tidemark.feeds import check_feeds
+
+    settings = Settings()
+    place = path or settings.path(settings.feeds)
+    mistakes = check_feeds(place)
+    for mistake in mistakes:
+        out.print(str(mistake), markup=False)
+    if mistakes:
+        out.print(f"{len(mistakes)} mistakes", markup=False)
+        raise typer.Exit(1)
+    out.print(f"{place}: no mistakes", markup=False)
+
+
+@app.command()
+def doctor() -> None:
+    """Look at this installation: Java, jars, feeds, lake, catalog. Exit 1 when something is missing."""
+    from tidemark.doctor import examine
+
+    findings = examine(Settings())
+    _print("Tidemark", ["", "what", "found"], [["ok" if f.good else "MEND", f.what, f.found] for f in findings])
+    if not all(finding.good for finding in findings):
+        raise typer.Exit(1)
+
+
+def _print(title: str, head: list[str], cells: list[list[str]]) -> None:
+    """A table on a terminal; tab-separated lines when piped."""
+    if not out.is_terminal:
+        for row in [head, *cells]:
+            sys.stdout.write("\t".join(cell.replace("\t", " ").replace("\n", " ") for cell in row) + "\n")
+        return
+    table = Table(title=_escape(title), title_justify="left", title_style="bold")
+    for name in head:
+        numeric = all(row[head.index(name)].lstrip("-").isdigit() for row in cells) and bool(cells)
+        table.add_column(_escape(name), justify="right" if numeric else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*(_escape(cell) for cell in row))
+    out.print(table)
+
+
+def _escape(text: str) -> str:
+    """Values from messages are no markup and no terminal commands."""
+    from rich.markup import escape
+
+    return escape("".join(c if c.isprintable() or c == "\n" else "�" for c in text))

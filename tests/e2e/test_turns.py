@@ -1,0 +1,88 @@
+"""Hours of a feed that take turns task by task, as they do in Airflow's pool when a task is tried again later."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidemark import run
+from tidemark.books import book, load_published
+from tidemark.feeds import Feed, load_feed
+from tidemark.receipts import Receipt
+from tidemark.samples import ibm
+from tidemark.settings import Settings
+from tidemark.show import json_lines, read_snapshot
+from tidemark.stages.land import land
+
+HOURS = ("2026-11-20T00", "2026-11-20T01", "2026-11-20T02", "2026-11-20T03")
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("turns")
+    ibm.generate(out, hours=len(HOURS), events=60, seed=5, poison=1)
+    return out
+
+
+@pytest.fixture(scope="module")
+def feed(sample: Path, spark: SparkSession, settings: Settings) -> Feed:
+    """The generated feed under a name and with tables of its own, all hours landed and decoded."""
+    feed = load_feed(sample / "feeds" / "payroll.yaml")
+    tables = {
+        name: table.model_copy(update={"name": f"turns.{name.split('.')[1]}"}) for name, table in feed.tables.items()
+    }
+    exports = feed.exports.model_copy(update={"path": f"{sample}/exports/{feed.exports.path}"})
+    feed = feed.model_copy(update={"feed": "turns", "tables": tables, "exports": exports})
+    for hour in HOURS:
+        land(feed, hour, settings)
+        run.decode_stage(spark, feed, hour, settings)
+    return feed
+
+
+def assert_cut(sample: Path, feed: Feed, hour: str, settings: Settings) -> None:
+    for source, table in feed.tables.items():
+        truth = (sample / "truth" / hour / f"{source.lower()}.jsonl").read_text().splitlines()
+        assert table.name
+        rows, key = read_snapshot(settings, table.name, hour)
+        assert [json.loads(line) for line in json_lines(rows, key)] == [json.loads(line) for line in truth], table.name
+
+
+def test_an_hour_that_another_overtook_is_compacted_again(
+    spark: SparkSession, sample: Path, feed: Feed, settings: Settings
+) -> None:
+    first, second = HOURS[:2]
+    run.compact_stage(spark, feed, first, settings)
+    run.compact_stage(spark, feed, second, settings)
+    receipts = [run.publish_stage(spark, feed, hour, settings) for hour in (first, second)]
+    assert [receipt.sequence for receipt in receipts] == [1, 2]
+    assert_cut(sample, feed, first, settings)
+    assert_cut(sample, feed, second, settings)
+
+
+def test_a_publication_that_died_is_finished_before_the_next_hour(
+    spark: SparkSession, sample: Path, feed: Feed, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    third, fourth = HOURS[2:]
+
+    def dies(*_: object) -> Receipt:
+        raise RuntimeError("the machine is gone")
+
+    run.compact_stage(spark, feed, third, settings)
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
+        patch.setattr(run, "publish", dies)
+        run.publish_stage(spark, feed, third, settings)
+    run.compact_stage(spark, feed, fourth, settings)
+    assert load_published(settings, feed.feed).hours[-1] == third
+    run.publish_stage(spark, feed, fourth, settings)
+    assert_cut(sample, feed, third, settings)
+    assert_cut(sample, feed, fourth, settings)
+
+
+def test_every_page_is_of_its_own_hour(spark: SparkSession, feed: Feed, settings: Settings) -> None:
+    hour_of = {receipt.sequence: receipt.hour for receipt in load_published(settings, feed.feed).receipts}
+    pages = spark.table(book(feed.feed, "tombstones")).select("sequence", "hour").distinct().collect()
+    assert pages
+    assert [(page.sequence, page.hour) for page in pages if hour_of[page.sequence] != page.hour] == []
