@@ -1,0 +1,183 @@
+"""Three hours of two feeds through Airflow, from exports to published tables: ``make demo``.
+
+Makes everything it needs under ``.tidemark/demo`` (exports, lake, Airflow's home) and begins with a clean one each time.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import time
+import urllib.request
+from collections.abc import Iterator
+from pathlib import Path
+
+import services
+
+DEMO = services.HOME.parent
+PROJECT = DEMO.parent.parent
+DAY, HOURS = "2026-11-20", ("00", "01", "02")
+FEEDS = ("shop", "payroll")
+STARTED = time.monotonic()
+PATIENCE = 900.0
+
+# A laptop runs this: DAGs run as soon as they are there (nothing is on schedule), and short Spark jobs want a quick
+# start of the JVM rather than its best code.
+os.environ["AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION"] = "False"
+os.environ["AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME"] = "0.5"
+os.environ.setdefault("TIDEMARK_DRIVER_MEMORY", "1g")
+os.environ.setdefault(
+    "TIDEMARK_SPARK_CONF",
+    json.dumps({"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}),
+)
+
+
+def say(text: str) -> None:
+    sys.stdout.write(f"[{time.monotonic() - STARTED:4.0f} s] {text}\n")
+    sys.stdout.flush()
+
+
+def run(*command: str) -> None:
+    """A command whose output matters only when it fails."""
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise SystemExit(f"{' '.join(command)} failed:\n{done.stdout[-4000:]}{done.stderr[-4000:]}")
+
+
+def make_exports() -> None:
+    from tidemark.samples import ibm
+
+    recorded = PROJECT / "samples" / "debezium" / "exports" / "C"
+    for topic in recorded.iterdir():
+        for hour in HOURS:
+            target = DEMO / "exports" / topic.name / f"dt={DAY}" / f"hr={hour}"
+            target.mkdir(parents=True)
+            for part in (topic / f"dt={DAY}" / f"hr={hour}").glob("*"):
+                shutil.copy(part, target)
+            (target / "_SUCCESS").touch()
+    ibm.generate(DEMO, hours=len(HOURS), events=300, seed=7, poison=1)
+
+
+def backfill(feed: str) -> None:
+    command = [
+        *("airflow", "backfill", "create", "--dag-id", f"ingest_{feed}"),
+        *("--from-date", f"{DAY}T{HOURS[0]}:00:00Z", "--to-date", f"{DAY}T{HOURS[-1]}:00:00Z"),
+        *("--reprocess-behavior", "none", "--max-active-runs", "4"),
+    ]
+    say(" ".join(command))
+    run(*command)
+
+
+class Api:
+    """Airflow's REST API, as the administrator."""
+
+    def __init__(self) -> None:
+        user, password = services.login()
+        body = json.dumps({"username": user, "password": password}).encode()
+        request = urllib.request.Request(
+            f"{services.URL}/auth/token", data=body, headers={"Content-Type": "application/json"}
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            self._token = json.load(answer)["access_token"]
+
+    def get(self, path: str) -> dict[str, list[dict[str, object]]]:
+        request = urllib.request.Request(
+            f"{services.URL}/api/v2/{path}", headers={"Authorization": f"Bearer {self._token}"}
+        )
+        with urllib.request.urlopen(request, timeout=30) as answer:
+            found: dict[str, list[dict[str, object]]] = json.load(answer)
+            return found
+
+
+def wait_for_dags(api: Api) -> None:
+    wanted = {f"ingest_{feed}" for feed in FEEDS}
+    while wanted - {str(dag["dag_id"]) for dag in api.get("dags?limit=100")["dags"]}:
+        if broken := api.get("importErrors")["import_errors"]:
+            raise SystemExit(f"A DAG file cannot be loaded:\n{broken[0]['stack_trace']}")
+        patience("Airflow has not read the DAG files")
+        time.sleep(0.5)
+
+
+def follow(api: Api) -> bool:
+    """Say what every task does until all runs have ended; True when all went well."""
+    told: set[tuple[object, ...]] = set()
+    while True:
+        runs = [run for feed in FEEDS for run in api.get(f"dags/ingest_{feed}/dagRuns?limit=100")["dag_runs"]]
+        for line in news(api, told):
+            say(line)
+        if len(runs) == len(FEEDS) * len(HOURS) and all(run["state"] in ("success", "failed") for run in runs):
+            return all(run["state"] == "success" for run in runs)
+        patience("the runs have not ended")
+        time.sleep(1)
+
+
+def news(api: Api, told: set[tuple[object, ...]]) -> Iterator[str]:
+    tasks = api.get("dags/~/dagRuns/~/taskInstances?limit=100&order_by=end_date")["task_instances"]
+    for task in tasks:
+        key = (task["dag_id"], task["dag_run_id"], task["task_id"], task["try_number"], task["state"])
+        if key in told or task["state"] not in ("success", "failed", "up_for_retry"):
+            continue
+        told.add(key)
+        hour = str(task["logical_date"])[:13]
+        name = f"{task['dag_id']}  {hour}  {task['task_id']:<16}"
+        if task["state"] == "success":
+            yield f"{name}  {task['duration']:5.1f} s"
+        else:
+            log = f"dag_id={task['dag_id']}/run_id={task['dag_run_id']}/task_id={task['task_id']}"
+            yield f"{name}  {task['state']}: see {services.HOME / 'logs' / log}"
+
+
+def patience(what: str) -> None:
+    if time.monotonic() - STARTED > PATIENCE:
+        raise SystemExit(f"After {PATIENCE / 60:.0f} minutes {what}; Airflow's output is in {services.LOGS}")
+
+
+def show(*arguments: str) -> None:
+    sys.stdout.write(f"\n$ scripts/in-demo tidemark {' '.join(arguments)}\n")
+    sys.stdout.flush()
+    subprocess.run(["tidemark", *arguments], check=True)
+
+
+def main() -> None:
+    if services.recorded():
+        raise SystemExit("Airflow is running on the demo: `make stop` stops it, then run this again.")
+    say("A clean demo in .tidemark/demo: recorded Debezium events and generated IBM exports")
+    for name in ("exports", "feeds", "truth", "lake", "airflow"):
+        shutil.rmtree(DEMO / name, ignore_errors=True)
+    services.HOME.mkdir(parents=True)
+    make_exports()
+    say("Airflow's database and the feeds' pools")
+    run(sys.executable, str(Path(__file__).with_name("prepare_airflow.py")))
+    say("Airflow's API server, scheduler and DAG processor start")
+    try:
+        services.start(("api-server", "scheduler", "dag-processor"))
+        api = Api()
+        wait_for_dags(api)
+        for feed in FEEDS:
+            backfill(feed)
+        well = follow(api)
+    finally:
+        services.stop()
+    if not well:
+        raise SystemExit("A run failed: its last lines are in the log named above.")
+    say("All hours are published; Airflow is stopped")
+    show("receipts")
+    show("show", "shop.orders", "--as-of", f"{DAY}T{HOURS[-1]}", "--limit", "5")
+    show("quarantine", "list", "payroll")
+    show("held", "payroll")
+    sys.stdout.write(
+        f"""
+Where to look next:
+  scripts/in-demo tidemark show shop.customers --as-of {DAY}T{HOURS[0]}   a table as it was at an earlier hour
+  scripts/in-demo tidemark run shop --hour {DAY}T03                       the next hour, without Airflow
+  make demo-ui                                                           these runs in Airflow's pages; `make stop` ends it
+  include/feeds/shop.yaml, include/feeds/payroll.yaml                    the two feeds
+"""
+    )
+
+
+if __name__ == "__main__":
+    main()
