@@ -1,6 +1,6 @@
 """Three hours of two feeds through Airflow, from exports to published tables: ``make demo``.
 
-Makes everything it needs under ``.tidemark/demo`` (exports, lake, Airflow's home) and begins with a clean one each time.
+Makes all it needs under ``.tidemark/demo`` (exports, lake, Airflow's home) and begins with a clean one each time.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def make_exports() -> None:
 
     recorded = PROJECT / "samples" / "debezium" / "exports" / "C"
     for topic in recorded.iterdir():
-        for hour in HOURS:
+        for hour in (*HOURS, "03", "04", "05"):
             target = DEMO / "exports" / topic.name / f"dt={DAY}" / f"hr={hour}"
             target.mkdir(parents=True)
             for part in (topic / f"dt={DAY}" / f"hr={hour}").glob("*"):
@@ -172,9 +172,9 @@ def main() -> None:
         f"""
 Where to look next:
   scripts/in-demo tidemark show shop.customers --as-of {DAY}T{HOURS[0]}   a table as it was at an earlier hour
-  scripts/in-demo tidemark run shop --hour {DAY}T03                       the next hour, without Airflow
-  make demo-ui                                                           these runs in Airflow's pages; `make stop` ends it
-  include/feeds/shop.yaml, include/feeds/payroll.yaml                    the two feeds
+  scripts/in-demo tidemark run shop --hour {DAY}T03 --to {DAY}T05   the shop's next hours, without Airflow
+  make demo-ui                          these runs in Airflow's pages; `make stop` ends it
+  include/feeds/shop.yaml, payroll.yaml   the two feeds
 """
     )
 
