@@ -7,15 +7,17 @@ many: segments 0001 … n, then 0000. Rules: IBM, *Structure of delimited messag
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pydantic import BaseModel, Field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.columns import ColumnType
 from tidemark.errors import ConfigError
-from tidemark.feeds import Feed
+from tidemark.feeds import Feed, Table
 from tidemark.formats.contract import CHANGES
-from tidemark.formats.ibm_images import key_of, lacks_key, notes, value, with_images
+from tidemark.formats.ibm_images import key_of, lacks_key, not_sent, notes, value, with_images
 from tidemark.formats.ibm_index import with_index
 from tidemark.formats.ibm_problems import problem
 from tidemark.formats.ibm_records import Layout, bytes_of, in_regex, is_text, split_records, text_of, view_of
@@ -119,30 +121,30 @@ def _with_header(rows: DataFrame, options: Options) -> DataFrame:
         groups(field(8), 5).alias("unit"),
         F.lpad(groups(field(9), 5), 32, F.lit("0")).alias("lsn"),
         field(10).alias("commit_time"),
+        F.try_to_timestamp(F.concat(field(10), F.lit("Z")), F.lit("yyyy-MM-dd-HH.mm.ssXXX")).alias("committed_at"),
         F.when(segment.rlike(r"^\d{4}$"), segment).alias("segment"),
     )
 
 
 def _with_table(rows: DataFrame, feed: Feed) -> DataFrame:
-    """What the feed declares for the row's table: `names`, `families` and `keys`; null for a table it does not."""
+    """What the feed declares for the row's table, null for a table that it does not: `names` of columns, their
+    `families`, the `keys`, and `times`, the columns that hold times of day."""
 
-    def declared(of_table: dict[str, list[str]]) -> Column:
-        entries = [
-            part
-            for name, value in of_table.items()
-            for part in (F.lit(name), F.array(*map(F.lit, value)).cast("array<string>"))
-        ]
-        return F.try_element_at(F.create_map(*entries).cast("map<string, array<string>>"), F.col("source_table"))
+    def declared(table: Table) -> Column:
+        families = {name: family(written) for name, written in table.columns.items()}
+        lists: dict[str, Sequence[str]] = {
+            "names": list(families),
+            "families": list(families.values()),
+            "keys": table.key or [],
+            "times": [name for name, of in families.items() if of == "time"],
+        }
+        literals = {name: F.array(*[F.lit(text) for text in texts]) for name, texts in lists.items()}
+        return F.struct(*(array.cast("array<string>").alias(name) for name, array in literals.items()))
 
-    tables = feed.tables
-    return rows.select(
-        "*",
-        declared({name: list(t.columns) for name, t in tables.items()}).alias("names"),
-        declared({name: [family(written) for written in t.columns.values()] for name, t in tables.items()}).alias(
-            "families"
-        ),
-        declared({name: t.key or [] for name, t in tables.items()}).alias("keys"),
-    )
+    by_name = F.create_map(*(part for name, table in feed.tables.items() for part in (F.lit(name), declared(table))))
+    kind = "struct<names: array<string>, families: array<string>, keys: array<string>, times: array<string>>"
+    found = F.try_element_at(by_name.cast(f"map<string, {kind}>"), F.col("source_table"))
+    return rows.withColumn("declared", found).select(*rows.columns, "declared.*")
 
 
 def _changes(rows: DataFrame, options: Options) -> DataFrame:
@@ -158,18 +160,16 @@ def _changes(rows: DataFrame, options: Options) -> DataFrame:
     before, after = F.when(c("kind") != "ISRT", c("before_image")), F.when(c("kind") != "DLET", c("after_image"))
     old, new = key_of(c("before_image")), key_of(c("image"))
     moved = (c("kind") == "REPL") & ~lacks_key(c("before_image")) & ~old.eqNullSafe(new)
-    committed = F.try_to_timestamp(F.concat("commit_time", F.lit("Z")), F.lit("yyyy-MM-dd-HH.mm.ssXXX"))
     of_change = {
         "key": F.when(keyed, F.map_from_arrays("keys", new)),
         "prior_key": F.when(keyed & moved, F.map_from_arrays("keys", old)),
         "before": before,
         "after": after,
-        "absent": F.array_except("names", F.map_keys("image")),
-        "notes": notes(committed),
+        "absent": not_sent(),
+        "notes": notes(),
     }
     given = {
         "op": F.coalesce(*(F.when(c("good") & (c("kind") == kind), op) for kind, op in _OPS.items()), F.lit("bad")),
-        "committed_at": committed,
         **_place(),
         **{name: F.when(c("good"), told) for name, told in of_change.items()},
     }

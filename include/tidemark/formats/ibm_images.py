@@ -50,13 +50,17 @@ def with_images(rows: DataFrame, layout: Layout) -> DataFrame:
     )
     before, after = F.slice("values", 1, width), F.slice("values", width + 1, width)
     return (
-        with_values.withColumn("has_before", _any(before, lambda sent: F.lit(True)))
-        .withColumn("has_after", _any(after, lambda sent: F.lit(True)))
+        with_values.withColumn("has_before", _holds_a_value(before))
+        .withColumn("has_after", _holds_a_value(after))
         # A REPL whose before values are all null: they were not captured.
         .withColumn("before_image", F.when((c("kind") != "REPL") | c("has_before"), _image(before)))
         .withColumn("after_image", _image(after))
         .withColumn("image", F.when(c("kind") == "DLET", c("before_image")).otherwise(c("after_image")))
     )
+
+
+def _holds_a_value(values: Column) -> Column:
+    return F.coalesce(F.exists(values, lambda sent: sent.isNotNull()), F.lit(False))
 
 
 def _any(values: Column, wrong: Callable[[Column], Column]) -> Column:
@@ -101,24 +105,28 @@ def key_of(image: Column) -> Column:
 
 def lacks_key(image: Column) -> Column:
     """Whether a key column was not sent."""
-    return F.coalesce(F.size(F.array_except("keys", F.map_keys(image))) > 0, F.lit(True))
+    sent = F.when(F.col("lost").isNotNull(), F.map_keys(image)).otherwise(F.when(image.isNotNull(), F.col("names")))
+    return F.coalesce(F.size(F.array_except("keys", sent)) > 0, F.lit(True))
 
 
-def notes(committed: Column) -> Column:
+def not_sent() -> Column:
+    """The columns that the row's image lacks."""
+    return F.when(F.col("lost").isNotNull(), F.array_except("names", F.map_keys("image"))).otherwise(F.array())
+
+
+def notes() -> Column:
     """Flags for people: what was done to the values, and what cannot be."""
     c = F.col
     side = F.when(F.regexp_extract("identifier", _INVALID, 2) == "A", " (after)").otherwise(" (before)")
     column = F.concat(F.regexp_extract("identifier", _INVALID, 1).cast("int").cast("string"), side)
+    odd = F.filter("times", lambda name: ~is_time(F.try_element_at(c("image"), name)))
     flags = F.array(
         F.when(c("form") == "HEX", F.concat(F.lit("hex-decoded column "), column)),
         F.when(c("bad_text"), F.lit("hexadecimal that is no text in the code page: U+FFFD in its place")),
         F.when(c("form") == "NULL", F.concat(F.lit("character data not sent, column "), column)),
         F.when(
-            committed.isNull(), F.concat(F.lit("impossible commit time "), F.coalesce("commit_time", F.lit("null")))
+            c("committed_at").isNull(),
+            F.concat(F.lit("impossible commit time "), F.coalesce("commit_time", F.lit("null"))),
         ),
     )
-    columns = F.arrays_zip(c("names").alias("name"), c("families").alias("family"))
-    odd = F.filter(columns, lambda x: (x["family"] == "time") & ~is_time(F.try_element_at(c("image"), x["name"])))
-    return F.array_compact(
-        F.concat(flags, F.transform(odd, lambda x: F.concat(F.lit("impossible time in "), x["name"])))
-    )
+    return F.array_compact(F.concat(flags, F.transform(odd, lambda name: F.concat(F.lit("impossible time in "), name))))
