@@ -1,8 +1,7 @@
 """Validate the audit branches and make them the tables: ``spark-submit jobs/publish.py FEED HOUR``."""
 
-from tidemark.run import publish_hour
-
 from tidemark.job import main
+from tidemark.run import publish_hour
 
 if __name__ == "__main__":
     raise SystemExit(main("publish", publish_hour))

@@ -103,7 +103,7 @@ class Published:
 
 def load_published(settings: Settings, feed: str) -> Published:
     """The feed's receipts, by sequence."""
-    rows = read_rows(settings, "tidemark", "receipts", where=EqualTo("feed", feed))
+    rows = read_rows(settings, "tidemark", "receipts", where=EqualTo(term="feed", value=feed))
     receipts = [Receipt.model_validate_json(row["receipt"]) for row in rows]
     return Published(sorted(receipts, key=lambda receipt: receipt.sequence))
 
@@ -111,9 +111,13 @@ def load_published(settings: Settings, feed: str) -> Published:
 def append_receipt(spark: SparkSession, receipt: Receipt) -> None:
     """The last step of a publication: from here on it counts."""
     counts = receipt.counts
-    row = (
-        receipt.feed, receipt.hour, receipt.sequence, receipt.landed, receipt.split, counts.applied, counts.duplicate,
-        counts.superseded, receipt.control, receipt.held, receipt.quarantined, receipt.published_at,
-        receipt.model_dump_json(),
-    )  # fmt: skip
-    spark.createDataFrame([row], _RECEIPT).coalesce(1).writeTo(full_name("tidemark", "receipts")).append()
+    values = {
+        "feed": receipt.feed, "hour": receipt.hour, "sequence": receipt.sequence, "landed": receipt.landed,
+        "split": receipt.split, "applied": counts.applied, "duplicate": counts.duplicate,
+        "superseded": counts.superseded, "control": receipt.control, "held": receipt.held,
+        "quarantined": receipt.quarantined, "published_at": receipt.published_at, "receipt": receipt.model_dump_json(),
+    }  # fmt: skip
+    types = dict(part.split() for part in _RECEIPT.split(", "))
+    # Literals, not createDataFrame: that would start a Python worker for one row.
+    row = spark.range(1).select(*(F.lit(value).cast(types[name]).alias(name) for name, value in values.items()))
+    row.coalesce(1).writeTo(full_name("tidemark", "receipts")).append()

@@ -32,7 +32,9 @@ def open_catalog(settings: Settings) -> Catalog:
     elif uri.startswith(("http://", "https://")):
         properties |= {"type": "rest", "uri": uri}
     else:
-        raise ConfigError(f"TIDEMARK_CATALOG_URI {uri!r} is no catalog", mend="give jdbc:sqlite:…, jdbc:postgresql://… or http(s)://…")
+        raise ConfigError(
+            f"TIDEMARK_CATALOG_URI {uri!r} is no catalog", mend="give jdbc:sqlite:…, jdbc:postgresql://… or http(s)://…"
+        )
     if settings.s3_endpoint:
         properties |= {"s3.endpoint": settings.s3_endpoint, "s3.region": settings.s3_region}
     return load_catalog(CATALOG, **properties)
@@ -60,4 +62,4 @@ def read_rows(
     if table is None or table.current_snapshot() is None:
         return []
     rows: pa.Table = table.scan(row_filter=where or AlwaysTrue(), selected_fields=columns).to_arrow()
-    return rows.to_pylist()
+    return [dict(row) for row in rows.to_pylist()]

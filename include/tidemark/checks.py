@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
@@ -18,9 +19,11 @@ import pandera.pyspark as pa
 from pandera.config import CONFIG, ValidationDepth
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 from tidemark.errors import CheckError, ConfigError
 from tidemark.feeds import Check, Table
+from tidemark.names import quote
 from tidemark.settings import Settings
 
 
@@ -54,7 +57,7 @@ class Plan:
 def plan_checks(table: str, declared: Table, settings: Settings) -> Plan:
     """The plan of a table's YAML checks and of the pandera model it names."""
     checks: list[PlannedCheck] = []
-    unique = [(check.unique, check.consequence) for check in declared.checks if check.unique]
+    unique: list[tuple[list[str], str]] = [(c.unique, c.consequence) for c in declared.checks if c.unique]
     for check in declared.checks:
         if check.column:
             checks += _column_checks(check.column, check)
@@ -96,11 +99,12 @@ def _matches(data: Any, *, pattern: str) -> bool:
 
 def failing(check: PlannedCheck, table: str) -> Column:
     """Whether a row fails the check; null values pass but for the check against null."""
-    column = F.col("`" + check.column.replace("`", "``") + "`")
+    column = F.col(quote(check.column))
     if check.rule is None:
         return column.isNull()
-    said = check.rule.statistics or {}
-    conditions = {
+    rule = check.rule
+    said: dict[str, Any] = rule.statistics or {}
+    conditions: dict[str, Callable[[], Column]] = {
         "greater_than_or_equal_to": lambda: column < said["min_value"],
         "greater_than": lambda: column <= said["min_value"],
         "less_than_or_equal_to": lambda: column > said["max_value"],
@@ -109,17 +113,17 @@ def failing(check: PlannedCheck, table: str) -> Column:
         "not_equal_to": lambda: column == said["value"],
         "isin": lambda: ~column.isin(list(said["allowed_values"])),
         "notin": lambda: column.isin(list(said["forbidden_values"])),
-        "pattern": lambda: ~column.rlike(check.rule._check_kwargs["pattern"]),
+        "pattern": lambda: ~column.rlike(rule._check_kwargs["pattern"]),
         "str_matches": lambda: ~column.rlike("^(?:" + _pattern(said["pattern"]) + ")"),
         "str_contains": lambda: ~column.rlike(_pattern(said["pattern"])),
     }
-    if check.rule.name not in conditions:
+    if rule.name not in conditions:
         raise ConfigError(
             f"check {check} cannot quarantine: pandera does not say which rows fail it",
             mend="give it the consequence stop or warn, or write it with one of pandera's built-in checks",
             table=table,
         )
-    return F.coalesce(conditions[check.rule.name](), F.lit(False))
+    return F.coalesce(conditions[rule.name](), F.lit(False))
 
 
 def _pattern(pattern: Any) -> str:
@@ -143,14 +147,22 @@ def _fails(rows: DataFrame, check: PlannedCheck) -> bool:
     rules = [check.rule] if check.rule else []
     # pandera refuses a check on a column whose type its schema does not name.
     kind = rows.schema[check.column].dataType
-    schema = pa.DataFrameSchema({check.column: pa.Column(kind, rules, nullable=check.rule is not None)})
+    column = pa.Column(kind, rules, nullable=check.rule is not None)  # type: ignore[arg-type]
+    schema = pa.DataFrameSchema({check.column: column})
     try:
-        return bool(schema.validate(rows.select(f"`{check.column}`"), lazy=True).pandera.errors)
+        return bool(schema.validate(rows.select(quote(check.column)), lazy=True).pandera.errors)
     except TypeError:
         raise CheckError(
             f"check {check} cannot be made on a column of type {kind.simpleString()}",
             mend="give the check values that fit the column, or use another",
         ) from None
+
+
+def wrong_types(rows: DataFrame, declared: dict[str, str]) -> str | None:
+    """What pandera says of columns whose type is not the declared one; None when all are. Looks at no data."""
+    columns = {name: pa.Column(T._parse_datatype_string(kind), nullable=True) for name, kind in declared.items()}  # type: ignore[arg-type]
+    errors = pa.DataFrameSchema(columns).validate(rows.limit(0), lazy=True).pandera.errors
+    return str(dict(errors)) if errors else None
 
 
 def model_fails(rows: DataFrame, schema: pa.DataFrameSchema) -> str | None:
@@ -159,18 +171,22 @@ def model_fails(rows: DataFrame, schema: pa.DataFrameSchema) -> str | None:
     return str(dict(errors)) if errors else None
 
 
-def _load_model(name: str, table: str, settings: Settings) -> type[pa.DataFrameModel]:
+def _load_model(name: str, table: str, settings: Settings) -> type[Any]:
     module_name, _, class_name = name.partition(":")
     folder = settings.path(settings.checks)
     path = (folder / f"{module_name}.py").resolve()
     mend = f"put the class {class_name!r} into {module_name}.py in {folder}"
     if not module_name.isidentifier() or path.parent != folder or not path.is_file():
-        raise ConfigError(f"checks_module {name!r}: there is no {module_name}.py in the checks folder", mend=mend, table=table)
+        raise ConfigError(
+            f"checks_module {name!r}: there is no {module_name}.py in the checks folder", mend=mend, table=table
+        )
     spec = importlib.util.spec_from_file_location(f"tidemark_checks_{module_name}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
     spec.loader.exec_module(module)
     model = getattr(module, class_name, None)
     if not (isinstance(model, type) and issubclass(model, pa.DataFrameModel)):
-        raise ConfigError(f"checks_module {name!r}: no pandera.pyspark DataFrameModel of that name", mend=mend, table=table)
+        raise ConfigError(
+            f"checks_module {name!r}: no pandera.pyspark DataFrameModel of that name", mend=mend, table=table
+        )
     return model

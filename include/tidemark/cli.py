@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import typer
 from rich.console import Console
@@ -14,7 +14,11 @@ from tidemark.errors import TidemarkError
 from tidemark.hours import format_hour, hours_between, parse_hour
 from tidemark.settings import Settings
 
-app = typer.Typer(no_args_is_help=True, add_completion=False, help="Verified lakehouse tables out of hourly exports of change-data topics.")
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    help="Verified lakehouse tables out of hourly exports of change-data topics.",
+)
 feeds_app = typer.Typer(no_args_is_help=True, help="Feed files.")
 quarantine_app = typer.Typer(no_args_is_help=True, help="Records and changes that were kept back, with the reason.")
 app.add_typer(feeds_app, name="feeds")
@@ -31,7 +35,10 @@ def main() -> None:
     try:
         app()
     except TidemarkError as error:
-        err.print(f"[bold red]Error:[/] {_escape(str(error))}" if err.is_terminal else f"Error: {error}", markup=err.is_terminal)
+        err.print(
+            f"[bold red]Error:[/] {_escape(str(error))}" if err.is_terminal else f"Error: {error}",
+            markup=err.is_terminal,
+        )
         raise SystemExit(1) from None
 
 
@@ -69,7 +76,9 @@ def run(
 def show(
     table: Annotated[str, typer.Argument(help="The published schema.table.")],
     as_of: Annotated[str | None, typer.Option(help="The cut of this hour. Default: now.")] = None,
-    format: Annotated[Literal["table", "jsonl"], typer.Option(help="table: the first rows; jsonl: all rows, one per line.")] = "table",
+    format: Annotated[
+        Literal["table", "jsonl"], typer.Option(help="table: the first rows; jsonl: all rows, one per line.")
+    ] = "table",
     limit: Annotated[int, typer.Option(help="Rows of a table.", min=1)] = 20,
 ) -> None:
     """Print a published table's rows, sorted by key."""
@@ -113,13 +122,30 @@ def receipts(
         ]  # fmt: skip
         _print("Receipts by table", head, [[str(c) for c in row] for row in cells])
     else:
-        head = ["feed", "hour", "landed", "split", "applied", "duplicate", "superseded", "control", "held", "quarantined", "released", "notes"]
+        head = [
+            "feed",
+            "hour",
+            "landed",
+            "split",
+            "applied",
+            "duplicate",
+            "superseded",
+            "control",
+            "held",
+            "quarantined",
+            "released",
+            "notes",
+        ]
         cells = [
             [r.feed, r.hour, r.landed, r.split, r.counts.applied, r.counts.duplicate, r.counts.superseded, r.control,
              r.held, r.quarantined, r.counts.released_applied, "; ".join(r.notes)]
             for r in shown
         ]  # fmt: skip
-        _print("Receipts: landed + split = applied + duplicate + superseded + control + held + quarantined", head, [[str(c) for c in row] for row in cells])
+        _print(
+            "Receipts: landed + split = applied + duplicate + superseded + control + held + quarantined",
+            head,
+            [[str(c) for c in row] for row in cells],
+        )
 
 
 @app.command()
@@ -132,7 +158,7 @@ def held(feed: Annotated[str, typer.Argument(help="The feed's name.")]) -> None:
 
     settings = Settings()
     published = load_published(settings, feed)
-    rows = read_rows(settings, "tidemark", feed, "held", where=EqualTo("sequence", published.last_sequence))
+    rows = read_rows(settings, "tidemark", feed, "held", where=EqualTo(term="sequence", value=published.last_sequence))
     cells = [
         [row["tx"], row["since"], str(row["changes"]), ", ".join(t for t in row["tables"] if t), _missing(row)]
         for row in sorted(rows, key=lambda row: (row["since"], row["tx"]))
@@ -178,19 +204,21 @@ def quarantine_show(
     raise typer.Exit(1)
 
 
-def _quarantined(feed: str, hour: str | None) -> list[dict[str, object]]:
+def _quarantined(feed: str, hour: str | None) -> list[dict[str, Any]]:
     from pyiceberg.expressions import EqualTo
 
     from tidemark.catalog import read_rows
 
-    where = EqualTo("hour", format_hour(parse_hour(hour))) if hour else None
+    where = EqualTo(term="hour", value=format_hour(parse_hour(hour))) if hour else None
     rows = read_rows(Settings(), "tidemark", feed, "quarantine", where=where)
     return sorted(rows, key=lambda r: (r["hour"], r["object"], r["record"], r["entry"]))
 
 
 @feeds_app.command("check")
 def feeds_check(
-    path: Annotated[Path | None, typer.Argument(help="A feed file or a folder of them. Default: TIDEMARK_FEEDS.")] = None,
+    path: Annotated[
+        Path | None, typer.Argument(help="A feed file or a folder of them. Default: TIDEMARK_FEEDS.")
+    ] = None,
 ) -> None:
     """Check feed files: all mistakes at once, each with its place and how to mend it. Exit 1 on any."""
     from tidemark.feeds import check_feeds

@@ -37,7 +37,9 @@ def _java() -> Finding:
     said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
     version = re.search(r'version "(\d+)', said)
     good = version is not None and version[1] in ("17", "21")
-    return Finding("Java", good, f"{java}: {version[1] if version else 'unknown'}" + ("" if good else "; Spark needs 17 or 21"))
+    return Finding(
+        "Java", good, f"{java}: {version[1] if version else 'unknown'}" + ("" if good else "; Spark needs 17 or 21")
+    )
 
 
 def _jars(settings: Settings) -> Finding:
@@ -51,7 +53,11 @@ def _feeds(settings: Settings) -> Finding:
     if not folder.is_dir():
         return Finding("feeds", False, f"no folder {folder}: set TIDEMARK_FEEDS")
     mistakes = check_feeds(folder)
-    found = f"{len(mistakes)} mistakes: see `tidemark feeds check`" if mistakes else f"{len(list(folder.glob('*.yaml')))} in {folder}"
+    found = (
+        f"{len(mistakes)} mistakes: see `tidemark feeds check`"
+        if mistakes
+        else f"{len(list(folder.glob('*.yaml')))} in {folder}"
+    )
     return Finding("feeds", not mistakes, found)
 
 

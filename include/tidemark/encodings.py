@@ -132,8 +132,10 @@ def _shift(unscaled: Column, scale: Column) -> Column:
     whole = F.substring(padded, F.lit(1), F.length(padded) - scale)
     fraction = F.substring(padded, F.length(padded) - scale + 1, scale)
     positive = F.concat(sign, whole, F.lit("."), fraction)
-    return F.when(scale == 0, F.concat(sign, digits)).when(scale > 0, positive).otherwise(
-        F.concat(sign, digits, F.repeat(F.lit("0"), -scale))
+    return (
+        F.when(scale == 0, F.concat(sign, digits))
+        .when(scale > 0, positive)
+        .otherwise(F.concat(sign, digits, F.repeat(F.lit("0"), -scale)))
     )
 
 

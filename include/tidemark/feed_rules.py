@@ -139,7 +139,7 @@ def published_names(data: dict[str, Any]) -> dict[str, str]:
 
 def _type_known(data: dict[str, Any], block: str, known: Iterable[str]) -> Iterator[Found]:
     written = _dict(data.get(block)).get("type")
-    if isinstance(data.get(block), dict) and written not in known:
+    if isinstance(data.get(block), dict) and str(written) not in known:
         problem = f"holds {written!r}" if written is not None else "is missing"
         yield Found((block, "type"), problem, "one of " + ", ".join(known), nearest(str(written), known))
 

@@ -26,7 +26,11 @@ def parse_hour(text: str) -> datetime:
 
 def format_hour(hour: datetime) -> str:
     """The hour as ``2026-11-20T07``. A datetime that is no whole UTC hour is refused."""
-    if hour.tzinfo is None or hour.utcoffset() != timedelta(0) or (hour.minute, hour.second, hour.microsecond) != (0, 0, 0):
+    if (
+        hour.tzinfo is None
+        or hour.utcoffset() != timedelta(0)
+        or (hour.minute, hour.second, hour.microsecond) != (0, 0, 0)
+    ):
         raise ConfigError(f"{hour.isoformat()} is not a calendar hour in UTC", mend="give a whole hour in UTC")
     return hour.strftime("%Y-%m-%dT%H")
 

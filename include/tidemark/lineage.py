@@ -41,7 +41,9 @@ def with_ancestors(rows: DataFrame, targets: DataFrame) -> DataFrame:
         )
         frontier = mine.where(resting).select(
             # strictly before the position: the old key's delete, which is part of the key change, does not count
-            "target", F.col("prior").alias("source"), F.concat(F.substring_index("place", "#", 1), F.lit("#")).alias("until")
+            "target",
+            F.col("prior").alias("source"),
+            F.concat(F.substring_index("place", "#", 1), F.lit("#")).alias("until"),
         )
         if frontier.isEmpty():
             break
@@ -53,7 +55,12 @@ def with_ancestors(rows: DataFrame, targets: DataFrame) -> DataFrame:
 
 def descendants(rows: DataFrame, keys: DataFrame) -> DataFrame:
     """``keys`` and every key whose row rests on one of them through links (columns: ``key``)."""
-    links = rows.where(is_link()).select(F.col("prior").alias("from"), F.col("key").alias("to")).distinct().localCheckpoint()
+    links = (
+        rows.where(is_link())
+        .select(F.col("prior").alias("from"), F.col("key").alias("to"))
+        .distinct()
+        .localCheckpoint()
+    )
     reached = keys.select("key").distinct()
     while True:
         onward = links.join(reached, links["from"] == reached["key"], "left_semi").select(F.col("to").alias("key"))

@@ -66,7 +66,9 @@ def copies(changes: DataFrame) -> DataFrame:
         F.struct(F.col("added").alias("hash"), F.lit(1).alias("sign"), F.col("image").alias("image")),
         F.struct(F.col("removed").alias("hash"), F.lit(-1).alias("sign"), F.lit(None).alias("image")),
     )
-    each = changes.select("times", "times_before", "said", F.explode(sides).alias("side")).where("side.hash is not null")
+    each = changes.select("times", "times_before", "said", F.explode(sides).alias("side")).where(
+        "side.hash is not null"
+    )
     sign = F.col("side.sign")
     return each.groupBy(F.col("side.hash").alias("hash")).agg(
         F.first("side.image", ignorenulls=True).alias("image"),

@@ -83,10 +83,14 @@ class Receipt(BaseModel):
         old = {table.table: table for table in before.tables}
         new = {table.table for table in self.tables}
         merged = [
-            table.model_copy(update={"counts": table.counts.plus(old[table.table].counts)}) if table.table in old else table
+            table.model_copy(update={"counts": table.counts.plus(old[table.table].counts)})
+            if table.table in old
+            else table
             for table in self.tables
         ]
-        sums = {name: getattr(self, name) + getattr(before, name) for name in ("landed", "split", "control", "bad", "held")}
+        sums = {
+            name: getattr(self, name) + getattr(before, name) for name in ("landed", "split", "control", "bad", "held")
+        }
         return self.model_copy(update={**sums, "tables": merged + [t for name, t in old.items() if name not in new]})
 
     def balance(self) -> None:

@@ -93,7 +93,9 @@ def settle(folded: DataFrame, shape: TableShape, hour: str) -> DataFrame:
         "gone",
         F.struct(*values).alias("row"),
         (F.col("floor").isNull() & (F.size("absent") > 0)).alias("carry"),
-        tidemark(F.col("place"), F.col("floor"), F.col("tx"), F.col("committed_at"), hour, F.col("absent")).alias("tidemark"),
+        tidemark(F.col("place"), F.col("floor"), F.col("tx"), F.col("committed_at"), hour, F.col("absent")).alias(
+            "tidemark"
+        ),
         F.when(~F.col("gone"), wrong).otherwise(F.array().cast("array<string>")).alias("unreadable"),
         *counts,
     )

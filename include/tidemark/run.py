@@ -25,6 +25,9 @@ from tidemark.stages.validate import validate
 
 Progress = Callable[[str], None]
 
+#: Bytes of an hour's objects, as they landed, below which it counts as small.
+_SMALL = 8 << 20
+
 
 def _silent(stage: str) -> None:
     """Nobody is watching."""
@@ -46,6 +49,7 @@ def run_hour(feed: Feed, hour: str, settings: Settings, progress: Progress = _si
 def decode_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
     """Decode the hour, unless a receipt shows that this version of its export is published."""
     manifest = all_objects(settings, feed.feed, hour)
+    _suit(spark, manifest)
     if not _done(load_published(settings, feed.feed), manifest):
         decode(spark, feed, manifest, settings)
 
@@ -55,6 +59,7 @@ def compact_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings
     manifest, published = all_objects(settings, feed.feed, hour), load_published(settings, feed.feed)
     if _done(published, manifest):
         return
+    _suit(spark, manifest)
     draft = load_draft(settings, feed.feed)
     if draft and draft.validated and draft.follows(published) and draft.receipt.hour != hour:
         publish(spark, feed, published, draft, settings)
@@ -72,6 +77,7 @@ def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings
     receipt = published.of_hour(hour)
     if receipt is not None and _done(published, manifest):
         return receipt
+    _suit(spark, manifest)
     draft = load_draft(settings, feed.feed)
     if draft is None or draft.receipt.hour != hour or not draft.follows(published):
         compact_stage(spark, feed, hour, settings)
@@ -79,6 +85,13 @@ def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings
         assert draft is not None
     draft = validate(spark, feed, manifest, published, draft, settings)
     return publish(spark, feed, published, draft, settings)
+
+
+def _suit(spark: SparkSession, manifest: Manifest) -> None:
+    """Fit the session to the hour. A small one costs mostly planning and code generation: it goes without."""
+    small = sum(landed.bytes for landed in manifest.objects) < _SMALL
+    spark.conf.set("spark.sql.codegen.wholeStage", str(not small).lower())
+    spark.conf.set("spark.sql.adaptive.enabled", str(not small).lower())
 
 
 def _done(published: Published, manifest: Manifest) -> bool:

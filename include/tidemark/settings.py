@@ -21,14 +21,19 @@ class Settings(BaseSettings):
     landing: str = Field("", description="Where exports land. Default: `landing` under the lake.")
     exports: str = Field(".tidemark/exports", description="The root of export paths that are relative in a feed file.")
     catalog_uri: str = Field(
-        "", description="jdbc:sqlite:…, jdbc:postgresql://… or http(s)://… (REST). Default: SQLite in the lake's folder."
+        "",
+        description="jdbc:sqlite:…, jdbc:postgresql://… or http(s)://… (REST). Default: SQLite in the lake's folder.",
     )
     catalog_user: str = Field("", description="User of the catalog's database.")
     catalog_password: str = Field("", description="Password of the catalog's database.", repr=False)
     spark_master: str = Field("local[2]", description="Spark master for work started by the `tidemark` command.")
-    spark_conf: dict[str, str] = Field(default_factory=dict, description='More Spark settings, as JSON: {"key": "value"}.')
+    spark_conf: dict[str, str] = Field(
+        default_factory=dict, description='More Spark settings, as JSON: {"key": "value"}.'
+    )
     driver_memory: str = Field("2g", description="Memory of the Spark driver.")
-    jars: Path = Field(Path(".tidemark/jars"), description="The folder of jars that Spark needs (made by `make setup`).")
+    jars: Path = Field(
+        Path(".tidemark/jars"), description="The folder of jars that Spark needs (made by `make setup`)."
+    )
     s3_endpoint: str = Field("", description="URL of an S3 server other than AWS.")
     s3_region: str = Field("us-east-1", description="Region of the S3 buckets.")
 

@@ -110,4 +110,3 @@ def _short(value: object, width: int = 40) -> str:
     text = value if isinstance(value, str) else json.dumps(value, default=_plain, ensure_ascii=False).strip('"')
     text = "".join(c if c.isprintable() else "␣" for c in text)
     return text if len(text) <= width else text[: width - 1] + "…"
-

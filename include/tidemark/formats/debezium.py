@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.columns import ColumnType
+from tidemark.encodings import Encoding
 from tidemark.feeds import Feed
 from tidemark.formats.contract import CHANGES
 from tidemark.formats.debezium_types import declared_type, message_types
@@ -33,7 +34,8 @@ _VALUE = f"struct<{_EVENT}, schema: string, payload: struct<{_EVENT}>, _broken: 
 _PERMISSIVE = {"columnNameOfCorruptRecord": "_broken", "mode": "PERMISSIVE"}
 _NOTHING = "0" * 20
 
-ENCODINGS: dict[str, object] = {}
+#: The common encodings are enough.
+ENCODINGS: dict[str, Encoding] = {}
 
 
 class Options(BaseModel):
@@ -113,9 +115,14 @@ def _entries(events: DataFrame, options: Options) -> DataFrame:
     bad = c("problem_").isNotNull()
     row = op.isin("c", "r", "u", "d", "t") & ~bad
     spellings = F.array(*map(F.lit, _spellings(options)))
-    is_absent = lambda _, value: F.array_contains(spellings, value)  # noqa: E731
+
+    def is_absent(_: Column, value: Column) -> Column:
+        return F.array_contains(spellings, value)
+
     absent = F.when(c("partial"), F.map_keys(F.map_filter(c("after"), is_absent)))
-    after = F.when(c("partial"), F.map_filter(c("after"), lambda n, value: ~F.coalesce(is_absent(n, value), F.lit(False))))
+    after = F.when(
+        c("partial"), F.map_filter(c("after"), lambda name, value: ~F.coalesce(is_absent(name, value), F.lit(False)))
+    )
     in_transaction = F.lit(options.transactions is not None) & c("transaction").isNotNull() & ~bad
     marker = c("status").isNotNull() & ~bad & F.lit(options.transactions is not None)
     tx = F.substring_index(F.coalesce(c("transaction.id"), c("id")), ":", 1)
@@ -182,6 +189,7 @@ def _problem(options: Options) -> Column:
         .when(source.isNull() | no_table, F.lit("source names no schema and table"))
         .when(source["lsn"].isNull() & (op != "r"), F.lit("source has no lsn: its place in the order is unknown"))
         .when(source["lsn"] < 0, F.lit("source.lsn is negative"))
+        .when(~_position(source).rlike(r"^\d{20}\.\d{20}$"), F.lit("source.sequence is not two LSNs"))
         .when(op.isin("c", "r", "u") & c("after").isNull(), F.concat(F.lit("no row in after, op "), op))
         .when((op == "d") & c("k").isNull() & c("before").isNull(), F.lit("a delete without key and without before"))
         .when(c("k").isNotNull() & (F.size(c("k")) == 0), F.lit("the key has no column")),

@@ -15,8 +15,8 @@ from tidemark.errors import ConfigError, SchemaError
 from tidemark.hours import tag_of
 from tidemark.lake import create_namespace, full_name
 from tidemark.names import TIDEMARK, quote
-from tidemark.spark_conf import CATALOG
 from tidemark.snapshots.rows import TIDEMARK_TYPE, reconcile
+from tidemark.spark_conf import CATALOG
 
 _PROPERTIES = {
     "format-version": "3",
@@ -100,7 +100,9 @@ class IcebergSnapshot:
         target = f"{self.name}.{quote('branch_' + _branch(publication))}"
         if truncated is not None:
             self._session_mark(publication)
-            self.spark.sql(f"DELETE FROM {target} WHERE {TIDEMARK}.place < '{truncated}'")
+            # Rows of a table without a key stand nowhere in the order: they are all written anew.
+            older = f"{TIDEMARK}.place < :truncated" if key else ":truncated IS NOT NULL"
+            self.spark.sql(f"DELETE FROM {target} WHERE {older}", args={"truncated": truncated})  # noqa: S608 - quoted
         settled.createOrReplaceTempView("tidemark_settled")
         self._session_mark(publication)
         self.spark.sql(self._merge(target, settled, key))
@@ -110,10 +112,13 @@ class IcebergSnapshot:
         self.spark.conf.set(f"spark.sql.iceberg.snapshot-property.{_MARK}", publication)
 
     def _merge(self, target: str, settled: DataFrame, key: list[str]) -> str:
-        stored = [name for name in self.columns()]
+        stored = list(self.columns())
         sent = set(settled.schema["row"].dataType.names)  # type: ignore[attr-defined]
         # A table without a key: each copy of a row has its own place.
-        on = " AND ".join(f"t.{quote(name)} <=> s.key.{quote(name)}" for name in key) or f"t.{TIDEMARK}.place = s.tidemark.place"
+        on = (
+            " AND ".join(f"t.{quote(name)} <=> s.key.{quote(name)}" for name in key)
+            or f"t.{TIDEMARK}.place = s.tidemark.place"
+        )
 
         def value(name: str) -> str:
             return f"s.row.{quote(name)}" if name in sent else "NULL"
@@ -133,8 +138,8 @@ class IcebergSnapshot:
         updates = ", ".join([kept(name) for name in stored] + [f"t.{TIDEMARK} = {stamped}"])
         names = ", ".join([quote(name) for name in stored] + [TIDEMARK])
         values = ", ".join([value(name) for name in stored] + ["s.tidemark"])
-        return (
-            f"MERGE INTO {target} t USING tidemark_settled s ON {on} "
+        return (  # every name in it is quoted
+            f"MERGE INTO {target} t USING tidemark_settled s ON {on} "  # noqa: S608
             f"WHEN MATCHED AND s.gone THEN DELETE WHEN MATCHED THEN UPDATE SET {updates} "
             f"WHEN NOT MATCHED AND NOT s.gone THEN INSERT ({names}) VALUES ({values})"
         )
@@ -209,5 +214,3 @@ def _branch(publication: str) -> str:
 def _before_checks(publication: str) -> str:
     """Holds the staged commit when rows were put back after it."""
     return "compacted_" + publication
-
-

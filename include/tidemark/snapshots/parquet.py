@@ -62,16 +62,15 @@ class ParquetSnapshot:
             return self.spark.createDataFrame([], f"{listed}, {TIDEMARK} {TIDEMARK_TYPE.simpleString()}")
         stored = self.spark.read.parquet(folder)
         have = set(stored.columns)
-        picked = [
-            (F.col(quote(n)) if n in have else F.lit(None)).cast(kind).alias(n) for n, kind in columns.items()
-        ]
+        picked = [(F.col(quote(n)) if n in have else F.lit(None)).cast(kind).alias(n) for n, kind in columns.items()]
         return stored.select(*picked, TIDEMARK)
 
     def stage(self, settled: DataFrame, key: list[str], truncated: str | None, publication: str) -> None:
         """Write the whole table as it will be, where no pointer leads yet."""
         stored = self.read()
         if truncated is not None:
-            stored = stored.where(F.col(f"{TIDEMARK}.place") >= truncated)
+            # Rows of a table without a key stand nowhere in the order: they are all written anew.
+            stored = stored.where(F.col(f"{TIDEMARK}.place") >= truncated) if key else stored.limit(0)
         names = list(self._evolved)
         sent = set(settled.schema["row"].dataType.names)  # type: ignore[attr-defined]
         t, s = stored.alias("t"), settled.alias("s")

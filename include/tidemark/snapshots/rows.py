@@ -10,6 +10,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from tidemark.columns import ColumnType
 from tidemark.errors import SchemaError
 from tidemark.names import TIDEMARK
 
@@ -59,6 +60,14 @@ def reconcile(table: str, stored: dict[str, str], wanted: dict[str, str]) -> tup
                 )
             widen[name] = new
     return add, widen
+
+
+def wider_of(stored: dict[str, str], declared: dict[str, ColumnType]) -> dict[str, str]:
+    """The types a table's columns should have: the declared ones, or the stored one where that is wider."""
+    return {
+        name: stored[name] if name in stored and _fits(kind.spark, stored[name]) else kind.spark
+        for name, kind in declared.items()
+    }
 
 
 def _refuse_twins(table: str, names: list[str]) -> None:

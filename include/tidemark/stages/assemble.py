@@ -66,7 +66,9 @@ def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, published: Pub
         return Assembled(own, None, None, landed, split, control, bad, 0, 0, [])
 
     held_rows = _held_rows(log, held_before, published)
-    candidates = fresh.where("tx is not null") if held_rows is None else fresh.where("tx is not null").unionByName(held_rows)
+    candidates = (
+        fresh.where("tx is not null") if held_rows is None else fresh.where("tx is not null").unionByName(held_rows)
+    )
     open_ = _open(candidates, log, published).localCheckpoint()
     overdue = _overdue(open_, feed, manifest.hour)
     still_open = open_ if feed.transactions.overdue == "hold" else open_.where(~overdue)
@@ -88,7 +90,16 @@ def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, published: Pub
         held_transactions -= late
     held = own.join(names, "tx", "left_semi").count() if held_transactions else 0
     return Assembled(
-        rows, still_open if held_transactions else None, refused, landed, split, control, bad, held, held_transactions, notes
+        rows,
+        still_open if held_transactions else None,
+        refused,
+        landed,
+        split,
+        control,
+        bad,
+        held,
+        held_transactions,
+        notes,
     )
 
 

@@ -55,6 +55,17 @@ class Compacted:
     quarantined: list[DataFrame]
 
 
+@dataclass(frozen=True)
+class Outcome:
+    """SETTLED rows of one table (materialised), how many write and delete, and the account of its changes."""
+
+    settled: DataFrame
+    written: int
+    deleted: int
+    counts: Counts
+    quarantined: list[DataFrame]
+
+
 def compact(spark: SparkSession, feed: Feed, manifest: Manifest, published: Published, settings: Settings) -> Draft:
     """Assemble and compact the hour. Reads the change log and the snapshots; writes audit branches, the books' pages
     under the next sequence number, and the draft. Branches are made anew from main at each run.
@@ -106,23 +117,21 @@ def _compact_table(work: Work, found: TableProfile, assembled: Assembled) -> Com
     truncated = max(filter(None, (truncated_before, found.truncated)), default=None)
     counts, rows = _under_truncates(found, rows, truncated)
     state = late.State(work.spark, work.feed, found.table, snapshot, shape, work.published, highest, truncated)
-    settled, counts, quarantined = (_keyed if shape.key else _keyless)(work, found, shape, rows, state, counts)
-    summary = settled.agg(F.count_if(~F.col("gone")), F.count_if("gone")).first()
-    assert summary is not None
-    snapshot.stage(settled, list(shape.key), found.truncated, work.publication)
-    tombstones = settled.where("gone").select(
+    outcome = (_keyed if shape.key else _keyless)(work, found, shape, rows, state, counts)
+    snapshot.stage(outcome.settled, list(shape.key), found.truncated, work.publication)
+    tombstones = outcome.settled.where("gone").select(
         F.lit(found.table).alias("table"), F.to_json("key").alias("key"), F.col("tidemark.place").alias("place"),
         F.lit(work.hour).alias("hour"),
     )  # fmt: skip
     receipt = TableReceipt(
         table=found.table,
-        counts=counts,
-        rows_written=summary[0],
-        rows_deleted=summary[1],
+        counts=outcome.counts,
+        rows_written=outcome.written,
+        rows_deleted=outcome.deleted,
         highest=max(filter(None, (highest, found.last + "#9"))),
         truncated=truncated,
     )
-    return Compacted(receipt, tombstones if shape.key and summary[1] else None, quarantined)
+    return Compacted(receipt, tombstones if shape.key and outcome.deleted else None, outcome.quarantined)
 
 
 def _under_truncates(found: TableProfile, rows: DataFrame, truncated: str | None) -> tuple[Counts, DataFrame]:
@@ -149,7 +158,7 @@ def _under_truncates(found: TableProfile, rows: DataFrame, truncated: str | None
 
 def _keyed(
     work: Work, found: TableProfile, shape: TableShape, rows: DataFrame, state: late.State, counts: Counts
-) -> tuple[DataFrame, Counts, list[DataFrame]]:
+) -> Outcome:
     all_rows = keyed_rows(rows, shape, expand=found.moves > 0)
     whole = all_rows.where(key_is_whole(shape))
     quarantined: list[DataFrame] = []
@@ -162,14 +171,19 @@ def _keyed(
         settled = settled.unionByName(settle(refolded, shape, work.hour))
     settled = settled.localCheckpoint()
     said = settled.agg(
-        *(F.coalesce(F.sum(name), F.lit(0)) for name in _COUNTED), F.count_if(F.size("unreadable") > 0)
+        *(F.coalesce(F.sum(name), F.lit(0)) for name in _COUNTED),
+        F.count_if(F.size("unreadable") > 0),
+        F.count_if(~F.col("gone")),
+        F.count_if("gone"),
     ).first()
     assert said is not None
-    own, own_duplicates, released, released_duplicates, unreadable = said
+    own, own_duplicates, released, released_duplicates, unreadable, written, deleted = said
     if unreadable:
         settled, spoilt, bad = _without_unreadable(work, found, shape, whole, late_rows, settled)
         quarantined.append(bad)
-        counts = counts.plus(Counts(applied=-spoilt[0], quarantined=spoilt[0], released_applied=-spoilt[1], released_quarantined=spoilt[1]))
+        own_bad, released_bad = spoilt
+        moved = Counts(applied=-own_bad, quarantined=own_bad)
+        counts = counts.plus(moved).plus(Counts(released_applied=-released_bad, released_quarantined=released_bad))
     keyless = _count_broken_keys(found, counts, own, released)
     if keyless != (0, 0):
         bad = all_rows.where(~key_is_whole(shape) & F.col("counts"))
@@ -184,7 +198,7 @@ def _keyed(
             released_duplicate=released_duplicates,
         )
     )
-    return settled.drop("unreadable", *_COUNTED), counts, quarantined
+    return Outcome(settled.drop("unreadable", *_COUNTED), written, deleted, counts, quarantined)
 
 
 def _count_broken_keys(found: TableProfile, counts: Counts, own: int, released: int) -> tuple[int, int]:
@@ -221,15 +235,18 @@ def _without_unreadable(
 
 def _keyless(
     work: Work, found: TableProfile, shape: TableShape, rows: DataFrame, state: late.State, counts: Counts
-) -> tuple[DataFrame, Counts, list[DataFrame]]:
+) -> Outcome:
     """A multiset is counted from the log: what the touched images come to, over everything published and this hour."""
-    changes = multiset.effective(state.published_rows().unionByName(rows.select(*state.log_columns()), allowMissingColumns=True))
+    changes = multiset.effective(
+        state.published_rows().unionByName(rows.select(*state.log_columns()), allowMissingColumns=True)
+    )
     changes = changes.localCheckpoint()
     said = changes.agg(
         F.coalesce(F.sum(F.col("times") - F.col("times_before")), F.lit(0)), F.coalesce(F.sum("own"), F.lit(0))
     ).first()
     assert said is not None
-    per_image = multiset.copies(changes).where("now > 0 or before > 0")
+    changed = F.col("now") != F.col("before") if found.truncated is None else F.col("now") > 0
+    per_image = multiset.copies(changes).where(changed)
     copy = F.explode(F.sequence(F.lit(1), F.greatest("now", "before"))).alias("copy")
     each = per_image.select("hash", "image", "now", "said", copy)
     place = F.concat("hash", F.lit("#"), F.lpad(F.col("copy").cast("string"), 12, "0"))
@@ -248,7 +265,9 @@ def _keyless(
         applied=applied, duplicate=mine - applied, released_applied=released_applied,
         released_duplicate=released - released_applied - counts.released_superseded,
     )  # fmt: skip
-    return settled, counts.plus(more), []
+    sizes = settled.agg(F.count_if(~F.col("gone")), F.count_if("gone")).first()
+    assert sizes is not None
+    return Outcome(settled, sizes[0], sizes[1], counts.plus(more), [])
 
 
 def _quarantine_rows(rows: DataFrame, work: Work, table: str, reason: Column) -> DataFrame:
@@ -281,7 +300,11 @@ def _write_pages(
         F.lit(None).cast("string").alias("change"),
     )  # fmt: skip
     pages = {
-        "quarantine": [*([bad] if assembled.bad else []), *([refused] if refused is not None else []), *(q for t in tables for q in t.quarantined)],
+        "quarantine": [
+            *([bad] if assembled.bad else []),
+            *([refused] if refused is not None else []),
+            *(q for t in tables for q in t.quarantined),
+        ],
         "tombstones": [t.tombstones for t in tables if t.tombstones is not None],
         "held": [assembled.open] if assembled.open is not None else [],
     }
@@ -293,5 +316,3 @@ def _write_pages(
                 together = together.unionByName(part)
             stage = "compact" if name == "quarantine" else None
             write_page(work.spark, work.feed.feed, name, sequence, together, stage=stage)
-
-

@@ -7,7 +7,6 @@ be decoded (op ``bad``, with its bytes), so that everything that landed can be c
 
 from __future__ import annotations
 
-from pydantic import BaseModel
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -57,9 +56,10 @@ def changes(spark: SparkSession, feed: Feed, paths: list[str], settings: Setting
     problem = F.coalesce("problem", _unpublishable(feed))
     bad = F.col("problem").isNotNull()
     kept = {"op": F.when(bad, "bad").otherwise(F.col("op")), "raw": F.when(bad, F.col("raw"))}
-    return decoded.withColumn("problem", problem).select(
+    listed: DataFrame = decoded.withColumn("problem", problem).select(
         *(kept.get(field.name, F.col(field.name)).alias(field.name) for field in CHANGES), "table"
     )
+    return listed
 
 
 def ensure_log(spark: SparkSession, feed: str) -> str:

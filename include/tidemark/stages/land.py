@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any, BinaryIO, TypeVar, cast
 
-import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow as pa
 from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from tidemark.containers import load_container

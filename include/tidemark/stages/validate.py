@@ -15,18 +15,20 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.books import Published, write_page
-from tidemark.checks import Plan, failing, judge, model_fails, plan_checks
+from tidemark.checks import Plan, failing, judge, model_fails, plan_checks, wrong_types
 from tidemark.drafts import Draft, save_draft
 from tidemark.errors import CheckError, QuarantineLimitError
 from tidemark.feeds import Feed, Table
+from tidemark.formats import load_format
 from tidemark.manifest import Manifest
-from tidemark.names import TIDEMARK
+from tidemark.names import TIDEMARK, quote
+from tidemark.profile import profile
 from tidemark.receipts import Counts, TableReceipt
 from tidemark.rows import key_is_whole, keyed_rows
 from tidemark.settings import Settings
 from tidemark.shapes import shape_of
-from tidemark.profile import profile
 from tidemark.snapshots import open_snapshot
+from tidemark.snapshots.rows import wider_of
 from tidemark.stages.assemble import assemble
 
 
@@ -95,10 +97,14 @@ def _within_limit(feed: Feed, quarantined: int, landed: int, hour: str) -> None:
 def _judge(spark: SparkSession, feed: Feed, table: TableReceipt, draft: Draft, settings: Settings) -> Verdict:
     declared = _declared(feed, table.table)
     plan = plan_checks(table.table, declared, settings)
-    if plan.empty:
+    if plan.empty and not declared.columns:
         return Verdict([], [], None)
     snapshot = open_snapshot(spark, declared.storage, table.table, feed.feed, settings)
     staged = snapshot.staged(draft.publication)
+    types = load_format(feed.format["type"]).column_types(declared.columns, feed.format_options)
+    told = wrong_types(staged, wider_of({f.name: f.dataType.simpleString() for f in staged.schema}, types))
+    if plan.empty or told:
+        return Verdict([told] if told else [], [], None)
     written = staged.where(F.col(f"{TIDEMARK}.hour") == draft.receipt.hour).localCheckpoint()
     failed = judge(written, plan.checks, table.table)
     stops = [str(check) for check in failed if check.consequence == "stop"]
@@ -113,12 +119,16 @@ def _judge(spark: SparkSession, feed: Feed, table: TableReceipt, draft: Draft, s
     waiting = None
     if held_back:
         if not snapshot.key():
-            stops.append("a table without a key cannot keep a row's last good version: " + ", ".join(map(str, held_back)))
+            stops.append(
+                "a table without a key cannot keep a row's last good version: " + ", ".join(map(str, held_back))
+            )
         else:
             reasons = [F.when(failing(check, table.table), F.lit(str(check))) for check in held_back]
             condition = reduce(or_, [failing(check, table.table) for check in held_back])
-            key = [F.col("`" + name.replace("`", "``") + "`") for name in snapshot.key()]
-            waiting = written.where(condition).select(*key, F.concat_ws("; ", *reasons).alias("reason")).localCheckpoint()
+            key = [F.col(quote(name)) for name in snapshot.key()]
+            waiting = (
+                written.where(condition).select(*key, F.concat_ws("; ", *reasons).alias("reason")).localCheckpoint()
+            )
     return Verdict(stops, warnings, waiting)
 
 
@@ -142,7 +152,7 @@ def _wait(
     rows = assemble(spark, feed, manifest, published).rows.where(F.col("table") == table)
     found = profile(rows)[0]
     shape = shape_of(feed, found, snapshot.columns())
-    keys = waiting.select(F.struct(*(F.col("`" + n.replace("`", "``") + "`") for n in shape.key)).alias("key"), "reason")
+    keys = waiting.select(F.struct(*(F.col(quote(n)) for n in shape.key)).alias("key"), "reason")
     changes = keyed_rows(rows, shape, expand=found.moves > 0).where(key_is_whole(shape) & F.col("counts"))
     theirs = changes.join(keys, "key").dropDuplicates(["key", "place"]).localCheckpoint()
     said = theirs.agg(F.count_if("own"), F.count_if(~F.col("own"))).first()
