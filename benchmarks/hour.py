@@ -1,0 +1,76 @@
+"""This project on the benchmark's workload: decode alone, and a whole hour from land to publish."""
+
+from __future__ import annotations
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+
+from benchmarks.floor import to_nothing
+from benchmarks.generate import BASE, DATE, MEASURED
+from tidemark.feeds import find_feed
+from tidemark.manifest import all_objects
+from tidemark.run import compact_stage, decode_stage, publish_stage
+from tidemark.settings import Settings
+from tidemark.stages.decode import changes
+from tidemark.stages.land import land
+
+TABLE = "lake.shop.orders"
+_BASE_HOUR, _HOUR = f"{DATE}T{BASE}", f"{DATE}T{MEASURED}"
+
+
+class Tidemark:
+    """The feed ``bench`` in a lake of its own, which :meth:`reset` takes back to the base hour."""
+
+    def __init__(self, spark: SparkSession, settings: Settings) -> None:
+        self.spark, self.settings = spark, settings
+        self.feed = find_feed("bench", settings)
+        self.catalog = Path(settings.catalog.removeprefix("jdbc:sqlite:"))
+
+    def load(self) -> None:
+        """Run the base hour, and remember the lake as it is then."""
+        for _, work in self.stages(_BASE_HOUR):
+            work()
+        self.base = Path(f"{self.catalog}.base")
+        _copy_database(self.catalog, self.base)
+        self.files = set(Path(self.settings.lake_root).rglob("*"))
+
+    def reset(self) -> None:
+        """The lake as the base hour left it. Its files never change but for the draft, so later ones are deleted."""
+        self.spark.catalog.clearCache()
+        _copy_database(self.base, self.catalog)
+        shutil.rmtree(f"{self.settings.lake_root}/_drafts", ignore_errors=True)
+        for path in set(Path(self.settings.lake_root).rglob("*")) - self.files:
+            if path.is_dir():
+                shutil.rmtree(path, ignore_errors=True)
+            else:
+                path.unlink(missing_ok=True)
+
+    def stages(self, hour: str = _HOUR) -> list[tuple[str, Callable[[], object]]]:
+        """The hour's stages in order, as :func:`tidemark.run.run_hour` runs them, each to be timed by itself."""
+        spark, feed, settings = self.spark, self.feed, self.settings
+        return [
+            ("land", lambda: land(feed, hour, settings)),
+            ("decode", lambda: decode_stage(spark, feed, hour, settings)),
+            ("assemble, compact", lambda: compact_stage(spark, feed, hour, settings)),
+            ("validate, publish", lambda: publish_stage(spark, feed, hour, settings)),
+        ]
+
+    def decode(self) -> None:
+        """What decode computes for the measured hour, kept nowhere: like the floor. Needs :meth:`land_only` before."""
+        manifest = all_objects(self.settings, self.feed.feed, _HOUR)
+        paths = [f"{self.settings.landing_root}/{object_.path}" for object_ in manifest.objects]
+        to_nothing(changes(self.spark, self.feed, paths, self.settings))
+
+    def land_only(self) -> None:
+        """Have the measured hour landed."""
+        land(self.feed, _HOUR, self.settings)
+
+
+def _copy_database(source: Path, target: Path) -> None:
+    """SQLite's own copy, since Spark has the catalog open."""
+    with sqlite3.connect(source) as from_, sqlite3.connect(target) as to:
+        from_.backup(to)

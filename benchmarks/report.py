@@ -1,0 +1,91 @@
+"""The benchmark's results: as one JSON document, as a table for the terminal, as Markdown."""
+
+from __future__ import annotations
+
+import os
+import platform
+from dataclasses import asdict
+from typing import Any
+
+import psutil
+from rich.table import Table
+
+from benchmarks.case import Case
+from benchmarks.generate import Workload
+from benchmarks.measure import Cost
+
+#: case, what it is held against, at most so many times as dear (CPU).
+GOALS = (("decode", "floor", 1.25), ("hour", "merge-on-read", 2.0))
+Report = dict[str, Any]
+
+
+def make(workload: Workload, codec: str, cases: list[Case], wrong: dict[str, dict[str, int]]) -> Report:
+    """Medians of each case and step, the ratios within each round, and how the goals fared."""
+    rounds = {case.name: case.rounds for case in cases}
+    rows = []
+    for case in cases:
+        rival = {"copy-on-write": "merge-on-read", "hour": "merge-on-read"}.get(case.name, "floor")
+        for step in case.rounds[0]:
+            costs = [round_[step] for round_ in case.rounds]
+            row = {"case": case.name, "step": step, **asdict(Cost.middle(costs)), "against": None, "ratio": None}
+            if rival in rounds and case.name != rival:
+                ratios = [cost.over(other[rival]) for cost, other in zip(costs, rounds[rival], strict=True)]
+                row |= {"against": rival, "ratio": asdict(Cost.middle(ratios))}
+            rows.append(row | {"rounds": [asdict(cost) for cost in costs]})
+    goals = [
+        {"case": row["case"], "against": rival, "at_most": limit, "ratio": row["ratio"]["cpu"]}
+        for case, rival, limit in GOALS
+        for row in rows
+        if row["case"] == row["step"] == case and row["against"] == rival
+    ]
+    return {
+        "workload": asdict(workload) | {"codec": codec},
+        "machine": {
+            "cpus": os.cpu_count(), "memory_gb": round(psutil.virtual_memory().total / 1e9),
+            "system": platform.platform(), "load": os.getloadavg()[0],
+        },
+        "goals": goals, "rows": rows, "differences": wrong,
+    }  # fmt: skip
+
+
+def _cells(row: Report) -> list[str]:
+    ratio = row["ratio"]
+    name = str(row["case"]) if row["case"] == row["step"] else f"  {row['step']}"
+    against = f"{row['against']}" if ratio else ""
+    cpu, wall = (f"{ratio['cpu']:.2f}", f"{ratio['wall']:.2f}") if isinstance(ratio, dict) else ("", "")
+    return [name, f"{row['cpu']:.1f}", f"{row['wall']:.1f}", against, cpu, wall]
+
+
+HEAD = ("case", "CPU s", "clock s", "against", "× CPU", "× clock")
+
+
+def table(report: Report) -> Table:
+    drawn = Table(title="medians; ratios are medians of the ratios within each round")
+    for number, name in enumerate(HEAD):
+        drawn.add_column(name, justify="left" if number in (0, 3) else "right")
+    for row in report["rows"]:
+        drawn.add_row(*_cells(row))
+    drawn.caption = "; ".join(_goal(goal) for goal in report["goals"])
+    return drawn
+
+
+def _goal(goal: Report) -> str:
+    verdict = "kept" if goal["ratio"] <= goal["at_most"] else "missed"
+    return f"{goal['case']}: {goal['ratio']:.2f} × {goal['against']}, goal {goal['at_most']}: {verdict}"
+
+
+def markdown(report: Report) -> str:
+    workload, machine = report["workload"], report["machine"]
+    lines = [
+        f"# {workload['events']:,} events onto {workload['base']:,} rows, {workload['codec']}",
+        "",
+        f"{machine['cpus']} CPUs, {machine['memory_gb']} GB, {machine['system']}; load {machine['load']:.1f}",
+        "",
+        f"| {' | '.join(HEAD)} |",
+        f"|{'|'.join('---' for _ in HEAD)}|",
+        *(f"| {' | '.join(cell.replace('  ', '· ') for cell in _cells(row))} |" for row in report["rows"]),
+        "",
+        *(f"- {_goal(goal)}" for goal in report["goals"]),
+        *(f"- {name}: the table differs from the source's by {what}" for name, what in report["differences"].items()),
+    ]
+    return "\n".join(lines) + "\n"

@@ -1,0 +1,129 @@
+"""Run the benchmark: ``python -m benchmarks.run``. One process, one warm JVM, all cases in turn in every round."""
+
+from __future__ import annotations
+
+import argparse
+import json
+import shutil
+import sys
+from functools import partial
+from pathlib import Path
+
+from pyspark.sql import SparkSession
+from rich.console import Console
+from rich.progress import Progress
+
+from benchmarks import floor, hour, merge, report
+from benchmarks.case import Case
+from benchmarks.generate import BASE, MEASURED, Exports, Workload, exports
+from tidemark.lake import open_session
+from tidemark.settings import Settings
+
+HOME = Path(__file__).resolve().parent.parent
+CACHE = HOME / ".tidemark/bench"
+CASES = ("floor", "decode", "merge-on-read", "copy-on-write", "hour")
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--events", type=int, default=Workload.events, help="changes in the measured hour")
+    parser.add_argument("--base", type=int, default=Workload.base, help="rows that the table has before it")
+    parser.add_argument("--codec", choices=("gzip", "plain"), default="gzip", help="how the exports are written")
+    parser.add_argument("--repeat", type=int, default=5, help="measured rounds, after one that warms up")
+    parser.add_argument("--only", default=",".join(CASES), help=f"cases, of: {','.join(CASES)}")
+    parser.add_argument(
+        "--output", type=Path, default=HOME / "benchmarks", help="folder of results.json and results.md"
+    )
+    options = parser.parse_args()
+    wanted = options.only.split(",")
+    if unknown := set(wanted) - set(CASES):
+        parser.error(f"--only knows {', '.join(CASES)}, not {', '.join(sorted(unknown))}")
+
+    console = Console()
+    workload = Workload(options.events, options.base)
+    console.print(f"workload {workload.name}, {options.codec}, {options.repeat} rounds after a warm-up")
+    made = exports(workload, CACHE)
+    settings = _settings(made, options.codec)
+    spark = open_session(settings, "benchmark")
+    try:
+        cases = _cases(spark, settings, made, options.codec, wanted)
+        wrong: dict[str, dict[str, int]] = {}
+        with Progress(console=console, transient=True) as progress:
+            task = progress.add_task("", total=(options.repeat + 1) * len(cases))
+            for number in range(options.repeat + 1):
+                for case in cases:
+                    progress.update(task, description=f"{case.name}, {f'round {number}' if number else 'warm-up'}")
+                    costs = case.run()
+                    if number:
+                        case.rounds.append(costs)
+                    elif case.table and (differences := _differences(spark, case.table, made)):
+                        wrong[case.name] = differences
+                    progress.advance(task)
+    finally:
+        spark.stop()
+    results = report.make(workload, options.codec, cases, wrong)
+    options.output.mkdir(parents=True, exist_ok=True)
+    (options.output / "results.json").write_text(json.dumps(results, indent=2) + "\n")
+    (options.output / "results.md").write_text(report.markdown(results))
+    console.print(report.table(results))
+    for name, differences in wrong.items():
+        console.print(f"{name}: the table differs from the source's: {differences}")
+    return 1 if "hour" in wrong else 0
+
+
+def _settings(made: Exports, codec: str) -> Settings:
+    lake, peer = CACHE / "lake", CACHE / "peer"
+    for folder in (lake, peer):
+        shutil.rmtree(folder, ignore_errors=True)
+        folder.mkdir(parents=True)
+    catalog = f"spark.sql.catalog.{merge.CATALOG}"
+    return Settings(
+        home=HOME,
+        feeds=Path("benchmarks/feeds"),
+        lake=str(lake),
+        exports=str(made.root / codec),
+        driver_memory="4g",
+        spark_master="local[2]",
+        spark_conf={
+            catalog: "org.apache.iceberg.spark.SparkCatalog",
+            f"{catalog}.type": "jdbc",
+            f"{catalog}.uri": f"jdbc:sqlite:{peer}/catalog.db",
+            f"{catalog}.jdbc.schema-version": "V1",
+            f"{catalog}.warehouse": str(peer),
+            f"{catalog}.cache-enabled": "false",
+        },
+    )
+
+
+def _cases(spark: SparkSession, settings: Settings, made: Exports, codec: str, wanted: list[str]) -> list[Case]:
+    base, measured = made.objects(BASE, codec), made.objects(MEASURED, codec)
+    cases = []
+    if "floor" in wanted:
+        cases.append(Case("floor", [("parse", lambda: floor.to_nothing(floor.parse(spark, measured)))]))
+    tidemark = hour.Tidemark(spark, settings)
+    if "decode" in wanted or "hour" in wanted:
+        tidemark.load()
+    if "decode" in wanted:
+        cases.append(Case("decode", [("decode", tidemark.decode)], tidemark.land_only))
+    for mode in ("merge-on-read", "copy-on-write"):
+        if mode in wanted:
+            job = merge.HandWritten(spark, mode)
+            job.load(base)
+            cases.append(Case(mode, [("merge", partial(job.run, measured))], job.reset, job.table))
+    if "hour" in wanted:
+        cases.append(Case("hour", tidemark.stages(), tidemark.reset, hour.TABLE))
+    return cases
+
+
+def _differences(spark: SparkSession, table: str, made: Exports) -> dict[str, int]:
+    """Sums over the table that are not the source's: what it has less the truth."""
+    sums = spark.table(table).selectExpr(
+        "count(*) AS rows", "sum(id) AS ids", "cast(sum(total) * 100 AS bigint) AS cents",
+        "sum(quantity) AS quantities", "sum(length(contact)) AS contact_length", "sum(length(note)) AS note_length",
+    )  # fmt: skip
+    found = sums.collect()[0].asDict()
+    return {name: found[name] - truth for name, truth in made.truth.items() if found[name] != truth}
+
+
+if __name__ == "__main__":
+    sys.exit(main())
