@@ -23,12 +23,10 @@ def plain(text: Column, spark: str, arg: str | None) -> Column:
     """The value as its usual text. A decimal that does not fit its scale is refused rather than rounded."""
     if spark == "string":
         return text
-    value = text.try_cast(spark)
     if match := re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", spark):
-        whole = int(match[1]) - int(match[2])
-        exact = text.try_cast(f"decimal(38,{38 - whole})")
-        return F.when(exact == value, value)
-    return value
+        exact = f"decimal(38,{38 - int(match[1]) + int(match[2])})"
+        return _let(text, lambda t: F.when(t.try_cast(exact) == t.try_cast(spark), t.try_cast(spark)))
+    return text.try_cast(spark)
 
 
 def epoch_days(text: Column, spark: str, arg: str | None) -> Column:
@@ -94,21 +92,32 @@ def json(text: Column, spark: str, arg: str | None) -> Column:
     return F.from_json(text, spark, {"mode": "PERMISSIVE"})
 
 
+def _let(value: Column, body: Callable[[Column], Column]) -> Column:
+    """``body`` of a value that is computed once: without it, each mention would repeat the whole expression."""
+    return F.element_at(F.transform(F.array(value), body), 1)
+
+
 def _unscaled(bytes_: Column) -> Column:
     """Two's complement, big endian, up to 16 bytes → decimal(38,0), exactly; null when it does not fit.
 
     Four words of 32 bits; a negative number by way of its complement, since 2**127 has more digits than a decimal.
     """
-    negative = F.substring(F.hex(bytes_), 1, 1) >= F.lit("8")
-    digits = F.lpad(F.hex(bytes_), 32, F.when(negative, F.lit("F")).otherwise(F.lit("0")))
-    total = F.lit(0).cast("decimal(38,0)")
-    for word in range(4):
-        unsigned = F.conv(F.substring(digits, 1 + 8 * word, 8), 16, 10).cast("decimal(10,0)")
-        magnitude = F.when(negative, F.lit(0xFFFFFFFF) - unsigned).otherwise(unsigned)
-        shifted = F.try_multiply(total, F.lit(1 << 32).cast("decimal(10,0)")).cast("decimal(38,0)")
-        total = F.try_add(shifted, magnitude.cast("decimal(38,0)"))
-    value = F.when(negative, -F.try_add(total, F.lit(1).cast("decimal(38,0)"))).otherwise(total)
-    return F.when(F.length(bytes_).between(1, 16), value)
+
+    def whole(digits: Column) -> Column:
+        negative = F.substring(digits, 1, 1) >= F.lit("8")
+        total = F.lit(0).cast("decimal(38,0)")
+        for word in range(4):
+            unsigned = F.conv(F.substring(digits, 1 + 8 * word, 8), 16, 10).cast("decimal(10,0)")
+            magnitude = F.when(negative, F.lit(0xFFFFFFFF) - unsigned).otherwise(unsigned)
+            shifted = F.try_multiply(total, F.lit(1 << 32).cast("decimal(10,0)")).cast("decimal(38,0)")
+            total = F.try_add(shifted, magnitude.cast("decimal(38,0)"))
+        return _let(total, lambda t: F.when(negative, -F.try_add(t, F.lit(1).cast("decimal(38,0)"))).otherwise(t))
+
+    def padded(bytes_: Column) -> Column:
+        sign = F.when(F.substring(F.hex(bytes_), 1, 1) >= F.lit("8"), F.lit("F")).otherwise(F.lit("0"))
+        return F.when(F.length(bytes_).between(1, 16), _let(F.lpad(F.hex(bytes_), 32, sign), whole))
+
+    return _let(bytes_, padded)
 
 
 def unscaled_decimal(text: Column, spark: str, arg: str | None) -> Column:
@@ -126,17 +135,25 @@ def variable_decimal(text: Column, spark: str, arg: str | None) -> Column:
 
 def _shift(unscaled: Column, scale: Column) -> Column:
     """Unscaled integer and scale → the decimal's text: -12345, 2 → ``-123.45``."""
-    sign = F.when(unscaled < 0, F.lit("-")).otherwise(F.lit(""))
-    digits = F.abs(unscaled).cast("string")
-    padded = F.when(F.length(digits) > scale, digits).otherwise(F.lpad(digits, scale + 1, F.lit("0")))
-    whole = F.substring(padded, F.lit(1), F.length(padded) - scale)
-    fraction = F.substring(padded, F.length(padded) - scale + 1, scale)
-    positive = F.concat(sign, whole, F.lit("."), fraction)
-    return (
-        F.when(scale == 0, F.concat(sign, digits))
-        .when(scale > 0, positive)
-        .otherwise(F.concat(sign, digits, F.repeat(F.lit("0"), -scale)))
-    )
+
+    def text(number: Column) -> Column:
+        sign = F.when(number < 0, F.lit("-")).otherwise(F.lit(""))
+        digits = F.abs(number).cast("string")
+        whole = F.concat(sign, digits, F.repeat(F.lit("0"), -scale))
+        padded = F.lpad(digits, F.greatest(F.length(digits), scale + 1), F.lit("0"))
+        return F.when(scale <= 0, whole).otherwise(
+            _let(
+                padded,
+                lambda p: F.concat(
+                    sign,
+                    F.substring(p, F.lit(1), F.length(p) - scale),
+                    F.lit("."),
+                    F.substring(p, F.length(p) - scale + 1, scale),
+                ),
+            )
+        )
+
+    return _let(unscaled, text)
 
 
 #: By the name a ColumnType carries. A format's own encodings come from its module's ``ENCODINGS``.

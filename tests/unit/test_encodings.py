@@ -1,0 +1,88 @@
+"""Text of messages → values: each encoding against plain Python, and what is no such value gives null."""
+
+from __future__ import annotations
+
+import base64
+import json
+import random
+from datetime import UTC, date, datetime
+from decimal import Decimal
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.encodings import ENCODINGS
+
+
+def values(
+    spark: SparkSession, encoding: str, spark_type: str, arg: str | None, texts: list[str | None]
+) -> list[object]:
+    """The encoding over many texts in one job."""
+    frame = spark.createDataFrame([(i, text) for i, text in enumerate(texts)], "i int, text string")
+    found = frame.select("i", ENCODINGS[encoding](F.col("text"), spark_type, arg).alias("value")).orderBy("i")
+    return [row["value"] for row in found.collect()]
+
+
+def bytes_of(number: int) -> str:
+    size = (number.bit_length() + 8) // 8
+    return base64.b64encode(number.to_bytes(size, "big", signed=True)).decode()
+
+
+@pytest.mark.parametrize(
+    ("encoding", "spark_type", "text", "value"),
+    [
+        ("plain", "int", "12", 12),
+        ("plain", "int", "twelve", None),
+        ("plain", "double", "NaN", "nan"),
+        ("plain", "decimal(5,2)", "123.45", Decimal("123.45")),
+        ("plain", "decimal(5,2)", "123.456", None),  # would be rounded
+        ("plain", "decimal(5,2)", "123.450", Decimal("123.45")),
+        ("plain", "decimal(5,2)", "1234.5", None),
+        ("plain", "timestamp", "2026-11-20T00:40:28.605135Z", datetime(2026, 11, 20, 0, 40, 28, 605135)),
+        ("plain", "timestamp", "infinity", None),
+        ("epoch_days", "date", "-5883", date(1953, 11, 23)),
+        ("epoch_days", "date", "2147483647", None),
+        ("epoch_millis", "timestamp_ntz", "1795133749539", datetime(2026, 11, 20, 0, 15, 49, 539000)),
+        ("epoch_micros", "timestamp_ntz", "1795150245564657", datetime(2026, 11, 20, 4, 50, 45, 564657)),
+        ("epoch_micros", "timestamp_ntz", "9223372036825200000", None),
+        ("epoch_millis", "timestamp_ntz", "9223372036854775807", None),
+        ("time_micros", "string", "14705980104", "04:05:05.980104"),
+        ("time_micros", "string", "14705980100", "04:05:05.9801"),
+        ("time_micros", "string", "0", "00:00:00"),
+        ("time_millis", "string", "86400000", None),
+        ("base64", "binary", "AQI=", bytearray(b"\x01\x02")),
+        ("base64", "binary", "?", None),
+        ("hex", "binary", "0aFF", bytearray(b"\x0a\xff")),
+        ("json", "array<string>", '["a", null]', ["a", None]),
+        ("unscaled_decimal", "decimal(14,2)", bytes_of(-85295847323), Decimal("-852958473.23")),
+        ("unscaled_decimal", "decimal(3,2)", bytes_of(5), Decimal("0.05")),
+        ("unscaled_decimal", "decimal(3,2)", bytes_of(1000), None),
+        ("unscaled_decimal", "decimal(38,0)", bytes_of(10**38), None),
+        ("variable_decimal", "string", json.dumps({"scale": 6, "value": bytes_of(8313225127)}), "8313.225127"),
+        ("variable_decimal", "string", json.dumps({"scale": -2, "value": bytes_of(-7)}), "-700"),
+    ],
+)
+def test_one_text(spark: SparkSession, encoding: str, spark_type: str, text: str, value: object) -> None:
+    arg = "2" if encoding == "unscaled_decimal" and spark_type != "decimal(38,0)" else "0"
+    (found,) = values(spark, encoding, spark_type, arg, [text])
+    if value == "nan":
+        assert found != found
+    elif isinstance(found, datetime) and spark_type == "timestamp":
+        assert found.astimezone(UTC).replace(tzinfo=None) == value
+    else:
+        assert found == value
+
+
+def test_null_stays_null(spark: SparkSession) -> None:
+    for encoding, kind in {"plain": "int", "base64": "binary", "unscaled_decimal": "decimal(5,2)"}.items():
+        assert values(spark, encoding, kind, "2", [None]) == [None]
+
+
+def test_unscaled_decimals_are_exact(spark: SparkSession) -> None:
+    chance = random.Random(1)
+    numbers = [
+        chance.randrange(-(10 ** chance.randrange(1, 39)) + 1, 10 ** chance.randrange(1, 39)) for _ in range(500)
+    ]
+    found = values(spark, "unscaled_decimal", "decimal(38,10)", "10", [bytes_of(n) for n in numbers])
+    assert [int(format(v, "f").replace(".", "")) if isinstance(v, Decimal) else None for v in found] == numbers
