@@ -1,0 +1,22 @@
+"""Whether a service answers well: ``healthy.py URL``, for health checks in images that have no curl.
+
+An answer of Airflow's monitor counts as well only when no part of it says ``unhealthy``.
+"""
+
+from __future__ import annotations
+
+import sys
+import urllib.request
+
+
+def main() -> int:
+    try:
+        with urllib.request.urlopen(sys.argv[1], timeout=5) as answer:
+            return int(b'"unhealthy"' in answer.read())
+    except OSError as error:
+        sys.stderr.write(f"{sys.argv[1]}: {error}\n")
+        return 1
+
+
+if __name__ == "__main__":
+    raise SystemExit(main())
