@@ -1,0 +1,190 @@
+"""The promises on small, made-up Debezium hours: what is poisoned, checked, repeated, late or hostile."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidemark.catalog import find_table, read_rows
+from tidemark.errors import CheckError, ExportError, QuarantineLimitError, SchemaError
+from tidemark.feeds import Feed
+from tidemark.receipts import Receipt
+from tidemark.run import run_hour
+from tidemark.settings import Settings
+from tidemark.show import json_lines, read_snapshot
+
+HOURS = [f"2026-11-20T{hour:02d}" for hour in range(6)]
+Event = dict[str, Any]
+Run = Callable[..., Receipt]
+
+
+def event(op: str, lsn: int, row: Event | None, *, key: Event | None = None, table: str = "items") -> Event:
+    """A Kafka record of one change; every change commits by itself, in LSN order."""
+    value = {
+        "before": None,
+        "after": None if op in ("d", "t") else row,
+        "source": {
+            "ts_ms": 1795132800000, "sequence": json.dumps([str(lsn - 1), str(lsn)]), "schema": "s", "table": table,
+            "txId": lsn, "lsn": lsn,
+        },
+        "op": op,
+        "transaction": None,
+    }  # fmt: skip
+    id_ = key or ({"id": row["id"]} if row else None)
+    return {
+        "topic": "t", "partition": 0, "offset": lsn, "timestamp": 1795132800000,
+        "key": json.dumps(id_) if id_ else None, "value": json.dumps(value), "headers": [],
+    }  # fmt: skip
+
+
+@pytest.fixture
+def run(tmp_path: Path, spark: SparkSession, settings: Settings, request: pytest.FixtureRequest) -> Run:
+    """Write an hour's export and run the hour: ``run(hour, events, **feed keys)``."""
+    name = "p_" + request.node.originalname.removeprefix("test_")[:40]
+
+    def once(hour: str, events: list[Event | str | bytes], **changes: Any) -> Receipt:
+        folder = tmp_path / f"t/dt={hour[:10]}/hr={hour[11:]}"
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = [e if isinstance(e, bytes) else (e if isinstance(e, str) else json.dumps(e)).encode() for e in events]
+        (folder / f"part-{len(list(folder.iterdir()))}.jsonl.gz").write_bytes(gzip.compress(b"\n".join(lines) + b"\n"))
+        table: dict[str, Any] = {"name": f"{name}.items", "columns": {"id": "bigint", "n": "int", "big": "text"}}
+        table |= changes.pop("table", {})
+        feed = Feed.model_validate(
+            {
+                "feed": name, "description": "d", "owner": "o", "topics": ["t"],
+                "exports": {"path": f"{tmp_path}/{{topic}}/dt={{date}}/hr={{hour}}/*", "marker": None, "settle": "0s"},
+                "container": {"type": "kafka_json"}, "format": {"type": "debezium", "decimals": "string"},
+                "tables": {"s.items": table}, **changes,
+            }
+        )  # fmt: skip
+        return run_hour(feed, hour, settings)
+
+    once.table = f"{name}.items"  # type: ignore[attr-defined]
+    once.feed = name  # type: ignore[attr-defined]
+    return once
+
+
+def rows(settings: Settings, run: Any, as_of: str | None = None) -> list[Event]:
+    table, key = read_snapshot(settings, run.table, as_of)
+    return [json.loads(line) for line in json_lines(table, key)]
+
+
+def row(id_: int, n: int | str | None, big: str | None = "x") -> Event:
+    return {"id": id_, "n": n, "big": big}
+
+
+def test_a_poisoned_record_waits_byte_for_byte(run: Any, settings: Settings) -> None:
+    poison = b'{"topic":"t","value":"{\\"op\\":\xff'
+    hostile = event("c", 3, row(9, 9), table="x`; DROP TABLE y; --/../")
+    receipt = run(HOURS[0], [event("c", 1, row(1, 1)), poison, hostile, event("c", 4, row(2, "many"))])
+    assert (receipt.landed, receipt.counts.applied, receipt.quarantined) == (4, 1, 3)
+    assert rows(settings, run) == [row(1, 1)]
+    kept = {r["record"]: r for r in read_rows(settings, "tidemark", run.feed, "quarantine")}
+    assert kept[2]["raw"] == poison and "not the JSON of a Kafka record" in kept[2]["reason"]
+    assert "cannot be published under this name" in kept[3]["reason"]
+    assert kept[4]["reason"] == "not a value of its column's type: n"
+
+
+def test_too_many_bad_records_stop_the_hour(run: Any, settings: Settings) -> None:
+    run(HOURS[0], [event("c", 1, row(1, 1))])
+    with pytest.raises(QuarantineLimitError, match="12 of 13 records"):
+        run(HOURS[1], [event("u", 20, row(1, 2)), *["{" for _ in range(12)]])
+    assert rows(settings, run) == [row(1, 1)]
+
+
+def test_a_truncated_object_publishes_nothing(run: Any, settings: Settings, tmp_path: Path) -> None:
+    run(HOURS[0], [event("c", 1, row(1, 1))])
+    folder = tmp_path / f"t/dt={HOURS[1][:10]}/hr={HOURS[1][11:]}"
+    folder.mkdir(parents=True)
+    whole = gzip.compress(json.dumps(event("u", 2, row(1, 2))).encode() * 50)
+    (folder / "part-0.jsonl.gz").write_bytes(whole[:-9])
+    with pytest.raises(ExportError, match=r"part-0"):
+        run(HOURS[1], [event("u", 3, row(1, 3))])
+    assert rows(settings, run) == [row(1, 1)]
+
+
+def test_the_same_hour_again_changes_nothing(run: Any, settings: Settings) -> None:
+    first = run(HOURS[0], [event("c", 1, row(1, 1)), event("c", 2, row(2, 2))])
+    before = find_table(settings, *run.table.split("."))
+    feed_again = run  # the second export object is a new version of the hour, with one change repeated
+    second = feed_again(HOURS[0], [event("c", 2, row(2, 2)), event("u", 3, row(2, 3))])
+    assert (first.sequence, second.sequence, second.manifest_version) == (1, 2, 2)
+    assert (second.landed, second.counts.applied, second.counts.duplicate) == (4, 3, 1)
+    assert rows(settings, run) == [row(1, 1), row(2, 3)]
+    assert before is not None and before.current_snapshot() is not None
+
+
+def test_late_hours_come_to_the_same_table(run: Any, settings: Settings) -> None:
+    """A delete is not undone by the insert before it; a partial row is filled in; an older truncate leaves the newer."""
+    unavailable = "__debezium_unavailable_value"
+    run(
+        HOURS[3],
+        [event("d", 30, None, key={"id": 1}), event("u", 31, row(2, 5, unavailable)), event("c", 32, row(3, 3))],
+    )
+    assert rows(settings, run) == [row(2, 5, None), row(3, 3)]
+    run(HOURS[1], [event("c", 10, row(1, 1)), event("c", 11, row(2, 1, "kept")), event("c", 12, row(4, 4))])
+    assert rows(settings, run) == [row(2, 5, "kept"), row(3, 3), row(4, 4)]
+    late = run(HOURS[2], [event("u", 20, row(2, 2, "newer")), event("u", 21, row(3, 1))])
+    assert rows(settings, run) == [row(2, 5, "newer"), row(3, 3), row(4, 4)]
+    assert (late.counts.applied, late.counts.superseded) == (1, 1)
+    run(HOURS[0], [event("t", 15, None)])
+    assert rows(settings, run) == [row(2, 5, "newer"), row(3, 3)]
+    assert rows(settings, run, HOURS[3]) == [row(2, 5, None), row(3, 3)]  # the old cut stays what it was
+
+
+def test_a_key_change_carries_over_what_was_not_sent(run: Any, settings: Settings) -> None:
+    run(HOURS[0], [event("c", 1, row(1, 1, "large"))])
+    moved = event("c", 5, row(2, 1, "__debezium_unavailable_value"))
+    moved["headers"] = [{"key": "__debezium.oldkey", "value": '{"id":1}'}]
+    gone = event("d", 5, None, key={"id": 1})
+    again = event("c", 9, row(3, 1, "__debezium_unavailable_value"))
+    again["headers"] = [{"key": "__debezium.oldkey", "value": '{"id":2}'}]
+    run(
+        HOURS[1],
+        [
+            again,
+            event("d", 9, None, key={"id": 2}),
+            moved,
+            gone,
+            event("u", 4, row(1, 2, "__debezium_unavailable_value")),
+        ],
+    )
+    assert rows(settings, run) == [row(3, 1, "large")]
+
+
+@pytest.mark.parametrize("storage", ["iceberg", "parquet"])
+def test_checks_have_their_consequences(run: Any, settings: Settings, storage: str) -> None:
+    checks = [
+        {"column": "n", "min": 0, "consequence": "stop"},
+        {"column": "n", "max": 9, "consequence": "quarantine"},
+        {"column": "big", "pattern": "^x", "consequence": "warn"},
+        {"unique": ["id"]},
+    ]
+    table = {"name": f"p_checks_{storage}.items", "storage": storage, "checks": checks}
+    run.table = table["name"]
+    feed = {"feed": f"p_checks_{storage}", "table": table}
+    run(HOURS[0], [event("c", 1, row(1, 1)), event("c", 2, row(2, 2))], **feed)
+    receipt = run(HOURS[1], [event("u", 3, row(1, 10)), event("u", 4, row(2, 3, "y"))], **feed)
+    assert rows(settings, run) == [row(1, 1), row(2, 3, "y")]
+    assert (receipt.counts.applied, receipt.quarantined) == (1, 1)
+    assert receipt.tables[0].warnings == ["big matches ^x"]
+    (kept,) = read_rows(settings, "tidemark", f"p_checks_{storage}", "quarantine")
+    assert kept["reason"] == "check failed: n <= 9"
+    with pytest.raises(CheckError, match="n >= 0"):
+        run(HOURS[2], [event("u", 5, row(2, -1))], **feed)
+    assert rows(settings, run) == [row(1, 1), row(2, 3, "y")]
+    assert rows(settings, run, HOURS[0]) == [row(1, 1), row(2, 2)]
+
+
+def test_an_unsafe_change_of_a_column_stops_the_feed(run: Any, settings: Settings) -> None:
+    run(HOURS[0], [event("c", 1, row(1, 1))])
+    with pytest.raises(SchemaError, match="column n is int and would become string"):
+        run(HOURS[1], [event("u", 2, row(1, 2))], table={"columns": {"id": "bigint", "n": "text", "big": "text"}})
+    run(HOURS[1], [event("u", 3, {**row(1, 2), "more": "m"})])
+    assert rows(settings, run)[0]["more"] == "m"

@@ -1,0 +1,35 @@
+"""A receipt whose sum does not hold is no receipt."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidemark.errors import AccountError
+from tidemark.receipts import Counts, Receipt, TableReceipt
+
+
+def receipt(**changes: object) -> Receipt:
+    counts = Counts(applied=5, duplicate=1, superseded=1, quarantined=1, released_applied=7)
+    values: dict[str, object] = {
+        "feed": "shop", "hour": "2026-11-20T07", "sequence": 1, "manifest_version": 1, "objects": 1, "bytes": 1,
+        "landed": 12, "split": 1, "control": 2, "bad": 1, "held": 2,
+        "tables": [TableReceipt(table="a.b", counts=counts)],
+    }  # fmt: skip
+    return Receipt.model_validate(values | changes)
+
+
+def test_the_sum_holds() -> None:
+    receipt().balance()
+
+
+@pytest.mark.parametrize("name", ["landed", "split", "control", "bad", "held"])
+def test_one_record_too_many_is_found(name: str) -> None:
+    wrong = receipt(**{name: getattr(receipt(), name) + 1})
+    with pytest.raises(AccountError, match="feed shop, hour 2026-11-20T07"):
+        wrong.balance()
+
+
+def test_an_hour_published_again_adds_up() -> None:
+    again = receipt(sequence=2).follow(receipt())
+    assert (again.landed, again.counts.applied, again.sequence) == (24, 10, 2)
+    again.balance()
