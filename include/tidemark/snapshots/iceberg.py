@@ -11,7 +11,7 @@ import json
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.errors import ConfigError, SchemaError
+from tidemark.errors import ConfigError, ConflictError, SchemaError
 from tidemark.hours import tag_of
 from tidemark.lake import create_namespace, full_name
 from tidemark.names import TIDEMARK, quote
@@ -166,6 +166,14 @@ class IcebergSnapshot:
                 f"ALTER TABLE {self.name} CREATE OR REPLACE TAG {quote(tag_of(hour))} AS OF VERSION {refs[branch]}"
             )
             self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH {quote(branch)}")
+        elif tag_of(hour) not in refs:
+            raise ConflictError(
+                f"its audit branch {branch} is gone",
+                mend="run the hour again from compact",
+                feed=self.feed,
+                hour=hour,
+                table=self.table,
+            )
         self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH IF EXISTS {quote(_before_checks(publication))}")
 
     def tag(self, hour: str) -> None:
