@@ -101,6 +101,10 @@ case("keyless", record("DLET", '1,"x",,', table="NOKEY"))
 case("final delimiter", INSERT + ",")
 case("strings", record("ISRT", ',,,,1,"say ""hi"", she\nsaid","""",1.00'))
 case("look-alike", record("ISRT", ',,,,1,"a\n10,""IBM"",""2006181"",""182318000005"",x","",1.00'), INSERT)
+# Java's regular expressions recurse, and end, on such strings unless they are written with care.
+LONG = '"",\n' * 300_000
+case("long string", record("ISRT", f',,,,1,"{LONG}","",1.00'), INSERT)
+case("long open string", record("ISRT", f',,,,1,"{LONG}') + '"')
 case("blanks in names", INSERT.replace('"TEST","T"', '"TEST    ","T   "'))
 case("no plan", record("ISRT", ',,,,1,"","",', plan=""))
 case("short lsn", record("ISRT", ',,,,1,"","",', lsn=LSN_5))
@@ -254,6 +258,13 @@ def test_delimiters_and_line_feeds_inside_strings(decoded: dict[str, list[Row]])
     first, second = decoded["look-alike"]
     assert first.after["NAME"] == 'a\n10,"IBM","2006181","182318000005",x'
     assert second.after["NAME"] == "John"
+
+
+def test_long_strings(decoded: dict[str, list[Row]]) -> None:
+    first, second = decoded["long string"]
+    assert first.after["NAME"] == '",\n' * 300_000
+    assert second.after["NAME"] == "John"
+    assert {row.op for row in decoded["long open string"]} == {"bad"}
 
 
 def test_place_in_the_sources_order(decoded: dict[str, list[Row]]) -> None:

@@ -155,6 +155,8 @@ ORDERS: dict[str, tuple[list[str], list[int | None]]] = {
     "equal rows of a table without key": ([TWIN, again(TWIN, 6)], [0, 1]),
     "one row without key, delivered twice": ([TWIN, TWIN], [0, 0]),
     "stray line inside": ([A, "stray", C], [0, None, 2]),
+    "stray line behind two deliveries": ([A, B, A, B, "stray"], [0, 1, 0, 1, None]),
+    "stray line inside one delivery of two": ([A, "stray", C, A, B, C], [0, None, 2, 0, 1, 2]),
     "bad record inside": ([A, record(",,1"), C], [0, 1, 2]),
 }
 

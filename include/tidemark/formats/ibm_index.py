@@ -56,8 +56,8 @@ def _deliveries_apart(numbered: DataFrame, in_run: WindowSpec, scope: list[str])
     return (
         numbered.withColumn("print", _print())
         .withColumn("first", F.first("print").over(whole_run))
-        .withColumn("last", F.last("print").over(whole_run))
-        .withColumn("size", F.count("*").over(whole_run))
+        .withColumn("last", F.last("print", ignorenulls=True).over(whole_run))
+        .withColumn("size", F.max(F.when(c("print").isNotNull(), c("index"))).over(whole_run) + 1)
         .withColumn("previous", F.lag("print").over(in_run))
         .withColumn("deliveries", F.count(F.when(again, 1)).over(whole_run) + 1)
         .withColumn("place", c("index") % length)
@@ -70,6 +70,8 @@ def _deliveries_apart(numbered: DataFrame, in_run: WindowSpec, scope: list[str])
 
 
 def _print() -> Column:
-    """What two deliveries of one record have in common."""
+    """What two deliveries of one record have in common. Null for a record whose header cannot be read: such a one
+    neither tells nor hides a delivery, nor does it make a message longer when it comes behind."""
     keyed, content = F.size("keys") > 0, F.slice("tokens", _BEFORE_OWNER + 1, F.size("tokens"))
-    return F.when(F.coalesce(keyed, F.lit(False)), F.xxhash64(content)).otherwise(F.xxhash64("text"))
+    found = F.when(F.coalesce(keyed, F.lit(False)), F.xxhash64(content)).otherwise(F.xxhash64("text"))
+    return F.when(F.col("message").isNotNull(), found)

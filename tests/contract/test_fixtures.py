@@ -1,0 +1,44 @@
+"""Every format decodes its fixtures to the changes written beside them.
+
+A fixture is a folder ``data/<format>/<case>/`` with a feed file, the objects of one hour and ``changes.jsonl``: a line
+per entry, in the order of objects, records and entries, with the columns of CHANGES that are not null.
+"""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pyspark.sql import Row, SparkSession
+
+from tidemark.containers import load_container
+from tidemark.feeds import Feed
+from tidemark.formats import load_format
+from tidemark.formats.contract import CHANGES
+
+DATA = Path(__file__).parent / "data"
+CASES = sorted(path.parent for path in DATA.glob("*/*/changes.jsonl"))
+
+
+def _shown(row: Row) -> dict[str, Any]:
+    shown = {name: value for name, value in row.asDict(recursive=True).items() if value is not None}
+    shown["object"] = Path(shown["object"]).name
+    shown.pop("raw", None)
+    if "committed_at" in shown:
+        shown["committed_at"] = shown["committed_at"].isoformat()
+    return shown
+
+
+@pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}-{case.name}")
+def test_a_fixture_decodes_to_its_changes(spark: SparkSession, case: Path) -> None:
+    feed = Feed.model_validate(yaml.safe_load((case / "feed.yaml").read_text("utf-8")))
+    objects = [str(path) for path in sorted(case.iterdir()) if path.name not in ("feed.yaml", "changes.jsonl")]
+    records = load_container(feed.container["type"]).read(spark, objects, feed.container_options)
+    changes = load_format(feed.format["type"]).decode(records, feed, feed.format_options)
+    assert changes.columns == CHANGES.names
+    got = [_shown(row) for row in changes.orderBy("object", "record", "entry").collect()]
+    expected = [json.loads(line) for line in (case / "changes.jsonl").read_text("utf-8").splitlines()]
+    assert got == expected
