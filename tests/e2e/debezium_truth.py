@@ -31,7 +31,8 @@ def _moment(value: str) -> datetime:
 
 
 def _float32(value: Any) -> bytes:
-    return struct.pack("f", float(value))
+    # PostgreSQL's JSON of negative zero is -0, which JSON readers take for an integer
+    return struct.pack("f", float(value) + 0.0)
 
 
 def _bytes(value: str) -> bytes:
@@ -49,7 +50,7 @@ _COMPARABLE: dict[str, Callable[[Any], Any]] = {
     **dict.fromkeys(("avatar", "blob"), _bytes),
     **dict.fromkeys(("prefs", "meta", "detail"), _json),
     "ratio": _float32,
-    "score": lambda value: struct.pack("d", float(value)),
+    "score": lambda value: repr(float(value) + 0.0),
 }
 
 

@@ -70,9 +70,14 @@ def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
     """RECORDS → CHANGES; one row each. See :mod:`tidemark.formats.contract`."""
     assert isinstance(options, Options)
     text = F.col("value").cast("string")
-    parsed = records.withColumn("v", F.from_json(text, _VALUE, _PERMISSIVE)).withColumn(
-        "k", F.from_json(F.col("key").cast("string"), "map<string, string>")
-    )
+    # Each from_json makes its projection copy every column it passes on: few of them, and nothing that is not needed.
+    parsed = records.select(
+        "object", "record", "raw", "topic", "partition", "offset", "problem",
+        F.col("value").isNull().alias("tombstone"),
+        F.from_json(text, _VALUE, _PERMISSIVE).alias("v"),
+        F.from_json(F.col("key").cast("string"), _IMAGE).alias("k"),
+        F.from_json(F.element_at("headers", F.lit("__debezium.oldkey")), _IMAGE).alias("old"),
+    )  # fmt: skip
     v, payload = F.col("v"), F.col("v.payload")
     event = {
         name: F.coalesce(v[name], payload[name]).alias(name)
@@ -80,12 +85,12 @@ def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
     }
     schemas = payload.isNotNull()
     events = parsed.select(
-        "object", "record", "raw", "topic", "partition", "offset", "problem", "headers",
-        F.col("value").isNull().alias("tombstone"),
+        "object", "record", "raw", "topic", "partition", "offset", "problem", "tombstone",
         (v.isNull() | v["_broken"].isNotNull()).alias("broken"),
         F.when(schemas, v["schema"]).alias("message_schema"),
         F.when(schemas, _payload(F.col("k"))).otherwise(F.col("k")).alias("k"),
-        _mentions_unavailable(text, options).alias("partial"),
+        F.when(schemas & F.col("old").isNotNull(), _payload(F.col("old"))).otherwise(F.col("old")).alias("old"),
+        _lacks_values(F.coalesce(v["after"], payload["after"]), options).alias("partial"),
         *event.values(),
     )  # fmt: skip
     return _entries(events, options)
@@ -93,7 +98,7 @@ def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
 
 def _payload(key: Column) -> Column:
     """The key's columns inside ``{"schema", "payload"}``."""
-    return F.from_json(F.element_at(key, F.lit("payload")), "map<string, string>")
+    return F.from_json(F.element_at(key, F.lit("payload")), _IMAGE)
 
 
 def _spellings(options: Options) -> list[str]:
@@ -102,10 +107,10 @@ def _spellings(options: Options) -> list[str]:
     return [word, base64.b64encode(word.encode()).decode(), f'["{word}"]', f"[{','.join(str(ord(c)) for c in word)}]"]
 
 
-def _mentions_unavailable(text: Column, options: Options) -> Column:
-    """A cheap look at the whole message, so that only messages that hold the placeholder have their columns searched."""
-    word, encoded, _, codes = _spellings(options)
-    return text.contains(word) | text.contains(encoded) | text.contains(codes)
+def _lacks_values(image: Column, options: Options) -> Column:
+    """Whether some column holds the placeholder: most rows have none, and are not searched column by column."""
+    values = F.map_values(image)
+    return F.coalesce(F.arrays_overlap(values, F.array(*map(F.lit, _spellings(options)))), F.lit(False))
 
 
 def _entries(events: DataFrame, options: Options) -> DataFrame:
@@ -126,8 +131,6 @@ def _entries(events: DataFrame, options: Options) -> DataFrame:
     in_transaction = F.lit(options.transactions is not None) & c("transaction").isNotNull() & ~bad
     marker = c("status").isNotNull() & ~bad & F.lit(options.transactions is not None)
     tx = F.substring_index(F.coalesce(c("transaction.id"), c("id")), ":", 1)
-    old_key = F.element_at(c("headers"), F.lit("__debezium.oldkey"))
-    old = F.from_json(old_key, "map<string, string>")
     columns = {
         "op": F.when(bad, "bad")
         .when(op.isin("c", "r"), "insert")
@@ -139,10 +142,7 @@ def _entries(events: DataFrame, options: Options) -> DataFrame:
         "source_table": F.when(row, F.concat_ws(".", source["schema"], source["table"])),
         "position": F.when(row, _position(source)),
         "key": F.when(row & (op != "t"), c("k")),
-        "prior_key": F.when(
-            (op == "c") & c("headers").isNotNull() & old_key.isNotNull(),
-            F.when(c("message_schema").isNotNull(), _payload(old)).otherwise(old),
-        ),
+        "prior_key": F.when(row & (op == "c"), c("old")),
         "before": F.when(row, c("before")),
         "after": F.when(row, F.coalesce(after, c("after"))).when(
             op == "m", F.create_map(F.lit("prefix"), c("message.prefix"), F.lit("content"), c("message.content"))

@@ -16,7 +16,7 @@ from tidemark.formats import load_format
 from tidemark.formats.contract import CHANGES
 from tidemark.lake import changes_table, create_namespace
 from tidemark.manifest import Manifest
-from tidemark.names import PUBLISHED_NAME
+from tidemark.names import PUBLISHED_NAME, is_published_name
 from tidemark.settings import Settings
 
 # One hour is one partition: no shuffle before the write, and a codec that costs little.
@@ -85,16 +85,24 @@ def _unpublishable(feed: Feed) -> Column:
     """Why a row's table cannot be published: a hostile or overlong name, or a table the feed refuses."""
     row, source = F.col("op").isin("insert", "update", "delete", "truncate"), F.col("source_table")
     named = F.concat(F.lit("table "), F.substring(source, 1, 200))
-    refused = F.lit(feed.undeclared == "quarantine") & ~source.isin(list(feed.tables))
+    # Names the feed file gives are good: a regular expression a row is for the others alone.
+    strange = row & ~F.coalesce(source.isin([name for name in feed.tables if is_published_name(name)]), F.lit(False))
+    publishable = F.col("table").rlike(f"^(?:{PUBLISHED_NAME})$")
     return F.when(
-        row & ~F.coalesce(F.col("table").rlike(f"^(?:{PUBLISHED_NAME})$"), F.lit(False)),
-        F.concat(named, F.lit(" cannot be published under this name: give it one under tables in the feed file")),
-    ).when(row & refused, F.concat(named, F.lit(" is not in the feed file, and `undeclared` is quarantine")))
+        strange,
+        F.when(
+            ~F.coalesce(publishable, F.lit(False)),
+            F.concat(named, F.lit(" cannot be published under this name: give it one under tables in the feed file")),
+        ).when(
+            ~source.isin(list(feed.tables)) & F.lit(feed.undeclared == "quarantine"),
+            F.concat(named, F.lit(" is not in the feed file, and `undeclared` is quarantine")),
+        ),
+    )
 
 
 def _published(feed: Feed) -> Column:
     """The published name of the source's table: the feed's own, else the source's in lower case."""
-    named = {source: table.name for source, table in feed.tables.items() if table.name}
+    named = {source: feed.published(source) for source in feed.tables}
     name = F.lower("source_table")
     for source, published in named.items():
         name = F.when(F.col("source_table") == source, F.lit(published)).otherwise(name)
