@@ -11,7 +11,6 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 from rich.console import Console
-from rich.progress import Progress
 
 from benchmarks import floor, hour, merge, report
 from benchmarks.case import Case
@@ -48,17 +47,16 @@ def main() -> int:
     try:
         cases = _cases(spark, settings, made, options.codec, wanted)
         wrong: dict[str, dict[str, int]] = {}
-        with Progress(console=console, transient=True) as progress:
-            task = progress.add_task("", total=(options.repeat + 1) * len(cases))
-            for number in range(options.repeat + 1):
-                for case in cases:
-                    progress.update(task, description=f"{case.name}, {f'round {number}' if number else 'warm-up'}")
-                    costs = case.run()
-                    if number:
-                        case.rounds.append(costs)
-                    elif case.table and (differences := _differences(spark, case.table, made)):
-                        wrong[case.name] = differences
-                    progress.advance(task)
+        for number in range(options.repeat + 1):
+            for case in cases:
+                costs = case.run()
+                cost = costs[case.name]
+                label = f"round {number}" if number else "warm-up"
+                console.print(f"{label}: {case.name} {cost.cpu:.1f} CPU s, {cost.wall:.1f} s on the clock")
+                if number:
+                    case.rounds.append(costs)
+                elif case.table and (differences := _differences(spark, case.table, made)):
+                    wrong[case.name] = differences
     finally:
         spark.stop()
     results = report.make(workload, options.codec, cases, wrong)
