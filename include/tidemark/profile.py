@@ -29,6 +29,11 @@ class TableProfile:
     columns: list[list[str]]
     schemas: list[str]
 
+    @property
+    def only_truncates(self) -> bool:
+        """Whether the hour brings the table no row at all."""
+        return self.own + self.released == self.truncates
+
 
 def profile(rows: DataFrame) -> list[TableProfile]:
     """Profiles of all tables in assembled rows, by name: one Spark job. What is collected is metadata, a row a table."""

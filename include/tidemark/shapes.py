@@ -11,7 +11,7 @@ from tidemark.profile import TableProfile
 from tidemark.rows import TableShape
 
 
-def shape_of(feed: Feed, found: TableProfile, stored: dict[str, str]) -> TableShape:
+def shape_of(feed: Feed, found: TableProfile, stored: dict[str, str], stored_key: list[str]) -> TableShape:
     """The shape a table has in this hour.
 
     Types come from the feed file, else from message schemas, else from what is stored; a column that nobody types is
@@ -32,7 +32,8 @@ def shape_of(feed: Feed, found: TableProfile, stored: dict[str, str]) -> TableSh
             columns[name] = _agreed(feed, found.table, name, columns.get(name), kind, name in declared.columns)
     for name in sorted({name for names in found.columns for name in names}):
         columns.setdefault(name, ColumnType(stored.get(name, "string")))
-    key = _key(feed, found, declared)
+    # A truncate carries no key: an hour of nothing else says nothing about it.
+    key = tuple(stored_key) if found.only_truncates else _key(feed, found, declared)
     for name in key:
         columns.setdefault(name, ColumnType(stored.get(name, "string")))
     return TableShape(key, columns, {**ENCODINGS, **format_.ENCODINGS})

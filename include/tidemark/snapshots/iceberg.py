@@ -188,8 +188,7 @@ class IcebergSnapshot:
         self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE BRANCH {quote(branch)} AS OF VERSION {whole}")
         target = f"{self.name}.{quote('branch_' + branch)}"
         on = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in key)
-        same = [self.read()[name].eqNullSafe(keys[name]) for name in key]
-        published = self.read().join(F.broadcast(keys), same, "left_semi").withColumn("_was", F.lit(True))
+        published = self.read().join(F.broadcast(keys), key, "left_semi").withColumn("_was", F.lit(True))
         both = keys.join(published, list(key), "left")
         both.createOrReplaceTempView("tidemark_reverted")
         sets = ", ".join(f"t.{quote(name)} = s.{quote(name)}" for name in [*self.columns(), TIDEMARK])

@@ -48,11 +48,13 @@ class Work:
 
 @dataclass(frozen=True)
 class Compacted:
-    """One table's outcome: its receipt, rows for tombstones (table, key, place, hour) and for the quarantine."""
+    """One table's outcome: its receipt, rows for tombstones (table, key, place, hour) and for the quarantine.
+    ``staged``: whether there is an audit branch."""
 
     receipt: TableReceipt
     tombstones: DataFrame | None
     quarantined: list[DataFrame]
+    staged: bool = True
 
 
 @dataclass(frozen=True)
@@ -101,7 +103,7 @@ def compact(spark: SparkSession, feed: Feed, manifest: Manifest, published: Publ
     if before:
         receipt = receipt.follow(before)
     receipt.balance()
-    draft = Draft(receipt=receipt, publication=publication, staged=[t.receipt.table for t in tables])
+    draft = Draft(receipt=receipt, publication=publication, staged=[t.receipt.table for t in tables if t.staged])
     save_draft(settings, draft)
     return draft
 
@@ -110,12 +112,17 @@ def _compact_table(work: Work, found: TableProfile, assembled: Assembled) -> Com
     declared = work.feed.tables.get(found.sources[0])
     storage = declared.storage if declared else "iceberg"
     snapshot = open_snapshot(work.spark, storage, found.table, work.feed.feed, work.settings)
-    shape = shape_of(work.feed, found, snapshot.columns())
-    snapshot.evolve(shape.spark_types, shape.key)
     rows = assembled.rows.where(F.col("table") == found.table)
     highest, truncated_before = work.published.table(found.table)
     truncated = max(filter(None, (truncated_before, found.truncated)), default=None)
     counts, rows = _under_truncates(found, rows, truncated)
+    highest_now = max(filter(None, (highest, found.last + "#9")))
+    stored = snapshot.columns()
+    if not stored and found.only_truncates:  # nothing to empty, and nothing yet says what the table is like
+        receipt = TableReceipt(table=found.table, counts=counts, highest=highest_now, truncated=truncated)
+        return Compacted(receipt, None, [], staged=False)
+    shape = shape_of(work.feed, found, stored, snapshot.key() if stored else [])
+    snapshot.evolve(shape.spark_types, shape.key)
     state = late.State(work.spark, work.feed, found.table, snapshot, shape, work.published, highest, truncated)
     outcome = (_keyed if shape.key else _keyless)(work, found, shape, rows, state, counts)
     snapshot.stage(outcome.settled, list(shape.key), found.truncated, work.publication)
@@ -128,7 +135,7 @@ def _compact_table(work: Work, found: TableProfile, assembled: Assembled) -> Com
         counts=outcome.counts,
         rows_written=outcome.written,
         rows_deleted=outcome.deleted,
-        highest=max(filter(None, (highest, found.last + "#9"))),
+        highest=highest_now,
         truncated=truncated,
     )
     return Compacted(receipt, tombstones if shape.key and outcome.deleted else None, outcome.quarantined)

@@ -151,7 +151,7 @@ def _wait(
     snapshot = open_snapshot(spark, declared.storage, table, feed.feed, settings)
     rows = assemble(spark, feed, manifest, published).rows.where(F.col("table") == table)
     found = profile(rows)[0]
-    shape = shape_of(feed, found, snapshot.columns())
+    shape = shape_of(feed, found, snapshot.columns(), snapshot.key())
     keys = waiting.select(F.struct(*(F.col(quote(n)) for n in shape.key)).alias("key"), "reason")
     changes = keyed_rows(rows, shape, expand=found.moves > 0).where(key_is_whole(shape) & F.col("counts"))
     theirs = changes.join(keys, "key").dropDuplicates(["key", "place"]).localCheckpoint()
