@@ -55,6 +55,7 @@ def test_records_of_every_kind_of_object(spark: SparkSession, tmp_path: Path) ->
         tmp_path / "z.del.zst": zstandard.compress(plain),
         tmp_path / "odd [n]ame+%41 é.del": plain,
         tmp_path / "stray.del": stray,
+        tmp_path / "cut.del": "\n".join([record()[:-2], record(), record()[:20], record()]).encode(),
         tmp_path / "empty.del": b"",
         tmp_path / "feeds.del": b"\n\n\n",
         tmp_path / "bytes.del": record().encode().replace(b"x", b"\xff\x00\xe9") + b"\n\xfe\n",
@@ -66,6 +67,7 @@ def test_records_of_every_kind_of_object(spark: SparkSession, tmp_path: Path) ->
     assert found["stray.del"] == [
         b"before", record().encode(), b"after", is_open.encode(), record().encode(), b"end\r",
     ]  # fmt: skip
+    assert found["cut.del"] == [r.encode() for r in (record()[:-2], record(), record()[:20], record())]
     assert found["empty.del"] == found["feeds.del"] == []
     assert found["bytes.del"] == [record().encode().replace(b"x", b"\xff\x00\xe9"), b"\xfe"]
 

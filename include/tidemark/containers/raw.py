@@ -39,8 +39,8 @@ def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
         .withColumn("before", F.sum("quotes").over(in_order) - F.col("quotes"))
         .withColumn("at_header", F.last(F.when(F.col("header"), F.col("before")), ignorenulls=True).over(in_order))
     )
-    closed = (F.col("before") - F.coalesce("at_header", F.lit(0))) % 2 == 0
-    begins = F.col("header") | closed
+    # No string is open where a header is, however the record before it ended.
+    begins = (F.col("before") - F.coalesce("at_header", F.lit(0))) % 2 == 0
     records = (
         pieces.where(~begins | (F.length("raw") > 0))
         .withColumn("record", F.sum(F.when(begins, 1).otherwise(0)).over(in_order))
