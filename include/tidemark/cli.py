@@ -17,6 +17,7 @@ from tidemark.settings import Settings
 app = typer.Typer(
     no_args_is_help=True,
     add_completion=False,
+    pretty_exceptions_enable=False,
     help="Verified lakehouse tables out of hourly exports of change-data topics.",
 )
 feeds_app = typer.Typer(no_args_is_help=True, help="Feed files.")

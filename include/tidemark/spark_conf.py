@@ -35,10 +35,11 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         **{f"spark.sql.catalog.{CATALOG}.{key}": value for key, value in catalog_conf(settings).items()},
     }
     folder = settings.path(settings.jars)
-    jars = sorted(str(jar) for jar in folder.glob("*.jar"))
+    # Iceberg's bundle holds a newer AWS SDK than S3A's own jars: all of its classes come first, or the two mix.
+    jars = sorted((str(jar) for jar in folder.glob("*.jar")), key=lambda jar: ("org.apache.iceberg" not in jar, jar))
     if jars:
         # `spark.jars` copies every jar at every start, which takes seconds: only for executors elsewhere.
-        conf["spark.driver.extraClassPath"] = f"{folder}/*"
+        conf["spark.driver.extraClassPath"] = ":".join(jars)
         if not settings.spark_master.startswith("local"):
             conf["spark.jars"] = ",".join(jars)
     if settings.s3_endpoint:
