@@ -65,7 +65,7 @@ def backfill(feed: str) -> None:
     command = [
         *("airflow", "backfill", "create", "--dag-id", f"ingest_{feed}"),
         *("--from-date", f"{DAY}T{HOURS[0]}:00:00Z", "--to-date", f"{DAY}T{HOURS[-1]}:00:00Z"),
-        *("--reprocess-behavior", "none", "--max-active-runs", "4"),
+        *("--reprocess-behavior", "none", "--max-active-runs", "1"),
     ]
     say(" ".join(command))
     run(*command)

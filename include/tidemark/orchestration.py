@@ -104,10 +104,11 @@ The same hour may run again at any time, and hours may run in any order: the tab
 
     airflow dags trigger {dag_id} --conf '{{"hour": "2026-11-20T07"}}'
 
-**Many hours**: both ends are included; the DAG must not be paused.
+**Many hours**: both ends are included; the DAG must not be paused. One run at a time keeps the hours in order, which
+costs least; with more of them an hour may be overtaken and its keys are folded again.
 
     airflow backfill create --dag-id {dag_id} --from-date 2026-11-20T00:00:00Z --to-date 2026-11-20T05:00:00Z \\
-        --reprocess-behavior completed
+        --reprocess-behavior completed --max-active-runs 1
 
 **When a task fails**: what can pass by itself (storage or catalog did not answer) is tried again, up to {feed.retries}
 times. What somebody has to mend first fails at once, and the log's last lines say where and how. Readers stay on the

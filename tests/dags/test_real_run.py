@@ -1,0 +1,87 @@
+"""A real hour through Airflow and spark-submit: from an export to a published table, and again."""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidemark.books import load_published
+from tidemark.catalog import find_table
+from tidemark.errors import ConfigError
+from tidemark.samples import ibm
+from tidemark.settings import Settings
+from tidemark.show import json_lines, read_snapshot
+
+PROJECT = Path(__file__).parent.parent.parent
+HOUR = "2026-11-20T00"
+TABLES = ("payroll.employee", "payroll.payslip", "hr.position")
+
+
+@pytest.fixture
+def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    """An installation with one feed and one hour's export."""
+    ibm.generate(tmp_path, hours=1, events=40, seed=3)
+    pyspark = find_spec("pyspark")
+    assert pyspark is not None and pyspark.origin is not None
+    for name, value in {
+        "PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}",
+        "SPARK_HOME": str(Path(pyspark.origin).parent),
+        "TIDEMARK_HOME": str(tmp_path),
+        "TIDEMARK_FEEDS": "feeds",
+        "TIDEMARK_EXPORTS": "exports",
+        "TIDEMARK_JARS": str(PROJECT / ".tidemark" / "jars"),
+        "TIDEMARK_DRIVER_MEMORY": "1g",
+    }.items():
+        monkeypatch.setenv(name, value)
+    return Settings()
+
+
+def run(hour: str) -> Any:
+    from airflow.dag_processing.dagbag import DagBag
+
+    dag = DagBag(dag_folder=str(PROJECT / "dags" / "ingest.py")).dags["ingest_payroll"]
+    for task in dag.tasks:
+        task.retries = 0
+    return dag.test(run_conf={"hour": hour})
+
+
+def snapshots(settings: Settings) -> dict[str, int]:
+    found = {name: find_table(settings, *name.split(".")) for name in TABLES}
+    return {name: table.metadata.current_snapshot_id for name, table in found.items() if table}
+
+
+def test_an_hour_is_published_and_the_same_hour_again_changes_nothing(
+    installation: Settings, airflow_database: None, tmp_path: Path
+) -> None:
+    assert run(HOUR).state == "success"
+    for name in TABLES:
+        truth = (tmp_path / "truth" / HOUR / f"{name}.jsonl").read_text().splitlines()
+        rows, key = read_snapshot(installation, name, HOUR)
+        assert rows.num_rows > 0
+        assert [json.loads(line) for line in json_lines(rows, key)] == [json.loads(line) for line in truth]
+    published, before = load_published(installation, "payroll").receipts, snapshots(installation)
+    assert [receipt.hour for receipt in published] == [HOUR]
+
+    assert run(HOUR).state == "success"
+    assert load_published(installation, "payroll").receipts == published
+    assert snapshots(installation) == before
+
+
+def test_a_damaged_export_fails_in_land_and_publishes_nothing(
+    installation: Settings, airflow_database: None, tmp_path: Path
+) -> None:
+    (part,) = tmp_path.glob("exports/db2.payroll/dt=*/hr=00/*.gz")
+    part.write_bytes(part.read_bytes()[:-40])
+    done = run(HOUR)
+    assert done.state == "failed"
+    states = {task.task_id: task.state for task in done.get_task_instances()}
+    assert states["land"] == "failed"
+    assert {states[task] for task in ("decode", "assemble_compact", "validate_publish")} == {"upstream_failed"}
+    with pytest.raises(ConfigError, match="no published table"):
+        read_snapshot(installation, TABLES[0])
