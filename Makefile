@@ -36,7 +36,7 @@ format: setup  ## let ruff format and sort
 	@scripts/in-project ruff format .
 
 bench: setup  ## the benchmark: Spark's floor, a hand-written MERGE, and this
-	@scripts/in-project python -m benchmarks
+	@scripts/in-project python -m benchmarks.run $(BENCH)
 
 docs: setup  ## the reference of feed files, made from the models
 	@scripts/in-project python -m tidemark.feed_reference docs/feed-reference.md

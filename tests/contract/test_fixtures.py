@@ -14,12 +14,13 @@ import pytest
 import yaml
 from pyspark.sql import Row, SparkSession
 
-from tidemark.containers import load_container
+from tidemark.containers import CONTAINERS, load_container
 from tidemark.feeds import Feed
-from tidemark.formats import load_format
+from tidemark.formats import FORMATS, load_format
 from tidemark.formats.contract import CHANGES
 
 DATA = Path(__file__).parent / "data"
+PROJECT = Path(__file__).parent.parent.parent
 CASES = sorted(path.parent for path in DATA.glob("*/*/changes.jsonl"))
 
 
@@ -30,6 +31,20 @@ def _shown(row: Row) -> dict[str, Any]:
     if "committed_at" in shown:
         shown["committed_at"] = shown["committed_at"].isoformat()
     return shown
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_every_format_has_fixtures_and_a_page(name: str) -> None:
+    assert any(case.parent.name == name for case in CASES), f"no fixtures in {DATA / name}"
+    page = PROJECT / "docs/formats" / f"{name}.md"
+    assert f"type: {name}" in page.read_text("utf-8"), "its page shows an example feed"
+
+
+@pytest.mark.parametrize("name", CONTAINERS)
+def test_every_container_offers_what_the_stages_need(name: str) -> None:
+    module = load_container(name)
+    assert {"Options", "read", "count"} <= set(dir(module))
+    assert module.Options.model_config.get("extra") == "forbid", "unknown keys are mistakes"
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}-{case.name}")
