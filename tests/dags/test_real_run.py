@@ -37,6 +37,9 @@ def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
         "TIDEMARK_EXPORTS": "exports",
         "TIDEMARK_JARS": str(PROJECT / ".tidemark" / "jars"),
         "TIDEMARK_DRIVER_MEMORY": "1g",
+        "TIDEMARK_SPARK_CONF": json.dumps(
+            {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
+        ),
     }.items():
         monkeypatch.setenv(name, value)
     return Settings()
