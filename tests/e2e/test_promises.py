@@ -10,9 +10,11 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
 from tidemark.catalog import find_table, read_rows
-from tidemark.errors import CheckError, ExportError, QuarantineLimitError, SchemaError
+from tidemark.cli import app
+from tidemark.errors import CheckError, ConfigError, ExportError, QuarantineLimitError, SchemaError
 from tidemark.feeds import Feed
 from tidemark.receipts import Receipt
 from tidemark.run import run_hour
@@ -188,3 +190,23 @@ def test_an_unsafe_change_of_a_column_stops_the_feed(run: Any, settings: Setting
         run(HOURS[1], [event("u", 2, row(1, 2))], table={"columns": {"id": "bigint", "n": "text", "big": "text"}})
     run(HOURS[1], [event("u", 3, {**row(1, 2), "more": "m"})])
     assert rows(settings, run)[0]["more"] == "m"
+
+
+def test_the_command_line_tells_it(run: Any, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    poison = b"{poison"
+    run(HOURS[0], [event("c", 1, row(1, 1, "<b>\x1b[31m")), poison])
+    monkeypatch.setenv("TIDEMARK_HOME", str(settings.home))
+
+    def tidemark(*arguments: str) -> Any:
+        return CliRunner().invoke(app, list(arguments))
+
+    assert tidemark("show", run.table, "--format", "jsonl").output == '{"id": 1, "n": 1, "big": "<b>\\u001b[31m"}\n'
+    assert "\x1b" not in tidemark("show", run.table).output
+    receipts = tidemark("receipts", run.feed).output.splitlines()
+    assert receipts[1].split("\t")[:5] == [run.feed, HOURS[0], "2", "0", "1"]
+    listed = tidemark("quarantine", "list", run.feed).output.splitlines()[1].split("\t")
+    object_, record = listed[2], listed[3].split(".")[0]
+    assert tidemark("quarantine", "show", run.feed, object_, record).stdout_bytes == poison
+    assert tidemark("held", run.feed).output == "transaction\tsince\tchanges\ttables\tmissing\n"
+    missing = tidemark("show", run.table, "--as-of", HOURS[5])
+    assert isinstance(missing.exception, ConfigError) and "has no cut of" in str(missing.exception)
