@@ -27,7 +27,8 @@ PATIENCE = 900.0
 # A laptop runs this: DAGs run as soon as they are there (nothing is on schedule), and short Spark jobs want a quick
 # start of the JVM rather than its best code.
 os.environ["AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION"] = "False"
-os.environ["AIRFLOW__SCHEDULER__SCHEDULER_IDLE_SLEEP_TIME"] = "0.5"
+os.environ["AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL"] = "600"
+os.environ["SPARK_LAUNCHER_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
 os.environ.setdefault("TIDEMARK_DRIVER_MEMORY", "1g")
 os.environ.setdefault(
     "TIDEMARK_SPARK_CONF",
