@@ -184,9 +184,7 @@ def quarantine_list(
 ) -> None:
     """List what is in quarantine, also of an hour that stopped before publishing."""
     rows = _quarantined(feed, hour)
-    cells = [
-        [r["hour"], r["table"] or "", r["object"], f"{r['record']}.{r['entry']}", r["reason"]] for r in rows[:limit]
-    ]
+    cells = [[r["hour"], r["table"] or "", r["object"], str(r["record"]), r["reason"]] for r in rows[:limit]]
     _print(f"{feed}: {len(rows)} in quarantine", ["hour", "table", "object", "record", "reason"], cells)
 
 

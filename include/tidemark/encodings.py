@@ -98,9 +98,10 @@ def _let(value: Column, body: Callable[[Column], Column]) -> Column:
 
 
 def _unscaled(bytes_: Column) -> Column:
-    """Two's complement, big endian, up to 16 bytes → decimal(38,0), exactly; null when it does not fit.
+    """Two's complement, big endian, up to 16 bytes → the integer as text; null when it has more than 38 digits.
 
     Four words of 32 bits; a negative number by way of its complement, since 2**127 has more digits than a decimal.
+    Its sign is text too: Spark's negation of a decimal rounds to 34 digits.
     """
 
     def whole(digits: Column) -> Column:
@@ -111,7 +112,8 @@ def _unscaled(bytes_: Column) -> Column:
             magnitude = F.when(negative, F.lit(0xFFFFFFFF) - unsigned).otherwise(unsigned)
             shifted = F.try_multiply(total, F.lit(1 << 32).cast("decimal(10,0)")).cast("decimal(38,0)")
             total = F.try_add(shifted, magnitude.cast("decimal(38,0)"))
-        return _let(total, lambda t: F.when(negative, -F.try_add(t, F.lit(1).cast("decimal(38,0)"))).otherwise(t))
+        more = F.try_add(total, F.when(negative, F.lit(1)).otherwise(F.lit(0)).cast("decimal(38,0)"))
+        return F.concat(F.when(negative, F.lit("-")).otherwise(F.lit("")), more.cast("decimal(38,0)").cast("string"))
 
     def padded(bytes_: Column) -> Column:
         sign = F.when(F.substring(F.hex(bytes_), 1, 1) >= F.lit("8"), F.lit("F")).otherwise(F.lit("0"))
@@ -134,11 +136,11 @@ def variable_decimal(text: Column, spark: str, arg: str | None) -> Column:
 
 
 def _shift(unscaled: Column, scale: Column) -> Column:
-    """Unscaled integer and scale → the decimal's text: -12345, 2 → ``-123.45``."""
+    """An integer's text and a scale → the decimal's text: -12345, 2 → ``-123.45``."""
 
     def text(number: Column) -> Column:
-        sign = F.when(number < 0, F.lit("-")).otherwise(F.lit(""))
-        digits = F.abs(number).cast("string")
+        sign = F.when(number.startswith("-"), F.lit("-")).otherwise(F.lit(""))
+        digits = F.ltrim(number, F.lit("-"))
         whole = F.concat(sign, digits, F.repeat(F.lit("0"), -scale))
         padded = F.lpad(digits, F.greatest(F.length(digits), scale + 1), F.lit("0"))
         return F.when(scale <= 0, whole).otherwise(

@@ -6,7 +6,7 @@ import base64
 import json
 import random
 from datetime import UTC, date, datetime
-from decimal import Decimal
+from decimal import Context, Decimal
 
 import pytest
 from pyspark.sql import SparkSession
@@ -85,4 +85,5 @@ def test_unscaled_decimals_are_exact(spark: SparkSession) -> None:
         chance.randrange(-(10 ** chance.randrange(1, 39)) + 1, 10 ** chance.randrange(1, 39)) for _ in range(500)
     ]
     found = values(spark, "unscaled_decimal", "decimal(38,10)", "10", [bytes_of(n) for n in numbers])
-    assert [int(format(v, "f").replace(".", "")) if isinstance(v, Decimal) else None for v in found] == numbers
+    wide = Context(prec=60)
+    assert [int(v.scaleb(10, wide)) if isinstance(v, Decimal) else None for v in found] == numbers

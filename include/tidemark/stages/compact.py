@@ -244,9 +244,9 @@ def _keyless(
     work: Work, found: TableProfile, shape: TableShape, rows: DataFrame, state: late.State, counts: Counts
 ) -> Outcome:
     """A multiset is counted from the log: what the touched images come to, over everything published and this hour."""
-    changes = multiset.effective(
-        state.published_rows().unionByName(rows.select(*state.log_columns()), allowMissingColumns=True)
-    )
+    # Released changes are as new to the table as the hour's own.
+    new = rows.select(*state.log_columns()).withColumn("own", F.lit(True))
+    changes = multiset.effective(state.published_rows().unionByName(new, allowMissingColumns=True))
     changes = changes.localCheckpoint()
     said = changes.agg(
         F.coalesce(F.sum(F.col("times") - F.col("times_before")), F.lit(0)), F.coalesce(F.sum("own"), F.lit(0))
