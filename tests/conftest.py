@@ -19,7 +19,10 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """An installation of its own: lake, landing and exports in a temporary folder, feeds and jars of the project."""
     home = tmp_path_factory.mktemp("home")
     # Many short jobs: the JVM's quick compiler costs them less than its good one.
-    quick = {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1", "spark.sql.shuffle.partitions": "2"}
+    quick = {
+        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
+        "spark.sql.shuffle.partitions": "2",
+    }
     return Settings(home=home, feeds=PROJECT / "include/feeds", jars=PROJECT / ".tidemark/jars", spark_conf=quick)
 
 
