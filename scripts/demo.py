@@ -17,6 +17,8 @@ from pathlib import Path
 
 import services
 
+from tidemark.spark_conf import QUICK_JAVA
+
 DEMO = services.HOME.parent
 PROJECT = DEMO.parent.parent
 DAY, HOURS = "2026-11-20", ("00", "01", "02")
@@ -28,11 +30,11 @@ PATIENCE = 900.0
 # start of the JVM rather than its best code.
 os.environ["AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION"] = "False"
 os.environ["AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL"] = "600"
-os.environ["SPARK_LAUNCHER_OPTS"] = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"
+os.environ["SPARK_LAUNCHER_OPTS"] = QUICK_JAVA
 os.environ.setdefault("TIDEMARK_DRIVER_MEMORY", "1g")
 os.environ.setdefault(
     "TIDEMARK_SPARK_CONF",
-    json.dumps({"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}),
+    json.dumps({"spark.driver.extraJavaOptions": QUICK_JAVA}),
 )
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from tidemark.lake import open_session
 from tidemark.settings import Settings
+from tidemark.spark_conf import QUICK_JAVA
 
 PROJECT = Path(__file__).parent.parent
 
@@ -20,7 +21,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     home = tmp_path_factory.mktemp("home")
     # Many short jobs: the JVM's quick compiler costs them less than its good one.
     quick = {
-        "spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:ReservedCodeCacheSize=256m",
+        "spark.driver.extraJavaOptions": QUICK_JAVA,
         "spark.sql.shuffle.partitions": "2",
     }
     return Settings(home=home, feeds=PROJECT / "include/feeds", jars=PROJECT / ".tidemark/jars", spark_conf=quick)

@@ -26,6 +26,7 @@ COORDINATES = (
     f"software.amazon.awssdk:s3-transfer-manager:{_AWS_SDK}",
     f"software.amazon.awssdk:sts:{_AWS_SDK}",
     f"software.amazon.awssdk:apache-client:{_AWS_SDK}",
+    "org.apache.spark:spark-avro_2.13:4.1.1",  # Avro exports and Avro messages
     "org.xerial:sqlite-jdbc:3.50.3.0",
     "org.postgresql:postgresql:42.7.7",
 )

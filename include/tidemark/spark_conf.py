@@ -7,6 +7,9 @@ from tidemark.settings import Settings
 #: The name of the Iceberg catalog in Spark.
 CATALOG = "lake"
 
+#: JVM options for short-lived drivers (the demo, the tests): the quick compiler, with room for all that it compiles.
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
+
 # A landed object is read by one task, whole: its records are then numbered without a second look at the bytes.
 _NEVER_SPLIT = str(1 << 40)
 

@@ -17,6 +17,7 @@ from tidemark.errors import ConfigError
 from tidemark.samples import ibm
 from tidemark.settings import Settings
 from tidemark.show import json_lines, read_snapshot
+from tidemark.spark_conf import QUICK_JAVA
 
 PROJECT = Path(__file__).parent.parent.parent
 HOUR = "2026-11-20T00"
@@ -37,9 +38,7 @@ def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
         "TIDEMARK_EXPORTS": "exports",
         "TIDEMARK_JARS": str(PROJECT / ".tidemark" / "jars"),
         "TIDEMARK_DRIVER_MEMORY": "1g",
-        "TIDEMARK_SPARK_CONF": json.dumps(
-            {"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"}
-        ),
+        "TIDEMARK_SPARK_CONF": json.dumps({"spark.driver.extraJavaOptions": QUICK_JAVA}),
     }.items():
         monkeypatch.setenv(name, value)
     return Settings()

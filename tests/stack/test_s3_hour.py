@@ -12,6 +12,7 @@ from typing import Any
 from tidemark.samples import ibm
 from tidemark.settings import Settings
 from tidemark.show import json_lines, read_snapshot
+from tidemark.spark_conf import QUICK_JAVA
 
 PROJECT = Path(__file__).parent.parent.parent
 HOURS = ["2026-11-20T00", "2026-11-20T01"]
@@ -29,7 +30,7 @@ def test_hours_on_s3_come_to_the_same_tables(tmp_path: Path, s3_endpoint: str, s
         "TIDEMARK_EXPORTS": f"s3://{bucket}/exports",
         "TIDEMARK_LAKE": f"s3://{bucket}/lake",
         "TIDEMARK_S3_ENDPOINT": s3_endpoint,
-        "TIDEMARK_SPARK_CONF": json.dumps({"spark.driver.extraJavaOptions": "-XX:TieredStopAtLevel=1"}),
+        "TIDEMARK_SPARK_CONF": json.dumps({"spark.driver.extraJavaOptions": QUICK_JAVA}),
     }
     # A process of its own: a Spark session keeps the catalog it began with.
     command = [sys.executable, "-c", "from tidemark.cli import main; main()"]

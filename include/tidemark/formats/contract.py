@@ -11,18 +11,46 @@ A format module offers:
 ``column_types(columns, options) -> dict[str, ColumnType]``
     The feed's declared source types to how their text becomes a value (:mod:`tidemark.columns`). Raises ``ValueError``
     for a type it does not know. Pure, no Spark session needed.
+``message_types(schema) -> dict[str, ColumnType]``
+    Column types by the ``message_schema`` of row entries; empty where the format sends none. Pure.
+``ENCODINGS``
+    The format's own encodings of text, by the name its ColumnTypes carry.
+
+A format whose stream says what its tables are like (metadata messages, DDL) gives entries of op ``schema`` for it, and
+offers two functions more:
+
+``table_change(text, options) -> TableChange | None``
+    What the ``message_schema`` of an entry of op ``schema`` says of its table; None: nothing that matters here. Raises
+    ``ValueError``, for a person, where it cannot be understood: the table then stops. Pure.
+``bind(rows, schemas, options) -> DataFrame``
+    Optional. Log rows whose meaning only such entries tell (``unbound``), and all schema entries the log holds by now,
+    of whatever hour → the same columns, completed: ``key``, ``before``, ``after``, ``absent``; ``problem`` where that
+    cannot be done. So decode stays pure in its hour. Rows of other ops pass through.
 """
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 from pyspark.sql import types as T
+
+
+@dataclass(frozen=True)
+class SchemaEntry:
+    """One entry of op ``schema``: the table it is of (as the source names it), its position, and its text."""
+
+    source_table: str
+    position: str
+    text: str
+
 
 _IMAGE = T.MapType(T.StringType(), T.StringType())
 
 #: One row per entry of a record.
 CHANGES = T.StructType(
     [
-        # what it is: insert, update, delete, truncate, control (no row: tombstone, marker, heartbeat …) or bad
+        # what it is: insert, update, delete, truncate, schema (what its table is like from its position on), control
+        # (no row: tombstone, marker, heartbeat …) or bad
         T.StructField("op", T.StringType()),
         T.StructField("kind", T.StringType()),  # the source's own word for it: c, ISRT, END …
         T.StructField("source_table", T.StringType()),  # schema.table as the source names it
@@ -42,9 +70,11 @@ CHANGES = T.StructType(
         T.StructField("tx_ordinal", T.LongType()),
         T.StructField("tx_end", T.BooleanType()),
         T.StructField("tx_count", T.LongType()),
+        T.StructField("tx_rollback", T.BooleanType()),  # with tx_end: the source took the whole transaction back
         T.StructField("committed_at", T.TimestampType()),
         # the message's own schema, where it carries one: JSON text (one per table version; few distinct values)
-        T.StructField("message_schema", T.StringType()),
+        T.StructField("message_schema", T.StringType()),  # op schema: the metadata or the DDL statement
+        T.StructField("unbound", _IMAGE),  # what `bind` needs to complete the row: the format's own
         T.StructField("notes", T.ArrayType(T.StringType())),  # flags for people: hex-decoded, impossible time …
         # where it came from
         T.StructField("object", T.StringType()),

@@ -1,0 +1,92 @@
+"""Messages as a source would put them on topics, and how the generators leave them on disk: exports, truth, feed file."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from datetime import date, datetime, time
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+
+@dataclass(frozen=True)
+class Message:
+    """One message of a topic, as a consumer sees it. ``sent_at`` is naive UTC."""
+
+    topic: str
+    partition: int
+    offset: int
+    sent_at: datetime
+    key: bytes | None
+    value: bytes | None
+    headers: tuple[tuple[str, str], ...] = ()
+
+
+def write_export(exports: Path, topic: str, hour: str, objects: Sequence[Sequence[Message]], container: str) -> None:
+    """One hour of a topic: ``<topic>/dt=…/hr=…/``, an object for each list of messages, and ``_SUCCESS``."""
+    day, number = hour.split("T")
+    folder = exports / topic / f"dt={day}" / f"hr={number}"
+    folder.mkdir(parents=True, exist_ok=True)
+    for index, messages in enumerate(objects):
+        name, content = _WRITERS[container](messages)
+        (folder / f"part-{index:05}{name}").write_bytes(content)
+    (folder / "_SUCCESS").touch()
+
+
+def write_truth(truth: Path, hour: str, tables: Mapping[str, Iterable[Mapping[str, Any]]]) -> None:
+    """The state of every published table (rows in the order of their key) at an hour's cut, as `tidemark show` prints it."""
+    (truth / hour).mkdir(parents=True, exist_ok=True)
+    for table, rows in tables.items():
+        lines = [json.dumps({name: as_json(value) for name, value in row.items()}, ensure_ascii=False) for row in rows]
+        (truth / hour / f"{table}.jsonl").write_text("".join(line + "\n" for line in lines), "utf-8")
+
+
+def write_feed(feeds: Path, feed: Mapping[str, Any]) -> None:
+    """The feed file that reads the exports."""
+    feeds.mkdir(parents=True, exist_ok=True)
+    (feeds / f"{feed['feed']}.yaml").write_text(
+        yaml.safe_dump(dict(feed), sort_keys=False, allow_unicode=True), "utf-8"
+    )
+
+
+def as_json(value: Any) -> Any:
+    """A value as `tidemark show --format jsonl` prints it."""
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    return format(value, "f") if isinstance(value, Decimal) else value
+
+
+def _lines(lines: Iterable[bytes]) -> bytes:
+    return gzip.compress(b"".join(line + b"\n" for line in lines), mtime=0)
+
+
+def _kafka_json(messages: Sequence[Message]) -> tuple[str, bytes]:
+    def record(message: Message) -> bytes:
+        said = {
+            "topic": message.topic,
+            "partition": message.partition,
+            "offset": message.offset,
+            "timestamp": round((message.sent_at - datetime(1970, 1, 1)).total_seconds() * 1000),
+            "key": None if message.key is None else message.key.decode(),
+            "value": None if message.value is None else message.value.decode(),
+            "headers": [{"key": name, "value": value} for name, value in message.headers],
+        }
+        return json.dumps(said, ensure_ascii=False).encode()
+
+    return ".jsonl.gz", _lines(map(record, messages))
+
+
+def _values(messages: Sequence[Message]) -> tuple[str, bytes]:
+    return ".jsonl.gz", _lines(message.value for message in messages if message.value is not None)
+
+
+#: Container → its writer: messages of one object → (the ending of the object's name, its bytes).
+_WRITERS = {"kafka_json": _kafka_json, "lines": _values}
