@@ -24,7 +24,7 @@ from tidemark.settings import Settings
 _LOG_PROPERTIES = {
     "format-version": "3",
     "write.distribution-mode": "none",
-    "write.parquet.compression-codec": "lz4",
+    "write.parquet.compression-codec": "lz4_raw",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "50",
 }
