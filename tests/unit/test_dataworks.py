@@ -134,7 +134,7 @@ PROBLEMS = {
     "hidden change": "a statement that may change rows of a table it is not sent for",
     "verdict far behind": "XAROLLBACK stands behind the end of its transaction, and nothing says which one it takes back",
 }
-ONE, TWO, THREE = (f"mall/t/dt=2026-11-20/hr={hour}/v00001" for hour in ("22", "23", "24"))
+ONE = "mall/t/dt=2026-11-20/hr=22/v00001"
 TWO = "mall/t/dt=2026-11-20/hr=23/v00001"
 THREE = "mall/t/dt=2026-11-21/hr=00/v00001"
 
@@ -161,7 +161,11 @@ HOURS: dict[str, list[bytes]] = {
         message("MHEARTBEAT", None), begin(320), row(321), end(330), end(331, "XAROLLBACK"), begin(340), end(341),
         end(341), row(342, "UPDATE_BEFOR"), begin(900), row(901),
     ],
-    TWO: [row(902), end(910), row(920), begin(930), row(931), end(940, "XACOMMIT"), begin(1000), message("TRUNCATE", "1001")],
+    # the first transaction of the hour before comes again: what it left open goes on behind that
+    TWO: [
+        begin(100), row(101), end(110), row(902), end(910), row(920), begin(930), row(931),
+        end(940, "XACOMMIT"), begin(1000), message("TRUNCATE", "1001"),
+    ],
     THREE: [end(1010, "XAROLLBACK"), row(1020), begin(1030), end(1031), row(1032), end(1033, "XAROLLBACK")],
 }  # fmt: skip
 
@@ -316,6 +320,7 @@ def test_rows_between_markers_are_a_transaction(in_hour: dict[str, list[Row]]) -
 
 def test_a_transaction_goes_on_over_the_hour(in_hour: dict[str, list[Row]]) -> None:
     assert _tx(in_hour[TWO], HOURS[TWO]) == {
+        100: {"tx:100"}, 101: {"tx:100"}, 110: {"tx:100"},
         902: {"tx:over:2026-11-20T23"}, 910: {"tx:over:2026-11-20T23"}, 920: {None}, 930: {"tx:930"}, 931: {"tx:930"},
         940: {"tx:930"}, 1000: {"tx:over:2026-11-21T00"}, 1001: {"tx:over:2026-11-21T00"},
     }  # fmt: skip

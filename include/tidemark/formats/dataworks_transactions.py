@@ -17,7 +17,8 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 #: Markers by what they do.
-BEGIN, ENDS = "TRANSACTION_BEGIN", ("TRANSACTION_END", "XACOMMIT", "XAROLLBACK")
+BEGIN, END = "TRANSACTION_BEGIN", "TRANSACTION_END"
+ENDS = (END, "XACOMMIT", "XAROLLBACK")
 _NOWHERE = "9"  # behind every position: what stands nowhere in the order is in no transaction
 
 
@@ -62,13 +63,16 @@ def _name() -> Column:
     own = F.concat(F.lit("tx:"), F.ltrim("position", F.lit("0")))
     by_begin = F.concat(F.lit("tx:"), F.ltrim("last_", F.lit("0")))
     verdict = c("kind").startswith("XA") & c("follows_").isin(*ENDS)
+    # An end with no begin before it ends what the hour before left open, also where a redelivered transaction, whose
+    # place is far in front, comes between.
     return (
         F.when(begins, F.when(behind.isNull(), F.coalesce(later, own)).otherwise(own))
         .when(ends & before.isNull(), earlier)
         .when(ends & (before == BEGIN), by_begin)
-        .when(ends, F.when(verdict, F.coalesce(by_begin, earlier)))
+        .when(ends & verdict, F.coalesce(by_begin, earlier))
+        .when(ends, F.when((c("kind") == END) & (c("before_.at") != c("position")), earlier))
         .when(before == BEGIN, F.when(behind.isNull(), F.coalesce(later, by_begin)).otherwise(by_begin))
-        .when(before.isNull() & behind.isin(*ENDS), earlier)
+        .when((behind == END) | (before.isNull() & behind.isin(*ENDS)), earlier)
     )
 
 
