@@ -113,6 +113,8 @@ class _Source:
         """Two updates of a row in one batch, written in the same millisecond."""
         if not self.twins:
             return
+        if not self.rows[_ITEM]:
+            yield self._inserted(_ITEM, now)
         key = self.random.choice(list(self.rows[_ITEM]))
         for step in range(2):
             before = self.rows[_ITEM][key]
@@ -120,6 +122,12 @@ class _Source:
             self.rows[_ITEM][key] = after
             value = self._rows("UPDATE", _ITEM, [(before, after)], now, next_batch=step == 0)
             yield Deed([(now, value)], [Effect(_ITEM, key, dict(after))])
+
+    def _inserted(self, table: str, now: datetime) -> Deed:
+        row = self._new_row(table, now, again=False)
+        key = self._stands(table, row, None)
+        self.rows[table][key] = row
+        return Deed([(now, self._rows("INSERT", table, [(None, row)], now))], [Effect(table, key, dict(row))])
 
     def _column_added(self, now: datetime) -> Iterator[Deed]:
         text = "ALTER TABLE `inventory`.`item` ADD COLUMN `weight` decimal(8,3) DEFAULT NULL AFTER `price`"

@@ -97,7 +97,12 @@ class _Source:
                 yield from step(now)
             yield self._transaction(now, size) if size > 1 else self._single(now)
         over = begin + timedelta(seconds=3598)
-        yield self._transaction(over, 7, seconds=1.0) if hour % 2 == 0 or hour == hours - 1 else self._split(over)
+        if hour % 2 == 0 or hour == hours - 1:
+            yield self._transaction(over, 7, seconds=1.0)
+        else:
+            if not self.rows[_ORDERS]:
+                yield self._inserted(_ORDERS, over)
+            yield self._split(over)
 
     def _special(self, hour: int, hours: int) -> list[Any]:
         """What happens once: in the first hour, the second, the third, or in the last there is."""
@@ -188,15 +193,20 @@ class _Source:
         table = pick.choice(list(self.columns))
         rows = self.rows[table]
         if len(rows) < 6 or pick.random() < 0.25:
-            row = self._new_row(table, now)
-            rows[_key(table, row)] = row
-            return [self._row("INSERT", table, None, row, now)], [Effect(table, _key(table, row), dict(row))]
+            deed = self._inserted(table, now)
+            return [value for _, value in deed.sent], deed.effects
         key = pick.choice(list(rows))
         if pick.random() < 0.15:
             row = rows.pop(key)
             self.gone.append((table, row))
             return [self._row("DELETE", table, row, None, now)], [Effect(table, key)]
         return self._update(table, key, now, paired=pick.random() < 0.4)
+
+    def _inserted(self, table: str, now: datetime) -> Deed:
+        row = self._new_row(table, now)
+        key = _key(table, row)
+        self.rows[table][key] = row
+        return Deed([(now, self._row("INSERT", table, None, row, now))], [Effect(table, key, dict(row))])
 
     def _update(self, table: str, key: Key, now: datetime, *, paired: bool) -> tuple[list[bytes], list[Effect]]:
         before = self.rows[table].pop(key)
