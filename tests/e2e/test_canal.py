@@ -29,3 +29,11 @@ def test_redelivered_messages_are_duplicates(out: Path, settings: Settings) -> N
     receipts = load_published(settings, canal.FEED).receipts
     assert sum(receipt.counts.duplicate for receipt in receipts) > 0
     assert sum(receipt.quarantined for receipt in receipts) == 2
+
+
+def test_the_order_of_hours_does_not_matter(
+    spark: SparkSession, settings: Settings, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    out = tmp_path_factory.mktemp("inventory_any")
+    run_all(generated(canal, out, "inventory_any", events=50, seed=8), settings, [HOURS[2], HOURS[0], HOURS[1]])
+    assert differences(canal, out, HOURS[2], settings, schema="inventory_any", now=True) == {}

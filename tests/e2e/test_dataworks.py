@@ -36,3 +36,11 @@ def test_what_waits_and_what_was_taken_back(out: Path, spark: SparkSession, sett
     assert waits == {"tx:over:2026-11-20T01", "tx:over:2026-11-20T03"}
     assert log.where(F.col("tx_rollback")).count() == 1
     assert sum(receipt.quarantined for receipt in receipts.values()) == 2
+
+
+def test_the_order_of_hours_does_not_matter(
+    spark: SparkSession, settings: Settings, tmp_path_factory: pytest.TempPathFactory
+) -> None:
+    out = tmp_path_factory.mktemp("mall_any")
+    run_all(generated(dataworks, out, "mall_any", events=50, seed=8), settings, [HOURS[2], HOURS[0], HOURS[1]])
+    assert differences(dataworks, out, HOURS[2], settings, schema="mall_any", now=True) == {}
