@@ -349,6 +349,16 @@ def test_halves_of_a_pair_in_a_transaction_are_part_of_it(in_hour: dict[str, lis
     assert len({row.tx_part for row in halves}) == 2
 
 
+def test_without_markers_rows_stand_alone(spark: SparkSession) -> None:
+    run = [begin(1), row(2), row(3, "UPDATE_BEFOR"), end(4), end(5, "XAROLLBACK")]
+    records = [(f"{ONE}/x", i, m, "t", 0, i, None, None, m, None, None) for i, m in enumerate(run)]
+    options = dataworks.Options.model_validate({"transactions": False})
+    changes = dataworks.decode(spark.createDataFrame(records, RECORDS), FEED, options).orderBy("record").collect()
+    assert [(change.op, change.tx) for change in changes] == [
+        ("control", None), ("insert", None), ("delete", "pair:shop.orders:3"), ("control", None), ("control", None),
+    ]  # fmt: skip
+
+
 def test_declared_types() -> None:
     assert declared_type("date") == ColumnType("timestamp", "epoch_millis")
     assert declared_type("decimal(12, 2)") == ColumnType("decimal(12,2)")

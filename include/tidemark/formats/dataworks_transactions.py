@@ -19,7 +19,7 @@ from pyspark.sql import functions as F
 #: Markers by what they do.
 BEGIN, END = "TRANSACTION_BEGIN", "TRANSACTION_END"
 ENDS = (END, "XACOMMIT", "XAROLLBACK")
-_NOWHERE = "9"  # behind every position: what stands nowhere in the order is in no transaction
+_NOWHERE = "~"  # behind every position: what stands nowhere in the order is in no transaction
 
 
 def tied(entries: DataFrame) -> DataFrame:
