@@ -8,9 +8,11 @@ delete stands (*superseded*); or it can still fill or alter columns: then its ke
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from tidemark.books import Published, book
 from tidemark.definitions import Definitions, with_definitions
@@ -79,7 +81,7 @@ class State:
             F.col(f"{TIDEMARK}.place").alias("stored_place"),
             F.col(f"{TIDEMARK}.floor").alias("stored_floor"),
         )
-        key_type = standing.schema["key"].dataType.simpleString()
+        key_type = cast(StructType, standing.schema["key"].dataType)
         gone = (
             self.spark.table(book(self.feed.feed, "tombstones"))
             .where((F.col("sequence") <= self.published.last_sequence) & (F.col("table") == self.table))

@@ -25,11 +25,12 @@ def effective(rows: DataFrame) -> DataFrame:
     ``added`` image hashes; ``image`` the map of the added row.
     """
     offsets = Window.partitionBy("topic", "partition").orderBy("offset", "object", "record", "entry")
-    last = {name: F.lag(name).over(offsets) for name in ("position", "tx_ordinal", "offset")}
+    last = {name: F.lag(name).over(offsets) for name in ("position", "tx_ordinal", "offset", "object", "record")}
     back = (F.col("position") < last["position"]) | (
         (F.col("position") == last["position"]) & (F.col("tx_ordinal") <= last["tx_ordinal"])
     )
-    again = F.coalesce(F.col("offset") == last["offset"], F.lit(False))
+    other = (F.col("object") != last["object"]) | (F.col("record") != last["record"])  # a record may hold many rows
+    again = F.coalesce((F.col("offset") == last["offset"]) & other, F.lit(False))
     runs = rows.withColumn("again", again).withColumn(
         "run", F.sum(F.coalesce(back, F.lit(False)).cast("int")).over(offsets)
     )

@@ -31,17 +31,27 @@ def shape_of(
     declared = feed.tables.get(found.sources[0], Table())
     format_ = load_format(feed.format["type"])
     columns: dict[str, ColumnType] = dict(format_.column_types(declared.columns, feed.format_options))
+    sent = {name for names in found.columns for name in names}
     for schema in sorted(found.schemas):
-        for name, kind in format_.message_types(schema).items():
+        for old, kind in format_.message_types(schema).items():
+            name = _name_now(old, told, sent)
             columns[name] = _agreed(feed, found.table, name, columns.get(name), kind, name in declared.columns)
     columns = {**told.columns, **columns}
-    for name in sorted({name for names in found.columns for name in names}):
+    for name in sorted(sent):
         columns.setdefault(name, ColumnType(stored.get(name, "string")))
     # A truncate carries no key: an hour of nothing else says nothing about it.
     key = tuple(stored_key) if found.only_truncates else _key(feed, found, declared, told)
     for name in key:
         columns.setdefault(name, ColumnType(stored.get(name, "string")))
     return TableShape(key, columns, {**ENCODINGS, **format_.ENCODINGS})
+
+
+def _name_now(name: str, told: Definition, sent: set[str]) -> str:
+    """A column's name after the renames the stream told of: a row from before one carries its old schema."""
+    for _, old, new in told.renames:
+        if name == old and name not in sent:
+            name = new
+    return name
 
 
 def _key(feed: Feed, found: TableProfile, declared: Table, told: Definition) -> tuple[str, ...]:

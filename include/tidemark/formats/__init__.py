@@ -11,6 +11,8 @@ from importlib import import_module
 from types import ModuleType
 
 FORMATS = {
+    "canal": "tidemark.formats.canal",
+    "dataworks": "tidemark.formats.dataworks",
     "debezium": "tidemark.formats.debezium",
     "ibm": "tidemark.formats.ibm",
 }

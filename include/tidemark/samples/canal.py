@@ -1,0 +1,295 @@
+"""Exports as Canal would leave them, from a small made-up inventory in MySQL, and what must come of them.
+
+Everything follows from the seed: the same arguments give the same bytes. The stream holds what real ones do: two
+databases in one topic, several rows to a message, several messages of one batch in one moment, key changes, rows that
+come again after their delete, a table without a key, a truncate, a column added and one renamed, redelivered messages
+and objects out of order.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from tidemark.hours import format_hour, hours_between, parse_hour
+from tidemark.samples.exporting import write_feed
+from tidemark.samples.history import Deed, Effect, Key, Row, State, redelivered, write_hours
+
+FEED = "inventory"
+TOPIC = "canal.inventory"
+
+#: database.table → its columns with MySQL's types, and its key (none: a table without one).
+TABLES: dict[str, tuple[dict[str, str], list[str]]] = {
+    "inventory.item": (
+        {
+            "id": "bigint(20)", "name": "varchar(60)", "price": "decimal(12,2)", "photo": "blob", "made": "date",
+            "changed": "datetime(3)", "note": "varchar(200)",
+        },
+        ["id"],
+    ),
+    "inventory.shelf": ({"hall": "char(2)", "number": "int(11)", "load": "double", "items": "int(10) unsigned"},
+                        ["hall", "number"]),
+    "inventory_log.moves": ({"what": "varchar(20)", "pieces": "int(11)"}, []),
+    "inventory_log.scans": ({"id": "bigint(20) unsigned", "text": "text", "broken": "tinyint(1)"}, ["id"]),
+}  # fmt: skip
+_ITEM, _MOVES, _SCANS = "inventory.item", "inventory_log.moves", "inventory_log.scans"
+
+_TEXTS = ("", "plain", 'she said "no"', "two\nlines", "Zoë Ångström", "日本語", "back\\slash", "null", " blanks ", "{}")
+
+
+def generate(
+    out: Path,
+    *,
+    hours: int,
+    events: int,
+    seed: int,
+    first_hour: str = "2026-11-20T00",
+    poison: int = 0,
+    container: str = "kafka_json",
+) -> None:
+    """Write ``exports/``, ``feeds/inventory.yaml`` and ``truth/<hour>/<database.table>.jsonl`` into a folder.
+
+    ``events`` is about how many rows change in an hour. ``truth`` is the state of every table at every hour's cut.
+    ``poison`` records in the second hour cannot be decoded.
+    """
+    start = parse_hour(first_hour)
+    names = hours_between(first_hour, format_hour(start + timedelta(hours=hours - 1)))
+    # Only offsets tell the messages of one batch and moment apart.
+    source = _Source(random.Random(seed), start.replace(tzinfo=None), twins=container == "kafka_json")
+    deeds = [deed for hour in range(hours) for deed in source.hour(hour, hours, events)]
+    write_hours(
+        out, names, TOPIC, deeds, redelivered(deeds, source.random, 0.06), {t: key for t, (_, key) in TABLES.items()},
+        source.random, poison=[_poisoned(number) for number in range(poison)], container=container,
+    )  # fmt: skip
+    write_feed(out / "feeds", _feed(container))
+
+
+class _Source:
+    """The server: its rows, and what Canal sends of what happens to them, in its order."""
+
+    def __init__(self, chance: random.Random, start: datetime, *, twins: bool) -> None:
+        self.random, self.start, self.twins = chance, start, twins
+        self.columns = {table: dict(columns) for table, (columns, _) in TABLES.items()}
+        self.rows: State = {table: {} for table in TABLES}
+        self.gone: list[tuple[str, Row]] = []
+        self.batch = self.copies = 0
+
+    def hour(self, hour: int, hours: int, events: int) -> Iterator[Deed]:
+        """The deeds of an hour."""
+        begin = self.start + timedelta(hours=hour)
+        sizes: list[int] = []
+        while sum(sizes) < events:
+            sizes.append(self.random.choices((1, self.random.randint(2, 6)), (3, 1))[0])
+        moments = sorted(self.random.uniform(1, 3590) for _ in sizes)
+        special = self._special(hour, hours)
+        for number, (size, second) in enumerate(zip(sizes, moments, strict=True)):
+            now = begin + timedelta(seconds=second)
+            for step in special[number * len(special) // len(sizes) : (number + 1) * len(special) // len(sizes)]:
+                yield from step(now)
+            yield self._change(now, size)
+
+    def _special(self, hour: int, hours: int) -> list[Any]:
+        """What happens once: in the first hour, the second, the third, or in the last there is."""
+        steps: list[list[Any]] = [
+            [self._small_print, self._twins],
+            [self._column_added, self._twins],
+            [self._truncate, self._column_renamed],
+        ]
+        if hour == hours - 1:
+            return [step for later in steps[hour:] for step in later]
+        return steps[hour] if hour < len(steps) else []
+
+    def _small_print(self, now: datetime) -> Iterator[Deed]:
+        """Statements that say nothing of rows or columns."""
+        for type_, text in (("CINDEX", "CREATE INDEX i ON item (name)"), ("QUERY", "ANALYZE TABLE item")):
+            yield Deed([(now, self._statement(type_, _ITEM, text, now))])
+
+    def _twins(self, now: datetime) -> Iterator[Deed]:
+        """Two updates of a row in one batch, written in the same millisecond."""
+        if not self.twins:
+            return
+        if not self.rows[_ITEM]:
+            yield self._inserted(_ITEM, now)
+        key = self.random.choice(list(self.rows[_ITEM]))
+        for step in range(2):
+            before = self.rows[_ITEM][key]
+            after = before | {"price": Decimal(self.random.randrange(10**6)).scaleb(-2), "name": f"twin {step}"}
+            self.rows[_ITEM][key] = after
+            value = self._rows("UPDATE", _ITEM, [(before, after)], now, next_batch=step == 0)
+            yield Deed([(now, value)], [Effect(_ITEM, key, dict(after))])
+
+    def _inserted(self, table: str, now: datetime) -> Deed:
+        row = self._new_row(table, now, again=False)
+        key = self._stands(table, row, None)
+        self.rows[table][key] = row
+        return Deed([(now, self._rows("INSERT", table, [(None, row)], now))], [Effect(table, key, dict(row))])
+
+    def _column_added(self, now: datetime) -> Iterator[Deed]:
+        text = "ALTER TABLE `inventory`.`item` ADD COLUMN `weight` decimal(8,3) DEFAULT NULL AFTER `price`"
+        yield self._altered(text, Effect(_ITEM, added="weight"), now)
+        self.columns[_ITEM]["weight"] = "decimal(8,3)"
+
+    def _column_renamed(self, now: datetime) -> Iterator[Deed]:
+        yield self._altered(
+            "ALTER TABLE item RENAME COLUMN note TO remark", Effect(_ITEM, renamed=("note", "remark")), now
+        )
+        columns = self.columns[_ITEM]
+        self.columns[_ITEM] = {"remark" if name == "note" else name: kind for name, kind in columns.items()}
+
+    def _altered(self, text: str, effect: Effect, now: datetime) -> Deed:
+        deed = Deed([(now, self._statement("ALTER", effect.table, text, now))], [effect])
+        effect.apply(self.rows)
+        return deed
+
+    def _truncate(self, now: datetime) -> Iterator[Deed]:
+        self.rows[_SCANS].clear()
+        yield Deed([(now, self._statement("TRUNCATE", _SCANS, "TRUNCATE TABLE scans", now))], [Effect(_SCANS)])
+
+    def _change(self, now: datetime, size: int) -> Deed:
+        """One statement's rows, in one message."""
+        pick = self.random
+        table = pick.choice(list(self.columns))
+        rows = self.rows[table]
+        kind = pick.choices(("INSERT", "UPDATE", "DELETE"), (3, 5, 2))[0] if len(rows) > 8 else "INSERT"
+        pairs: list[tuple[Row | None, Row | None]] = []
+        effects: list[Effect] = []
+        keys: list[Key | None] = [None] * size
+        if kind != "INSERT":
+            keys = list(pick.sample(list(rows), min(size, len(rows))))
+        for key in keys:
+            before = rows.pop(key) if key is not None else None
+            after = None
+            if kind == "DELETE" and before is not None:
+                self.gone.append((table, before))
+            else:
+                fresh = self._new_row(table, now, again=kind == "INSERT")
+                # among several rows it could meet what the same statement has just written
+                moves = len(keys) == 1 and pick.random() < 0.2
+                kept = set() if moves else set(TABLES[table][1])
+                changed = {name for name in fresh if pick.random() < 0.5} - kept | (set(TABLES[table][1]) - kept)
+                after = fresh if before is None else {n: fresh[n] if n in changed else v for n, v in before.items()}
+            if key is not None:
+                effects.append(Effect(table, key))
+            if after is not None:
+                stands = self._stands(table, after, key)
+                rows[stands] = after
+                effects.append(Effect(table, stands, dict(after)))
+            pairs.append((before, after))
+        return Deed([(now, self._rows(kind, table, pairs, now))], effects)
+
+    def _stands(self, table: str, row: Row, key: Key | None) -> Key:
+        """Under which key a row stands; a number of its own in a table without one."""
+        if names := TABLES[table][1]:
+            return tuple(row[name] for name in names)
+        self.copies += key is None
+        return key or (self.copies,)
+
+    def _new_row(self, table: str, now: datetime, *, again: bool) -> Row:
+        """A row that is not there; sometimes one that was deleted before, under its old key."""
+        key, pick = TABLES[table][1], self.random
+        old = [row for name, row in self.gone if name == table and tuple(row[k] for k in key) not in self.rows[table]]
+        found = pick.choice(old) if again and key and old and pick.random() < 0.3 else None
+        while True:
+            row = {name: self._value(name, kind, now) for name, kind in self.columns[table].items()}
+            if found:
+                row |= {name: found[name] for name in key}
+            if not key or tuple(row[name] for name in key) not in self.rows[table]:
+                return row
+
+    def _value(self, name: str, kind: str, now: datetime) -> Any:
+        pick = self.random
+        keys: dict[str, Any] = {
+            "hall": pick.choice(("A1", "B2", "ß9")), "number": pick.randrange(10**5), "pieces": pick.randint(1, 3),
+            "what": pick.choice(("in", "out")),
+        }  # fmt: skip
+        if name == "id":
+            # above what a signed 64-bit number holds
+            return Decimal(2**63 + pick.randrange(10**6)) if "unsigned" in kind else pick.randrange(10**12)
+        if name in keys:
+            return keys[name]
+        if pick.random() < 0.1:
+            return None
+        values: dict[str, Any] = {
+            "decimal(12,2)": Decimal(pick.randrange(-(10**4), 10**10)).scaleb(-2),
+            "decimal(8,3)": Decimal(pick.randrange(10**8)).scaleb(-3), "blob": pick.randbytes(8),
+            "date": date(2000, 1, 1) + timedelta(pick.randrange(9000)), "double": round(pick.uniform(-9, 9), 4),
+            "datetime(3)": now.replace(microsecond=now.microsecond // 1000 * 1000),
+            "int(10) unsigned": pick.randrange(2**32), "tinyint(1)": pick.randint(0, 1),
+        }  # fmt: skip
+        return values.get(kind, pick.choice(_TEXTS))
+
+    def _rows(
+        self,
+        type_: str,
+        table: str,
+        pairs: list[tuple[Row | None, Row | None]],
+        now: datetime,
+        *,
+        next_batch: bool = True,
+    ) -> bytes:
+        images = [after if after is not None else before or {} for before, after in pairs]
+        data = [{name: _text(value) for name, value in image.items()} for image in images]
+        old = [
+            {name: _text(value) for name, value in (before or {}).items() if value != (after or {}).get(name)}
+            for before, after in pairs
+        ]
+        key = TABLES[table][1]
+        self.batch += next_batch
+        return _message(
+            type_, table, now, self.batch, data=data, old=old if type_ == "UPDATE" else None, pkNames=key or None,
+            mysqlType=self.columns[table],
+        )  # fmt: skip
+
+    def _statement(self, type_: str, table: str, text: str, now: datetime) -> bytes:
+        self.batch += 1
+        return _message(type_, table, now, self.batch, isDdl=True, sql=text)
+
+
+def _text(value: Any) -> str | None:
+    if value is None:
+        return None
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    if isinstance(value, datetime):
+        return value.strftime("%Y-%m-%d %H:%M:%S.") + f"{value.microsecond // 1000:03}"
+    return format(value, "f") if isinstance(value, Decimal) else str(value)
+
+
+def _message(type_: str, table: str, now: datetime, batch: int, **more: Any) -> bytes:
+    database, short = table.split(".")
+    at = round((now - datetime(1970, 1, 1)) / timedelta(milliseconds=1))
+    said = {
+        "data": None, "database": database, "es": at // 1000 * 1000, "id": batch, "isDdl": False, "mysqlType": None,
+        "old": None, "pkNames": None, "sql": "", "sqlType": None, "table": short, "ts": at + 40, "type": type_,
+    }  # fmt: skip
+    return json.dumps(said | more, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _poisoned(number: int) -> bytes:
+    """A record that cannot be decoded: cut short, of an unknown type, without its place, or no message."""
+    row = {"data": [{"id": str(-1 - number)}], "pkNames": ["id"]}
+    whole = _message("INSERT", _SCANS, datetime(2026, 1, 1), number + 1, **row)
+    kinds = (
+        whole[: len(whole) // 2],
+        whole.replace(b'"INSERT"', b'"UPSERT"'),
+        _message("INSERT", _SCANS, datetime(2026, 1, 1), number + 1, es=None, **row),
+        b"a line of a log file that strayed in",
+    )
+    return kinds[number % len(kinds)]
+
+
+def _feed(container: str) -> dict[str, Any]:
+    return {
+        "feed": FEED,
+        "description": "The inventory and its log, from MySQL by Canal",
+        "owner": "inventory-data",
+        "topics": [TOPIC],
+        "exports": {"path": "{topic}/dt={date}/hr={hour}/*"},
+        "container": {"type": container},
+        "format": {"type": "canal"},
+    }

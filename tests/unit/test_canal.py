@@ -1,0 +1,248 @@
+"""Decoding Canal messages: every rule on a hand-written message, all of them in one Spark job."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.columns import ColumnType
+from tidemark.containers.contract import RECORDS
+from tidemark.feeds import Feed
+from tidemark.formats import canal
+from tidemark.formats.canal_types import mysql_type
+from tidemark.formats.contract import CHANGES
+from tidemark.table_changes import TableChange
+
+FEED = Feed.model_validate(
+    {
+        "feed": "inventory", "description": "-", "owner": "-", "topics": ["t"],
+        "exports": {"path": "{topic}/dt={date}/hr={hour}/*"},
+        "container": {"type": "kafka_json"}, "format": {"type": "canal"},
+    }
+)  # fmt: skip
+TYPES = {"id": "bigint(20)", "name": "varchar(20)", "qty": "int(11)"}
+ROW = {"id": "1", "name": "a", "qty": "3"}
+
+
+def message(type_: str | None, data: Any = None, old: Any = None, **more: Any) -> bytes:
+    """A message of table stock.item; ``more``: fields that differ."""
+    said = {
+        "data": data, "database": "stock", "es": 1588748884000, "id": 24, "isDdl": False, "mysqlType": TYPES,
+        "old": old, "pkNames": ["id"], "sql": "", "sqlType": {"id": -5}, "table": "item", "ts": 1588748884545,
+        "type": type_,
+    }  # fmt: skip
+    return json.dumps(said | more).encode()
+
+
+BROKEN = "the value is not a Canal message: broken JSON, or a field of another type"
+NO_PLACE = "es, ts or id is not a whole number of up to 19 digits"
+#: name → (message, topic offset)
+CASES: dict[str, tuple[bytes | None, int | None]] = {
+    "insert": (message("INSERT", [ROW]), 7),
+    "insert again": (message("INSERT", [ROW]), 90),
+    "several": (message("INSERT", [ROW, {**ROW, "id": "2"}, None]), 8),
+    "update": (message("UPDATE", [ROW], [{"qty": "2"}], es=1588748884001), 9),
+    "update nulls": (message("UPDATE", [{**ROW, "name": None}], [{"name": "x", "qty": None}], id=30), 10),
+    "key change": (message("UPDATE", [{**ROW, "id": "5"}], [{"id": "1"}], id=31), 11),
+    "update without old": (message("UPDATE", [ROW], None, id=32), 12),
+    "partial": (message("UPDATE", [{"id": "1", "qty": "9"}], [{"qty": "3"}], id=33), 13),
+    "delete": (message("DELETE", [ROW], id=34), 14),
+    "keyless": (message("UPDATE", [ROW], [{"qty": "2"}], pkNames=None, id=35), 15),
+    "row id": (message("INSERT", [{"a": "1", "__#alibaba_rds_row_id#__": "7"}], pkNames=[], id=36), 16),
+    "two columns": (message("DELETE", [{"b": "1", "a": "2"}], pkNames=["a", "b"], id=37), 17),
+    "no id": (message("INSERT", [ROW], id=0), 18),
+    "seconds": (message("INSERT", [ROW], es=1655812326, id=38), 19),
+    # one batch, one moment: told apart by their order of arrival, also where the later one comes again
+    "twin b": (message("UPDATE", [{**ROW, "qty": "2"}], [{"qty": "1"}], id=50), 201),
+    "twin a": (message("UPDATE", [{**ROW, "qty": "1"}], [{"qty": "0"}], id=50), 200),
+    "twin b again": (message("UPDATE", [{**ROW, "qty": "2"}], [{"qty": "1"}], id=50), 300),
+    "truncate": (message("TRUNCATE", isDdl=True, sql="TRUNCATE TABLE item", id=60), 20),
+    "erase": (message("ERASE", isDdl=True, sql="DROP TABLE item", id=61), 21),
+    "erase temporary": (message("ERASE", isDdl=True, sql="DROP TEMPORARY TABLE item", id=62), 22),
+    "alter": (message("ALTER", isDdl=True, sql="ALTER TABLE item ADD note text", id=63), 23),
+    "database": (message("QUERY", isDdl=True, sql="CREATE DATABASE x", table="", id=64), 24),
+    "index": (message("CINDEX", isDdl=True, sql="CREATE INDEX", id=65), 25),
+    "tombstone": (None, 26),
+    # what cannot be decoded
+    "no JSON": (b"{", 30),
+    "no object": (b"3", 31),
+    "other JSON": (b'{"a": 1}', 32),
+    "wrong field": (b'{"type": "INSERT", "data": 3}', 33),
+    "unknown type": (message("UPSERT", [ROW]), 34),
+    "no data": (message("INSERT"), 35),
+    "empty data": (message("DELETE", []), 36),
+    "no table": (message("INSERT", [ROW], table=""), 37),
+    "no es": (message("INSERT", [ROW], es=None), 38),
+    "es is text": (message("INSERT", [ROW], es="soon"), 39),
+    "long id": (message("INSERT", [ROW], id="9" * 20), 40),
+    "no sql": (message("ALTER", isDdl=True), 41),
+    "hidden change": (message("QUERY", sql="REPLACE INTO x VALUES (1)", table=""), 42),
+}
+PROBLEMS = {
+    "no JSON": BROKEN,
+    "no object": BROKEN,
+    "other JSON": "type is missing: not a Canal message",
+    "wrong field": BROKEN,
+    "unknown type": "unknown type UPSERT",
+    "no data": "no row in data",
+    "empty data": "no row in data",
+    "no table": "database and table are not both named",
+    "no es": "no es: its place in the order is unknown",
+    "es is text": NO_PLACE,
+    "long id": NO_PLACE,
+    "no sql": "no sql, type ALTER",
+    "hidden change": "a statement that may change rows of a table it is not sent for",
+}
+#: Rows that are bad by themselves: name → problems by entry.
+ROW_PROBLEMS = {
+    "no row": (message("INSERT", [None]), "an element of data is no row"),
+    "no column": (message("INSERT", [{}]), "an element of data is no row"),
+    "no key": (message("INSERT", [{"name": "a"}]), "the row does not hold its key: id missing"),
+    "twice": (message("INSERT", [ROW]).replace(b'"name": "a"', b'"name": "a", "name": "b"'), "an image names a column twice"),
+}  # fmt: skip
+CASES |= {name: (value, 400 + i) for i, (name, (value, _)) in enumerate(ROW_PROBLEMS.items())}
+
+
+@pytest.fixture(scope="module")
+def decoded(spark: SparkSession) -> dict[str, list[Row]]:
+    records = [
+        (name, 1, value, "t", 0, offset, None, None, value, None, None) for name, (value, offset) in CASES.items()
+    ]
+    changes = canal.decode(spark.createDataFrame(records, RECORDS), FEED, canal.Options())
+    assert changes.columns == CHANGES.names
+    found: dict[str, list[Row]] = {name: [] for name in CASES}
+    for row in sorted(changes.collect(), key=lambda row: row.entry):
+        found[row.object].append(row)
+    return found
+
+
+def test_every_record_is_there(decoded: dict[str, list[Row]]) -> None:
+    for name, rows in decoded.items():
+        assert [row.entry for row in rows] == list(range(3 if name == "several" else 1)), name
+
+
+def test_what_cannot_be_decoded_says_why(decoded: dict[str, list[Row]]) -> None:
+    said = {name: row.problem for name, rows in decoded.items() for row in rows if row.op == "bad"}
+    elements = {name: problem for name, (_, problem) in ROW_PROBLEMS.items()}
+    assert said == PROBLEMS | elements | {"several": "an element of data is no row"}
+    assert all(row.position is None and row.raw for rows in decoded.values() for row in rows if row.op == "bad")
+
+
+def test_an_insert(decoded: dict[str, list[Row]]) -> None:
+    (row,) = decoded["insert"]
+    assert [row.op, row.kind, row.source_table] == ["insert", "INSERT", "stock.item"]
+    place = [row.position.split(".")[i] for i in range(5)]
+    assert [int(part) for part in place] == [1588748884000, 1588748884545, 24, 1, 0]
+    assert [len(part) for part in place] == [19, 19, 19, 9, 9]
+    assert [row.key, row.before, row.after, row.absent] == [{"id": "1"}, None, ROW, []]
+    assert row.committed_at == datetime(2020, 5, 6, 7, 8, 4)
+    assert json.loads(row.message_schema) == TYPES
+    assert [row.tx, row.tx_part, row.tx_ordinal] == [None, None, None]
+
+
+def test_a_redelivery_has_the_same_place(decoded: dict[str, list[Row]]) -> None:
+    assert decoded["insert"][0].position == decoded["insert again"][0].position
+
+
+def test_messages_of_one_batch_and_moment_keep_their_order(decoded: dict[str, list[Row]]) -> None:
+    a, b, again = (decoded[name][0].position for name in ("twin a", "twin b", "twin b again"))
+    assert a < b == again
+
+
+def test_rows_of_one_message(decoded: dict[str, list[Row]]) -> None:
+    first, second, third = decoded["several"]
+    assert [first.key, second.key] == [{"id": "1"}, {"id": "2"}]
+    assert first.position < second.position
+    assert [first.op, third.op, third.key] == ["insert", "bad", None]
+
+
+def test_updates(decoded: dict[str, list[Row]]) -> None:
+    (row,) = decoded["update"]
+    assert [row.op, row.after, row.before, row.prior_key] == ["update", ROW, {**ROW, "qty": "2"}, None]
+    assert row.position > decoded["insert"][0].position
+    (row,) = decoded["update nulls"]
+    assert [row.after, row.before] == [{**ROW, "name": None}, {**ROW, "name": "x", "qty": None}]
+    (row,) = decoded["key change"]
+    assert [row.key, row.prior_key, row.before] == [{"id": "5"}, {"id": "1"}, ROW]
+    (row,) = decoded["update without old"]
+    assert [row.before, row.prior_key] == [ROW, None]
+    (row,) = decoded["partial"]
+    assert [row.after, row.absent] == [{"id": "1", "qty": "9"}, ["name"]]
+
+
+def test_a_delete_has_its_row(decoded: dict[str, list[Row]]) -> None:
+    (row,) = decoded["delete"]
+    assert [row.op, row.key, row.before, row.after, row.absent] == ["delete", {"id": "1"}, ROW, None, None]
+
+
+def test_keys(decoded: dict[str, list[Row]]) -> None:
+    (row,) = decoded["keyless"]
+    assert [row.key, row.before, row.tx_ordinal] == [None, {**ROW, "qty": "2"}, 1]
+    assert decoded["row id"][0].key == {"__#alibaba_rds_row_id#__": "7"}
+    assert list(decoded["two columns"][0].key.items()) == [("a", "2"), ("b", "1")], "in the key's order"
+
+
+def test_without_an_id_the_offset_orders(decoded: dict[str, list[Row]]) -> None:
+    assert int(decoded["no id"][0].position.split(".")[2]) == 18
+    assert decoded["seconds"][0].committed_at == datetime(2022, 6, 21, 11, 52, 6)
+
+
+def test_statements(decoded: dict[str, list[Row]]) -> None:
+    ops = {name: decoded[name][0].op for name in CASES}
+    assert [ops[name] for name in ("truncate", "erase", "erase temporary")] == ["truncate", "truncate", "control"]
+    assert [ops[name] for name in ("database", "index", "tombstone")] == ["control"] * 3
+    (alter,) = decoded["alter"]
+    assert [alter.op, alter.source_table, alter.key] == ["schema", "stock.item", None]
+    assert alter.position.endswith(".000000001.000000000")
+    assert canal.table_change(alter.message_schema, canal.Options()) == TableChange({"note": ColumnType("string")})
+
+
+def test_bytes_are_characters(spark: SparkSession) -> None:
+    texts = {"all": "".join(map(chr, range(256))), "empty": "", "lines": "a\n\n", "none": "a€", "long": "é" * 100_000}
+    rows = spark.createDataFrame(list(texts.items()), "name string, text string")
+    read = canal.ENCODINGS[mysql_type("blob").encoding](F.col("text"), "binary", None)
+    got = {row.name: None if row.b is None else bytes(row.b) for row in rows.select("name", read.alias("b")).collect()}
+    assert got == {name: None if name == "none" else text.encode("latin-1") for name, text in texts.items()}
+
+
+@pytest.mark.parametrize(
+    ("written", "spark_type"),
+    [
+        ("tinyint(1)", "int"), ("int(11)", "int"), ("INT UNSIGNED", "bigint"), ("smallint(5) unsigned", "int"),
+        ("bigint(20)", "bigint"), ("bigint(20) unsigned", "decimal(20,0)"), ("bigint zerofill", "decimal(20,0)"),
+        ("decimal(12,2)", "decimal(12,2)"), ("DECIMAL(12, 2)", "decimal(12,2)"), ("decimal", "decimal(10,0)"),
+        ("decimal(65,30)", "string"), ("float(7,2)", "float"), ("double precision", "double"), ("bit(1)", "bigint"),
+        ("bit(64)", "decimal(20,0)"), ("date", "date"), ("datetime(6)", "timestamp_ntz"), ("timestamp", "timestamp_ntz"),
+        ("time(3)", "string"), ("year(4)", "int"), ("enum('unsigned','b)')", "string"), ("json", "string"),
+        ("varchar(20) unsigned", "string"), ("varbinary(9)", "binary"), ("longblob", "binary"), ("point", "binary"),
+    ],
+)  # fmt: skip
+def test_types(written: str, spark_type: str) -> None:
+    assert mysql_type(written).spark == spark_type
+
+
+def test_unknown_types() -> None:
+    with pytest.raises(ValueError, match="'vector' is not a MySQL type"):
+        canal.column_types({"a": "vector"}, canal.Options())
+    assert canal.message_types('{"a": "vector", "b": "int", "c": null}') == {
+        "a": ColumnType("string"), "b": ColumnType("int"), "c": ColumnType("string"),
+    }  # fmt: skip
+    for text in ("", "{", "3", "[]", "null"):
+        assert canal.message_types(text) == {}
+
+
+def test_statements_say_all_types() -> None:
+    said = json.dumps(
+        {"op": "CREATE", "text": "CREATE TABLE `t` (`id` int unsigned, n decimal(9,2), PRIMARY KEY (id, n))"}
+    )
+    assert canal.table_change(said, canal.Options()) == TableChange(
+        {"id": ColumnType("bigint"), "n": ColumnType("decimal(9,2)")}, key=("id", "n"), whole=True
+    )
+    with pytest.raises(ValueError, match="RENAME TABLE a TO b"):
+        canal.table_change(json.dumps({"op": "RENAME", "text": "RENAME TABLE a TO b"}), canal.Options())
+    assert canal.table_change(json.dumps({"op": "QUERY", "text": "GRANT SELECT ON a.* TO b"}), canal.Options()) is None

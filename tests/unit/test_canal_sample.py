@@ -1,0 +1,142 @@
+"""The generator's exports, read in plain Python by the rules of the format, are the truth it wrote beside them."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import json
+import re
+from collections import Counter
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidemark.feeds import load_feed
+from tidemark.samples.canal import TABLES, TOPIC, generate
+
+HOURS = ["2026-11-20T22", "2026-11-20T23", "2026-11-21T00"]
+POISON = 4
+
+
+@pytest.fixture(scope="module")
+def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    out = tmp_path_factory.mktemp("sample")
+    generate(out, hours=len(HOURS), events=150, seed=11, first_hour=HOURS[0], poison=POISON)
+    return out
+
+
+def _records(sample: Path, hour: str) -> list[tuple[int, str]]:
+    """Offsets and values of an hour, in the order of offsets, without what cannot be decoded."""
+    folder = sample / "exports" / TOPIC / f"dt={hour[:10]}" / f"hr={hour[11:]}"
+    assert (folder / "_SUCCESS").exists()
+    found = []
+    for path in sorted(folder.glob("*.jsonl.gz")):
+        for line in gzip.decompress(path.read_bytes()).splitlines():
+            record = json.loads(line)
+            if re.match(r'\{.*"es":\d.*"type":"(?!UPSERT)\w+"\}$', record["value"], re.S):
+                found.append((record["offset"], record["value"]))
+    return sorted(found)
+
+
+def _typed(value: str | None, kind: str) -> Any:
+    if value is None:
+        return None
+    if kind.startswith(("decimal", "bigint(20) unsigned")):
+        return value
+    if kind == "blob":
+        return base64.b64encode(value.encode("latin-1")).decode()
+    if kind == "datetime(3)":
+        day, clock = value.split(" ")
+        return f"{day}T{clock}000" if not clock.endswith(".000") else f"{day}T{clock[:-4]}"
+    return float(value) if kind == "double" else int(value) if "int" in kind else value
+
+
+def _state(sample: Path, cut: str) -> dict[str, list[dict[str, Any]]]:
+    """Rows as a list of each table: a message takes its old images away and adds its new ones."""
+    state: dict[str, list[dict[str, Any]]] = {table: [] for table in TABLES}
+    seen = set()
+    in_order = [
+        (m["es"], m["ts"], m["id"], offset, value, m)
+        for hour in HOURS
+        if hour <= cut
+        for offset, value in _records(sample, hour)
+        for m in [json.loads(value)]
+    ]
+    for *_, value, message in sorted(in_order, key=lambda one: one[:4]):
+        if value in seen:
+            continue
+        seen.add(value)
+        rows = state[f"{message['database']}.{message['table']}"]
+        types = message["mysqlType"]
+        for index, sent in enumerate(message["data"] or []):
+            new = {name: _typed(v, types[name]) for name, v in sent.items()}
+            old = new | {name: _typed(v, types[name]) for name, v in (message["old"] or [{}] * 99)[index].items()}
+            if message["type"] != "INSERT":
+                rows.remove(old)
+            if message["type"] != "DELETE":
+                rows.append(new)
+        if message["type"] == "TRUNCATE":
+            rows.clear()
+        elif added := re.search(r"ADD COLUMN `(\w+)`", message["sql"]):
+            for row in rows:
+                row[added[1]] = None
+        elif renamed := re.search(r"RENAME COLUMN (\w+) TO (\w+)", message["sql"]):
+            for row in rows:
+                row[renamed[2]] = row.pop(renamed[1])
+    return state
+
+
+@pytest.mark.parametrize("hour", HOURS)
+def test_what_was_sent_comes_to_the_truth(sample: Path, hour: str) -> None:
+    state = _state(sample, hour)
+    for table in TABLES:
+        truth = [json.loads(line) for line in (sample / "truth" / hour / f"{table}.jsonl").read_text().splitlines()]
+        assert truth, f"{table} holds no row: the sample proves nothing"
+        assert sorted(map(_line, state[table])) == sorted(map(_line, truth))
+
+
+def _line(row: dict[str, Any]) -> str:
+    return json.dumps(row, sort_keys=True)
+
+
+def test_the_sample_holds_what_it_promises(sample: Path) -> None:
+    values = [value for hour in HOURS for _, value in _records(sample, hour)]
+    messages = [json.loads(value) for value in values]
+    assert {m["type"] for m in messages} == {
+        "INSERT", "UPDATE", "DELETE", "ALTER", "TRUNCATE", "CINDEX", "QUERY",
+    }  # fmt: skip
+    assert len(values) > len(set(values)), "nothing is redelivered"
+    assert {len(m["data"]) > 1 for m in messages if m["data"]} == {True, False}
+    twins = Counter((m["es"], m["ts"], m["id"], m["table"]) for m in map(json.loads, set(values)))
+    assert max(twins.values()) == 2, "no two messages of one batch and moment"
+    updates = [(m, i, old) for m in messages for i, old in enumerate(m["old"] or [])]
+    assert any(set(old) & set(m["pkNames"] or []) for m, _, old in updates), "no key changes"
+    assert any(m["pkNames"] is None for m, _, _ in updates), "no update of a table without a key"
+
+
+def test_every_offset_comes_once_and_objects_are_out_of_order(sample: Path) -> None:
+    offsets = [
+        json.loads(line)["offset"]
+        for path in sorted((sample / "exports").rglob("*.jsonl.gz"))
+        for line in gzip.decompress(path.read_bytes()).splitlines()
+    ]
+    assert offsets != sorted(offsets)
+    assert sorted(offsets) == list(range(len(offsets)))
+
+
+def test_the_feed_file_is_good(sample: Path) -> None:
+    assert load_feed(sample / "feeds" / "inventory.yaml").format["type"] == "canal"
+
+
+def test_same_arguments_same_bytes(sample: Path, tmp_path: Path) -> None:
+    generate(tmp_path, hours=len(HOURS), events=150, seed=11, first_hour=HOURS[0], poison=POISON)
+    for path in sample.rglob("*"):
+        if path.is_file():
+            assert (tmp_path / path.relative_to(sample)).read_bytes() == path.read_bytes()
+
+
+@pytest.mark.parametrize("hours", [1, 2])
+def test_few_hours(tmp_path: Path, hours: int) -> None:
+    generate(tmp_path, hours=hours, events=60, seed=3, container="lines")
+    assert len(list((tmp_path / "truth").iterdir())) == hours

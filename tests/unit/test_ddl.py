@@ -1,0 +1,121 @@
+"""DDL statements of four databases: what they say of columns, what says nothing, what is refused."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from tidemark.formats.ddl import DIALECTS, Ddl, read_ddl
+
+SAYS: list[tuple[str, str, Ddl]] = [
+    # MySQL
+    ("mysql", "ALTER TABLE `s`.`t` ADD COLUMN `note` varchar(200) NULL COMMENT 'x, (y' AFTER `id`",
+     Ddl({"note": "VARCHAR(200)"})),
+    ("mysql", "alter table t add c int, drop column a, change d `e` decimal(9,2), rename column f to g, modify h text first",
+     Ddl({"c": "INT", "e": "DECIMAL(9, 2)", "h": "TEXT"}, renamed={"d": "e", "f": "g"}, dropped={"a"})),
+    ("mysql", "ALTER TABLE t ADD (x int, y varchar(3))", Ddl({"x": "INT", "y": "VARCHAR(3)"})),
+    ("mysql", "ALTER TABLE t ADD c int, ALGORITHM=INPLACE, LOCK=NONE, ADD d int", Ddl({"c": "INT", "d": "INT"})),
+    ("mysql", "ALTER TABLE t DROP PRIMARY KEY, ADD PRIMARY KEY (a, b(10))", Ddl(key=("a", "b"))),
+    ("mysql", "ALTER TABLE t DROP PRIMARY KEY", Ddl(key=())),
+    ("mysql", "ALTER TABLE t ADD CONSTRAINT PRIMARY KEY (a)", Ddl(key=("a",))),
+    ("mysql", "ALTER TABLE t ADD INDEX i (a), ADD `key` int, DROP `index`", Ddl({"key": "INT"}, dropped={"index"})),
+    ("mysql", "ALTER TABLE t CHANGE c c bigint(20) unsigned", Ddl({"c": "BIGINT(20) UNSIGNED"})),
+    ("mysql", "ADD COLUMN x int", Ddl({"x": "INT"})),
+    ("mysql", "RENAME COLUMN a TO b", Ddl(renamed={"a": "b"})),
+    ("mysql", "/* a comment; */ ALTER TABLE t ADD c int;", Ddl({"c": "INT"})),
+    ("mysql", "CREATE INDEX i ON t (a); ALTER TABLE t ADD c int", Ddl({"c": "INT"})),
+    ("mysql", "ALTER TABLE t ADD id bigint auto_increment primary key", Ddl({"id": "BIGINT"}, key=("id",))),
+    ("mysql", "CREATE TABLE `t` (`id` bigint(20) unsigned NOT NULL AUTO_INCREMENT, e enum('a,','b)') DEFAULT 'a', "
+     "ts timestamp(3) NULL DEFAULT CURRENT_TIMESTAMP(3) ON UPDATE CURRENT_TIMESTAMP(3), PRIMARY KEY (`id`) USING BTREE, "
+     "KEY k (e)) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 /*!50100 PARTITION BY KEY () */",
+     Ddl({"id": "BIGINT(20) UNSIGNED", "e": "ENUM('a,', 'b)')", "ts": "TIMESTAMP(3)"}, key=("id",), whole=True)),
+    ("mysql", "CREATE TABLE t (a int)", Ddl({"a": "INT"}, key=(), whole=True)),
+    # Oracle: unquoted names are in capitals, whatever the statement writes
+    ("oracle", "ALTER TABLE s.t ADD (x NUMBER(10,2), \"y\" VARCHAR2(20 CHAR)) MODIFY (z NUMBER(3), n NOT NULL)",
+     Ddl({"X": "NUMBER(10, 2)", "y": "VARCHAR2(20 CHAR)", "Z": "NUMBER(3)"})),
+    ("oracle", "ALTER TABLE t MODIFY x NUMBER(12)", Ddl({"X": "NUMBER(12)"})),
+    ("oracle", "ALTER TABLE t DROP (a, b) CASCADE CONSTRAINTS", Ddl(dropped={"A", "B"})),
+    ("oracle", "ALTER TABLE t DROP COLUMN a CASCADE CONSTRAINTS", Ddl(dropped={"A"})),
+    ("oracle", "ALTER TABLE t SET UNUSED (a, b)", Ddl(dropped={"A", "B"})),
+    ("oracle", "ALTER TABLE t RENAME COLUMN a TO b", Ddl(renamed={"A": "B"})),
+    ("oracle", "ALTER TABLE t ADD CONSTRAINT pk PRIMARY KEY (a)", Ddl(key=("A",))),
+    ("oracle", "CREATE TABLE t (id NUMBER(10) PRIMARY KEY, d DATE, CONSTRAINT u UNIQUE (d)) TABLESPACE x",
+     Ddl({"ID": "NUMBER(10)", "D": "DATE"}, key=("ID",), whole=True)),
+    # PostgreSQL
+    ("postgres", "ALTER TABLE ONLY s.t ADD COLUMN IF NOT EXISTS X numeric(10,2), ALTER COLUMN y TYPE bigint USING y::bigint",
+     Ddl({"x": "DECIMAL(10, 2)", "y": "BIGINT"})),
+    ("postgres", "ALTER TABLE t ALTER y SET DATA TYPE varchar(20)", Ddl({"y": "VARCHAR(20)"})),
+    ("postgres", "ALTER TABLE t RENAME a TO \"B\"", Ddl(renamed={"a": "B"})),
+    # SQL Server
+    ("sqlserver", "ALTER TABLE [t] ADD x int NULL, y nvarchar(20)", Ddl({"x": "INTEGER", "y": "NVARCHAR(20)"})),
+    ("sqlserver", "ALTER TABLE t ALTER COLUMN x bigint NOT NULL", Ddl({"x": "BIGINT"})),
+    ("sqlserver", "ALTER TABLE t DROP COLUMN a, b", Ddl(dropped={"a", "b"})),
+    ("sqlserver", "EXEC sp_rename 'dbo.t.a', 'b', 'COLUMN'", Ddl(renamed={"a": "b"})),
+]  # fmt: skip
+
+SAYS_NOTHING = [
+    ("mysql", "CREATE INDEX i ON t (a)"), ("mysql", "DROP INDEX i ON t"), ("mysql", "GRANT SELECT ON a.* TO b"),
+    ("mysql", "ALTER TABLE t ADD UNIQUE KEY i (a)"), ("mysql", "ALTER TABLE t ENGINE=InnoDB"), ("mysql", " "),
+    ("mysql", "ALTER TABLE t ADD CONSTRAINT fk FOREIGN KEY (a) REFERENCES b (c)"), ("mysql", "CREATE DATABASE x"),
+    ("mysql", "ALTER TABLE t DROP FOREIGN KEY fk"), ("mysql", "ALTER TABLE t ALTER COLUMN a SET DEFAULT 3"),
+    ("mysql", "ALTER TABLE t CONVERT TO CHARACTER SET utf8mb4"), ("mysql", "ALTER TABLE t COMMENT = 'ADD x int'"),
+    ("mysql", "ALTER DATABASE x CHARACTER SET utf8"), ("mysql", "CREATE VIEW v AS SELECT 1"), ("mysql", "BEGIN"),
+    ("mysql", "CREATE TABLE t LIKE u"), ("mysql", "CREATE TABLE t AS SELECT * FROM u"), ("mysql", "CREATE USER x"),
+    ("mysql", "CREATE TABLE IF NOT EXISTS t (a int)"), ("mysql", "CREATE TEMPORARY TABLE t (a int)"),
+    ("mysql", "ALTER TABLE t ADD PARTITION (PARTITION p VALUES LESS THAN (9))"),
+    ("mysql", "ALTER TABLE t RENAME INDEX a TO b"),
+    ("mysql", "CREATE DEFINER=`a`@`%` TRIGGER x BEFORE INSERT ON t FOR EACH ROW SET @a=1"), ("mysql", "ANALYZE TABLE t"),
+    ("oracle", "COMMENT ON COLUMN t.a IS 'x'"), ("oracle", "ALTER TABLE t MODIFY x DEFAULT 3"),
+    ("postgres", "ALTER TABLE t OWNER TO x"), ("postgres", "ALTER TABLE t ALTER COLUMN y SET NOT NULL"),
+    ("sqlserver", "ALTER TABLE t ADD CONSTRAINT d DEFAULT 3 FOR a"),
+]  # fmt: skip
+
+REFUSED = [
+    ("mysql", "RENAME TABLE a TO b", "a table is renamed"), ("mysql", "ALTER TABLE t RENAME TO u", "a table is renamed"),
+    ("mysql", "ALTER TABLE t ADD c int, RENAME u", "a table is renamed"), ("mysql", "DROP TABLE a", "rows go"),
+    ("postgres", "ALTER TABLE t SET SCHEMA x", "a table is renamed"),
+    ("mysql", "INSERT INTO a VALUES (1)", "may change rows"),
+    ("mysql", "TRUNCATE TABLE a", "may change rows"), ("mysql", "ALTER TABLE t DROP PARTITION p1", "rows go"),
+    ("mysql", "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE u", "rows come or go"), ("mysql", "hello", "not understood"),
+    ("mysql", "ALTER TABLE t FROBNICATE x", "not understood"), ("mysql", "ALTER TABLE t ADD", "not understood"),
+    ("mysql", "ALTER TABLE t ADD a int, FROB b, ADD c int", "not understood"),
+    ("mysql", "ALTER TABLE t CHANGE a", "not understood"),
+    ("mysql", "ALTER TABLE t ADD x int 'open", "cannot be read"), ("mysql", "ALTER TABLE t ADD (a int", "not closed"),
+    ("mysql", "ALTER TABLE t ADD c int; ALTER TABLE t ADD d int", "several statements"),
+    ("mysql", "ALTER TABLE t ADD PRIMARY KEY", "without columns"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("dialect", "text", "said"), SAYS, ids=[text[:60] for _, text, _ in SAYS])
+def test_what_a_statement_says(dialect: str, text: str, said: Ddl) -> None:
+    assert read_ddl(text, dialect) == said
+
+
+@pytest.mark.parametrize(("dialect", "text"), SAYS_NOTHING, ids=[text[:60] for _, text in SAYS_NOTHING])
+def test_what_says_nothing(dialect: str, text: str) -> None:
+    assert read_ddl(text, dialect) is None
+
+
+@pytest.mark.parametrize(("dialect", "text", "reason"), REFUSED, ids=[text[:60] for _, text, _ in REFUSED])
+def test_what_is_refused_is_named(dialect: str, text: str, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason) as error:
+        read_ddl(text, dialect)
+    assert text in str(error.value)
+
+
+PIECES = st.sampled_from(sorted({word for _, text, *_ in (*SAYS, *SAYS_NOTHING, *REFUSED) for word in text.split()}))
+
+
+@settings(max_examples=600, deadline=None)
+@given(
+    st.lists(PIECES, max_size=9),
+    st.sampled_from(["", "ALTER TABLE t ", "CREATE TABLE t ("]),
+    st.sampled_from(list(DIALECTS)),
+)
+def test_any_text_is_read_or_refused(pieces: list[str], start: str, dialect: str) -> None:
+    """Nothing but ValueError comes out of a statement that makes no sense."""
+    try:
+        read_ddl(start + " ".join(pieces), dialect)
+    except ValueError as error:
+        assert str(error)
