@@ -13,6 +13,7 @@ from types import ModuleType
 FORMATS = {
     "debezium": "tidemark.formats.debezium",
     "ibm": "tidemark.formats.ibm",
+    "qlik": "tidemark.formats.qlik",
 }
 
 
