@@ -20,7 +20,7 @@ from tidemark.encodings import Encoding
 from tidemark.feeds import Feed
 from tidemark.formats import qlik_bind, qlik_metadata
 from tidemark.formats.contract import CHANGES, SchemaEntry
-from tidemark.formats.qlik_avro import avro_messages, in_envelope, is_avro
+from tidemark.formats.qlik_avro import avro_messages, in_envelope, is_avro, one_line_base64
 from tidemark.formats.qlik_messages import PASSED, SAID, json_messages
 from tidemark.formats.qlik_types import declared_type
 from tidemark.table_changes import TableChange
@@ -129,7 +129,7 @@ def _entries(messages: DataFrame, feed: Feed, options: Options) -> DataFrame:
     unbound = F.create_map(
         *(part for name in ("schemaId", "tableVersion", "columnMask", "changeMask") for part in (F.lit(name), c(name))),
         F.lit("avro"),
-        F.base64("body"),
+        one_line_base64(c("body")),
     )
     columns = {
         "op": F.when(~good, "bad")

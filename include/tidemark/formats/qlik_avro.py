@@ -55,6 +55,8 @@ def _headers_schema(external_id: Any) -> str:
 #: With the header of the external schema's id switched off, and on.
 _HEADERS = [_headers_schema(None), _headers_schema(["null", "string"]), _headers_schema("string")]
 
+_NO_TEXT = ("operation", "changeMask", "columnMask", "transactionEventCounter", "transactionLastEvent")
+
 # Where headers may begin: the operation, then a change sequence of 35 digits, or none on a row of the full load.
 _TAIL = r"(?s)^.*((?:[\x00\x02\x04\x06]F[0-9]{35}|\x06\x00(?:\x00|[\x14-\x50][0-9][0-9T:. Z+-]{8,39})).{6,})$"
 
@@ -78,6 +80,11 @@ def is_avro(value: Column) -> Column:
 def in_envelope(value: Column) -> Column:
     """Whether a value begins as the Avro envelope does."""
     return F.substring(value, 1, 5) == F.lit(_MAGIC.encode())
+
+
+def one_line_base64(value: Column) -> Column:
+    """Base64 without the line ends that Spark puts in."""
+    return F.translate(F.base64(value), "\r\n", "")
 
 
 def avro_messages(records: DataFrame, *, little_endian: bool, also: Sequence[str] = ()) -> DataFrame:
@@ -121,7 +128,9 @@ def avro_messages(records: DataFrame, *, little_endian: bool, also: Sequence[str
     whole = read.select(*passed, "type", "schema_id", "own_schema", "body", "m", h.alias("h"))
     m = F.col("m")
     form = F.when(F.col("h").isNotNull(), "data").when(m["lineage"]["table"].isNotNull(), "metadata")
-    text = F.to_json(F.struct(F.col("own_schema").alias("messageSchema"), F.base64("body").alias("message")))
+    text = F.to_json(
+        F.struct(F.col("own_schema").alias("messageSchema"), one_line_base64(F.col("body")).alias("message"))
+    )
     return whole.select(
         *passed,
         form.alias("form"),
@@ -138,8 +147,15 @@ def avro_messages(records: DataFrame, *, little_endian: bool, also: Sequence[str
 
 
 def _is_whole(headers: Column, schema: str) -> Column:
-    """Whether these are all bytes of the tail: writing them gives it again. What cannot be read is null, field by field."""
-    return F.when(headers["operation"].isNotNull(), to_avro(headers, schema) == F.col("tail"))
+    """Whether these are all bytes of the tail: writing them gives it again. What cannot be read is null, field by field.
+
+    Bytes shifted by one can be well-formed as well; their texts then hold lengths and marks, which are no characters.
+    """
+    texts = [field["name"] for field in json.loads(schema)["fields"] if field["name"] not in _NO_TEXT]
+    said = F.concat(*(F.coalesce(headers[name], F.lit("")) for name in texts))
+    return F.when(
+        headers["operation"].isNotNull(), said.rlike("^[ -~]*$") & (to_avro(headers, schema) == F.col("tail"))
+    )
 
 
 def _beginning(body: Column, own_schema: Column) -> Column:

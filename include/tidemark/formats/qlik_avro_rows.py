@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+from py4j.protocol import Py4JJavaError  # type: ignore[import-untyped]
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -23,7 +24,7 @@ def readable(rows: DataFrame, schemas: list[str]) -> Mapping[int, tuple[str, T.S
     for number, schema in enumerate(schemas):
         try:
             kind = rows.select(from_avro(F.lit(b""), schema).alias("message")).schema["message"].dataType
-        except PySparkException:
+        except (PySparkException, Py4JJavaError):  # by whether Spark or Avro refuses it
             continue
         sections = {field.name: field.dataType for field in kind.fields} if isinstance(kind, T.StructType) else {}
         if isinstance(sections.get("data"), T.StructType) and isinstance(sections.get("headers"), T.StructType):

@@ -7,7 +7,7 @@ feed file declares, in their order.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
@@ -174,15 +174,16 @@ def _complete(rows: DataFrame) -> DataFrame:
     not_sent = F.coalesce(lacking, F.array().cast("array<string>"))
     judged = rows.withColumn("lacking", F.when(waits, not_sent)).withColumn("keyed", F.size(known["key"]) > 0)
 
-    def kept(image: Column) -> Column:
+    def kept(image: Column, lost: Callable[[Column], Column]) -> Column:
         return F.when(F.size("lacking") == 0, image).otherwise(
-            F.map_filter(image, lambda name, _: ~F.array_contains("lacking", name))
+            F.map_filter(image, lambda name, value: ~(F.array_contains("lacking", name) & lost(value)))
         )
 
     sides = judged.withColumns(
         {
-            "kept_before": F.when(waits, kept(c("before"))),
-            "kept_after": F.when(waits, kept(c("after"))),
+            # The mask speaks of `data`; what beforeData does hold of such a column is a value.
+            "kept_before": F.when(waits, kept(c("before"), lambda value: value.isNull())),
+            "kept_after": F.when(waits, kept(c("after"), lambda value: F.lit(True))),
         }
     )
     key, old = _key(c("kept_after"), c("kept_before")), _key(c("kept_before"), F.lit(None).cast(_IMAGE))

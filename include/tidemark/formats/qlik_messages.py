@@ -17,20 +17,6 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 _IMAGE = "map<string, string>"
-_SECTIONS = {
-    "data": _IMAGE,
-    "beforeData": _IMAGE,
-    "headers": _IMAGE,
-    "schema": "string",
-    "table": "string",
-    "lineage": "struct<schema: string, table: string, tableVersion: string, timestamp: string>",
-    "tableStructure": "string",
-}
-_BODY = ", ".join(f"{name}: {type_}" for name, type_ in _SECTIONS.items())
-_VALUE = (
-    f"struct<{_BODY}, magic: string, type: string, messageSchemaId: string, message: struct<{_BODY}>, _broken: string>"
-)
-_PERMISSIVE = {"columnNameOfCorruptRecord": "_broken", "mode": "PERMISSIVE"}
 
 PASSED = ("object", "record", "raw", "topic", "partition", "offset", "problem")
 
@@ -42,101 +28,98 @@ HEADERS = (
     "operation", "changeSequence", "timestamp", "streamPosition", "transactionId", "changeMask", "columnMask",
     "externalSchemaId", "schemaId", "tableVersion", "transactionEventCounter", "transactionLastEvent",
 )  # fmt: skip
-_HEADER = f"^(?:headers[._]+)?(?:{'|'.join(HEADERS)})$"
+_HEADER = f"^(?:{'|'.join(HEADERS)})$"
 _PREFIXED_HEADER = f"^headers[._]+(?:{'|'.join((*HEADERS, 'schema', 'table'))})$"
 
 
 def json_messages(records: DataFrame, also: Sequence[str] = ()) -> DataFrame:
-    """RECORDS whose values are JSON → MESSAGE, and the columns ``also`` named, untouched."""
+    """RECORDS whose values are JSON → MESSAGE, and the columns ``also`` named, untouched.
+
+    Read as a variant, which keeps the digits of a number that is no integer (a map of texts by ``from_json`` does not).
+    """
     passed = (*PASSED, *also)
     text = F.col("value").cast("string")
-    # An array of messages would be read as its first one, and bytes that are no text as other text.
-    readable = F.is_valid_utf8(text) & text.rlike(r"^\s*\{")
     parsed = records.select(
-        *passed, text.alias("text"), F.from_json(F.when(readable, text), _VALUE, _PERMISSIVE).alias("v")
+        *passed, text.alias("text"), F.try_parse_json(F.when(F.is_valid_utf8(text), text)).alias("v")
     )
     v = F.col("v")
-    enveloped = (v["magic"] == "atMSG") | (v["type"].isin("DT", "MD") & v["message"].isNotNull())
-    body = F.when(F.coalesce(enveloped, F.lit(False)), v["message"]).otherwise(
-        F.struct(*(v[name].alias(name) for name in _SECTIONS))
+    enveloped = (_text(v, "$.magic") == "atMSG") | (
+        _text(v, "$.type").isin("DT", "MD") & _get(v, "$.message", "variant").isNotNull()
     )
+    enveloped = F.coalesce(enveloped, F.lit(False))
     bodies = parsed.select(
         *passed,
         "text",
-        (v.isNull() | v["_broken"].isNotNull()).alias("broken"),
-        v["type"].alias("type"),
-        v["messageSchemaId"].alias("schema_id"),
-        body.alias("b"),
+        F.when(enveloped, _text(v, "$.type")).alias("type"),
+        F.when(enveloped, _text(v, "$.messageSchemaId")).alias("schema_id"),
+        F.when(enveloped, _get(v, "$.message", "variant")).otherwise(v).alias("b"),
     )
     b = F.col("b")
-    is_metadata = (F.col("type") == "MD") | b["tableStructure"].isNotNull() | b["lineage"].isNotNull()
-    is_metadata = F.coalesce(is_metadata, F.lit(False)) & b["headers"].isNull()
-    nested = b["headers"].isNotNull()
-    flat = ~is_metadata & ~nested & ~F.col("broken")
-    formed = bodies.select(
-        *passed, "text", "broken", "type", "schema_id", "b",
-        is_metadata.alias("is_metadata"),
-        # The sections side by side: only such a message is read as a whole a second time.
-        F.when(flat, F.from_json(F.col("text"), _IMAGE)).alias("all"),
+    opened = bodies.select(
+        *passed, "text", "type", "schema_id",
+        _get(b, "$.data", _IMAGE).alias("data"),
+        _get(b, "$.beforeData", _IMAGE).alias("before"),
+        _get(b, "$.headers", _IMAGE).alias("headers"),
+        table_name(_text(b, "$.lineage.schema"), _text(b, "$.lineage.table")).alias("lineage_table"),
+        table_name(_text(b, "$.schema"), _text(b, "$.table")).alias("top_table"),
+        _text(b, "$.lineage.tableVersion").alias("lineage_version"),
+        _text(b, "$.lineage.timestamp").alias("lineage_time"),
+        (_get(b, "$.lineage", "variant").isNotNull() | _get(b, "$.tableStructure", "variant").isNotNull()).alias("tells"),
+        "b",
     )  # fmt: skip
-    return _one_shape(formed, passed)
+    is_metadata = F.col("headers").isNull() & ((F.col("type") == "MD") | F.col("tells"))
+    judged = opened.withColumn("is_metadata", F.coalesce(is_metadata, F.lit(False)))
+    flat = F.col("headers").isNull() & ~F.col("is_metadata")
+    every = F.when(flat, _get(b, "$", _IMAGE))
+    return _one_shape(judged.withColumn("every", every).drop("b"), passed)
 
 
-def _one_shape(formed: DataFrame, passed: Sequence[str]) -> DataFrame:
-    every = F.col("all")
-    prefixed = F.exists(F.map_keys(every), lambda name: name.rlike("^headers[._]+operation$"))
-    flat = formed.withColumn("prefixed", prefixed).withColumn(
-        "is_flat", F.coalesce(prefixed | F.map_contains_key(every, "operation"), F.lit(False))
-    )
-    b = F.col("b")
-    header = F.when(F.col("prefixed"), F.lit(_PREFIXED_HEADER)).otherwise(F.lit(_HEADER))
-    own = F.when(F.col("prefixed"), F.lit("^data[._]+")).otherwise(F.lit("^$"))
-    headers = _section(every, lambda name: F.rlike(name, header), F.lit("^headers[._]+"))
-    before = _section(every, lambda name: F.rlike(name, F.lit("^beforeData[._]+")), F.lit("^beforeData[._]+"))
+def _one_shape(opened: DataFrame, passed: Sequence[str]) -> DataFrame:
+    """Flattened messages get their sections back."""
+    c, every = F.col, F.col("every")
+    prefixed = F.coalesce(F.exists(F.map_keys(every), lambda name: name.rlike("^headers[._]+operation$")), F.lit(False))
+    flat = F.coalesce(prefixed | F.map_contains_key(every, "operation"), F.lit(False))
+    marked = opened.withColumn("prefixed", prefixed).withColumn("flat", flat)
+
+    def in_front(section: str) -> Column:
+        return F.lit(f"^{section}[._]+")
+
+    header = F.when(c("prefixed"), F.lit(_PREFIXED_HEADER)).otherwise(F.lit(_HEADER))
+    before = _section(every, lambda name: F.rlike(name, in_front("beforeData")), in_front("beforeData"))
     data = _section(
         every,
-        lambda name: ~F.rlike(name, header) & ~F.rlike(name, F.lit("^beforeData([._]|$)")) & (name != "data"),
-        own,
+        lambda name: ~F.rlike(name, header) & ~F.rlike(name, F.lit("^beforeData(?:[._]|$)")),
+        F.when(c("prefixed"), in_front("data")).otherwise(F.lit("^$")),
     )
-    is_flat = F.col("is_flat")
-    shaped = flat.select(
-        *passed, "text", "schema_id", "is_metadata", "is_flat",
-        (F.col("broken") | (F.col("type").isNotNull() & ~F.col("type").isin("DT", "MD") & ~is_flat)).alias("broken"),
-        F.when(is_flat, F.coalesce(b["data"], data)).otherwise(b["data"]).alias("data"),
-        F.when(is_flat, F.coalesce(b["beforeData"], F.when(F.size(before) > 0, before)))
-        .otherwise(b["beforeData"]).alias("before"),
-        F.map_filter(
-            F.when(is_flat, headers).otherwise(b["headers"]), lambda _, value: F.length(value) > 0
-        ).alias("h"),
-        # Where the sections lie side by side, `schema` and `table` may be columns.
-        F.when(~is_flat, F.struct(b["schema"].alias("schema"), b["table"].alias("table"))).alias("top"),
-        b["lineage"].alias("lineage"),
-    )  # fmt: skip
-    h, lineage, is_metadata = F.col("h"), F.col("lineage"), F.col("is_metadata")
+    headers = _section(every, lambda name: F.rlike(name, header), in_front("headers"))
+    restored = marked.withColumns(
+        {
+            "data": F.coalesce("data", F.when(c("flat"), data)),
+            "before": F.coalesce("before", F.when(c("flat") & (F.size(before) > 0), before)),
+            "h": F.map_filter(F.coalesce("headers", F.when(c("flat"), headers)), lambda _, value: F.length(value) > 0),
+        }
+    )
+    is_metadata = c("is_metadata")
     form = (
-        F.when(F.col("text").isNull(), "tombstone")
-        .when(F.col("broken"), None)
+        F.when(c("text").isNull(), "tombstone")
+        .when(~F.coalesce(c("type").isin("DT", "MD"), F.lit(True)), None)
         .when(is_metadata, "metadata")
-        .when(F.map_contains_key(h, "operation"), "data")
+        .when(F.map_contains_key("h", "operation"), "data")
     )
-    return shaped.select(
+    in_headers = table_name(F.element_at("h", F.lit("schema")), F.element_at("h", F.lit("table")))
+    # Where the sections lie side by side, `schema` and `table` may be columns.
+    named = F.coalesce(in_headers, F.when(~c("flat"), c("top_table")))
+    return restored.select(
         *passed,
         form.alias("form"),
         "data",
         "before",
         "h",
-        F.when(is_metadata, table_name(lineage["schema"], lineage["table"]))
-        .otherwise(
-            F.coalesce(
-                table_name(F.element_at(h, "schema"), F.element_at(h, "table")),
-                table_name(F.col("top.schema"), F.col("top.table")),
-            )
-        )
-        .alias("named"),
+        F.when(is_metadata, c("lineage_table")).otherwise(named).alias("named"),
         "schema_id",
-        F.when(is_metadata, lineage["tableVersion"]).alias("version"),
-        F.when(is_metadata, lineage["timestamp"]).alias("told_at"),
-        F.when(is_metadata, F.col("text")).alias("text"),
+        F.when(is_metadata, c("lineage_version")).alias("version"),
+        F.when(is_metadata, c("lineage_time")).alias("told_at"),
+        F.when(is_metadata, c("text")).alias("text"),
         F.lit(None).cast("binary").alias("body"),
     )
 
@@ -144,6 +127,16 @@ def _one_shape(formed: DataFrame, passed: Sequence[str]) -> DataFrame:
 def table_name(schema: Column, table: Column) -> Column:
     """``schema.table``; ``table`` alone where the source has no schemas; null where none is named."""
     return F.when(F.length(table) > 0, F.concat_ws(".", F.when(F.length(schema) > 0, schema), table))
+
+
+def _get(value: Column, path: str, kind: str) -> Column:
+    """A part of a variant; null where it is not there, is null, or is of another kind."""
+    found = F.try_variant_get(value, path, kind)
+    return F.when(~F.is_variant_null(found), found) if kind == "variant" else found
+
+
+def _text(value: Column, path: str) -> Column:
+    return _get(value, path, "string")
 
 
 def _section(every: Column, belongs: Callable[[Column], Column], prefix: Column) -> Column:
