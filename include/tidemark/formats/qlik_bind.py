@@ -7,6 +7,7 @@ feed file declares, in their order.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
@@ -87,38 +88,31 @@ def _known(schemas: Sequence[SchemaEntry], feed: Feed) -> tuple[dict[str, list[_
     return by_table, avro
 
 
-def _literal(known: _Known) -> Column:
-    """The state as a value of type :data:`_KNOWN`."""
-    ordinals = known.ordinals
-    columns = None
+def _told(known: _Known) -> dict[str, object]:
+    """The state as the JSON of :data:`_KNOWN`."""
+    ordinals, columns = known.ordinals, None
     if ordinals is not None:
-        columns = F.array(
-            *(
-                F.struct(F.lit(name).alias("name"), F.lit(digit).alias("digit"), F.lit(having).alias("digits_with"))
-                for name, (digit, having) in ((name, bit_of(ordinal)) for name, ordinal in ordinals.items())
-            )
-        )
-    names = F.array(*map(F.lit, ordinals)) if ordinals is not None else F.lit(None)
-    return F.struct(
-        F.lit(known.position).alias("position"),
-        F.lit(known.schema_id).alias("schema_id"),
-        F.lit(known.version).alias("version"),
-        (F.lit(None) if columns is None else columns).alias("columns"),
-        names.alias("names"),
-        F.lit(full_mask(max(ordinals.values())) if ordinals else None).alias("full"),
-        (F.array(*map(F.lit, known.key)) if known.key else F.array().cast("array<string>")).alias("key"),
-        F.lit(known.avro).alias("avro"),
-    ).cast(_KNOWN)
+        columns = [
+            {"name": name, "digit": digit, "digits_with": digits_with}
+            for name, (digit, digits_with) in ((name, bit_of(ordinal)) for name, ordinal in ordinals.items())
+        ]
+    return {
+        "position": known.position,
+        "schema_id": known.schema_id,
+        "version": known.version,
+        "columns": columns,
+        "names": None if ordinals is None else list(ordinals),
+        "full": full_mask(max(ordinals.values())) if ordinals else None,
+        "key": known.key,
+        "avro": known.avro,
+    }
 
 
 def _choose(rows: DataFrame, known: dict[str, list[_Known]]) -> DataFrame:
     """Adds ``candidates``, all states of the row's table, and ``known``, the one that speaks of the row."""
-    parts = [
-        part
-        for table, states in known.items()
-        for part in (F.lit(table), F.array(*map(_literal, states)))
-    ]  # fmt: skip
-    by_table = F.create_map(*parts).cast(f"map<string, array<{_KNOWN}>>")
+    # One literal, however many tables and columns there are.
+    told = json.dumps({table: [_told(state) for state in states] for table, states in known.items()})
+    by_table = F.from_json(F.lit(told), f"map<string, array<{_KNOWN}>>")
     rows = rows.withColumn("candidates", F.when(F.col("u").isNotNull(), F.element_at(by_table, F.col("source_table"))))
     candidates, position = F.col("candidates"), F.col("position")
     schema_id, version = F.element_at("u", F.lit("schemaId")), F.element_at("u", F.lit("tableVersion"))
