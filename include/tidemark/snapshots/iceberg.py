@@ -41,6 +41,7 @@ class IcebergSnapshot:
         self.spark, self.table, self.feed = spark, table, feed
         self.namespace, self.short = table.split(".", 1)
         self.name = full_name(self.namespace, self.short)
+        self._known: dict[str, str] | None = None
 
     def exists(self) -> bool:
         """Whether the table is there (published or not)."""
@@ -200,8 +201,12 @@ class IcebergSnapshot:
         self.spark.catalog.dropTempView("tidemark_reverted")
 
     def _property(self, name: str) -> str | None:
-        row = self.spark.sql(f"SHOW TBLPROPERTIES {self.name} ('{name}')").first()
-        return row["value"] if row else None
+        """One of the properties the table was made with: they stay, so they are read once."""
+        if self._known is None:
+            self._known = {
+                row["key"]: row["value"] for row in self.spark.sql(f"SHOW TBLPROPERTIES {self.name}").collect()
+            }
+        return self._known.get(name)
 
     def _refuse_foreign(self) -> None:
         owner = self._property("tidemark.feed")
