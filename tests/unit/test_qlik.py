@@ -62,8 +62,12 @@ case("md later", enveloped(metadata("SALES.ACCOUNTS", LATER, ["ID"], version=2, 
 case("md wide", metadata("SALES.WIDE", WIDE, ["C2", "C1"]), "metadata")
 case("md log", metadata("SALES.EVENTS", {"A": "INT4", "B": "INT4"}, []), "metadata")
 case("md other key", metadata("SALES.OTHER_KEY", {"ID": "INT4", "CODE": "STRING(3)"}, ["ID"]), "metadata")
-case("md unusable", {"lineage": {"schema": "SALES", "table": "BROKEN"}, "tableStructure": {}}, "metadata")
-case("md no table", {"lineage": {"server": "x"}, "tableStructure": {}}, "metadata")
+case(
+    "md unusable",
+    {"lineage": {"schema": "SALES", "table": "BROKEN"}, "tableStructure": {"tableColumns": {"A": 1}}},
+    "metadata",
+)
+case("md no table", {"lineage": {"server": "x"}, "tableStructure": {"tableColumns": {"A": 1}}}, "metadata")
 # Shapes.
 case("envelope", enveloped(message(ROW, headers(changeMask="02", columnMask="0F"), {**ROW, "NAME": "A"})))
 case("bare", message(ROW, headers("INSERT", changeMask="0F", columnMask="0F")))
@@ -121,6 +125,7 @@ BAD = {
     "no headers": (json.dumps({"data": ROW}).encode(), "no data message and no metadata"),
     "other type": (json.dumps(enveloped(message(ROW, headers()), "HB")).encode(), "no data message and no metadata"),
     "data of another kind": (json.dumps(message("x", headers())).encode(), "no row in data"),
+    "no columns": (json.dumps(enveloped({"lineage": {}, "tableStructure": {}}, "MD")).encode(), "no tableColumns"),
     "avro": (avro_envelope(b"x"), "the value is Avro"),
     "operation": (json.dumps(message(ROW, headers("MERGE"))).encode(), "unknown operation MERGE"),
     "no sequence": (json.dumps(message(ROW, headers(changeSequence=""))).encode(), "has no changeSequence"),

@@ -137,7 +137,7 @@ def _entries(messages: DataFrame, feed: Feed, options: Options) -> DataFrame:
         .when(c("form") == "tombstone", "control")
         .otherwise(F.coalesce(*(F.when(op == kind, name) for kind, name in _OPERATIONS.items()))),
         "kind": F.when(c("form") == "data", op).when(c("form") == "metadata", "MD").otherwise(c("form")),
-        "source_table": F.when(good, c("source_table")),
+        "source_table": F.when(good & (c("form") != "tombstone"), c("source_table")),
         "position": F.when(good | c("sequence").rlike(r"^\d{35}$"), c("position")),
         "before": F.when(is_data & (op == "DELETE"), F.coalesce("data", "before"))
         .when(is_data & (op == "UPDATE"), c("before")),
@@ -199,7 +199,8 @@ def _problem(options: Options) -> Column:
     no_image = image.isNull() if options.messages == "json" else image.isNull() & c("body").isNull()
     hexadecimal = "^[0-9A-Fa-f]{1,16384}$"
     expected = {
-        "json": "the value is no data message and no metadata message of Qlik Replicate: broken JSON, or no headers",
+        "json": "the value is no data message and no metadata message of Qlik Replicate: broken JSON, no headers, or "
+        "no tableColumns",
         "avro": "the value is no data message and no metadata message of Qlik Replicate in Avro: cut short, or of an "
         "unknown layout",
     }[options.messages]

@@ -58,7 +58,7 @@ def bind(rows: DataFrame, schemas: Sequence[SchemaEntry], feed: Feed) -> DataFra
         known,
     )
     images = with_columns(chosen, readable(rows, avro))
-    return _complete(images).select(*rows.columns)
+    return _complete(images, rows.columns)
 
 
 def _known(schemas: Sequence[SchemaEntry], feed: Feed) -> tuple[dict[str, list[_Known]], list[str]]:
@@ -150,7 +150,7 @@ def _choose(rows: DataFrame, known: dict[str, list[_Known]]) -> DataFrame:
     )
 
 
-def _complete(rows: DataFrame) -> DataFrame:
+def _complete(rows: DataFrame, passed: Sequence[str]) -> DataFrame:
     c = F.col
     known, mask, changed = c("known"), c("mask"), c("changed")
     waits = c("u").isNotNull()
@@ -209,12 +209,12 @@ def _complete(rows: DataFrame) -> DataFrame:
         "absent": F.when((F.size("lacking") > 0) & (c("op") != "delete"), c("lacking")),
         "notes": F.coalesce(note, c("notes")),
     }
-    return wrong.withColumns(
-        {
-            **{name: F.when(good, value).otherwise(c(name)) for name, value in completed.items()},
-            "problem": F.coalesce("problem", "wrong"),
-        }
-    )
+    whole_rows = {name: F.when(good, value).otherwise(c(name)).alias(name) for name, value in completed.items()}
+    whole_rows["problem"] = F.coalesce("problem", "wrong").alias("problem")
+    # Through a generator no filter on these is pushed down: it would repeat all of the above, many times over.
+    return wrong.select(
+        *(name for name in passed if name not in whole_rows), F.inline(F.array(F.struct(*whole_rows.values())))
+    ).select(*passed)
 
 
 def _key(image: Column, other: Column) -> Column:

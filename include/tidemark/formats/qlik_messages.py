@@ -65,6 +65,7 @@ def json_messages(records: DataFrame, also: Sequence[str] = ()) -> DataFrame:
         _text(b, "$.lineage.tableVersion").alias("lineage_version"),
         _text(b, "$.lineage.timestamp").alias("lineage_time"),
         (_get(b, "$.lineage", "variant").isNotNull() | _get(b, "$.tableStructure", "variant").isNotNull()).alias("tells"),
+        _get(b, "$.tableStructure.tableColumns", "variant").isNotNull().alias("columns"),
         "b",
     )  # fmt: skip
     is_metadata = F.col("headers").isNull() & ((F.col("type") == "MD") | F.col("tells"))
@@ -103,7 +104,7 @@ def _one_shape(opened: DataFrame, passed: Sequence[str]) -> DataFrame:
     form = (
         F.when(c("text").isNull(), "tombstone")
         .when(~F.coalesce(c("type").isin("DT", "MD"), F.lit(True)), None)
-        .when(is_metadata, "metadata")
+        .when(is_metadata, F.when(c("columns"), "metadata"))
         .when(F.map_contains_key("h", "operation"), "data")
     )
     in_headers = table_name(F.element_at("h", F.lit("schema")), F.element_at("h", F.lit("table")))
