@@ -21,7 +21,7 @@ def image_names() -> list[Column]:
 @dataclass(frozen=True)
 class TableProfile:
     """One table's changes of an hour. ``first``: the lowest position. ``partial``: changes that lack columns;
-    ``links``: of these, inserts of key changes; ``moves``: updates that change their key."""
+    ``links``: of these, key changes, sent as an insert or as one update; ``moves``: updates that change their key."""
 
     table: str
     sources: list[str]
@@ -60,7 +60,7 @@ def profile(rows: DataFrame) -> list[TableProfile]:
         F.count_if(truncate).alias("truncates"),
         F.count_if(F.col("key").isNotNull()).alias("keyed"),
         F.count_if(lacking).alias("partial"),
-        F.count_if(lacking & moved & (F.col("op") == "insert")).alias("links"),
+        F.count_if(lacking & moved & F.col("op").isin("insert", "update")).alias("links"),
         F.count_if(moved & (F.col("op") == "update")).alias("moves"),
         F.collect_set("key_names").alias("keys"),
         F.collect_set("after_names").alias("columns"),

@@ -15,6 +15,7 @@ FORMATS = {
     "dataworks": "tidemark.formats.dataworks",
     "debezium": "tidemark.formats.debezium",
     "ibm": "tidemark.formats.ibm",
+    "qlik": "tidemark.formats.qlik",
 }
 
 

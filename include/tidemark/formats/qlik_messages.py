@@ -1,0 +1,146 @@
+"""JSON messages in their three shapes, data and metadata, brought to one: MESSAGE.
+
+Shapes: an envelope (``magic``, ``type``, …, ``message``), bare (``data``, ``beforeData``, ``headers``), and flattened
+(the fields of those sections side by side, with or without the section's name in front).
+
+MESSAGE, one row per record: the columns that pass through (object, record, raw, topic, partition, offset, problem) and
+``form`` data, metadata, tombstone, or null where it is none of them · ``data``, ``before`` maps of column → text ·
+``h`` map of header → text, without those sent empty · ``named`` schema.table as the message says it · ``schema_id`` the
+envelope's · ``version``, ``told_at`` a metadata message's · ``text`` a metadata message whole · ``body`` Avro's bytes.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+_IMAGE = "map<string, string>"
+
+PASSED = ("object", "record", "raw", "topic", "partition", "offset", "problem")
+
+#: What MESSAGE says beside them.
+SAID = ("form", "data", "before", "h", "named", "schema_id", "version", "told_at", "text", "body")
+
+#: Header fields of Replicate on Kafka and Pub/Sub, and of Talend Data Integration.
+HEADERS = (
+    "operation", "changeSequence", "timestamp", "streamPosition", "transactionId", "changeMask", "columnMask",
+    "externalSchemaId", "schemaId", "tableVersion", "transactionEventCounter", "transactionLastEvent",
+)  # fmt: skip
+_HEADER = f"^(?:{'|'.join(HEADERS)})$"
+_PREFIXED_HEADER = f"^headers[._]+(?:{'|'.join((*HEADERS, 'schema', 'table'))})$"
+
+
+def json_messages(records: DataFrame, also: Sequence[str] = ()) -> DataFrame:
+    """RECORDS whose values are JSON → MESSAGE, and the columns ``also`` named, untouched.
+
+    Read as a variant, which keeps the digits of a number that is no integer (a map of texts by ``from_json`` does not).
+    """
+    passed = (*PASSED, *also)
+    text = F.col("value").cast("string")
+    parsed = records.select(
+        *passed, text.alias("text"), F.try_parse_json(F.when(F.is_valid_utf8(text), text)).alias("v")
+    )
+    v = F.col("v")
+    enveloped = (_text(v, "$.magic") == "atMSG") | (
+        _text(v, "$.type").isin("DT", "MD") & _get(v, "$.message", "variant").isNotNull()
+    )
+    enveloped = F.coalesce(enveloped, F.lit(False))
+    bodies = parsed.select(
+        *passed,
+        "text",
+        F.when(enveloped, _text(v, "$.type")).alias("type"),
+        F.when(enveloped, _text(v, "$.messageSchemaId")).alias("schema_id"),
+        F.when(enveloped, _get(v, "$.message", "variant")).otherwise(v).alias("b"),
+    )
+    b = F.col("b")
+    opened = bodies.select(
+        *passed, "text", "type", "schema_id",
+        _get(b, "$.data", _IMAGE).alias("data"),
+        _get(b, "$.beforeData", _IMAGE).alias("before"),
+        _get(b, "$.headers", _IMAGE).alias("headers"),
+        table_name(_text(b, "$.lineage.schema"), _text(b, "$.lineage.table")).alias("lineage_table"),
+        table_name(_text(b, "$.schema"), _text(b, "$.table")).alias("top_table"),
+        _text(b, "$.lineage.tableVersion").alias("lineage_version"),
+        _text(b, "$.lineage.timestamp").alias("lineage_time"),
+        (_get(b, "$.lineage", "variant").isNotNull() | _get(b, "$.tableStructure", "variant").isNotNull()).alias("tells"),
+        _get(b, "$.tableStructure.tableColumns", "variant").isNotNull().alias("columns"),
+        "b",
+    )  # fmt: skip
+    is_metadata = F.col("headers").isNull() & ((F.col("type") == "MD") | F.col("tells"))
+    judged = opened.withColumn("is_metadata", F.coalesce(is_metadata, F.lit(False)))
+    flat = F.col("headers").isNull() & ~F.col("is_metadata")
+    every = F.when(flat, _get(b, "$", _IMAGE))
+    return _one_shape(judged.withColumn("every", every).drop("b"), passed)
+
+
+def _one_shape(opened: DataFrame, passed: Sequence[str]) -> DataFrame:
+    """Flattened messages get their sections back."""
+    c, every = F.col, F.col("every")
+    prefixed = F.coalesce(F.exists(F.map_keys(every), lambda name: name.rlike("^headers[._]+operation$")), F.lit(False))
+    flat = F.coalesce(prefixed | F.map_contains_key(every, "operation"), F.lit(False))
+    marked = opened.withColumn("prefixed", prefixed).withColumn("flat", flat)
+
+    def in_front(section: str) -> Column:
+        return F.lit(f"^{section}[._]+")
+
+    header = F.when(c("prefixed"), F.lit(_PREFIXED_HEADER)).otherwise(F.lit(_HEADER))
+    before = _section(every, lambda name: F.rlike(name, in_front("beforeData")), in_front("beforeData"))
+    data = _section(
+        every,
+        lambda name: ~F.rlike(name, header) & ~F.rlike(name, F.lit("^beforeData(?:[._]|$)")),
+        F.when(c("prefixed"), in_front("data")).otherwise(F.lit("^$")),
+    )
+    headers = _section(every, lambda name: F.rlike(name, header), in_front("headers"))
+    restored = marked.withColumns(
+        {
+            "data": F.coalesce("data", F.when(c("flat"), data)),
+            "before": F.coalesce("before", F.when(c("flat") & (F.size(before) > 0), before)),
+            "h": F.map_filter(F.coalesce("headers", F.when(c("flat"), headers)), lambda _, value: F.length(value) > 0),
+        }
+    )
+    is_metadata = c("is_metadata")
+    form = (
+        F.when(c("text").isNull(), "tombstone")
+        .when(~F.coalesce(c("type").isin("DT", "MD"), F.lit(True)), None)
+        .when(is_metadata, F.when(c("columns"), "metadata"))
+        .when(F.map_contains_key("h", "operation"), "data")
+    )
+    in_headers = table_name(F.element_at("h", F.lit("schema")), F.element_at("h", F.lit("table")))
+    # Where the sections lie side by side, `schema` and `table` may be columns.
+    named = F.coalesce(in_headers, F.when(~c("flat"), c("top_table")))
+    return restored.select(
+        *passed,
+        form.alias("form"),
+        "data",
+        "before",
+        "h",
+        F.when(is_metadata, c("lineage_table")).otherwise(named).alias("named"),
+        "schema_id",
+        F.when(is_metadata, c("lineage_version")).alias("version"),
+        F.when(is_metadata, c("lineage_time")).alias("told_at"),
+        F.when(is_metadata, c("text")).alias("text"),
+        F.lit(None).cast("binary").alias("body"),
+    )
+
+
+def table_name(schema: Column, table: Column) -> Column:
+    """``schema.table``; ``table`` alone where the source has no schemas; null where none is named."""
+    return F.when(F.length(table) > 0, F.concat_ws(".", F.when(F.length(schema) > 0, schema), table))
+
+
+def _get(value: Column, path: str, kind: str) -> Column:
+    """A part of a variant; null where it is not there, is null, or is of another kind."""
+    found = F.try_variant_get(value, path, kind)
+    return F.when(~F.is_variant_null(found), found) if kind == "variant" else found
+
+
+def _text(value: Column, path: str) -> Column:
+    return _get(value, path, "string")
+
+
+def _section(every: Column, belongs: Callable[[Column], Column], prefix: Column) -> Column:
+    """The fields of a flattened section, without the section's name in front."""
+    own = F.map_filter(every, lambda name, _: belongs(name))
+    return F.transform_keys(own, lambda name, _: F.regexp_replace(name, prefix, F.lit("")))

@@ -1,0 +1,423 @@
+"""Exports as Qlik Replicate would leave them on Kafka, from a small made-up CRM, and what must come of them.
+
+Everything follows from the seed: the same arguments give the same bytes. The stream holds what real ones do: a full
+load, then transactions over several topics, some across hours and one that never ends; updates that do not carry every
+column; LOBs; key changes, deletes and rows that come back; redelivery (V+1, V, V+1); objects that overlap in order;
+metadata messages, and columns added in mid-stream.
+"""
+
+from __future__ import annotations
+
+import json
+import random
+from collections.abc import Iterator
+from dataclasses import dataclass, field, replace
+from datetime import date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from tidemark.hours import format_hour, hours_between, parse_hour
+from tidemark.samples.exporting import Message, write_export, write_feed, write_truth
+
+FEED = "crm"
+METADATA_TOPIC = "crm.metadata"
+
+Row = dict[str, Any]
+Key = tuple[Any, ...]
+
+
+@dataclass(frozen=True)
+class _Table:
+    """``added``: the column of the DDL. ``shape``: how its messages are laid out. ``named``: they name their table."""
+
+    topic: str
+    columns: dict[str, str]
+    key: tuple[str, ...]
+    shape: str
+    named: bool
+    added: str | None = None
+
+    def at(self, version: int) -> dict[str, str]:
+        return self.columns | {self.added: "STRING(12)"} if version > 1 and self.added else self.columns
+
+
+TABLES = {
+    "CRM.ACCOUNTS": _Table(
+        "crm.accounts",
+        {
+            "ID": "INT8", "NAME": "WSTRING(60)", "EMAIL": "STRING(80)", "BALANCE": "NUMERIC(14,2)", "BIO": "NCLOB",
+            "SINCE": "DATE", "SEEN": "DATETIME", "VIP": "BOOLEAN", "BADGE": "BYTES(8)", "SCORE": "REAL8",
+        },
+        ("ID",), "envelope", named=False, added="TIER",
+    ),
+    "CRM.ORDERS": _Table(
+        "crm.orders",
+        {"ACCOUNT_ID": "INT8", "NO": "INT4", "STATE": "STRING(9)", "AMOUNT": "NUMERIC(20,4)", "NOTE": "CLOB"},
+        ("ACCOUNT_ID", "NO"), "bare", named=True, added="CHANNEL",
+    ),
+    "CRM.PROFILE": _Table(
+        "crm.profile",
+        {"ID": "INT4"} | {f"F{i:02}": "INT4" if i % 3 else "STRING(20)" for i in range(1, 72)},
+        ("ID",), "flat", named=False,
+    ),
+}  # fmt: skip
+
+_TEXTS = ("", "plain", 'she said "no"', "two\nlines", "Zoë Ångström", "日本語", "back\\slash", "null", "0", " ")
+
+
+@dataclass(frozen=True)
+class _Change:
+    table: str
+    version: int
+    before: Row | None
+    after: Row | None
+    unsent: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class _Transaction:
+    number: int
+    committed: datetime
+    first: int  # the counter in the first change's sequence
+    changes: list[_Change]
+
+
+@dataclass(frozen=True)
+class _Sent:
+    """A message on its way: when it arrives, and what it says."""
+
+    arrived: datetime
+    topic: str
+    value: bytes
+    transaction: _Transaction | None = field(default=None, compare=False)
+
+
+def generate(
+    out: Path,
+    *,
+    hours: int,
+    events: int,
+    seed: int,
+    first_hour: str = "2026-11-20T00",
+    poison: int = 0,
+    container: str = "kafka_json",
+) -> None:
+    """Write ``exports/``, ``feeds/crm.yaml`` and ``truth/<hour>/<schema.table>.jsonl`` into a folder.
+
+    ``events`` is about how many messages an hour holds. ``truth`` is the state of every table at every hour's cut: the
+    transactions that are complete by then; the last one of the last hour never is. ``poison`` records in the second
+    hour cannot be decoded. ``container``: kafka_json or lines.
+    """
+    start = parse_hour(first_hour).replace(tzinfo=None)
+    names = hours_between(first_hour, format_hour(parse_hour(first_hour) + timedelta(hours=hours - 1)))
+    source = _Source(random.Random(seed), start, start + timedelta(hours=hours // 2, minutes=30), container)
+    loaded = source.full_load(max(2, events // 12))
+    transactions = [transaction for hour in range(hours) for transaction in source.hour(hour, events)]
+    changes = [sent for transaction in transactions for sent in source.messages(transaction)]
+    sent = source.metadata() + loaded + changes + source.again_later(changes)
+    poisoned = min(1, hours - 1)
+    sent += [source.poisoned(number, poisoned) for number in range(poison)]
+    source.export(out / "exports", names, sorted(sent, key=lambda message: message.arrived))
+    for hour, name in enumerate(names):
+        cut = start + timedelta(hours=hour + 1)
+        done = [t for t in transactions if max(s.arrived for s in source.messages(t)) < cut]
+        state = _state(source.loaded, done)
+        for table, rows in state.items():
+            empty = dict.fromkeys(TABLES[table].at(2 if source.ddl < cut else 1))
+            state[table] = {key: empty | row for key, row in rows.items()}
+        ordered = {table.lower(): [rows[key] for key in sorted(rows)] for table, rows in state.items()}
+        write_truth(out / "truth", name, ordered)
+    write_feed(out / "feeds", _feed(container))
+
+
+class _Source:
+    """The source database: its rows, and the transactions that change them, in commit order."""
+
+    def __init__(self, chance: random.Random, start: datetime, ddl: datetime, container: str) -> None:
+        self.random, self.start, self.ddl, self.container = chance, start, ddl, container
+        self.rows: dict[str, dict[Key, Row]] = {table: {} for table in TABLES}
+        self.gone: dict[str, list[Key]] = {table: [] for table in TABLES}
+        self.loaded: dict[str, dict[Key, Row]] = {table: {} for table in TABLES}
+        self.sequence = 0
+        self.committed = 0
+
+    def full_load(self, rows: int) -> list[_Sent]:
+        """Some rows of every table, in the first minutes."""
+        sent = []
+        for table, of in TABLES.items():
+            for number in range(rows):
+                row = self._row(table, 1)
+                key = _key(table, row)
+                self.rows[table][key] = self.loaded[table][key] = row
+                arrived = self.start + timedelta(seconds=10, milliseconds=number)
+                sent.append(_Sent(arrived, of.topic, self._value(table, 1, row, None, _of_full_load())))
+        return sent
+
+    def hour(self, hour: int, events: int) -> Iterator[_Transaction]:
+        """The transactions committed in an hour. The last ends in the hour after."""
+        sizes: list[int] = []
+        while sum(sizes) < events - 12:
+            sizes.append(self.random.choices((1, self.random.randint(2, 6), self.random.randint(12, 20)), (6, 3, 1))[0])
+        seconds = sorted(self.random.uniform(120, 3400) for _ in sizes)
+        for size, second in zip([*sizes, 12], [*seconds, 3590.0], strict=True):
+            committed = self.start + timedelta(hours=hour, seconds=second)
+            self.committed += 1
+            version = 2 if committed >= self.ddl else 1
+            changes = [self._change(version) for _ in range(size)]
+            yield _Transaction(self.committed, committed, self.sequence + 1, changes)
+            self.sequence += size + self.random.randint(0, 5)
+
+    def messages(self, transaction: _Transaction) -> list[_Sent]:
+        """A message for each change. Those of a long transaction come in three parts."""
+        size = len(transaction.changes)
+        third = -(-size // 3) if size >= 12 else size
+        digits = transaction.committed.strftime("%Y%m%d%H%M%S%f")[:16]
+        sent = []
+        for index, change in enumerate(transaction.changes):
+            said = {
+                "operation": "INSERT" if change.before is None else "DELETE" if change.after is None else "UPDATE",
+                "changeSequence": f"{digits}{transaction.first + index:019}",
+                "timestamp": transaction.committed.isoformat(timespec="milliseconds"),
+                "streamPosition": f"00000000.{transaction.first:08x}.00000001.0000.02.0000:{index}.1.16",
+                "transactionId": f"{transaction.number:032X}",
+                **_masks(change),
+                "transactionEventCounter": index + 1,
+                "transactionLastEvent": index + 1 == size,
+            }
+            arrived = transaction.committed + timedelta(seconds=1 + 45 * (index // third), milliseconds=index)
+            image = change.after or change.before or {}
+            data = {name: None if name in change.unsent else value for name, value in image.items()}
+            value = self._value(change.table, change.version, data, change.before if change.after else None, said)
+            sent.append(_Sent(arrived, TABLES[change.table].topic, value, transaction))
+        return sent
+
+    def again_later(self, messages: list[_Sent]) -> list[_Sent]:
+        """Some messages a second time, later or in the next hour."""
+        return [
+            replace(message, arrived=message.arrived + timedelta(seconds=self.random.choice((1, 300, 3600))))
+            for message in self.random.sample(messages, len(messages) // 25)
+        ]
+
+    def metadata(self) -> list[_Sent]:
+        """What each table is like, and again after the DDL; one table's also on its own topic."""
+        sent = []
+        for table, of in TABLES.items():
+            for version, at in ((1, self.start), (2, self.ddl)):
+                if version > 1 and not of.added:
+                    continue
+                # The replication server writes it a little after the first changes it speaks of.
+                told = at + timedelta(seconds=5)
+                value = _dumps(_enveloped(_metadata(table, version, told), "MD"))
+                sent.append(_Sent(told, METADATA_TOPIC, value))
+                if of.shape == "bare":
+                    sent.append(_Sent(told, of.topic, value))
+        return sent
+
+    def poisoned(self, number: int, hour: int) -> _Sent:
+        """A record that cannot be decoded: cut short, without its place, of an unknown operation, or no message."""
+        row = dict.fromkeys(TABLES["CRM.ORDERS"].columns) | {"ACCOUNT_ID": -1 - number, "NO": 1}
+        said = _of_full_load() | {"operation": "INSERT", "schema": "CRM", "table": "ORDERS"}
+        whole = {"data": row, "beforeData": None, "headers": said | {"changeSequence": "2026112"}}
+        kinds = (
+            _dumps(whole)[:60],
+            _dumps(whole),
+            _dumps(whole | {"headers": said | {"operation": "UPSERT"}}),
+            b"a line of a log file that strayed in",
+        )
+        arrived = self.start + timedelta(hours=hour, minutes=7, seconds=number)
+        return _Sent(arrived, "crm.orders", kinds[number % len(kinds)])
+
+    def export(self, exports: Path, hours: list[str], sent: list[_Sent]) -> None:
+        """Hours of every topic in two or three objects, whose order says nothing; some messages come V+1, V, V+1."""
+        for topic in _topics():
+            offset = 0
+            for hour, name in enumerate(hours):
+                begin = self.start + timedelta(hours=hour)
+                own = [m for m in sent if m.topic == topic and begin <= m.arrived < begin + timedelta(hours=1)]
+                for _ in range(len(own) // 30):
+                    at = self.random.randrange(len(own) - 1)
+                    own[at : at + 2] = [own[at + 1], own[at], own[at + 1]]
+                objects: list[list[Message]] = [[] for _ in range(self.random.randint(2, 3))]
+                for message in own:
+                    record = Message(topic, 0, offset, message.arrived, None, message.value)
+                    self.random.choice(objects).append(record)
+                    offset += 1
+                write_export(exports, topic, name, objects, self.container)
+
+    def _change(self, version: int) -> _Change:
+        table = self.random.choice(list(TABLES))
+        rows, key_columns = self.rows[table], TABLES[table].key
+        if len(rows) < 8 or self.random.random() < 0.2:
+            after = self._row(table, version)
+            if self.gone[table] and self.random.random() < 0.5:
+                after |= dict(zip(key_columns, self.gone[table].pop(), strict=True))
+            rows[_key(table, after)] = after
+            return _Change(table, version, None, after)
+        key = self.random.choice(list(rows))
+        before = dict.fromkeys(TABLES[table].at(version)) | rows.pop(key)
+        if self.random.random() < 0.12:
+            self.gone[table].append(key)
+            return _Change(table, version, before, None)
+        fresh = self._row(table, version)
+        changed = {name for name in before if self.random.random() < 0.3} - set(key_columns)
+        if self.random.random() < 0.08:
+            changed |= set(key_columns)
+        after = {name: fresh[name] if name in changed else value for name, value in before.items()}
+        rows[_key(table, after)] = after
+        kept = [name for name in before if name not in changed and name not in key_columns]
+        unsent = self.random.sample(kept, self.random.randint(0, len(kept))) if self.random.random() < 0.4 else []
+        return _Change(table, version, before, after, frozenset(unsent))
+
+    def _row(self, table: str, version: int) -> Row:
+        of = TABLES[table]
+        while True:
+            row = {name: self._of_type(written) for name, written in of.at(version).items()}
+            row |= {name: self.random.randrange(1, 10**6) for name in of.key}
+            if _key(table, row) not in self.rows[table] and _key(table, row) not in self.gone[table]:
+                return row
+
+    def _of_type(self, written: str) -> Any:
+        pick = self.random
+        if pick.random() < 0.15:
+            return None
+        if written.startswith("NUMERIC"):
+            precision, scale = written[8:-1].split(",")
+            return Decimal(pick.randrange(-(10 ** int(precision)) + 1, 10 ** int(precision))).scaleb(-int(scale))
+        values: dict[str, Any] = {
+            "INT8": pick.randint(-(2**60), 2**60), "INT4": pick.randint(-(2**30), 2**30),
+            "BOOLEAN": pick.random() < 0.5, "REAL8": round(pick.uniform(-1, 1), 6), "BYTES(8)": pick.randbytes(8),
+            "DATE": date(1990, 1, 1) + timedelta(pick.randrange(12000)),
+            "DATETIME": datetime(2020, 1, 1) + timedelta(microseconds=pick.randrange(10**14)),
+        }  # fmt: skip
+        return values.get(written, pick.choice(_TEXTS))
+
+    def _value(self, table: str, version: int, data: Row, before: Row | None, said: dict[str, Any]) -> bytes:
+        of = TABLES[table]
+        if of.named or self.container == "lines":
+            schema, name = table.split(".")
+            said = said | {"schema": schema, "table": name}
+        # One endpoint writes numbers as numbers, another as text.
+        data, old = _json(data, of.shape == "bare"), None if before is None else _json(before, of.shape == "bare")
+        if of.shape == "flat":
+            fields = {f"headers_{key}": value for key, value in said.items()}
+            fields |= {f"data_{name}": value for name, value in data.items()}
+            return _dumps(fields | {f"beforeData_{name}": value for name, value in (old or {}).items()})
+        message = {"data": data, "beforeData": old, "headers": said}
+        return _dumps(_enveloped(message, "DT", _schema_id(table, version)) if of.shape == "envelope" else message)
+
+
+def _state(loaded: dict[str, dict[Key, Row]], transactions: list[_Transaction]) -> dict[str, dict[Key, Row]]:
+    """The tables after the full load and these transactions, in commit order."""
+    state = {table: dict(rows) for table, rows in loaded.items()}
+    for change in (change for transaction in transactions for change in transaction.changes):
+        rows = state[change.table]
+        if change.before:
+            rows.pop(_key(change.table, change.before), None)
+        if change.after:
+            rows[_key(change.table, change.after)] = change.after
+    return state
+
+
+def _key(table: str, row: Row) -> Key:
+    return tuple(row[name] for name in TABLES[table].key)
+
+
+def _dumps(said: Any) -> bytes:
+    return json.dumps(said, ensure_ascii=False).encode()
+
+
+def _json(row: Row, as_text: bool) -> Row:
+    """Values as the endpoint writes them: dates and numerics as text, bytes as hexadecimal digits."""
+
+    def written(value: Any) -> Any:
+        if isinstance(value, bytes):
+            return value.hex().upper()
+        if isinstance(value, datetime):
+            return value.isoformat(" ")
+        if value is None or isinstance(value, bool | float | str):
+            return value
+        return value if isinstance(value, int) and not as_text else str(value)
+
+    return {name: written(value) for name, value in row.items()}
+
+
+def _mask(table: str, version: int, names: set[str]) -> str:
+    """Bits by ordinal, padded to whole bytes."""
+    columns = list(TABLES[table].at(version))
+    bits = sum(1 << columns.index(name) for name in names)
+    return format(bits, f"0{2 * -(-len(columns) // 8)}X")
+
+
+def _masks(change: _Change) -> dict[str, str]:
+    """LOBs never count as changed. A delete says its key, and may send nothing else."""
+    columns = TABLES[change.table].at(change.version)
+    sent = set(columns) - change.unsent
+    if change.after is None:
+        changed = set(TABLES[change.table].key)
+    else:
+        before = change.before or {}
+        changed = {name for name in columns if not change.before or before[name] != change.after[name]}
+        changed = {name for name in changed if not columns[name].endswith("LOB")}
+    return {
+        "changeMask": _mask(change.table, change.version, changed),
+        "columnMask": _mask(change.table, change.version, sent),
+    }
+
+
+def _of_full_load() -> dict[str, Any]:
+    empty = dict.fromkeys(("changeSequence", "timestamp", "streamPosition", "transactionId"), "")
+    masks = {"changeMask": None, "columnMask": None}
+    return {"operation": "REFRESH", **empty, **masks, "transactionEventCounter": None, "transactionLastEvent": None}
+
+
+def _enveloped(message: dict[str, Any], type_: str, schema_id: str | None = None) -> dict[str, Any]:
+    return {
+        "magic": "atMSG", "type": type_, "headers": None, "messageSchemaId": schema_id, "messageSchema": None,
+        "message": message,
+    }  # fmt: skip
+
+
+def _schema_id(table: str, version: int) -> str:
+    return f"{list(TABLES).index(table) + 1:028X}{version:04X}"
+
+
+def _metadata(table: str, version: int, told: datetime) -> dict[str, Any]:
+    of, (schema, name) = TABLES[table], table.split(".")
+    columns = {}
+    for ordinal, (column, written) in enumerate(of.at(version).items(), 1):
+        kind, _, sizes = written.rstrip(")").partition("(")
+        first, _, second = sizes.partition(",")
+        numeric = kind == "NUMERIC"
+        columns[column] = {
+            "ordinal": ordinal, "type": kind, "length": 0 if numeric else int(first or 0),
+            "precision": int(first) if numeric else 0, "scale": int(second or 0),
+            "primaryKeyPosition": of.key.index(column) + 1 if column in of.key else 0,
+        }  # fmt: skip
+    return {
+        "schemaId": _schema_id(table, version),
+        "lineage": {
+            "server": "replicate", "task": "crm", "schema": schema, "table": name, "tableVersion": version,
+            "timestamp": told.isoformat(timespec="milliseconds"),
+        },
+        "tableStructure": {"tableColumns": columns},
+        "dataSchema": None,
+    }  # fmt: skip
+
+
+def _topics() -> list[str]:
+    return [METADATA_TOPIC, *(table.topic for table in TABLES.values())]
+
+
+def _feed(container: str) -> dict[str, Any]:
+    return {
+        "feed": FEED,
+        "description": "Accounts, orders and profiles of the CRM, by Qlik Replicate",
+        "owner": "crm-data",
+        "topics": _topics(),
+        "exports": {"path": "{topic}/dt={date}/hr={hour}/*"},
+        "container": {"type": container},
+        "format": {"type": "qlik"},
+        "undeclared": "quarantine",
+        "tables": {table: {"topic": of.topic} for table, of in TABLES.items()},
+    }

@@ -1,0 +1,153 @@
+"""Messages as Qlik Replicate writes them, for the tests of its format."""
+
+from __future__ import annotations
+
+import io
+import json
+from typing import Any
+
+import fastavro
+
+from tidemark.feeds import Feed
+
+SEQUENCE = "20261120010203000000000000000000001"
+
+
+def headers(operation: str = "UPDATE", **changes: Any) -> dict[str, Any]:
+    said = {
+        "operation": operation, "changeSequence": SEQUENCE, "timestamp": "2026-11-20T01:02:03.000",
+        "streamPosition": "00000000.00bb2531.00000001.0000.02.0000:154.6963.16",
+        "transactionId": "00000000000000000000000000060008", "changeMask": None, "columnMask": None,
+        "transactionEventCounter": 1, "transactionLastEvent": True,
+    }  # fmt: skip
+    return said | changes
+
+
+def full_load(**changes: Any) -> dict[str, Any]:
+    empty = dict.fromkeys(("changeSequence", "timestamp", "streamPosition", "transactionId"), "")
+    return headers("REFRESH", **empty, transactionEventCounter=None, transactionLastEvent=None) | changes
+
+
+def enveloped(message: dict[str, Any], type_: str = "DT", schema_id: str | None = None) -> dict[str, Any]:
+    return {
+        "magic": "atMSG", "type": type_, "headers": None, "messageSchemaId": schema_id, "messageSchema": None,
+        "message": message,
+    }  # fmt: skip
+
+
+def message(data: Any, said: dict[str, Any], before: Any = None) -> dict[str, Any]:
+    return {"data": data, "beforeData": before, "headers": said}
+
+
+def metadata(
+    table: str,
+    columns: dict[str, str],
+    key: list[str],
+    *,
+    version: int = 1,
+    schema_id: str | None = None,
+    timestamp: str = "2026-11-20T00:00:00.000",
+    data_schema: str = "",
+) -> dict[str, Any]:
+    """A metadata message: columns in order with their types as ``NUMERIC(9,2)``."""
+    listed = {}
+    for ordinal, (name, written) in enumerate(columns.items(), 1):
+        kind, _, sizes = written.rstrip(")").partition("(")
+        first, _, second = sizes.partition(",")
+        numeric = kind == "NUMERIC"
+        listed[name] = {
+            "ordinal": ordinal, "type": kind, "length": 0 if numeric else int(first or 0),
+            "precision": int(first) if numeric else 0, "scale": int(second or 0),
+            "primaryKeyPosition": key.index(name) + 1 if name in key else 0,
+        }  # fmt: skip
+    schema, _, name = table.partition(".")
+    lineage = {
+        "server": "repl1", "task": "crm", "schema": schema, "table": name, "tableVersion": version,
+        "timestamp": timestamp,
+    }  # fmt: skip
+    return {
+        "schemaId": schema_id,
+        "lineage": lineage,
+        "tableStructure": {"tableColumns": listed},
+        "dataSchema": data_schema,
+    }
+
+
+def data_schema(columns: dict[str, Any], *, external_id: bool = False) -> dict[str, Any]:
+    """The Avro schema of a table's data messages, by its columns' Avro types (each may be null)."""
+    fields = [{"name": name, "type": ["null", kind], "default": None} for name, kind in columns.items()]
+    operation = {"type": "enum", "name": "operation", "symbols": ["INSERT", "UPDATE", "DELETE", "REFRESH"]}
+    texts = ["changeSequence", "timestamp", "streamPosition", "transactionId"]
+    said: list[dict[str, Any]] = [{"name": "operation", "type": operation}]
+    said += [{"name": name, "type": "string"} for name in texts]
+    said += [{"name": name, "type": ["null", "bytes"]} for name in ("changeMask", "columnMask")]
+    said += [{"name": "externalSchemaId", "type": ["null", "string"]}] if external_id else []
+    said += [
+        {"name": "transactionEventCounter", "type": ["null", "long"]},
+        {"name": "transactionLastEvent", "type": ["null", "boolean"]},
+    ]
+    return {
+        "type": "record", "name": "DataRecord", "namespace": "com.attunity.queue.msg.SALES.ACCOUNTS",
+        "fields": [
+            {"name": "data", "type": {"type": "record", "name": "Data", "fields": fields}},
+            {"name": "beforeData", "type": ["null", "Data"], "default": None},
+            {"name": "headers", "type": {"type": "record", "name": "Headers", "namespace": "com.attunity.queue.msg",
+                                         "fields": said}},
+        ],
+    }  # fmt: skip
+
+
+ENVELOPE = {
+    "type": "record", "name": "MessageEnvelope",
+    "fields": [
+        {"name": "magic", "type": {"type": "fixed", "name": "Magic", "size": 5}},
+        {"name": "type", "type": "string"},
+        {"name": "headers", "type": ["null", {"type": "map", "values": "string"}]},
+        {"name": "messageSchemaId", "type": ["null", "string"]},
+        {"name": "messageSchema", "type": ["null", "string"]},
+        {"name": "message", "type": "bytes"},
+    ],
+}  # fmt: skip
+
+METADATA = {
+    "type": "record", "name": "MetadataRecord",
+    "fields": [
+        {"name": "schemaId", "type": "string"},
+        {"name": "lineage", "type": {"type": "record", "name": "Lineage", "fields": [
+            {"name": name, "type": "int" if name == "tableVersion" else "string"}
+            for name in ("server", "task", "schema", "table", "tableVersion", "timestamp")
+        ]}},
+        {"name": "tableStructure", "type": {"type": "record", "name": "Structure", "fields": [
+            {"name": "tableColumns", "type": {"type": "map", "values": {"type": "record", "name": "Column", "fields": [
+                {"name": name, "type": "string" if name == "type" else "int"}
+                for name in ("ordinal", "type", "length", "precision", "scale", "primaryKeyPosition")
+            ]}}}
+        ]}},
+        {"name": "dataSchema", "type": "string"},
+    ],
+}  # fmt: skip
+
+
+def avro(schema: Any, record: dict[str, Any]) -> bytes:
+    out = io.BytesIO()
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), record)
+    return out.getvalue()
+
+
+def avro_envelope(body: bytes, type_: str = "DT", schema_id: str | None = None, schema: Any = None) -> bytes:
+    written = None if schema is None else json.dumps(schema)
+    record = {
+        "magic": b"atMSG", "type": type_, "headers": None, "messageSchemaId": schema_id, "messageSchema": written,
+        "message": body,
+    }  # fmt: skip
+    return avro(ENVELOPE, record)
+
+
+def feed(tables: dict[str, Any] | None = None, **options: Any) -> Feed:
+    return Feed.model_validate(
+        {
+            "feed": "crm", "description": "-", "owner": "-", "topics": ["accounts", "orders", "both", "metadata"],
+            "exports": {"path": "{topic}/dt={date}/hr={hour}/*"}, "container": {"type": "kafka_json"},
+            "format": {"type": "qlik", **options}, "tables": tables or {},
+        }
+    )  # fmt: skip

@@ -1,0 +1,398 @@
+"""Decoding Qlik's messages and binding them to metadata: every rule on a hand-written message, in two Spark jobs."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, Row, SparkSession
+
+from tests.unit.qlik_messages import (
+    METADATA,
+    SEQUENCE,
+    avro,
+    avro_envelope,
+    data_schema,
+    enveloped,
+    feed,
+    full_load,
+    headers,
+    message,
+    metadata,
+)  # fmt: skip
+from tidemark.containers.contract import RECORDS
+from tidemark.feeds import Feed
+from tidemark.formats import qlik
+from tidemark.formats.contract import CHANGES, SchemaEntry
+
+TABLES: dict[str, Any] = {
+    "SALES.ACCOUNTS": {"topic": "accounts"},
+    "SALES.ORDERS": {"topic": "orders"},
+    "SALES.DECLARED": {"key": ["ID"], "columns": {"ID": "INT4", "NAME": "STRING(9)", "NOTE": "CLOB"}},
+    "SALES.KEY_ONLY": {"key": ["ID"]},
+    "SALES.LOG": {"key": [], "columns": {"A": "INT4", "B": "INT4"}},
+    "SALES.OTHER_KEY": {"key": ["CODE"]},
+    "SALES.ONE": {"topic": "both"},
+    "SALES.TWO": {"topic": "both"},
+}
+ACCOUNTS = {"ID": "INT8", "NAME": "STRING(30)", "NOTE": "CLOB", "TOTAL": "NUMERIC(14,2)"}
+LATER = {"ID": "INT8", "NAME": "STRING(30)", "EXTRA": "STRING(3)", "NOTE": "CLOB", "TOTAL": "NUMERIC(14,2)"}
+WIDE = {f"C{i}": "INT4" for i in range(1, 117)}
+
+ROW = {"ID": "7", "NAME": "Ada", "NOTE": None, "TOTAL": "12.50"}
+JSON: dict[str, tuple[str, bytes | None]] = {}
+AVRO: dict[str, tuple[str, bytes | None]] = {}
+
+
+def case(name: str, said: Any, topic: str = "accounts") -> None:
+    assert name not in JSON
+    JSON[name] = (topic, said if isinstance(said, bytes) or said is None else json.dumps(said).encode())
+
+
+def named(table: str, operation: str = "UPDATE", **changes: Any) -> dict[str, Any]:
+    return headers(operation, schema="SALES", table=table, **changes)
+
+
+# Metadata, of several tables, versions and shapes.
+case("md", metadata("SALES.ACCOUNTS", ACCOUNTS, ["ID"], schema_id="A1"), "metadata")
+case("md later", enveloped(metadata("SALES.ACCOUNTS", LATER, ["ID"], version=2, schema_id="A2",
+                                    timestamp="2026-11-20T05:00:00.250"), "MD"), "metadata")  # fmt: skip
+case("md wide", metadata("SALES.WIDE", WIDE, ["C2", "C1"]), "metadata")
+case("md log", metadata("SALES.EVENTS", {"A": "INT4", "B": "INT4"}, []), "metadata")
+case("md other key", metadata("SALES.OTHER_KEY", {"ID": "INT4", "CODE": "STRING(3)"}, ["ID"]), "metadata")
+case(
+    "md unusable",
+    {"lineage": {"schema": "SALES", "table": "BROKEN"}, "tableStructure": {"tableColumns": {"A": 1}}},
+    "metadata",
+)
+case("md no table", {"lineage": {"server": "x"}, "tableStructure": {"tableColumns": {"A": 1}}}, "metadata")
+# Shapes.
+case("envelope", enveloped(message(ROW, headers(changeMask="02", columnMask="0F"), {**ROW, "NAME": "A"})))
+case("bare", message(ROW, headers("INSERT", changeMask="0F", columnMask="0F")))
+case("flat", {**ROW, **headers("INSERT", columnMask="0F")})
+case("flat update", {**ROW, **headers(columnMask="0F"), "beforeData": {**ROW, "NAME": "A"}})
+prefixed = {f"data_{k}": v for k, v in ROW.items()} | {f"beforeData_{k}": v for k, v in {**ROW, "NAME": "A"}.items()}
+case("flat prefixed", prefixed | {f"headers_{k}": v for k, v in headers(columnMask="0F").items()})
+case("pubsub", {"schema": "SALES", "table": "KEY_ONLY", **message({"ID": 1}, headers("INSERT"))}, "metadata")
+case("talend", message(ROW, headers("INSERT", externalSchemaId="A1", lineage="x")))
+case(
+    "numbers",
+    b'{"data":{"ID":7,"TOTAL":12345678901234567890.10,"NAME":true,"NOTE":-0.10},"headers":'
+    + json.dumps(headers("INSERT", transactionEventCounter="2", transactionLastEvent="false")).encode()
+    + b"}",
+)
+case("tombstone", None)
+# Full load.
+case("refresh", message(ROW, full_load()))
+case("read", message(ROW, full_load(operation="READ", timestamp="2026-11-20T00:59:00.000")))
+case("lower", message(ROW, headers("insert")))
+# Masks.
+case("absent", message({**ROW, "NAME": None}, headers(changeMask="00", columnMask="0d"), {**ROW, "NAME": None}))
+case("unsent key of JSON", message({"ID": "7", "NAME": "B"}, headers(changeMask="02"), None))
+case("lob", message({**ROW, "NOTE": "long"}, headers(changeMask="00", columnMask="0000000F"), ROW))
+case("changed, not sent", message(ROW, headers(changeMask="04", columnMask="0B"), ROW))
+case("later by columns", message({**ROW, "EXTRA": "x"}, headers(columnMask="1D"), None))
+case("later by id", enveloped(message({**ROW, "EXTRA": None}, headers(columnMask="1B"), None), "DT", "A2"))
+case("later by version", message({**ROW, "EXTRA": None}, headers(columnMask="1B", tableVersion=2), None))
+after_ddl = "20261120060000000000000000000000001"
+case("after by position", message({"ID": "7"}, headers(columnMask="01", changeSequence=after_ddl), None))
+case("before by position", message({"ID": "7"}, headers(columnMask="01"), None))
+case("wide", message({f"C{i}": str(i) for i in range(1, 117)},
+     named("WIDE", changeMask="8" + "0" * 28, columnMask="0" + "F" * 12 + "7" + "F" * 15 + "E"),
+     {"C1": "1"}), "orders")  # fmt: skip
+case("declared", message({"ID": 1, "NAME": None, "NOTE": "x"}, named("DECLARED", columnMask="05")), "orders")
+case("key only", message({"ID": 1, "NAME": None}, named("KEY_ONLY")), "orders")
+case("other key", message({"ID": 1, "CODE": "c"}, named("OTHER_KEY", columnMask="03")), "orders")
+# Keys.
+case("key change", message({**ROW, "ID": "8"}, headers(columnMask="0F"), ROW))
+case("before without key", message(ROW, headers(columnMask="0F"), {"ID": None, "NAME": "x"}))
+case("delete", message({"ID": "7", "NAME": None, "NOTE": None, "TOTAL": None}, headers("DELETE", changeMask="01")))
+case("delete by before", message(None, headers("DELETE"), ROW))
+case("log update", message({"A": 1, "B": 2}, named("LOG", columnMask="3"), {"A": 1, "B": 1}), "orders")
+case("log delete", message({"A": 1, "B": 2}, named("EVENTS", "DELETE")), "orders")
+# Transactions.
+case("no counter", message(ROW, headers("INSERT", transactionEventCounter=None)))
+case("later part", message(ROW, headers("INSERT", transactionEventCounter=12, transactionLastEvent="False")))
+# What decode refuses.
+BAD = {
+    "broken": (b'{"data":{"ID":1', "no data message and no metadata"),
+    "array": (json.dumps([message(ROW, headers())]).encode(), "no data message and no metadata"),
+    "not text": (b'{"data":{"ID":"\xff"},"headers":{"operation":"INSERT"}}', "no data message and no metadata"),
+    "text": (b"hello", "no data message and no metadata"),
+    "empty": (b"", "no data message and no metadata"),
+    "no headers": (json.dumps({"data": ROW}).encode(), "no data message and no metadata"),
+    "other type": (json.dumps(enveloped(message(ROW, headers()), "HB")).encode(), "no data message and no metadata"),
+    "data of another kind": (json.dumps(message("x", headers())).encode(), "no row in data"),
+    "no columns": (json.dumps(enveloped({"lineage": {}, "tableStructure": {}}, "MD")).encode(), "no tableColumns"),
+    "avro": (avro_envelope(b"x"), "the value is Avro"),
+    "operation": (json.dumps(message(ROW, headers("MERGE"))).encode(), "unknown operation MERGE"),
+    "no sequence": (json.dumps(message(ROW, headers(changeSequence=""))).encode(), "has no changeSequence"),
+    "short sequence": (json.dumps(message(ROW, headers(changeSequence="100"))).encode(), "is not 35 digits"),
+    "no row": (json.dumps(message(None, headers())).encode(), "no row in data, operation UPDATE"),
+    "empty row": (json.dumps(message({}, headers())).encode(), "no row in data"),
+    "mask": (json.dumps(message(ROW, headers(columnMask="0G"))).encode(), "columnMask is not hexadecimal"),
+    "change mask": (json.dumps(message(ROW, headers(changeMask="x"))).encode(), "changeMask is not hexadecimal"),
+    "counter": (json.dumps(message(ROW, headers(transactionEventCounter="x"))).encode(), "Counter is no number"),
+    "last": (json.dumps(message(ROW, headers(transactionLastEvent="maybe"))).encode(), "is not true or false"),
+}  # fmt: skip
+for name, (value, _) in BAD.items():
+    case(name, value)
+case("several tables of a topic", message(ROW, headers()), "both")
+case("no table", message(ROW, headers()), "metadata")
+# What bind refuses.
+UNBOUND = {
+    "no metadata": (named("UNKNOWN"), "the metadata message of table SALES.UNKNOWN has not come"),
+    "no such schema": (named("ACCOUNTS", schemaId="ZZ", columnMask="01"), "SALES.ACCOUNTS with schemaId ZZ has not"),
+    "no such version": (named("ACCOUNTS", tableVersion=9, columnMask="01"), "with tableVersion 9 has not come"),
+    "metadata unusable": (named("BROKEN"), "the metadata message of table SALES.BROKEN has not come"),
+    "too wide": (named("DECLARED", columnMask="0F"), "columnMask 0F has bits beyond the 3 columns of SALES.DECLARED"),
+    "other order": (named("DECLARED", columnMask="0700"), "with its bytes in the other order it fits"),
+    "change too wide": (named("DECLARED", changeMask="8"), "changeMask 8 has bits beyond the 3 columns"),
+    "key unsent": (named("DECLARED", columnMask="06"), "lacks a value of the key ID"),
+    "mask without columns": (named("KEY_ONLY", columnMask="01"), "columnMask needs the columns of SALES.KEY_ONLY"),
+    "keyless partial": (named("LOG", columnMask="01"), "a table without a key needs all columns, and this lacks B"),
+    "keyless without before": (named("LOG"), "an update of a table without a key needs beforeData"),
+}
+for name, (said, _) in UNBOUND.items():
+    case(name, message({"A": 1, "B": 2} if "keyless" in name else {"ID": 1}, said), "orders")
+
+AVRO_COLUMNS: dict[str, Any] = {
+    "ID": "long", "NAME": "string", "TOTAL": {"type": "bytes", "logicalType": "decimal", "precision": 14, "scale": 2},
+    "DAY": {"type": "int", "logicalType": "date"}, "AT": {"type": "long", "logicalType": "timestamp-micros"},
+    "CLOCK": {"type": "int", "logicalType": "time-millis"}, "BITS": "bytes", "RATIO": "double", "FLAG": "boolean",
+}  # fmt: skip
+AVRO_TYPES = {"ID": "INT8", "NAME": "STRING(30)", "TOTAL": "NUMERIC(14,2)", "DAY": "DATE", "AT": "DATETIME",
+              "CLOCK": "TIME", "BITS": "BYTES(4)", "RATIO": "REAL8", "FLAG": "BOOLEAN"}  # fmt: skip
+SCHEMA = data_schema(AVRO_COLUMNS)
+WITH_ID = data_schema(AVRO_COLUMNS, external_id=True)
+OTHER = data_schema({"ID": "string"})
+
+
+def avro_row(said: dict[str, Any], before: Any = None, schema: Any = SCHEMA, **changes: Any) -> bytes:
+    from datetime import UTC, date, time
+    from decimal import Decimal
+
+    row = {
+        "ID": 7, "NAME": "Ada F20261120010203000000000000000000001", "TOTAL": Decimal("-12.50"),
+        "DAY": date(2026, 11, 20), "AT": datetime(2026, 11, 20, 1, 2, 3, 456789, tzinfo=UTC),
+        "CLOCK": time(3, 45, 51, 435000), "BITS": b"\x00\xff", "RATIO": 0.1, "FLAG": True,
+    }  # fmt: skip
+    return avro(schema, {"data": row | changes, "beforeData": before, "headers": said})
+
+
+def avro_case(name: str, value: bytes, topic: str = "accounts") -> None:
+    AVRO[name] = (topic, value)
+
+
+avro_md = metadata("SALES.ACCOUNTS", AVRO_TYPES, ["ID"], schema_id="V1", data_schema=json.dumps(SCHEMA))
+avro_case("md", json.dumps(avro_md).encode(), "metadata")
+avro_case("md with id", avro_envelope(avro(METADATA, metadata(
+    "SALES.ORDERS", AVRO_TYPES, ["ID"], version=3, schema_id="V2", data_schema=json.dumps(WITH_ID))),
+    "MD", schema=METADATA), "metadata")  # fmt: skip
+avro_case("md unreadable", json.dumps(metadata("SALES.ONE", {"ID": "INT4"}, ["ID"], schema_id="X1",
+                                               data_schema="{}")).encode(), "metadata")  # fmt: skip
+avro_case("md other", json.dumps(metadata("SALES.ONE", {"ID": "STRING(9)"}, ["ID"], schema_id="X2",
+                                          data_schema=json.dumps(OTHER))).encode(), "metadata")  # fmt: skip
+masks = {"changeMask": b"\x02", "columnMask": b"\xfd\x01"}
+avro_case("update", avro_envelope(avro_row(headers(**masks), {"ID": 7}), schema_id="V1"))
+avro_case("bare", avro_row(headers("INSERT", columnMask=b"\xff\x01", transactionEventCounter=300)))
+avro_case("delete", avro_envelope(avro_row(headers("DELETE"), NAME=None), schema_id="V1"))
+avro_case("refresh", avro_envelope(avro_row(full_load()), schema_id="V1"))
+avro_case("refresh with time", avro_row(full_load(timestamp="2026-11-20T00:59:00.000")))
+avro_case("external id", avro_row(headers("INSERT", externalSchemaId="V2"), schema=WITH_ID), "orders")
+avro_case("other order", avro_envelope(avro_row(headers(columnMask=b"\x01\xff")), schema_id="V1"))
+avro_case("cut", avro_row(headers("INSERT"))[:-1])
+avro_case("longer", avro_row(headers("INSERT")) + b"\x00")
+avro_case("head only", b"atMSG\x04")
+avro_case("nothing", b"\x00\x01\x02")
+avro_case("no schema", avro_envelope(avro_row(headers("INSERT")), schema_id="V9"))
+avro_case("unreadable schema", avro_envelope(avro_row(headers("INSERT", schema="SALES")), schema_id="X1"), "orders")
+avro_case("md of unknown layout", avro_envelope(b"\x00", "MD", schema={"type": "record", "name": "A", "fields": [
+    {"name": "other", "type": "string"}]}), "metadata")  # fmt: skip
+
+
+def records_of(spark: SparkSession, values: dict[str, tuple[str, bytes | None]]) -> DataFrame:
+    """One Kafka record each; its name as the object."""
+    rows = [(name, 1, value, topic, 0, 5, None, None, value, None, None) for name, (topic, value) in values.items()]
+    return spark.createDataFrame(rows, RECORDS)
+
+
+def both(spark: SparkSession, values: dict[str, tuple[str, bytes | None]], of: Feed) -> tuple[dict[str, Row], ...]:
+    decoded = qlik.decode(records_of(spark, values), of, of.format_options).localCheckpoint()
+    assert decoded.schema.simpleString() == CHANGES.simpleString()
+    rows = {row["object"]: row for row in decoded.collect()}
+    assert len(rows) == len(values)
+    schemas = [SchemaEntry(r.source_table, r.position, r.message_schema) for r in rows.values() if r.op == "schema"]
+    bound = qlik.bind(decoded, schemas, of, of.format_options)
+    assert bound.schema.fieldNames() == CHANGES.fieldNames()
+    return rows, {row["object"]: row for row in bound.collect()}
+
+
+@pytest.fixture(scope="module")
+def in_json(spark: SparkSession) -> tuple[dict[str, Row], ...]:
+    return both(spark, JSON, feed(TABLES))
+
+
+@pytest.fixture(scope="module")
+def decoded(in_json: tuple[dict[str, Row], ...]) -> dict[str, Row]:
+    return in_json[0]
+
+
+@pytest.fixture(scope="module")
+def bound(in_json: tuple[dict[str, Row], ...]) -> dict[str, Row]:
+    return in_json[1]
+
+
+@pytest.fixture(scope="module")
+def in_avro(spark: SparkSession) -> tuple[dict[str, Row], ...]:
+    return both(spark, AVRO, feed(TABLES, messages="avro"))
+
+
+def test_the_good_are_good(bound: dict[str, Row]) -> None:
+    refused = {*BAD, *UNBOUND, "several tables of a topic", "no table", "md no table"}
+    assert {name: row.problem for name, row in bound.items() if row.problem and name not in refused} == {}
+
+
+@pytest.mark.parametrize("name", BAD)
+def test_what_cannot_be_decoded_says_why(decoded: dict[str, Row], name: str) -> None:
+    row = decoded[name]
+    assert (row.op, row.raw) == ("bad", JSON[name][1])
+    assert BAD[name][1] in row.problem
+
+
+@pytest.mark.parametrize("name", UNBOUND)
+def test_what_cannot_be_bound_says_why(decoded: dict[str, Row], bound: dict[str, Row], name: str) -> None:
+    assert decoded[name].problem is None
+    assert UNBOUND[name][1] in bound[name].problem
+    assert bound[name].unbound == decoded[name].unbound
+
+
+def test_a_table_comes_from_the_message_or_its_topic(decoded: dict[str, Row]) -> None:
+    assert decoded["envelope"].source_table == "SALES.ACCOUNTS"
+    assert decoded["wide"].source_table == "SALES.WIDE", "the headers win over the topic"
+    assert decoded["pubsub"].source_table == "SALES.KEY_ONLY"
+    for name in ("several tables of a topic", "no table", "md no table"):
+        assert "the message names no table" in decoded[name].problem
+
+
+def test_an_update_in_all_shapes_is_the_same(bound: dict[str, Row]) -> None:
+    shapes = ("envelope", "flat update", "flat prefixed")
+    for row in (bound[name] for name in shapes):
+        assert (row.op, row.kind, row.position) == ("update", "UPDATE", SEQUENCE)
+        assert row.after == ROW and row.before == {**ROW, "NAME": "A"}
+        assert (row.key, row.prior_key, row.absent) == ({"ID": "7"}, None, None)
+        assert (row.tx, row.tx_part, row.tx_ordinal, row.tx_end) == (headers()["transactionId"], "1", 1, True)
+        assert row.committed_at == datetime(2026, 11, 20, 1, 2, 3)
+    for row in (bound[name] for name in ("bare", "flat", "talend", "lower")):
+        assert (row.op, row.after, row.before) == ("insert", ROW, None)
+
+
+def test_numbers_keep_their_digits(bound: dict[str, Row]) -> None:
+    row = bound["numbers"]
+    assert row.after == {"ID": "7", "TOTAL": "12345678901234567890.1", "NAME": "true", "NOTE": "-0.1"}
+    assert (row.tx_ordinal, row.tx_end) == (2, False)
+
+
+def test_the_full_load_stands_before_every_change_and_alone(bound: dict[str, Row]) -> None:
+    for name in ("refresh", "read"):
+        row = bound[name]
+        assert (row.op, row.position, row.tx, row.tx_part) == ("insert", "0" * 35, None, None)
+        assert row.after == ROW and row.key == {"ID": "7"}
+    assert bound["refresh"].committed_at is None
+    assert bound["read"].committed_at == datetime(2026, 11, 20, 0, 59)
+
+
+def test_metadata_stand_in_the_order_of_changes(decoded: dict[str, Row]) -> None:
+    first, later = decoded["md"], decoded["md later"]
+    assert (first.op, first.kind, first.source_table) == ("schema", "MD", "SALES.ACCOUNTS")
+    assert first.position == "2026112000000000" + "1".zfill(19)
+    assert later.position == "2026112005000025" + "2".zfill(19)
+    assert decoded["md unusable"].position == "0" * 35, "neither time nor version"
+    change = qlik.table_change(later.message_schema, qlik.Options())
+    assert list(change.columns) == list(LATER) and change.key == ("ID",)
+
+
+def test_a_column_whose_bit_is_off_is_absent(bound: dict[str, Row]) -> None:
+    row = bound["absent"]
+    assert row.absent == ["NAME"]
+    assert row.after == {"ID": "7", "NOTE": None, "TOTAL": "12.50"}
+    assert row.before == {"ID": "7", "NOTE": None, "TOTAL": "12.50"}
+    assert bound["unsent key of JSON"].absent == ["NOTE", "TOTAL"]
+    assert bound["lob"].absent is None and bound["lob"].after["NOTE"] == "long", "changeMask says nothing of LOBs"
+    assert bound["declared"].absent == ["NAME"]
+    assert bound["changed, not sent"].absent == ["NOTE"]
+    assert bound["changed, not sent"].notes == ["changed, but not sent: NOTE"]
+
+
+def test_a_mask_of_116_columns_is_one_number(bound: dict[str, Row]) -> None:
+    row = bound["wide"]
+    mask = int("0" + "F" * 12 + "7" + "F" * 15 + "E", 16)
+    assert row.absent == [f"C{i}" for i in range(1, 117) if not mask >> (i - 1) & 1] == ["C1", "C68"]
+    assert row.key == {"C2": "2", "C1": "1"}, "C1 from beforeData"
+
+
+def test_which_metadata_speak_of_a_row(bound: dict[str, Row]) -> None:
+    assert bound["later by columns"].absent == ["NAME"], "though the row is older than the message"
+    assert bound["later by id"].absent == ["EXTRA"]
+    assert bound["later by version"].absent == ["EXTRA"]
+    assert bound["before by position"].absent == ["NAME", "NOTE", "TOTAL"]
+    assert bound["after by position"].absent == ["NAME", "EXTRA", "NOTE", "TOTAL"]
+
+
+def test_keys(bound: dict[str, Row]) -> None:
+    assert (bound["key change"].key, bound["key change"].prior_key) == ({"ID": "8"}, {"ID": "7"})
+    assert bound["before without key"].prior_key is None
+    assert (bound["delete"].key, bound["delete"].after) == ({"ID": "7"}, None)
+    assert bound["delete by before"].key == {"ID": "7"}
+    assert bound["key only"].key == {"ID": "1"}
+    assert bound["other key"].key == {"CODE": "c"}, "the feed file wins"
+    assert bound["log update"].key is None
+    assert bound["log update"].before == {"A": "1", "B": "1"}
+    assert (bound["log delete"].key, bound["log delete"].before) == (None, {"A": "1", "B": "2"})
+
+
+def test_transactions(decoded: dict[str, Row]) -> None:
+    assert decoded["no counter"].tx is None, "nothing would tell when it is whole"
+    part = decoded["later part"]
+    assert (part.tx_part, part.tx_ordinal, part.tx_end) == ("12", 12, False)
+    assert decoded["mask"].tx_part == "1", "a bad record does not keep its transaction waiting"
+    assert (decoded["tombstone"].op, decoded["tombstone"].kind) == ("control", "tombstone")
+
+
+def test_avro_rows_are_read_by_their_metadata(in_avro: tuple[dict[str, Row], ...]) -> None:
+    decoded, bound = in_avro
+    update = bound["update"]
+    assert decoded["update"].after is None and decoded["update"].op == "update"
+    assert (update.problem, update.absent, update.key) == (None, ["NAME"], {"ID": "7"})
+    assert update.after == {
+        "ID": "7", "TOTAL": "-12.50", "DAY": "2026-11-20", "AT": "2026-11-20 01:02:03.456789",
+        "CLOCK": "03:45:51.435", "BITS": "00FF", "RATIO": "0.1", "FLAG": "true",
+    }  # fmt: skip
+    assert update.before["ID"] == "7" and update.position == SEQUENCE
+    assert (bound["bare"].op, bound["bare"].absent, bound["bare"].tx_ordinal) == ("insert", None, 300)
+    assert bound["bare"].after["NAME"].startswith("Ada F2026")
+    assert (bound["delete"].key, bound["delete"].after) == ({"ID": "7"}, None)
+    for name in ("refresh", "refresh with time"):
+        assert (bound[name].position, bound[name].key, bound[name].tx) == ("0" * 35, {"ID": "7"}, None)
+    assert (decoded["md with id"].op, decoded["md with id"].source_table) == ("schema", "SALES.ORDERS")
+    assert decoded["md with id"].position.endswith("3")
+    assert bound["external id"].problem is None
+    assert bound["external id"].key == {"ID": "7"}
+
+
+@pytest.mark.parametrize(
+    ("name", "problem"),
+    [
+        ("other order", "columnMask FF01 has bits beyond the 9 columns of SALES.ACCOUNTS; with its bytes in the other"),
+        ("cut", "in Avro: cut short"),
+        ("longer", "in Avro: cut short"),
+        ("head only", "in Avro: cut short"),
+        ("nothing", "in Avro: cut short"),
+        ("md of unknown layout", "in Avro: cut short, or of an unknown layout"),
+        ("no schema", "SALES.ACCOUNTS with schemaId V9 has not come"),
+    ],
+)
+def test_avro_that_cannot_be_read_says_why(in_avro: tuple[dict[str, Row], ...], name: str, problem: str) -> None:
+    assert problem in in_avro[1][name].problem
