@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.columns import ColumnType
+from tidemark.documents import goes_on
 from tidemark.encodings import Encoding
 from tidemark.feeds import Feed
 from tidemark.formats.contract import CHANGES
@@ -74,6 +75,7 @@ def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
     parsed = records.select(
         "object", "record", "raw", "topic", "partition", "offset", "problem",
         F.col("value").isNull().alias("tombstone"),
+        goes_on(text).alias("goes_on"),
         F.from_json(text, _VALUE, _PERMISSIVE).alias("v"),
         F.from_json(F.col("key").cast("string"), _IMAGE).alias("k"),
         F.from_json(F.element_at("headers", F.lit("__debezium.oldkey")), _IMAGE).alias("old"),
@@ -85,7 +87,7 @@ def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
     }
     schemas = payload.isNotNull()
     events = parsed.select(
-        "object", "record", "raw", "topic", "partition", "offset", "problem", "tombstone",
+        "object", "record", "raw", "topic", "partition", "offset", "problem", "tombstone", "goes_on",
         (v.isNull() | v["_broken"].isNotNull()).alias("broken"),
         F.when(schemas, v["schema"]).alias("message_schema"),
         F.when(schemas, _payload(F.col("k"))).otherwise(F.col("k")).alias("k"),
@@ -181,6 +183,7 @@ def _problem(options: Options) -> Column:
         c("problem"),
         F.when(c("tombstone"), None)
         .when(c("broken"), F.lit("the value is not a Debezium event: broken JSON, or a field of another type"))
+        .when(c("goes_on"), F.lit("the value goes on behind its JSON object"))
         .when(op.isNull() & (c("status").isin("BEGIN", "END") & c("id").isNotNull()), None)
         .when(op.isNull() & heartbeat, None)
         .when(op.isNull(), F.lit("the value has neither op nor status: not a Debezium event"))
