@@ -8,7 +8,7 @@ unavailable placeholder and is *absent*, not a value. https://debezium.io/docume
 from __future__ import annotations
 
 import base64
-from typing import Literal
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pyspark.sql import Column, DataFrame
@@ -26,7 +26,8 @@ __all__ = ["ENCODINGS", "Options", "column_types", "decode", "message_types"]
 _IMAGE = "map<string, string>"
 _EVENT = (
     f"before: {_IMAGE}, after: {_IMAGE}, op: string, "
-    "source: struct<ts_ms: bigint, sequence: string, schema: string, table: string, txId: bigint, lsn: bigint>, "
+    "source: struct<ts_ms: bigint, sequence: string, schema: string, table: string, name: string, txId: bigint, "
+    "lsn: bigint>, "
     "transaction: struct<id: string, total_order: bigint>, message: struct<prefix: string, content: string>, "
     "status: string, id: string, event_count: bigint"
 )
@@ -48,9 +49,10 @@ class Options(BaseModel):
         "precise", description="The connector's decimal.handling.mode. Message schemas, where sent, say it themselves."
     )
     binary: Literal["bytes", "base64", "hex"] = Field("bytes", description="The connector's binary.handling.mode.")
-    transactions: str | None = Field(
+    transactions: str | Annotated[list[str], Field(min_length=1)] | None = Field(
         None,
-        description="The topic of transaction metadata (provide.transaction.metadata=true), also listed under topics. "
+        description="The topic of transaction metadata (provide.transaction.metadata=true), also listed under topics; "
+        "those of all connectors, where there are several (`<prefix>.transaction` of each). "
         "With it a transaction is published whole or held; null: each change stands alone.",
     )
     unavailable: str = Field(
@@ -132,7 +134,6 @@ def _entries(events: DataFrame, options: Options) -> DataFrame:
     )
     in_transaction = F.lit(options.transactions is not None) & c("transaction").isNotNull() & ~bad
     marker = c("status").isNotNull() & ~bad & F.lit(options.transactions is not None)
-    tx = F.substring_index(F.coalesce(c("transaction.id"), c("id")), ":", 1)
     columns = {
         "op": F.when(bad, "bad")
         .when(op.isin("c", "r"), "insert")
@@ -150,7 +151,7 @@ def _entries(events: DataFrame, options: Options) -> DataFrame:
             op == "m", F.create_map(F.lit("prefix"), c("message.prefix"), F.lit("content"), c("message.content"))
         ),
         "absent": F.when(row, absent),
-        "tx": F.when(in_transaction | marker, tx),
+        "tx": F.when(in_transaction | marker, _transaction(options)),
         "tx_part": F.when(in_transaction, _identity(source, op)),
         "tx_ordinal": F.when(in_transaction, c("transaction.total_order")),
         "tx_end": F.when(marker, c("status") == "END"),
@@ -197,6 +198,16 @@ def _problem(options: Options) -> Column:
         .when((op == "d") & c("k").isNull() & c("before").isNull(), F.lit("a delete without key and without before"))
         .when(c("k").isNotNull() & (F.size(c("k")) == 0), F.lit("the key has no column")),
     )
+
+
+def _transaction(options: Options) -> Column:
+    """The transaction's name: its number (3.x adds an LSN that differs from event to event), and where there are
+    several connectors, that of the connector: each counts transactions for itself."""
+    number = F.substring_index(F.coalesce(F.col("transaction.id"), F.col("id")), ":", 1)
+    if isinstance(options.transactions, str):
+        return number
+    of_marker = F.regexp_replace("topic", r"\.[^.]*$", "")
+    return F.concat_ws(":", F.coalesce(F.col("source.name"), of_marker), number)
 
 
 def _position(source: Column) -> Column:
