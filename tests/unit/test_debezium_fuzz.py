@@ -10,11 +10,12 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from pyspark.sql import Row, SparkSession
+from pyspark.sql import Column, Row, SparkSession
 from pyspark.sql import functions as F
 
 from tests.unit import mutations
 from tidemark import encodings
+from tidemark.columns import ColumnType
 from tidemark.containers import kafka_json
 from tidemark.feeds import load_feed
 from tidemark.formats import debezium
@@ -73,11 +74,12 @@ def decoded(spark: SparkSession, messages: tuple[Path, list[bytes]], spoilt: lis
     changes = debezium.decode(records, feed, feed.format_options)
     texts = F.map_values("after")
     kinds = {kind for table in feed.tables.values() for kind in _types(table.columns)} | _types(EVERY_TYPE)
-    read = [
-        F.size(F.transform(texts, lambda t, k=kind: ENCODINGS[k.encoding](t, k.spark, k.arg))).alias(f"r{i}")
-        for i, kind in enumerate(sorted(kinds, key=str))
-    ]
-    return changes.select("object", "record", "entry", "op", "problem", "position", "raw", *read).collect()
+
+    def read(kind: ColumnType) -> Column:
+        return F.size(F.transform(texts, lambda text: ENCODINGS[kind.encoding](text, kind.spark, kind.arg)))
+
+    values = [read(kind).alias(f"r{i}") for i, kind in enumerate(sorted(kinds, key=str))]
+    return changes.select("object", "record", "entry", "op", "problem", "position", "raw", *values).collect()
 
 
 EVERY_TYPE = {
@@ -87,7 +89,7 @@ EVERY_TYPE = {
 }  # fmt: skip
 
 
-def _types(columns: dict[str, str]) -> set[debezium.ColumnType]:
+def _types(columns: dict[str, str]) -> set[ColumnType]:
     precise = debezium.column_types(columns, debezium.Options())
     return {*precise.values(), *debezium.column_types(columns, debezium.Options(decimals="string")).values()}
 

@@ -31,6 +31,11 @@ def _digits(number: Column, width: int = 20) -> Column:
     return F.when(text.rlike(rf"^\d{{1,{width}}}$"), F.lpad(text, width, "0"))
 
 
+def _places(*parts: Column) -> Column:
+    """The parts with dots between them; null when one is missing."""
+    return F.concat(parts[0], *(F.concat(F.lit("."), part) for part in parts[1:]))
+
+
 def _postgresql(source: Column) -> Column:
     """``<LSN of the last commit before this one>.<own LSN>``: commit order.
 
@@ -39,14 +44,14 @@ def _postgresql(source: Column) -> Column:
     sequence = source["sequence"]
     commit = F.when(sequence.startswith('["'), F.substring_index(F.substring(sequence, 3, 24), '"', 1))
     own = F.coalesce(source["lsn"].cast("string"), F.regexp_extract(sequence, r',\s*"(\d+)"', 1), F.lit("0"))
-    return F.concat(_digits(F.coalesce(commit, F.lit("0"))), F.lit("."), _digits(own))
+    return _places(_digits(F.coalesce(commit, F.lit("0"))), _digits(own))
 
 
 def _mysql(source: Column) -> Column:
     """``<number of the binlog file>.<place in it>.<row of the event>``."""
     file = F.regexp_extract(source["file"], r"\.(\d+)$", 1)
     row = F.coalesce(source["row"].cast("string"), F.lit("0"))
-    return F.concat_ws(".", _digits(file, 12), _digits(source["pos"]), _digits(row, 10))
+    return _places(_digits(file, 12), _digits(source["pos"]), _digits(row, 10))
 
 
 def _lsn(text: Column, width: int) -> Column:
@@ -56,15 +61,19 @@ def _lsn(text: Column, width: int) -> Column:
     )
 
 
+def _has_lsn(source: Column) -> Column:
+    return F.coalesce(source["commit_lsn"], source["change_lsn"]).isNotNull()
+
+
 def _sqlserver(source: Column) -> Column:
     """``<commit LSN>.<change LSN>.<event in the change>``."""
-    serial = F.coalesce(source["event_serial_no"].cast("string"), F.lit("0"))
-    return F.concat_ws(".", _lsn(source["commit_lsn"], 22), _lsn(source["change_lsn"], 22), _digits(serial, 10))
+    serial = _digits(F.coalesce(source["event_serial_no"].cast("string"), F.lit("0")), 10)
+    return F.when(_has_lsn(source), _places(_lsn(source["commit_lsn"], 22), _lsn(source["change_lsn"], 22), serial))
 
 
 def _db2(source: Column) -> Column:
     """``<commit LSN>.<change LSN>``."""
-    return F.concat_ws(".", _lsn(source["commit_lsn"], 48), _lsn(source["change_lsn"], 48))
+    return F.when(_has_lsn(source), _places(_lsn(source["commit_lsn"], 48), _lsn(source["change_lsn"], 48)))
 
 
 def _oracle(source: Column) -> Column:
@@ -73,20 +82,10 @@ def _oracle(source: Column) -> Column:
     record = F.lower(F.trim(F.coalesce(source["rs_id"], F.lit(""))))
     part = F.coalesce(source["ssn"].cast("string"), F.lit("0"))
     redo = F.when(record.rlike(r"^[0-9a-fx.]{0,32}$"), F.lpad(record, 32, "0"))
-    return F.concat_ws(".", _digits(commit), _digits(source["scn"]), redo, _digits(part))
+    return _places(_digits(commit), _digits(source["scn"]), redo, _digits(part))
 
 
-def _whole(position: Callable[[Column], Column], parts: int) -> Callable[[Column], Column]:
-    """The position, or null when a part of it is missing (``concat_ws`` leaves parts out in silence)."""
-
-    def checked(source: Column) -> Column:
-        text = position(source)
-        return F.when(F.size(F.split(text, r"\.")) >= parts, text)
-
-    return checked
-
-
-_HAS_LSN = "source has neither commit_lsn nor change_lsn"
+_NO_LSN = "source has neither commit_lsn nor change_lsn, or one that is no LSN"
 
 
 def _given(name: str) -> Callable[[Column], Column]:
@@ -99,21 +98,16 @@ CONNECTORS = {
         "sequence: string, lsn: bigint", "schema", _postgresql, _given("lsn"), "source.sequence is not two LSNs"
     ),
     "mysql": Connector(
-        "db: string, file: string, pos: bigint, row: bigint", "db", _whole(_mysql, 3), _mysql,
-        "source has no file, pos and row: its place in the order is unknown",
+        "db: string, file: string, pos: bigint, row: bigint", "db", _mysql, _mysql,
+        "source has no file and pos: its place in the order is unknown",
     ),
     "sqlserver": Connector(
-        "commit_lsn: string, change_lsn: string, event_serial_no: bigint", "schema",
-        lambda source: F.when(F.coalesce(source["commit_lsn"], source["change_lsn"]).isNotNull(), _sqlserver(source)),
-        _sqlserver, _HAS_LSN,
+        "commit_lsn: string, change_lsn: string, event_serial_no: bigint", "schema", _sqlserver, _sqlserver,
+        _NO_LSN,
     ),
     "oracle": Connector(
-        "scn: string, commit_scn: string, rs_id: string, ssn: bigint", "schema", _whole(_oracle, 4), _oracle,
+        "scn: string, commit_scn: string, rs_id: string, ssn: bigint", "schema", _oracle, _oracle,
         "source has no scn: its place in the order is unknown",
     ),
-    "db2": Connector(
-        "commit_lsn: string, change_lsn: string", "schema",
-        lambda source: F.when(F.coalesce(source["commit_lsn"], source["change_lsn"]).isNotNull(), _db2(source)),
-        _db2, _HAS_LSN,
-    ),
+    "db2": Connector("commit_lsn: string, change_lsn: string", "schema", _db2, _db2, _NO_LSN),
 }  # fmt: skip
