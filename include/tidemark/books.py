@@ -80,6 +80,11 @@ class Published:
         return self.receipts[-1].sequence if self.receipts else 0
 
     @property
+    def rows_written(self) -> int:
+        """Rows written to all tables so far: no table holds more."""
+        return sum(table.rows_written for receipt in self.receipts for table in receipt.tables)
+
+    @property
     def hours(self) -> list[str]:
         """Hours with a receipt."""
         return sorted({receipt.hour for receipt in self.receipts})

@@ -135,11 +135,13 @@ def receipts(
             "held",
             "quarantined",
             "released",
+            "source time",
             "notes",
         ]
         cells = [
             [r.feed, r.hour, r.landed, r.split, r.counts.applied, r.counts.duplicate, r.counts.superseded, r.control,
-             r.held, r.quarantined, r.counts.released_applied, "; ".join(r.notes)]
+             r.held, r.quarantined, r.counts.released_applied,
+             f"{r.newest:%Y-%m-%d %H:%M:%S}" if r.newest else "", "; ".join(r.notes)]
             for r in shown
         ]  # fmt: skip
         _print(
@@ -231,6 +233,41 @@ def feeds_check(
         out.print(f"{len(mistakes)} mistakes", markup=False)
         raise typer.Exit(1)
     out.print(f"{place}: no mistakes", markup=False)
+
+
+@app.command()
+def sample(
+    format: Annotated[str, typer.Argument(help="A format of docs/formats: ibm, debezium …")],
+    out_folder: Annotated[Path, typer.Argument(metavar="OUT", help="A folder, made where it is missing.")],
+    hours: Annotated[int, typer.Option(help="So many hours.", min=1)] = 3,
+    events: Annotated[int, typer.Option(help="About so many changes an hour.", min=20)] = 200,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 1,
+    first_hour: Annotated[str, typer.Option(help="The first hour in UTC.")] = "2026-11-20T00",
+    poison: Annotated[int, typer.Option(help="So many records that cannot be decoded.", min=0)] = 0,
+    container: Annotated[
+        str | None, typer.Option(help="What wraps the records, as in a feed file. Default: the format's usual.")
+    ] = None,
+) -> None:
+    """Write exports of a format with a feed file that reads them, and the tables they must come to at every hour."""
+    from tidemark.containers import CONTAINERS
+    from tidemark.errors import ConfigError
+    from tidemark.formats import FORMATS
+    from tidemark.samples import load_sample
+
+    for word, known in ((format, FORMATS), (container, CONTAINERS)):
+        if word is not None and word not in known:
+            raise ConfigError(f"there is no {word!r}", mend=f"one of: {', '.join(sorted(known))}")
+    wrapped = {"container": container} if container else {}
+    load_sample(format).generate(
+        out_folder, hours=hours, events=events, seed=seed, first_hour=first_hour, poison=poison, **wrapped
+    )
+    (feed,) = (out_folder / "feeds").glob("*.yaml")
+    out.print(f"exports/, feeds/{feed.name} and truth/ are in {out_folder}. To run them:", markup=False)
+    out.print(
+        f"  TIDEMARK_HOME={out_folder} TIDEMARK_FEEDS=feeds TIDEMARK_EXPORTS=exports "
+        f"TIDEMARK_JARS={Settings().path(Settings().jars)} tidemark run {feed.stem} --hour {first_hour}",
+        markup=False,
+    )
 
 
 @app.command()

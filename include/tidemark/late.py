@@ -13,6 +13,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.books import Published, book
+from tidemark.definitions import Definitions, with_definitions
 from tidemark.feeds import Feed
 from tidemark.fold import fold
 from tidemark.lake import changes_table
@@ -22,12 +23,13 @@ from tidemark.receipts import Counts
 from tidemark.rows import TableShape, key_is_whole, keyed_rows
 from tidemark.snapshots.iceberg import IcebergSnapshot
 from tidemark.snapshots.parquet import ParquetSnapshot
-from tidemark.stages.assemble import is_published, is_row
+from tidemark.stages.assemble import is_published, is_row, rolled_back
 
 
 @dataclass(frozen=True)
 class State:
-    """What is published of one table, as far as late changes need it."""
+    """What is published of one table, as far as late changes need it. ``truncated``: the newest truncate, of this hour
+    or before; ``emptied``: whether this hour brought one."""
 
     spark: SparkSession
     feed: Feed
@@ -35,8 +37,10 @@ class State:
     snapshot: IcebergSnapshot | ParquetSnapshot
     shape: TableShape
     published: Published
+    definitions: Definitions
     highest: str | None
     truncated: str | None
+    emptied: bool
 
     def must_look(self, first: str, links: int) -> bool:
         """Whether any change of the hour may be late, or rests on another key."""
@@ -63,7 +67,10 @@ class State:
             )
             one = ["object", "record", "entry"]
             rows = rows.join(F.broadcast(kept_out.select(*one)), one, "left_anti").select(*rows.columns)
-        return rows
+        taken_back = rolled_back(log, self.published)
+        if taken_back is not None:
+            rows = rows.join(taken_back, "tx", "left_anti").select(*rows.columns)
+        return with_definitions(rows, self.definitions, self.feed).where("problem is null")
 
     def stored(self) -> DataFrame:
         """``key``, ``stored_place``, ``stored_floor`` of each row and tombstone; the newer of the two."""
@@ -117,6 +124,8 @@ def sort_out(state: State, rows: DataFrame, links: int) -> SortedOut:
     told = judged.where(F.col("fate").isin("duplicate", "superseded")).select("key", "place").distinct()
     live = rows.join(told, ["key", "place"], "left_anti").select(*rows.columns)
     targets = judged.where("fate = 'refold'").select("key").distinct()
+    if state.emptied:
+        targets = targets.unionByName(_robbed(state)).distinct()
     if links or not published.where(is_link()).isEmpty():
         # A superseded change of a key that others rest on may still be what they carried over.
         changed = judged.where("fate <> 'duplicate'").select("key").distinct()
@@ -129,6 +138,13 @@ def sort_out(state: State, rows: DataFrame, links: int) -> SortedOut:
     everything = published.unionByName(rows).withColumn("counts", F.lit(False))
     refolded = fold(with_ancestors(everything, targets), partial=True)
     return SortedOut(ordinary, late, refolded, counts.plus(_applied(late)))
+
+
+def _robbed(state: State) -> DataFrame:
+    """Keys whose rows are newer than a truncate that came late, but rest on what was there before it."""
+    newer = F.col("stored_place") >= F.lit(state.truncated)
+    on_older = F.col("stored_floor").isNull() | (F.col("stored_floor") < F.lit(state.truncated))
+    return state.stored().where(newer & on_older).select("key")
 
 
 def _judge(state: State, rows: DataFrame, published: DataFrame) -> DataFrame:

@@ -34,6 +34,10 @@ class LandedObject(BaseModel):
         return int(self.path.split("/")[4].removeprefix("v"))
 
 
+#: Bytes of an hour's objects, as they landed, below which it counts as small.
+_SMALL = 8 << 20
+
+
 class Manifest(BaseModel):
     """One version of what landed for an hour."""
 
@@ -49,6 +53,11 @@ class Manifest(BaseModel):
     def empty(self) -> bool:
         """No object at all: an hour in which nothing was exported."""
         return not self.objects
+
+    @property
+    def small(self) -> bool:
+        """Whether planning and code generation would cost such an hour more than its rows do."""
+        return sum(landed.bytes for landed in self.objects) < _SMALL
 
 
 def load_manifests(settings: Settings, feed: str, hour: str) -> list[Manifest]:

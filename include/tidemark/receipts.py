@@ -59,6 +59,9 @@ class Receipt(BaseModel):
     split: int = Field(description="Changes beyond the first in records that hold several.")
     control: int
     bad: int = Field(description="Records that could not be decoded.")
+    refused: int = Field(0, description="Changes kept back before they reached a table: in quarantine.")
+    rollbacks: int = Field(0, description="Transactions that their source took back: their changes count as control.")
+    newest: datetime | None = Field(None, description="The newest source time told in the hour, heartbeats included.")
     held: int = Field(description="Changes whose transaction is not complete.")
     held_transactions: int = 0
     tables: list[TableReceipt] = []
@@ -76,7 +79,7 @@ class Receipt(BaseModel):
     @property
     def quarantined(self) -> int:
         """Undecodable records, and changes that did not pass."""
-        return self.bad + self.counts.quarantined
+        return self.bad + self.refused + self.counts.quarantined
 
     def follow(self, before: Receipt) -> Receipt:
         """This receipt, of what is new in the hour, with what an earlier publication of the hour accounted for."""
@@ -89,9 +92,13 @@ class Receipt(BaseModel):
             for table in self.tables
         ]
         sums = {
-            name: getattr(self, name) + getattr(before, name) for name in ("landed", "split", "control", "bad", "held")
+            name: getattr(self, name) + getattr(before, name)
+            for name in ("landed", "split", "control", "bad", "held", "refused", "rollbacks")
         }
-        return self.model_copy(update={**sums, "tables": merged + [t for name, t in old.items() if name not in new]})
+        newest = max(filter(None, (self.newest, before.newest)), default=None)
+        return self.model_copy(
+            update={**sums, "newest": newest, "tables": merged + [t for name, t in old.items() if name not in new]}
+        )
 
     def balance(self) -> None:
         """AccountError unless the sum holds."""

@@ -24,8 +24,8 @@ from tidemark.stages.publish import publish
 
 Progress = Callable[[str], None]
 
-#: Bytes of an hour's objects, as they landed, below which it counts as small.
-_SMALL = 8 << 20
+#: Rows a feed has written in all, below which its tables count as small.
+_FEW_ROWS = 200_000
 
 
 def _silent(stage: str) -> None:
@@ -48,8 +48,9 @@ def run_hour(feed: Feed, hour: str, settings: Settings, progress: Progress = _si
 def decode_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
     """Decode the hour, unless a receipt shows that this version of its export is published."""
     manifest = all_objects(settings, feed.feed, hour)
-    _suit(spark, manifest)
-    if not _done(load_published(settings, feed.feed), manifest):
+    published = load_published(settings, feed.feed)
+    if not _done(published, manifest):
+        _suit(spark, manifest, published)
         decode(spark, feed, manifest, settings)
 
 
@@ -58,7 +59,7 @@ def compact_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings
     manifest, published = all_objects(settings, feed.feed, hour), load_published(settings, feed.feed)
     if _done(published, manifest):
         return
-    _suit(spark, manifest)
+    _suit(spark, manifest, published)
     draft = load_draft(settings, feed.feed)
     if draft and draft.validated and draft.follows(published) and draft.receipt.hour != hour:
         publish(spark, feed, published, draft, settings)
@@ -76,7 +77,7 @@ def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings
     receipt = published.of_hour(hour)
     if receipt is not None and _done(published, manifest):
         return receipt
-    _suit(spark, manifest)
+    _suit(spark, manifest, published)
     draft = load_draft(settings, feed.feed)
     if draft is None or draft.receipt.hour != hour or not draft.follows(published):
         compact_stage(spark, feed, hour, settings)
@@ -88,11 +89,16 @@ def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings
     return publish(spark, feed, published, draft, settings)
 
 
-def _suit(spark: SparkSession, manifest: Manifest) -> None:
-    """Fit the session to the hour. A small one costs mostly planning and code generation: it goes without."""
-    small = sum(landed.bytes for landed in manifest.objects) < _SMALL
-    spark.conf.set("spark.sql.codegen.wholeStage", str(not small).lower())
-    spark.conf.set("spark.sql.adaptive.enabled", str(not small).lower())
+def _suit(spark: SparkSession, manifest: Manifest, published: Published) -> None:
+    """Fit the session to the work. A small hour of small tables costs mostly planning, code generation and the
+    starts of tasks: it goes with as few of them as can be."""
+    small = manifest.small and published.rows_written < _FEW_ROWS
+    usual = str(not small).lower()
+    partitions = spark.sparkContext.getConf().get("spark.sql.shuffle.partitions", "4")
+    spark.conf.set("spark.sql.codegen.wholeStage", usual)
+    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if small else "FALLBACK")
+    spark.conf.set("spark.sql.adaptive.enabled", usual)
+    spark.conf.set("spark.sql.shuffle.partitions", "1" if small else str(partitions))
 
 
 def _done(published: Published, manifest: Manifest) -> bool:

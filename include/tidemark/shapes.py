@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from tidemark.columns import ColumnType
+from tidemark.definitions import Definition
 from tidemark.encodings import ENCODINGS
 from tidemark.errors import SchemaError
 from tidemark.feeds import Feed, Table
@@ -11,11 +12,14 @@ from tidemark.profile import TableProfile
 from tidemark.rows import TableShape
 
 
-def shape_of(feed: Feed, found: TableProfile, stored: dict[str, str], stored_key: list[str]) -> TableShape:
+def shape_of(
+    feed: Feed, found: TableProfile, told: Definition, stored: dict[str, str], stored_key: list[str]
+) -> TableShape:
     """The shape a table has in this hour.
 
-    Types come from the feed file, else from message schemas, else from what is stored; a column that nobody types is
-    text. SchemaError where two source tables or two keys meet in one published table.
+    Types come from the feed file, else from message schemas, else from what the stream ``told`` of the table, else from
+    what is stored; a column that nobody types is text. SchemaError where two source tables or two keys meet in one
+    published table.
     """
     if len(found.sources) > 1:
         raise SchemaError(
@@ -30,29 +34,32 @@ def shape_of(feed: Feed, found: TableProfile, stored: dict[str, str], stored_key
     for schema in sorted(found.schemas):
         for name, kind in format_.message_types(schema).items():
             columns[name] = _agreed(feed, found.table, name, columns.get(name), kind, name in declared.columns)
+    columns = {**told.columns, **columns}
     for name in sorted({name for names in found.columns for name in names}):
         columns.setdefault(name, ColumnType(stored.get(name, "string")))
     # A truncate carries no key: an hour of nothing else says nothing about it.
-    key = tuple(stored_key) if found.only_truncates else _key(feed, found, declared)
+    key = tuple(stored_key) if found.only_truncates else _key(feed, found, declared, told)
     for name in key:
         columns.setdefault(name, ColumnType(stored.get(name, "string")))
     return TableShape(key, columns, {**ENCODINGS, **format_.ENCODINGS})
 
 
-def _key(feed: Feed, found: TableProfile, declared: Table) -> tuple[str, ...]:
+def _key(feed: Feed, found: TableProfile, declared: Table, told: Definition) -> tuple[str, ...]:
     if declared.key is not None:
         return tuple(declared.key)
+    if told.key:
+        return told.key
     if not found.keyed:
         return ()
-    told = {tuple(names) for names in found.keys if names}
-    if len(told) != 1:
+    sent = {tuple(names) for names in found.keys if names}
+    if len(sent) != 1:
         raise SchemaError(
-            f"messages of one hour name different keys: {' and '.join(sorted(', '.join(k) for k in told))}",
+            f"messages of one hour name different keys: {' and '.join(sorted(', '.join(k) for k in sent))}",
             mend="declare the key under tables in the feed file",
             feed=feed.feed,
             table=found.table,
         )
-    return told.pop()
+    return sent.pop()
 
 
 def _agreed(

@@ -10,6 +10,9 @@ CATALOG = "lake"
 #: JVM options for short-lived drivers (the demo, the tests): the quick compiler, with room for all that it compiles.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
 
+#: The file beside the jars that :mod:`tidemark.class_archive` makes.
+ARCHIVE = "classes.jsa"
+
 # A landed object is read by one task, whole: its records are then numbered without a second look at the bytes.
 _NEVER_SPLIT = str(1 << 40)
 
@@ -29,6 +32,8 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.sql.legacy.javaCharsets": "true",
         # Kafka allows a header twice, and hostile JSON a field: the last one counts, nothing crashes.
         "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+        # PySpark would note the line of code behind each expression: ten calls into the JVM where one will do.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": settings.driver_memory,
@@ -52,7 +57,13 @@ def spark_conf(settings: Settings) -> dict[str, str]:
             "spark.hadoop.fs.s3a.connection.ssl.enabled": str(settings.s3_endpoint.startswith("https")).lower(),
         }
     conf["spark.hadoop.fs.s3a.endpoint.region"] = settings.s3_region
-    return conf | settings.spark_conf
+    conf |= settings.spark_conf
+    if (folder / ARCHIVE).is_file():
+        given = conf.get("spark.driver.extraJavaOptions", "")
+        # One that does not fit is passed over in silence.
+        quiet = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
+        conf["spark.driver.extraJavaOptions"] = f"{given} -XX:SharedArchiveFile={folder / ARCHIVE} {quiet}".strip()
+    return conf
 
 
 def catalog_conf(settings: Settings) -> dict[str, str]:

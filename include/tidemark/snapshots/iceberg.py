@@ -7,6 +7,7 @@ silence.
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -41,6 +42,7 @@ class IcebergSnapshot:
         self.spark, self.table, self.feed = spark, table, feed
         self.namespace, self.short = table.split(".", 1)
         self.name = full_name(self.namespace, self.short)
+        self._known: dict[str, str] | None = None
 
     def exists(self) -> bool:
         """Whether the table is there (published or not)."""
@@ -58,8 +60,9 @@ class IcebergSnapshot:
         """The key columns, as when the table was made."""
         return [str(name) for name in json.loads(self._property(_KEY) or "[]")]
 
-    def evolve(self, columns: dict[str, str], key: tuple[str, ...]) -> None:
-        """Make the table, or add and widen columns in place (before the branch is written: a MERGE cannot, on one)."""
+    def evolve(self, columns: dict[str, str], key: tuple[str, ...], renamed: Mapping[str, str]) -> None:
+        """Make the table, or rename, add and widen columns in place (before the branch is written: a MERGE cannot, on
+        one). ``renamed``: old → new, done where the old name stands and the new one does not."""
         if not self.exists():
             create_namespace(self.spark, self.namespace)
             listed = ", ".join(f"{quote(name)} {kind}" for name, kind in columns.items())
@@ -79,7 +82,12 @@ class IcebergSnapshot:
                 feed=self.feed,
                 table=self.table,
             )
-        add, widen = reconcile(self.table, self.columns(), columns)
+        stored = self.columns()
+        for old, new in renamed.items():
+            if old in stored and new not in stored:
+                self.spark.sql(f"ALTER TABLE {self.name} RENAME COLUMN {quote(old)} TO {quote(new)}")
+                stored = self.columns()
+        add, widen = reconcile(self.table, stored, columns)
         if add:
             listed = ", ".join(f"{quote(name)} {kind}" for name, kind in add.items())
             self.spark.sql(f"ALTER TABLE {self.name} ADD COLUMNS ({listed})")
@@ -200,8 +208,12 @@ class IcebergSnapshot:
         self.spark.catalog.dropTempView("tidemark_reverted")
 
     def _property(self, name: str) -> str | None:
-        row = self.spark.sql(f"SHOW TBLPROPERTIES {self.name} ('{name}')").first()
-        return row["value"] if row else None
+        """One of the properties the table was made with: they stay, so they are read once."""
+        if self._known is None:
+            self._known = {
+                row["key"]: row["value"] for row in self.spark.sql(f"SHOW TBLPROPERTIES {self.name}").collect()
+            }
+        return self._known.get(name)
 
     def _refuse_foreign(self) -> None:
         owner = self._property("tidemark.feed")

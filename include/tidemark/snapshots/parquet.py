@@ -6,6 +6,7 @@ For readers that know no Iceberg. Each publication rewrites the table, so it sui
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -25,6 +26,7 @@ class ParquetSnapshot:
         self.root = f"{settings.lake_root}/snapshots/{table}"
         self.storage = storage_of(self.root, settings)
         self._evolved: dict[str, str] = {}
+        self._was: dict[str, str] = {}
 
     def columns(self) -> dict[str, str]:
         """Source columns and their Spark types; empty before the first publication."""
@@ -39,9 +41,14 @@ class ParquetSnapshot:
         location = f"{self.root}/_key.json"
         return json.loads(self.storage.read_text(location)) if self.storage.find(location) is not None else []
 
-    def evolve(self, columns: dict[str, str], key: tuple[str, ...]) -> None:
-        """Note the columns the next folder will have: Parquet folders are written whole."""
+    def evolve(self, columns: dict[str, str], key: tuple[str, ...], renamed: Mapping[str, str]) -> None:
+        """Note the columns the next folder will have: Parquet folders are written whole. ``renamed``: old → new, where
+        the old name stands and the new one does not."""
         stored = self.columns()
+        for old, new in renamed.items():
+            if old in stored and new not in stored:
+                stored = {new if name == old else name: kind for name, kind in stored.items()}
+                self._was[new] = self._was.pop(old, old)
         if stored and self.key() != list(key):
             raise SchemaError(
                 f"the key is {self.key()} and would become {list(key)}",
@@ -62,7 +69,11 @@ class ParquetSnapshot:
             return self.spark.createDataFrame([], f"{listed}, {TIDEMARK} {TIDEMARK_TYPE.simpleString()}")
         stored = self.spark.read.parquet(folder)
         have = set(stored.columns)
-        picked = [(F.col(quote(n)) if n in have else F.lit(None)).cast(kind).alias(n) for n, kind in columns.items()]
+        names = {name: self._was.get(name, name) for name in columns}
+        picked = [
+            (F.col(quote(names[n])) if names[n] in have else F.lit(None)).cast(kind).alias(n)
+            for n, kind in columns.items()
+        ]
         return stored.select(*picked, TIDEMARK)
 
     def stage(self, settled: DataFrame, key: list[str], truncated: str | None, publication: str) -> None:

@@ -6,14 +6,17 @@ redelivery repeats of a transaction that was published long ago is complete by w
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from datetime import datetime
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.books import Published, book
+from tidemark.definitions import Definitions, load_definitions, with_definitions
 from tidemark.errors import AccountError
 from tidemark.feeds import Feed
+from tidemark.formats import load_format
 from tidemark.hours import parse_hour
 from tidemark.lake import changes_table
 from tidemark.manifest import Manifest
@@ -22,19 +25,32 @@ _ROW_OPS = ("insert", "update", "delete", "truncate")
 
 
 @dataclass(frozen=True)
-class Assembled:
-    """``rows``: log rows of complete transactions with ``own`` (landed in this hour). ``open``: transactions that stay
-    held (columns of the book ``held``), None where there are none. ``refused``: held rows given up to quarantine."""
+class Account:
+    """What an hour's log entries are, counted. ``refused``: its changes that are given up to quarantine;
+    ``rollbacks``: transactions that their source took back; ``newest``: the source's own time, as far as it was told."""
 
-    rows: DataFrame
-    open: DataFrame | None
-    refused: DataFrame | None
     landed: int
     split: int
     control: int
     bad: int
-    held: int
-    held_transactions: int
+    held: int = 0
+    held_transactions: int = 0
+    refused: int = 0
+    rollbacks: int = 0
+    newest: datetime | None = None
+
+
+@dataclass(frozen=True)
+class Assembled:
+    """``rows``: log rows of complete transactions with ``own`` (landed in this hour). ``open``: transactions that stay
+    held (columns of the book ``held``), None where there are none. ``refused``: rows given up to quarantine, with
+    their ``reason``."""
+
+    rows: DataFrame
+    open: DataFrame | None
+    refused: DataFrame | None
+    account: Account
+    definitions: Definitions
     notes: list[str]
 
 
@@ -50,57 +66,96 @@ def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, published: Pub
     """
     log = spark.table(changes_table(feed.feed))
     fresh = log.where((F.col("hour") == manifest.hour) & ~is_published(published))
+    account, in_transactions = _count(fresh)
+    _check_landed(feed, manifest, published, account.landed)
+    definitions = load_definitions(log.where((F.col("hour") == manifest.hour) | is_published(published)), feed)
+    held_before = _held(spark, feed, published)
+    rows = fresh.where(is_row()).withColumn("own", F.lit(True))
+    open_: DataFrame | None = None
+    refused: list[DataFrame] = []
+    notes: list[str] = []
+    if in_transactions or held_before is not None:
+        rows, account, open_, given_up, notes = _whole_transactions(
+            rows, fresh, log, held_before, account, feed, manifest.hour, published
+        )
+        refused += [given_up] if given_up is not None else []
+    rows = with_definitions(rows, definitions, feed)
+    if hasattr(load_format(feed.format["type"]), "bind"):
+        rows = rows.localCheckpoint()
+        unbound = rows.where("problem is not null")
+        lost = unbound.where("own").count()
+        if lost or not unbound.isEmpty():
+            account = replace(account, refused=account.refused + lost)
+            refused.append(unbound.withColumn("reason", F.col("problem")))
+            rows = rows.where("problem is null")
+    given_up = refused[0].unionByName(refused[1]) if len(refused) > 1 else refused[0] if refused else None
+    return Assembled(rows, open_, given_up, account, definitions, notes)
+
+
+def _count(fresh: DataFrame) -> tuple[Account, int]:
+    """The account of an hour's log entries before transactions are looked at, and how many are of transactions."""
     counted = fresh.agg(
-        F.count_if(F.col("entry") == 0),
-        F.count_if(F.col("entry") > 0),
-        F.count_if(F.col("op") == "control"),
-        F.count_if(F.col("op") == "bad"),
-        F.count("tx"),
+        F.count_if(F.col("entry") == 0).alias("landed"),
+        F.count_if(F.col("entry") > 0).alias("split"),
+        F.count_if(F.col("op").isin("control", "schema")).alias("control"),
+        F.count_if(F.col("op") == "bad").alias("bad"),
+        F.count_if("tx_rollback").alias("rollbacks"),
+        F.max("committed_at").alias("newest"),
+        F.count("tx").alias("in_transactions"),
     ).first()
     assert counted is not None
-    landed, split, control, bad, in_transactions = counted
-    _check_landed(feed, manifest, published, landed)
-    held_before = _held(spark, feed, published)
-    own = fresh.where(is_row()).withColumn("own", F.lit(True))
-    if not in_transactions and held_before is None:
-        return Assembled(own, None, None, landed, split, control, bad, 0, 0, [])
+    said = counted.asDict()
+    in_transactions = said.pop("in_transactions")
+    return Account(**said), in_transactions
 
+
+def _whole_transactions(
+    own: DataFrame, fresh: DataFrame, log: DataFrame, held_before: DataFrame | None, account: Account, feed: Feed,
+    hour: str, published: Published,
+) -> tuple[DataFrame, Account, DataFrame | None, DataFrame | None, list[str]]:  # fmt: skip
+    """(rows of complete transactions, the account, transactions that stay open, rows given up, notes)."""
     held_rows = _held_rows(log, held_before, published)
-    candidates = (
-        fresh.where("tx is not null") if held_rows is None else fresh.where("tx is not null").unionByName(held_rows)
-    )
+    in_transactions = fresh.where("tx is not null")
+    candidates = in_transactions if held_rows is None else in_transactions.unionByName(held_rows)
     open_ = _open(candidates, log, published).localCheckpoint()
-    overdue = _overdue(open_, feed, manifest.hour)
-    still_open = open_ if feed.transactions.overdue == "hold" else open_.where(~overdue)
-    names = F.broadcast(still_open.select("tx"))
-    rows = own.join(names, "tx", "left_anti")
-    refused = None
+    rows, released = own, None
     if held_rows is not None:
-        released = held_rows.where(is_row()).join(names, "tx", "left_anti").withColumn("own", F.lit(False))
+        released = held_rows.where(is_row()).withColumn("own", F.lit(False))
         rows = rows.unionByName(released)
-    notes = []
+    taken_back = rolled_back(log, published, hour if account.rollbacks else None)
+    if taken_back is not None:
+        dropped = own.join(taken_back, "tx", "left_semi").count()
+        account = replace(account, control=account.control + dropped)
+        rows = rows.join(taken_back, "tx", "left_anti").select(*rows.columns)
+        open_ = open_.join(taken_back, "tx", "left_anti")
+    overdue, policy = _overdue(open_, feed, hour), feed.transactions.overdue
+    still_open = open_ if policy == "hold" else open_.where(~overdue)
     late, held_transactions = open_.agg(F.count_if(overdue), F.count(F.lit(1))).first() or (0, 0)
-    if late:
-        notes.append(f"{late} overdue transactions ({feed.transactions.overdue})")
-    if late and feed.transactions.overdue == "quarantine":
+    notes = [f"{late} overdue transactions ({policy})"] if late else []
+    refused = None
+    if late and policy == "quarantine":
         given_up = F.broadcast(open_.where(overdue).select("tx"))
-        refused = rows.join(given_up, "tx", "left_semi")
-        rows = rows.join(given_up, "tx", "left_anti")
-    if feed.transactions.overdue != "hold":
+        reason = F.lit("its transaction never completed")
+        refused = rows.join(given_up, "tx", "left_semi").select(*rows.columns).withColumn("reason", reason)
+        rows = rows.join(given_up, "tx", "left_anti").select(*rows.columns)
+        account = replace(account, refused=refused.where("own").count())
+    if policy != "hold":
         held_transactions -= late
-    held = own.join(names, "tx", "left_semi").count() if held_transactions else 0
-    return Assembled(
-        rows,
-        still_open if held_transactions else None,
-        refused,
-        landed,
-        split,
-        control,
-        bad,
-        held,
-        held_transactions,
-        notes,
-    )
+    if held_transactions:
+        names = F.broadcast(still_open.select("tx"))
+        held = own.join(names, "tx", "left_semi").count()
+        rows = rows.join(names, "tx", "left_anti").select(*rows.columns)
+        account = replace(account, held=held, held_transactions=held_transactions)
+    return rows, account, still_open if held_transactions else None, refused, notes
+
+
+def rolled_back(log: DataFrame, published: Published, hour: str | None = None) -> DataFrame | None:
+    """Transactions (``tx``) that their source took back, in what is published and in the hour; None where there are
+    none. Their changes were never part of any table."""
+    if hour is None and not any(receipt.rollbacks for receipt in published.receipts):
+        return None
+    told = is_published(published) if hour is None else is_published(published) | (F.col("hour") == hour)
+    return F.broadcast(log.where(told & F.col("tx_rollback")).select("tx").distinct())
 
 
 def is_published(published: Published) -> Column:

@@ -10,7 +10,7 @@ that a late change can still alter are folded again from the change log.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -80,9 +80,11 @@ def compact(spark: SparkSession, feed: Feed, manifest: Manifest, published: Publ
     assembled = assemble(spark, feed, manifest, published)
     publication = f"{feed.feed}_{manifest.hour.replace('-', '_')}_{sequence}"
     work = Work(spark, feed, settings, manifest.hour, published, publication)
+    if manifest.small:
+        # Each table of the feed plans and reads its own part of this: of a small hour, all at once is cheaper.
+        assembled = replace(assembled, rows=assembled.rows.localCheckpoint())
     tables = [_compact_table(work, found, assembled) for found in profile(assembled.rows)]
-    refused = _refused(work, assembled)
-    _write_pages(work, sequence, assembled, tables, refused)
+    _write_pages(work, sequence, assembled, tables)
     before = published.of_hour(manifest.hour)
     receipt = Receipt(
         feed=feed.feed,
@@ -91,12 +93,7 @@ def compact(spark: SparkSession, feed: Feed, manifest: Manifest, published: Publ
         manifest_version=manifest.version,
         objects=len(manifest.objects),
         bytes=sum(o.bytes for o in manifest.objects),
-        landed=assembled.landed,
-        split=assembled.split,
-        control=assembled.control,
-        bad=assembled.bad,
-        held=assembled.held,
-        held_transactions=assembled.held_transactions,
+        **asdict(assembled.account),
         tables=[table.receipt for table in tables],
         notes=assembled.notes,
     )
@@ -115,15 +112,19 @@ def _compact_table(work: Work, found: TableProfile, assembled: Assembled) -> Com
     rows = assembled.rows.where(F.col("table") == found.table)
     highest, truncated_before = work.published.table(found.table)
     truncated = max(filter(None, (truncated_before, found.truncated)), default=None)
-    counts, rows = _under_truncates(found, rows, truncated)
+    counts, rows = _under_truncates(work, found, rows, truncated)
     highest_now = max(filter(None, (highest, found.last + "#9")))
     stored = snapshot.columns()
     if not stored and found.only_truncates:  # nothing to empty, and nothing yet says what the table is like
         receipt = TableReceipt(table=found.table, counts=counts, highest=highest_now, truncated=truncated)
         return Compacted(receipt, None, [], staged=False)
-    shape = shape_of(work.feed, found, stored, snapshot.key() if stored else [])
-    snapshot.evolve(shape.spark_types, shape.key)
-    state = late.State(work.spark, work.feed, found.table, snapshot, shape, work.published, highest, truncated)
+    told = assembled.definitions.of(found.sources[0])
+    shape = shape_of(work.feed, found, told, stored, snapshot.key() if stored else [])
+    snapshot.evolve(shape.spark_types, shape.key, {old: new for _, old, new in told.renames})
+    state = late.State(
+        work.spark, work.feed, found.table, snapshot, shape, work.published, assembled.definitions, highest, truncated,
+        found.truncated is not None,
+    )  # fmt: skip
     outcome = (_keyed if shape.key else _keyless)(work, found, shape, rows, state, counts)
     snapshot.stage(outcome.settled, list(shape.key), found.truncated, work.publication)
     tombstones = outcome.settled.where("gone").select(
@@ -141,24 +142,38 @@ def _compact_table(work: Work, found: TableProfile, assembled: Assembled) -> Com
     return Compacted(receipt, tombstones if shape.key and outcome.deleted else None, outcome.quarantined)
 
 
-def _under_truncates(found: TableProfile, rows: DataFrame, truncated: str | None) -> tuple[Counts, DataFrame]:
-    """Truncates are applied; what stands before the newest one is superseded by it."""
+def _under_truncates(
+    work: Work, found: TableProfile, rows: DataFrame, truncated: str | None
+) -> tuple[Counts, DataFrame]:
+    """The newest truncate is applied; what stands before it, an older truncate too, is superseded by it. One that is
+    published already is a duplicate."""
     if truncated is None:
         return Counts(), rows
-    truncate, older = F.col("op") == "truncate", F.col("position") < truncated
-    own = F.col("own")
+    truncate, older, own = F.col("op") == "truncate", F.col("position") < truncated, F.col("own")
+    known = F.lit(False)
+    if found.truncates:
+        log = work.spark.table(changes_table(work.feed.feed))
+        told = log.where(is_published(work.published) & (F.col("table") == found.table) & truncate)
+        known = F.col("position").isin([row.position for row in told.select("position").distinct().collect()])
+    new = truncate & ~older & ~known
+
+    def distinct(which: Column) -> Column:
+        return F.count_distinct(F.when(which, F.col("position")))
+
     said = rows.agg(
-        F.count_distinct(F.when(truncate & own, F.col("position"))),
+        distinct(new & own),
+        distinct(new & ~own),
+        F.count_if(older & ~(truncate & known) & own),
+        F.count_if(older & ~(truncate & known) & ~own),
         F.count_if(truncate & own),
-        F.count_distinct(F.when(truncate & ~own, F.col("position"))),
         F.count_if(truncate & ~own),
-        F.count_if(~truncate & older & own),
-        F.count_if(~truncate & older & ~own),
+        F.count_if(truncate & older & ~known & own),
+        F.count_if(truncate & older & ~known & ~own),
     ).first()
     assert said is not None
     counts = Counts(
-        applied=said[0], duplicate=said[1] - said[0], released_applied=said[2], released_duplicate=said[3] - said[2],
-        superseded=said[4], released_superseded=said[5],
+        applied=said[0], released_applied=said[1], superseded=said[2], released_superseded=said[3],
+        duplicate=said[4] - said[0] - said[6], released_duplicate=said[5] - said[1] - said[7],
     )  # fmt: skip
     return counts, rows.where(~truncate & ~older)
 
@@ -287,20 +302,19 @@ def _quarantine_rows(rows: DataFrame, work: Work, table: str, reason: Column) ->
 
 
 def _refused(work: Work, assembled: Assembled) -> DataFrame | None:
-    """Changes of overdue transactions that the feed gives up, for the quarantine."""
+    """Changes that reached no table, for the quarantine."""
     if assembled.refused is None:
         return None
     change = F.to_json(F.struct("op", "key", "before", "after", "absent", "tx"))
     return assembled.refused.select(
         F.lit(work.hour).alias("hour"), "table", "object", "record", "entry", "topic", "position",
-        F.lit("its transaction never completed").alias("reason"), F.lit(None).cast("binary").alias("raw"),
+        "reason", F.lit(None).cast("binary").alias("raw"),
         change.alias("change"),
     )  # fmt: skip
 
 
-def _write_pages(
-    work: Work, sequence: int, assembled: Assembled, tables: list[Compacted], refused: DataFrame | None
-) -> None:
+def _write_pages(work: Work, sequence: int, assembled: Assembled, tables: list[Compacted]) -> None:
+    refused = _refused(work, assembled)
     log = work.spark.table(changes_table(work.feed.feed))
     bad = log.where((F.col("hour") == work.hour) & (F.col("op") == "bad") & ~is_published(work.published)).select(
         "hour", "table", "object", "record", "entry", "topic", "position", F.col("problem").alias("reason"), "raw",
@@ -308,7 +322,7 @@ def _write_pages(
     )  # fmt: skip
     pages = {
         "quarantine": [
-            *([bad] if assembled.bad else []),
+            *([bad] if assembled.account.bad else []),
             *([refused] if refused is not None else []),
             *(q for t in tables for q in t.quarantined),
         ],

@@ -83,7 +83,7 @@ def _foreign(feed: Feed) -> Column:
 
 def _unpublishable(feed: Feed) -> Column:
     """Why a row's table cannot be published: a hostile or overlong name, or a table the feed refuses."""
-    row, source = F.col("op").isin("insert", "update", "delete", "truncate"), F.col("source_table")
+    row, source = F.col("op").isin("insert", "update", "delete", "truncate", "schema"), F.col("source_table")
     named = F.concat(F.lit("table "), F.substring(source, 1, 200))
     # Names the feed file gives are good: a regular expression a row is for the others alone.
     strange = row & ~F.coalesce(source.isin([name for name in feed.tables if is_published_name(name)]), F.lit(False))

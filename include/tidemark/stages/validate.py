@@ -149,9 +149,10 @@ def _wait(
     """Put the rows back in the branch; what moves from applied to quarantined, and the rows for the quarantine."""
     declared = _declared(feed, table)
     snapshot = open_snapshot(spark, declared.storage, table, feed.feed, settings)
-    rows = assemble(spark, feed, manifest, published).rows.where(F.col("table") == table)
+    assembled = assemble(spark, feed, manifest, published)
+    rows = assembled.rows.where(F.col("table") == table)
     found = profile(rows)[0]
-    shape = shape_of(feed, found, snapshot.columns(), snapshot.key())
+    shape = shape_of(feed, found, assembled.definitions.of(found.sources[0]), snapshot.columns(), snapshot.key())
     keys = waiting.select(F.struct(*(F.col(quote(n)) for n in shape.key)).alias("key"), "reason")
     changes = keyed_rows(rows, shape, expand=found.moves > 0).where(key_is_whole(shape) & F.col("counts"))
     theirs = changes.join(keys, "key").dropDuplicates(["key", "place"]).localCheckpoint()

@@ -1,0 +1,71 @@
+"""The JVM's class archive (class data sharing): Spark's classes, parsed and checked once, so that every start of a job
+takes about half the time. ``python -m tidemark.class_archive`` makes it (``make setup`` does).
+
+An archive that does not fit the JVM or its class path is not used; nothing but speed depends on it.
+"""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+from tidemark.settings import Settings
+from tidemark.spark_conf import ARCHIVE
+
+# What the classes of the archive are collected from: an hour of a feed, from its export to its tables.
+_WORK = """
+from pathlib import Path
+from tidemark.feeds import load_feed
+from tidemark.run import run_hour
+from tidemark.samples import ibm
+from tidemark.settings import Settings
+settings = Settings()
+ibm.generate(settings.home, hours=1, events=30, seed=1)
+run_hour(load_feed(settings.home / "feeds/payroll.yaml"), "2026-11-20T00", settings)
+"""
+
+
+def make(settings: Settings) -> bool:
+    """Make the archive beside the jars, unless it is there for these jars and this Java. Whether there was work to do.
+
+    Raises ``subprocess.CalledProcessError`` when the work it watches fails.
+    """
+    folder = settings.path(settings.jars)
+    archive, stamp = folder / ARCHIVE, folder / f"{ARCHIVE}.made-for"
+    wanted = f"{os.environ.get('JAVA_HOME', '')} {folder}\n" + "\n".join(
+        sorted(jar.name for jar in folder.glob("*.jar"))
+    )
+    if archive.is_file() and stamp.is_file() and stamp.read_text() == wanted:
+        return False
+    archive.unlink(missing_ok=True)
+    with TemporaryDirectory(prefix="tidemark-classes-") as home:
+        kept = {name: value for name, value in os.environ.items() if not name.startswith("TIDEMARK_")}
+        environment = {
+            **kept,
+            "TIDEMARK_HOME": home,
+            "TIDEMARK_EXPORTS": f"{home}/exports",
+            "TIDEMARK_JARS": str(folder),
+            "TIDEMARK_SPARK_CONF": f'{{"spark.driver.extraJavaOptions": "-XX:ArchiveClassesAtExit={archive}"}}',
+        }
+        subprocess.run([sys.executable, "-c", _WORK], env=environment, check=True, capture_output=True, text=True)
+    stamp.write_text(wanted)
+    return True
+
+
+def main() -> None:
+    """Make it; a failure is told and does no harm."""
+    settings = Settings()
+    try:
+        made = make(settings)
+    except subprocess.CalledProcessError as error:
+        sys.stderr.write(f"no class archive, Spark will start more slowly: {error.stderr[-2000:]}\n")
+        return
+    size = Path(settings.path(settings.jars) / ARCHIVE).stat().st_size >> 20
+    sys.stdout.write(f"the class archive {'is made' if made else 'is there already'} ({size} MB)\n")
+
+
+if __name__ == "__main__":
+    main()
