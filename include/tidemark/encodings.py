@@ -86,8 +86,8 @@ def base64(text: Column, spark: str, arg: str | None) -> Column:
 
 
 def hexadecimal(text: Column, spark: str, arg: str | None) -> Column:
-    """Bytes as hexadecimal digits."""
-    return F.try_to_binary(text, F.lit("hex"))
+    """Bytes as hexadecimal digits, two for each: Spark would take an odd number of them too."""
+    return F.when(F.length(text) % 2 == 0, F.try_to_binary(text, F.lit("hex")))
 
 
 def json(text: Column, spark: str, arg: str | None) -> Column:

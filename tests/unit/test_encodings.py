@@ -56,6 +56,7 @@ def bytes_of(number: int) -> str:
         ("base64", "binary", "AQI=", bytearray(b"\x01\x02")),
         ("base64", "binary", "?", None),
         ("hex", "binary", "0aFF", bytearray(b"\x0a\xff")),
+        ("hex", "binary", "0aF", None),
         ("json", "array<string>", '["a", null]', ["a", None]),
         ("unscaled_decimal", "decimal(14,2)", bytes_of(-85295847323), Decimal("-852958473.23")),
         ("unscaled_decimal", "decimal(3,2)", bytes_of(5), Decimal("0.05")),
