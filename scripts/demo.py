@@ -1,4 +1,4 @@
-"""Three hours of two feeds through Airflow, from exports to published tables: ``make demo``.
+"""Feeds of all five formats through Airflow, from exports to published tables: ``make demo``.
 
 Makes all it needs under ``.tidemark/demo`` (exports, lake, Airflow's home) and begins with a clean one each time.
 """
@@ -22,7 +22,10 @@ from tidemark.spark_conf import QUICK_JAVA
 DEMO = services.HOME.parent
 PROJECT = DEMO.parent.parent
 DAY, HOURS = "2026-11-20", ("00", "01", "02")
-FEEDS = ("shop", "payroll")
+#: Feeds whose three hours a backfill runs, and feeds whose first hour is triggered by hand, as a person would in the UI.
+BACKFILLED, TRIGGERED = ("shop", "payroll"), ("crm", "mall", "inventory")
+FEEDS = (*BACKFILLED, *TRIGGERED)
+RUNS = len(BACKFILLED) * len(HOURS) + len(TRIGGERED)
 STARTED = time.monotonic()
 PATIENCE = 900.0
 
@@ -51,7 +54,7 @@ def run(*command: str) -> None:
 
 
 def make_exports() -> None:
-    from tidemark.samples import ibm
+    from tidemark.samples import canal, dataworks, ibm, qlik
 
     recorded = PROJECT / "samples" / "debezium" / "exports" / "C"
     for topic in recorded.iterdir():
@@ -61,7 +64,11 @@ def make_exports() -> None:
             for part in (topic / f"dt={DAY}" / f"hr={hour}").glob("*"):
                 shutil.copy(part, target)
             (target / "_SUCCESS").touch()
+    (DEMO / "feeds").mkdir()
+    shutil.copy(PROJECT / "include" / "feeds" / "shop.yaml", DEMO / "feeds")
     ibm.generate(DEMO, hours=len(HOURS), events=300, seed=7, poison=1)
+    for generator in (qlik, dataworks, canal):
+        generator.generate(DEMO, hours=len(HOURS), events=200, seed=7)
 
 
 def backfill(feed: str) -> None:
@@ -72,6 +79,13 @@ def backfill(feed: str) -> None:
     ]
     say(" ".join(command))
     run(*command)
+
+
+def trigger(api: Api, feed: str) -> None:
+    hour = f"{DAY}T{HOURS[0]}"
+    say(f"ingest_{feed} is triggered by hand, with the parameter hour = {hour}")
+    run = {"dag_run_id": f"by_hand__{hour}", "logical_date": None, "conf": {"hour": hour}}
+    api.call(f"dags/ingest_{feed}/dagRuns", run)
 
 
 class Api:
@@ -86,9 +100,12 @@ class Api:
         with urllib.request.urlopen(request, timeout=30) as answer:
             self._token = json.load(answer)["access_token"]
 
-    def get(self, path: str) -> dict[str, list[dict[str, object]]]:
+    def call(self, path: str, body: object = None) -> dict[str, list[dict[str, object]]]:
+        """GET, or POST of a body."""
         request = urllib.request.Request(
-            f"{services.URL}/api/v2/{path}", headers={"Authorization": f"Bearer {self._token}"}
+            f"{services.URL}/api/v2/{path}",
+            data=None if body is None else json.dumps(body).encode(),
+            headers={"Authorization": f"Bearer {self._token}", "Content-Type": "application/json"},
         )
         with urllib.request.urlopen(request, timeout=30) as answer:
             found: dict[str, list[dict[str, object]]] = json.load(answer)
@@ -97,8 +114,8 @@ class Api:
 
 def wait_for_dags(api: Api) -> None:
     wanted = {f"ingest_{feed}" for feed in FEEDS}
-    while wanted - {str(dag["dag_id"]) for dag in api.get("dags?limit=100")["dags"]}:
-        if broken := api.get("importErrors")["import_errors"]:
+    while wanted - {str(dag["dag_id"]) for dag in api.call("dags?limit=100")["dags"]}:
+        if broken := api.call("importErrors")["import_errors"]:
             raise SystemExit(f"A DAG file cannot be loaded:\n{broken[0]['stack_trace']}")
         patience("Airflow has not read the DAG files")
         time.sleep(0.5)
@@ -108,23 +125,23 @@ def follow(api: Api) -> bool:
     """Say what every task does until all runs have ended; True when all went well."""
     told: set[tuple[object, ...]] = set()
     while True:
-        runs = [run for feed in FEEDS for run in api.get(f"dags/ingest_{feed}/dagRuns?limit=100")["dag_runs"]]
+        runs = [run for feed in FEEDS for run in api.call(f"dags/ingest_{feed}/dagRuns?limit=100")["dag_runs"]]
         for line in news(api, told):
             say(line)
-        if len(runs) == len(FEEDS) * len(HOURS) and all(run["state"] in ("success", "failed") for run in runs):
+        if len(runs) == RUNS and all(run["state"] in ("success", "failed") for run in runs):
             return all(run["state"] == "success" for run in runs)
         patience("the runs have not ended")
         time.sleep(1)
 
 
 def news(api: Api, told: set[tuple[object, ...]]) -> Iterator[str]:
-    tasks = api.get("dags/~/dagRuns/~/taskInstances?limit=100&order_by=end_date")["task_instances"]
+    tasks = api.call("dags/~/dagRuns/~/taskInstances?limit=100&order_by=end_date")["task_instances"]
     for task in tasks:
         key = (task["dag_id"], task["dag_run_id"], task["task_id"], task["try_number"], task["state"])
         if key in told or task["state"] not in ("success", "failed", "up_for_retry"):
             continue
         told.add(key)
-        hour = str(task["logical_date"])[:13]
+        hour = str(task["logical_date"] or str(task["dag_run_id"]).partition("__")[2])[:13]
         name = f"{task['dag_id']}  {hour}  {task['task_id']:<16}"
         if task["state"] == "success":
             yield f"{name}  {task['duration']:5.1f} s"
@@ -147,7 +164,7 @@ def show(*arguments: str) -> None:
 def main() -> None:
     if services.recorded():
         raise SystemExit("Airflow is running on the demo: `make stop` stops it, then run this again.")
-    say("A clean demo in .tidemark/demo: recorded Debezium events and generated IBM exports")
+    say("A clean demo in .tidemark/demo: recorded Debezium events; generated exports of IBM, Qlik, DataWorks and Canal")
     for name in ("exports", "feeds", "truth", "lake", "airflow"):
         shutil.rmtree(DEMO / name, ignore_errors=True)
     services.HOME.mkdir(parents=True)
@@ -159,8 +176,10 @@ def main() -> None:
         services.start(("api-server", "scheduler", "dag-processor"))
         api = Api()
         wait_for_dags(api)
-        for feed in FEEDS:
+        for feed in BACKFILLED:
             backfill(feed)
+        for feed in TRIGGERED:
+            trigger(api, feed)
         well = follow(api)
     finally:
         services.stop()
@@ -177,7 +196,7 @@ Where to look next:
   scripts/in-demo tidemark show shop.customers --as-of {DAY}T{HOURS[0]}   a table as it was at an earlier hour
   scripts/in-demo tidemark run shop --hour {DAY}T03 --to {DAY}T05   the shop's next hours, without Airflow
   make demo-ui                          these runs in Airflow's pages; `make stop` ends it
-  include/feeds/shop.yaml, payroll.yaml   the two feeds
+  .tidemark/demo/feeds                  the five feed files; docs/formats explains each format
 """
     )
 

@@ -75,9 +75,10 @@ def key_is_whole(shape: TableShape) -> Column:
     return whole
 
 
-def settle(folded: DataFrame, shape: TableShape, hour: str) -> DataFrame:
+def settle(folded: DataFrame, shape: TableShape, hour: str, *, whole: bool = False) -> DataFrame:
     """FOLDED (see :func:`tidemark.fold.fold`) → SETTLED (see :mod:`tidemark.snapshots.rows`) plus its counts and
-    ``unreadable``: the columns whose text is not a value of their type."""
+    ``unreadable``: the columns whose text is not a value of their type. ``whole``: they were folded from all that is
+    known of their keys, so that what they lack is nowhere."""
     after = F.col("after")
     values, unreadable = [], []
     for name in shape.columns:
@@ -92,7 +93,7 @@ def settle(folded: DataFrame, shape: TableShape, hour: str) -> DataFrame:
         "key",
         "gone",
         F.struct(*values).alias("row"),
-        (F.col("floor").isNull() & (F.size("absent") > 0)).alias("carry"),
+        (F.lit(not whole) & F.col("floor").isNull() & (F.size("absent") > 0)).alias("carry"),
         tidemark(F.col("place"), F.col("floor"), F.col("tx"), F.col("committed_at"), hour, F.col("absent")).alias(
             "tidemark"
         ),

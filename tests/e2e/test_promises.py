@@ -184,6 +184,41 @@ def test_checks_have_their_consequences(run: Any, settings: Settings, storage: s
     assert rows(settings, run, HOURS[0]) == [row(1, 1), row(2, 2)]
 
 
+def test_a_module_of_checks_has_its_say(run: Any, settings: Settings) -> None:
+    folder = settings.path(settings.checks)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "items.py").write_text(
+        "import pandera.pyspark as pa\n"
+        "from pyspark.sql import types as T\n\n\n"
+        "class Items(pa.DataFrameModel):\n"
+        "    id: T.LongType() = pa.Field(ge=1)\n"
+        "    n: T.IntegerType() = pa.Field(le=9, nullable=True, metadata={'consequence': 'quarantine'})\n"
+    )
+    table = {"checks_module": "items:Items"}
+    run(HOURS[0], [event("c", 1, row(1, 1)), event("c", 2, row(2, 2))], table=table)
+    receipt = run(HOURS[1], [event("u", 3, row(1, 10)), event("u", 4, row(2, 3))], table=table)
+    assert rows(settings, run) == [row(1, 1), row(2, 3)]
+    assert receipt.quarantined == 1
+    with pytest.raises(CheckError, match=r"id greater_than_or_equal_to\(1\)"):
+        run(HOURS[2], [event("c", 5, row(0, 1))], table=table)
+    with pytest.raises(ConfigError, match=r"no pandera.pyspark DataFrameModel of that name"):
+        run(HOURS[3], [event("u", 6, row(2, 4))], table={"checks_module": "items:Nobody"})
+    assert rows(settings, run) == [row(1, 1), row(2, 3)]
+
+
+def test_a_late_truncate_takes_back_what_newer_rows_rest_on(run: Any, settings: Settings) -> None:
+    run(HOURS[0], [event("c", 1, row(1, 1, "old")), event("c", 2, row(2, 2)), event("c", 3, row(3, 3))])
+    run(HOURS[2], [event("u", 20, row(1, 9, "__debezium_unavailable_value")), event("c", 21, row(4, 4))])
+    assert rows(settings, run)[0] == row(1, 9, "old")
+    truncate = event("t", 10, None)
+    receipt = run(HOURS[1], [truncate, event("u", 9, row(3, 30))])
+    assert rows(settings, run) == [row(1, 9, None), row(4, 4)]
+    assert (receipt.counts.applied, receipt.counts.superseded) == (1, 1)
+    again = run(HOURS[3], [truncate, event("t", 5, None)])
+    assert (again.counts.duplicate, again.counts.superseded, again.counts.applied) == (1, 1, 0)
+    assert rows(settings, run) == [row(1, 9, None), row(4, 4)]
+
+
 def test_an_unsafe_change_of_a_column_stops_the_feed(run: Any, settings: Settings) -> None:
     run(HOURS[0], [event("c", 1, row(1, 1))])
     with pytest.raises(SchemaError, match="column n is int and would become string"):

@@ -190,7 +190,7 @@ def _keyed(
         whole, late_rows, refolded, counts = told.ordinary, told.late, told.refolded, counts.plus(told.counts)
     settled = settle(fold(whole, partial=found.partial > 0), shape, work.hour)
     if refolded is not None:
-        settled = settled.unionByName(settle(refolded, shape, work.hour))
+        settled = settled.unionByName(settle(refolded, shape, work.hour, whole=True))
     settled = settled.localCheckpoint()
     said = settled.agg(
         *(F.coalesce(F.sum(name), F.lit(0)) for name in _COUNTED),
