@@ -17,6 +17,7 @@ from tidemark.errors import SchemaError
 from tidemark.feeds import Feed
 from tidemark.formats import load_format
 from tidemark.formats.contract import SchemaEntry
+from tidemark.profile import IMAGE_NAMES, image_names
 
 
 @dataclass(frozen=True)
@@ -89,9 +90,10 @@ def _after(known: Definition, entry: SchemaEntry, feed: Feed) -> Definition:
 
 def with_definitions(rows: DataFrame, definitions: Definitions, feed: Feed) -> DataFrame:
     """Log rows completed by what the stream has said: same columns. ``problem`` is set where that cannot be done."""
-    format_ = load_format(feed.format["type"])
+    columns, format_ = rows.columns, load_format(feed.format["type"])
     if hasattr(format_, "bind"):
-        rows = format_.bind(rows, definitions.entries, feed, feed.format_options).select(*rows.columns)
+        bound = format_.bind(rows, definitions.entries, feed, feed.format_options)
+        rows = _with_names(bound, columns)
     renames = [(table, *rename) for table, known in definitions.tables.items() for rename in known.renames]
     if not renames:
         return rows
@@ -108,4 +110,10 @@ def with_definitions(rows: DataFrame, definitions: Definitions, feed: Feed) -> D
         for name in ("key", "prior_key", "before", "after")
     }
     images["absent"] = F.transform("absent", new_name).alias("absent")
-    return rows.select(*(images.get(name, F.col(name)) for name in rows.columns))
+    return _with_names(rows.select(*(images.get(name, F.col(name)) for name in columns)), columns)
+
+
+def _with_names(rows: DataFrame, columns: list[str]) -> DataFrame:
+    """The columns of log rows, with the names in their images told anew."""
+    names = dict(zip(IMAGE_NAMES, image_names(), strict=True))
+    return rows.select(*(names.get(name, F.col(name)) for name in columns))

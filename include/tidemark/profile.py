@@ -4,8 +4,18 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+
+#: Columns of log rows: the names in ``key`` and in ``after``. Reading them costs next to nothing, the images much.
+IMAGE_NAMES = ("key_names", "after_names")
+_BETWEEN = "\x1f"
+
+
+def image_names() -> list[Column]:
+    """:data:`IMAGE_NAMES` of rows with images: one text each, since few are distinct."""
+    images = ("key", "after")
+    return [F.array_join(F.map_keys(i), _BETWEEN).alias(name) for i, name in zip(images, IMAGE_NAMES, strict=True)]
 
 
 @dataclass(frozen=True)
@@ -52,8 +62,12 @@ def profile(rows: DataFrame) -> list[TableProfile]:
         F.count_if(lacking).alias("partial"),
         F.count_if(lacking & moved & (F.col("op") == "insert")).alias("links"),
         F.count_if(moved & (F.col("op") == "update")).alias("moves"),
-        F.collect_set(F.map_keys("key")).alias("keys"),
-        F.collect_set(F.map_keys("after")).alias("columns"),
+        F.collect_set("key_names").alias("keys"),
+        F.collect_set("after_names").alias("columns"),
         F.collect_set("message_schema").alias("schemas"),
     )
-    return sorted((TableProfile(**row.asDict()) for row in found.collect()), key=lambda p: p.table)
+    told = [row.asDict() for row in found.collect()]
+    for row in told:
+        for name in ("keys", "columns"):
+            row[name] = [names.split(_BETWEEN) for names in row[name] if names]
+    return sorted((TableProfile(**row) for row in told), key=lambda p: p.table)

@@ -17,6 +17,7 @@ from tidemark.formats.contract import CHANGES
 from tidemark.lake import changes_table, create_namespace
 from tidemark.manifest import Manifest
 from tidemark.names import PUBLISHED_NAME, is_published_name
+from tidemark.profile import IMAGE_NAMES, image_names
 from tidemark.settings import Settings
 
 # One hour is one partition: no shuffle before the write, and a codec that costs little.
@@ -43,9 +44,14 @@ def decode(spark: SparkSession, feed: Feed, manifest: Manifest, settings: Settin
 
 
 def changes(spark: SparkSession, feed: Feed, paths: list[str], settings: Settings) -> DataFrame:
-    """CHANGES plus ``table`` (the published name) of landed objects, lazily. ``object`` is relative to the landing."""
+    """CHANGES of landed objects, lazily, plus ``table`` (the published name) and :func:`image_names`. ``object`` is
+    relative to the landing."""
     if not paths:
-        return spark.createDataFrame([], CHANGES).withColumn("table", F.lit(None).cast("string"))
+        return (
+            spark.createDataFrame([], CHANGES)
+            .withColumn("table", F.lit(None).cast("string"))
+            .select("*", *image_names())
+        )
     container, format_ = load_container(feed.container["type"]), load_format(feed.format["type"])
     records = container.read(spark, paths, feed.container_options)
     root = len(settings.landing_root) + 1
@@ -57,7 +63,7 @@ def changes(spark: SparkSession, feed: Feed, paths: list[str], settings: Setting
     bad = F.col("problem").isNotNull()
     kept = {"op": F.when(bad, "bad").otherwise(F.col("op")), "raw": F.when(bad, F.col("raw"))}
     listed: DataFrame = decoded.withColumn("problem", problem).select(
-        *(kept.get(field.name, F.col(field.name)).alias(field.name) for field in CHANGES), "table"
+        *(kept.get(field.name, F.col(field.name)).alias(field.name) for field in CHANGES), "table", *image_names()
     )
     return listed
 
@@ -67,9 +73,10 @@ def ensure_log(spark: SparkSession, feed: str) -> str:
     table = changes_table(feed)
     create_namespace(spark, "tidemark", feed)
     columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in CHANGES)
+    names = ", ".join(f"{name} string" for name in IMAGE_NAMES)
     properties = ", ".join(f"'{key}' = '{value}'" for key, value in _LOG_PROPERTIES.items())
     spark.sql(
-        f"CREATE TABLE IF NOT EXISTS {table} (hour string, version int, {columns}, `table` string) "
+        f"CREATE TABLE IF NOT EXISTS {table} (hour string, version int, {columns}, `table` string, {names}) "
         f"USING iceberg PARTITIONED BY (hour) TBLPROPERTIES ({properties})"
     )
     return table
