@@ -1,4 +1,4 @@
-"""Generated hours of two Debezium connectors in one feed: at every cut the tables are the truth."""
+"""Generated hours of two Debezium connectors in one feed, exported as Avro: at every cut the tables are the truth."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ POISON = 5
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("store")
-    debezium.generate(out, hours=len(HOURS), events=160, seed=4, poison=POISON)
+    debezium.generate(out, hours=len(HOURS), events=160, seed=4, poison=POISON, container="connect_avro")
     return out
 
 

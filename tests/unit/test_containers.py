@@ -219,6 +219,22 @@ def test_rows_of_a_sink_are_values_as_json(spark: SparkSession, tmp_path: Path, 
     assert [r.problem is None for r in rows if r.object == str(beside)] == [False]
 
 
+@pytest.mark.parametrize("name", WRITERS)
+def test_records_are_numbered_across_the_parts_of_an_object(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """Row groups and blocks are what Spark would split a large object by."""
+    numbers = [{"n": number, "pad": "x" * 50} for number in range(1, 3001)]
+    path = tmp_path / f"x{ENDINGS[name]}"
+    if name == "connect_parquet":
+        pq.write_table(pa.Table.from_pylist(numbers), path, row_group_size=100)
+    else:
+        fields = [{"name": "n", "type": "int"}, {"name": "pad", "type": "string"}]
+        with path.open("wb") as file:
+            fastavro.writer(file, {"type": "record", "name": "R", "fields": fields}, numbers, sync_interval=500)
+    rows = read(spark, name, path)
+    assert [(row.record, json.loads(bytes(row.value))["n"]) for row in rows] == [(n, n) for n in range(1, 3001)]
+    assert counted(name, path.read_bytes(), 1000) == 3000
+
+
 WHOLE = {name: write(ENVELOPES[1] * 900, True) for name, write in WRITERS.items()}
 
 
