@@ -13,6 +13,9 @@ from collections.abc import Callable
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+#: PostgreSQL's own limit: a scale that no numeric has would ask for a text of gigabytes.
+_LARGEST_SCALE = 16_383
+
 Encoding = Callable[[Column, str, str | None], Column]
 
 # Microseconds since 1970 that Spark's and Python's timestamps can both hold (years 1 to 9999).
@@ -64,7 +67,7 @@ def _clock(micros: Column) -> Column:
 
 def time_millis(text: Column, spark: str, arg: str | None) -> Column:
     """Milliseconds since midnight → text (Iceberg's time is not in Spark)."""
-    return _clock(text.try_cast("bigint") * 1000)
+    return _clock(F.try_multiply(text.try_cast("bigint"), F.lit(1000)))
 
 
 def time_micros(text: Column, spark: str, arg: str | None) -> Column:
@@ -83,8 +86,8 @@ def base64(text: Column, spark: str, arg: str | None) -> Column:
 
 
 def hexadecimal(text: Column, spark: str, arg: str | None) -> Column:
-    """Bytes as hexadecimal digits."""
-    return F.try_to_binary(text, F.lit("hex"))
+    """Bytes as hexadecimal digits, two for each: Spark would take an odd number of them too."""
+    return F.when(F.length(text) % 2 == 0, F.try_to_binary(text, F.lit("hex")))
 
 
 def json(text: Column, spark: str, arg: str | None) -> Column:
@@ -131,7 +134,8 @@ def unscaled_decimal(text: Column, spark: str, arg: str | None) -> Column:
 def variable_decimal(text: Column, spark: str, arg: str | None) -> Column:
     """Debezium's VariableScaleDecimal ``{"scale": int, "value": base64}``."""
     parts = F.from_json(text, "struct<scale: int, value: string>")
-    value = _shift(_unscaled(F.try_to_binary(parts["value"], F.lit("base64"))), parts["scale"])
+    scale = F.when(parts["scale"].between(-_LARGEST_SCALE, _LARGEST_SCALE), parts["scale"])
+    value = _shift(_unscaled(F.try_to_binary(parts["value"], F.lit("base64"))), scale)
     return plain(value, spark, None)
 
 

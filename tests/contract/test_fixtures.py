@@ -7,6 +7,7 @@ per entry, in the order of objects, records and entries, with the columns of CHA
 from __future__ import annotations
 
 import json
+from importlib import import_module
 from pathlib import Path
 from typing import Any
 
@@ -34,10 +35,11 @@ def _shown(row: Row) -> dict[str, Any]:
 
 
 @pytest.mark.parametrize("name", FORMATS)
-def test_every_format_has_fixtures_and_a_page(name: str) -> None:
+def test_every_format_has_fixtures_a_page_and_a_generator(name: str) -> None:
     assert any(case.parent.name == name for case in CASES), f"no fixtures in {DATA / name}"
     page = PROJECT / "docs/formats" / f"{name}.md"
     assert f"type: {name}" in page.read_text("utf-8"), "its page shows an example feed"
+    assert callable(import_module(f"tidemark.samples.{name}").generate)
 
 
 @pytest.mark.parametrize("name", CONTAINERS)

@@ -51,9 +51,12 @@ def bytes_of(number: int) -> str:
         ("time_micros", "string", "14705980100", "04:05:05.9801"),
         ("time_micros", "string", "0", "00:00:00"),
         ("time_millis", "string", "86400000", None),
+        ("time_millis", "string", "9223372036854775807", None),
+        ("time_micros", "string", "9223372036854775807", None),
         ("base64", "binary", "AQI=", bytearray(b"\x01\x02")),
         ("base64", "binary", "?", None),
         ("hex", "binary", "0aFF", bytearray(b"\x0a\xff")),
+        ("hex", "binary", "0aF", None),
         ("json", "array<string>", '["a", null]', ["a", None]),
         ("unscaled_decimal", "decimal(14,2)", bytes_of(-85295847323), Decimal("-852958473.23")),
         ("unscaled_decimal", "decimal(3,2)", bytes_of(5), Decimal("0.05")),
@@ -61,6 +64,8 @@ def bytes_of(number: int) -> str:
         ("unscaled_decimal", "decimal(38,0)", bytes_of(10**38), None),
         ("variable_decimal", "string", json.dumps({"scale": 6, "value": bytes_of(8313225127)}), "8313.225127"),
         ("variable_decimal", "string", json.dumps({"scale": -2, "value": bytes_of(-7)}), "-700"),
+        ("variable_decimal", "string", json.dumps({"scale": 2**31 - 1, "value": bytes_of(7)}), None),
+        ("variable_decimal", "string", json.dumps({"scale": -(2**31), "value": bytes_of(7)}), None),
     ],
 )
 def test_one_text(spark: SparkSession, encoding: str, spark_type: str, text: str, value: object) -> None:

@@ -33,6 +33,7 @@ TABLES = {
             "AT": "TIME", "N": "INTEGER",
         },
     },
+    "OTHER.T": {"key": ["CODE"], "columns": {"CODE": "CHAR(2)", "N": "DECIMAL(5,1)"}},
     "TEST.NOKEY": {"columns": {"A": "INTEGER", "B": "VARCHAR(9)"}},
 }  # fmt: skip
 
@@ -163,6 +164,7 @@ CASES["nothing"] = Case(b"")
 CASES["null"] = Case(None)
 CASES["binary"] = Case(bytes(range(256)) * 3)
 
+PAGES = ("cp037", "cp500", "cp1047", "cp1140")
 OTHER = {"column_delimiter": ";", "record_delimiter": "|", "string_delimiter": "'", "decimal_character": ","}
 LATIN = {"code_page": "latin-1", "column_delimiter": "§"}
 SWITCH = str.maketrans({",": ";", '"': "'"})
@@ -172,8 +174,13 @@ case(
     record("ISRT", ",,,,2,", segment="0000").translate(SWITCH) + "'it''s; \"so|1\"\n';'';-1,00",
     **OTHER,
 )
-for page in ("cp037", "cp1047"):
+for page in PAGES:
     case(page, record("ISRT", ',,,,1,"a[b]\n^é","",12.50'), INSERT, code_page=page)
+case("euro", record("ISRT", ',,,,1,"5 €","",'), code_page="cp1140")
+case("two owners", INSERT, record("ISRT", ',,"T1",1.5').replace('"TEST","T"', '"OTHER","T"'), INSERT)
+for i, lsn in enumerate(("0000:0000:0000:00ff:ffff", "0000:0000:0001:0000:0000", "ffff:ffff:ffff:ffff:ffff")):
+    case(f"lsn {i}", record("ISRT", ',,,,1,"","",', lsn=lsn))
+    case(f"lsn {i + 3}", record("ISRT", ',,,,1,"","",', lsn=f"0000:0000:{i + 1:04}:{lsn}"))
 case("hex in cp037", record("ISRT", ',,,,1,"C1C2","",', identifier=f"{HEX}-002A-HEX"), code_page="cp037")
 case("§", record("ISRT", ',,,,1,"é,","",').replace(',"', '§"').replace(",", "§").replace("é§", "é,"), **LATIN)
 
@@ -387,12 +394,32 @@ def test_all_four_delimiters_can_differ(decoded: dict[str, list[Row]]) -> None:
     assert only(decoded["§"]).after == {"ID": "1", "NAME": "é,", "NOTE": "", "AMOUNT": None}
 
 
-@pytest.mark.parametrize("name", ["cp037", "cp1047"])
+@pytest.mark.parametrize("name", PAGES)
 def test_ebcdic(decoded: dict[str, list[Row]], name: str) -> None:
     first, second = decoded[name]
     assert first.problem is None
     assert first.after["NAME"] == "a[b]\n^é"
     assert (second.after, second.position[:-1]) == (decoded["insert"][0].after, first.position[:-1])
+
+
+def test_a_code_page_has_its_own_euro(decoded: dict[str, list[Row]]) -> None:
+    assert only(decoded["euro"]).after["NAME"] == "5 €"
+
+
+def test_tables_of_several_owners_share_a_message_and_a_name(decoded: dict[str, list[Row]]) -> None:
+    rows = decoded["two owners"]
+    assert [(row.op, row.source_table) for row in rows] == [
+        ("insert", "TEST.T"), ("insert", "OTHER.T"), ("insert", "TEST.T"),
+    ]  # fmt: skip
+    assert (rows[1].key, rows[1].after) == ({"CODE": "T1"}, {"CODE": "T1", "N": "1.5"})
+    assert [row.position[-6:] for row in rows] == ["000000", "000001", "000002"]
+
+
+def test_lsns_of_both_lengths_sort_as_numbers(decoded: dict[str, list[Row]]) -> None:
+    positions = [only(decoded[f"lsn {i}"]).position for i in range(6)]
+    assert positions == sorted(positions)
+    assert len({len(position) for position in positions}) == 1
+    assert len({only(decoded[f"lsn {i}"]).tx for i in range(6)}) == 6
 
 
 def test_java_reads_what_the_code_pages_write(spark: SparkSession) -> None:

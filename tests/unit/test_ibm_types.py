@@ -27,7 +27,10 @@ SPARK_TYPES = {
     "BINARY(3)": "binary", "VARBINARY(3)": "binary", "ROWID": "binary", "DATE": "date", "TIME": "string",
     "TIMESTAMP": "timestamp_ntz", "TIMESTAMP(0)": "timestamp_ntz", "TIMESTAMP(6)": "timestamp_ntz",
     "TIMESTAMP(12)": "string", "TIMESTAMP(6) WITH TIME ZONE": "timestamp",
-    "TIMESTAMP(6) WITHOUT TIME ZONE": "timestamp_ntz", "BOOLEAN": "boolean",
+    "TIMESTAMP(6) WITHOUT TIME ZONE": "timestamp_ntz", "BOOLEAN": "boolean", "NUM(5, 1)": "decimal(5,1)",
+    "DECFLOAT(16)": "string", "CHAR VARYING(3)": "string", "NCHAR(4)": "string", "NVARCHAR(4)": "string",
+    "NCLOB(1K)": "string", "CHARACTER LARGE OBJECT(1M)": "string", "BINARY LARGE OBJECT(1M)": "binary",
+    "BINARY VARYING(3)": "binary", "GRAPHIC(4 CODEUNITS16)": "string",
 }  # fmt: skip
 
 
@@ -45,7 +48,8 @@ def test_a_type_that_is_not_db2s(written: str) -> None:
 
 def test_families() -> None:
     assert {name for name in SPARK_TYPES if family(name) == "lob"} == {
-        "CLOB(1M)", "CLOB(1 G)", "DBCLOB(3)", "XML", "BLOB(2M)",
+        "CLOB(1M)", "CLOB(1 G)", "DBCLOB(3)", "XML", "BLOB(2M)", "NCLOB(1K)", "CHARACTER LARGE OBJECT(1M)",
+        "BINARY LARGE OBJECT(1M)",
     }  # fmt: skip
     assert family("CHAR(8) FOR BIT DATA") == family("VARBINARY(3)") == "binary"
     assert family("CHAR(8) FOR MIXED DATA") == family("long  varchar") == "character"
@@ -93,6 +97,22 @@ VALUES: list[tuple[str, str, str, Any]] = [
     ("VARBINARY(3)", ".", "0aFF", bytearray(b"\x0a\xff")),
     ("VARBINARY(3)", ".", "", bytearray()),
     ("VARBINARY(3)", ".", "0g", None),
+    ("SMALLINT", ".", "-32768", -32768),
+    ("BIGINT", ".", "-9223372036854775808", -(2**63)),
+    ("BIGINT", ".", "9223372036854775808", None),
+    ("REAL", ".", "-1.5E-3", pytest.approx(-0.0015)),
+    ("REAL", ",", "2,5", 2.5),
+    ("FLOAT(53)", ".", "0.1", 0.1),
+    ("NUM(5,1)", ",", "-1234,5", Decimal("-1234.5")),
+    ("NUM(5,1)", ",", "12345,6", None),
+    ("DECFLOAT(16)", ",", "0,1", "0.1"),
+    ("CLOB(1M)", ".", "a,b", "a,b"),
+    ("XML", ".", "<a/>", "<a/>"),
+    ("GRAPHIC(4)", ".", "日本  ", "日本  "),
+    ("CHAR(2) FOR BIT DATA", ".", "4142", bytearray(b"AB")),
+    ("BLOB(1K)", ".", "00", bytearray(b"\x00")),
+    ("ROWID", ".", "0", None),
+    ("TIMESTAMP(3)", ".", "2006-06-30-18.01.52.120", datetime(2006, 6, 30, 18, 1, 52, 120_000)),
     ("BOOLEAN", ".", "TRUE", True),
     ("BOOLEAN", ".", "0", False),
 ]

@@ -10,8 +10,11 @@ from importlib import import_module
 from types import ModuleType
 
 CONTAINERS = {
+    "connect_avro": "tidemark.containers.connect_avro",
+    "connect_parquet": "tidemark.containers.connect_parquet",
     "kafka_json": "tidemark.containers.kafka_json",
     "lines": "tidemark.containers.lines",
+    "pubsub": "tidemark.containers.pubsub",
     "raw": "tidemark.containers.raw",
 }
 

@@ -9,7 +9,9 @@ A container module offers:
     the container itself cannot read comes out with ``problem`` set and ``raw`` whole.
 ``count(chunks, options) -> int | None``
     How many records the decompressed bytes of one object hold, counted while they stream through ``land``;
-    None where only decoding can tell.
+    None where only decoding can tell. ExportError for an object that is not of this container, or not whole.
+``OWN_COMPRESSION``
+    Optional. True where the container compresses inside, so that an object must not be compressed as a whole.
 """
 
 from __future__ import annotations
@@ -17,7 +19,8 @@ from __future__ import annotations
 from pyspark.sql import types as T
 
 #: One row per record. ``raw`` are the record's bytes exactly; ``key`` and ``value`` the message's own bytes (value
-#: null = tombstone); ``record`` counts from 1 within the object. topic … headers are null where the container has none.
+#: null = tombstone); ``record`` counts from 1 within the object. topic … headers are null where the container has none
+#: (a topic that the records do not name may come from the object's place in the landing).
 RECORDS = T.StructType(
     [
         T.StructField("object", T.StringType()),

@@ -12,7 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidemark.containers.objects import time_of_millis
 from tidemark.containers.text import count_lines, read_lines
+from tidemark.documents import goes_on
 
 _ENVELOPE = (
     "topic string, partition int, offset bigint, timestamp bigint, key string, value string, "
@@ -50,6 +52,7 @@ def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
     )
     problem = (
         F.when(r.isNull() | r["_broken"].isNotNull(), F.lit("the line is not the JSON of a Kafka record"))
+        .when(goes_on(F.col("raw").cast("string")), F.lit("the line goes on behind its JSON object: one record a line"))
         .when(r["topic"].isNull(), F.lit("the line names no topic: not a Kafka record"))
         .when(undecodable, F.lit("key or value is not base64"))
     )
@@ -60,7 +63,7 @@ def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
         r["topic"].alias("topic"),
         r["partition"].alias("partition"),
         r["offset"].alias("offset"),
-        F.timestamp_millis(r["timestamp"]).alias("sent_at"),
+        time_of_millis(r["timestamp"]).alias("sent_at"),
         content(r["key"]).alias("key"),
         content(r["value"]).alias("value"),
         F.when(F.size(r["headers"]) > 0, headers).alias("headers"),

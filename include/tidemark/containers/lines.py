@@ -1,4 +1,4 @@
-"""Values as lines: each line is one message's value. No key, no topic, no offset."""
+"""Values as lines: each line is one message's value. No key, no offset; the topic is the one the object was exported of."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.containers.contract import RECORDS
+from tidemark.containers.objects import landed_topic
 from tidemark.containers.text import count_lines, read_lines
 
 
@@ -21,7 +22,13 @@ class Options(BaseModel):
 def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
     """RECORDS of the objects; see :mod:`tidemark.containers.contract`."""
     lines = read_lines(spark, paths)
-    given = {"object": F.col("object"), "record": F.col("record"), "raw": F.col("raw"), "value": F.col("raw")}
+    given = {
+        "object": F.col("object"),
+        "record": F.col("record"),
+        "raw": F.col("raw"),
+        "topic": landed_topic(F.col("object")),
+        "value": F.col("raw"),
+    }
     return lines.select(
         *(given.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name) for field in RECORDS)
     )

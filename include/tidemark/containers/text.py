@@ -2,34 +2,27 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-_ROW_IN_PARTITION = (1 << 33) - 1
+from tidemark.containers.objects import exactly, object_name, record_number
 
 
 def read_lines(spark: SparkSession, paths: list[str], separator: str = "\n") -> DataFrame:
     """One row per line: ``object`` (as in ``paths``), ``record`` (from 1, in the object's order) and ``raw`` (bytes).
 
-    Plain, gzip and zstd by the file's ending. Numbering rests on one object being one partition, which
-    :func:`tidemark.spark_conf.spark_conf` sees to. The separator is one byte, written as its ISO-8859-1 character, and
+    Plain, gzip and zstd by the file's ending. The separator is one byte, written as its ISO-8859-1 character, and
     always named, so that a carriage return stays in its line.
     """
-    uri = F.col("_metadata.file_path")
-    path = F.regexp_replace(uri, "^file:/+", "/")  # one slash or three, by how Spark listed the file
-    decoded = F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))
     return (
         spark.read.format("text")
         .option("lineSep", separator)
         .option("encoding", "ISO-8859-1")
-        .load([re.sub(r"([*?{}\[\]\\])", r"\\\1", path) for path in paths])  # names, not patterns
+        .load(exactly(paths))
         .select(
-            F.when(path.contains("%"), decoded).otherwise(path).alias("object"),
-            (F.monotonically_increasing_id().bitwiseAND(_ROW_IN_PARTITION) + 1).alias("record"),
-            F.col("value").cast("binary").alias("raw"),
+            object_name().alias("object"), record_number().alias("record"), F.col("value").cast("binary").alias("raw")
         )
     )
 

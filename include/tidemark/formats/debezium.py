@@ -1,4 +1,4 @@
-"""Debezium's change events, PostgreSQL connector, 1.9 and 3.x, as JSON with or without message schemas.
+"""Debezium's change events, 1.9 and 3.x, as JSON with or without message schemas: PostgreSQL, and others alike.
 
 Order is the source's own: ``source.sequence`` (LSN of the last commit before this one; null first), then LSN. Topic
 offsets change with redelivery and are no part of a position. A value that was not in the log arrives as the
@@ -8,34 +8,52 @@ unavailable placeholder and is *absent*, not a value. https://debezium.io/docume
 from __future__ import annotations
 
 import base64
-from typing import Literal
+import json
+from functools import partial
+from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.columns import ColumnType
-from tidemark.encodings import Encoding
+from tidemark.containers.objects import time_of_millis
+from tidemark.documents import goes_on
 from tidemark.feeds import Feed
 from tidemark.formats.contract import CHANGES
-from tidemark.formats.debezium_types import declared_type, message_types
+from tidemark.formats.debezium_sources import CONNECTORS
+from tidemark.formats.debezium_types import ENCODINGS, declared_type, message_types
 
 __all__ = ["ENCODINGS", "Options", "column_types", "decode", "message_types"]
 
 _IMAGE = "map<string, string>"
 _EVENT = (
     f"before: {_IMAGE}, after: {_IMAGE}, op: string, "
-    "source: struct<ts_ms: bigint, sequence: string, schema: string, table: string, txId: bigint, lsn: bigint>, "
+    "source: struct<ts_ms: bigint, name: string, schema: string, table: string, txId: string, %s>, "
     "transaction: struct<id: string, total_order: bigint>, message: struct<prefix: string, content: string>, "
     "status: string, id: string, event_count: bigint"
 )
 #: With message schemas the event is the `payload`, without them the value itself: one schema reads both.
 _VALUE = f"struct<{_EVENT}, schema: string, payload: struct<{_EVENT}>, _broken: string>"
 _PERMISSIVE = {"columnNameOfCorruptRecord": "_broken", "mode": "PERMISSIVE"}
-_NOTHING = "0" * 20
-
-#: The common encodings are enough.
-ENCODINGS: dict[str, Encoding] = {}
+#: What a table of logical messages is like, said as the messages of rows say it.
+_MESSAGE_SCHEMA = json.dumps(
+    {
+        "fields": [
+            {
+                "field": "after",
+                "fields": [
+                    {"field": "connector", "type": "string"},
+                    {"field": "lsn", "type": "int64"},
+                    {"field": "prefix", "type": "string"},
+                    {"field": "content", "type": "bytes"},
+                    {"field": "transactional", "type": "boolean"},
+                    {"field": "sent", "type": "int64", "name": "io.debezium.time.Timestamp"},
+                ],
+            }
+        ]
+    }
+)
 
 
 class Options(BaseModel):
@@ -43,14 +61,26 @@ class Options(BaseModel):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
+    connector: Literal["postgresql", "mysql", "sqlserver", "oracle", "db2"] = Field(
+        "postgresql", description="Whose `source` the events carry: it tells the table and the place in the order."
+    )
     decimals: Literal["precise", "string", "double"] = Field(
         "precise", description="The connector's decimal.handling.mode. Message schemas, where sent, say it themselves."
     )
     binary: Literal["bytes", "base64", "hex"] = Field("bytes", description="The connector's binary.handling.mode.")
-    transactions: str | None = Field(
+    times: Literal["adaptive", "adaptive_time_microseconds", "connect", "microseconds", "nanoseconds"] = Field(
+        "adaptive", description="The connector's time.precision.mode. Message schemas, where sent, say it themselves."
+    )
+    transactions: str | Annotated[list[str], Field(min_length=1)] | None = Field(
         None,
-        description="The topic of transaction metadata (provide.transaction.metadata=true), also listed under topics. "
+        description="The topic of transaction metadata (provide.transaction.metadata=true), also listed under topics; "
+        "those of all connectors, where there are several (`<prefix>.transaction` of each). "
         "With it a transaction is published whole or held; null: each change stands alone.",
+    )
+    messages: Annotated[str, Field(pattern=r"^[^.]+\.[^.]+$")] | None = Field(
+        None,
+        description="The table (schema.table) of logical messages, op m, by connector and LSN. null: they are control "
+        "records, kept in the change log alone.",
     )
     unavailable: str = Field(
         "__debezium_unavailable_value", min_length=1, description="The connector's unavailable.value.placeholder."
@@ -61,7 +91,7 @@ def column_types(columns: dict[str, str], options: BaseModel) -> dict[str, Colum
     """Declared PostgreSQL types; ValueError names the first that is not known."""
     assert isinstance(options, Options)
     return {
-        name: declared_type(written, decimals=options.decimals, binary=options.binary)
+        name: declared_type(written, decimals=options.decimals, binary=options.binary, times=options.times)
         for name, written in columns.items()
     }
 
@@ -70,11 +100,13 @@ def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
     """RECORDS → CHANGES; one row each. See :mod:`tidemark.formats.contract`."""
     assert isinstance(options, Options)
     text = F.col("value").cast("string")
+    fields = CONNECTORS[options.connector].fields
     # Each from_json makes its projection copy every column it passes on: few of them, and nothing that is not needed.
     parsed = records.select(
         "object", "record", "raw", "topic", "partition", "offset", "problem",
         F.col("value").isNull().alias("tombstone"),
-        F.from_json(text, _VALUE, _PERMISSIVE).alias("v"),
+        goes_on(text).alias("goes_on"),
+        F.from_json(text, _VALUE % (fields, fields), _PERMISSIVE).alias("v"),
         F.from_json(F.col("key").cast("string"), _IMAGE).alias("k"),
         F.from_json(F.element_at("headers", F.lit("__debezium.oldkey")), _IMAGE).alias("old"),
     )  # fmt: skip
@@ -85,7 +117,7 @@ def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
     }
     schemas = payload.isNotNull()
     events = parsed.select(
-        "object", "record", "raw", "topic", "partition", "offset", "problem", "tombstone",
+        "object", "record", "raw", "topic", "partition", "offset", "problem", "tombstone", "goes_on",
         (v.isNull() | v["_broken"].isNotNull()).alias("broken"),
         F.when(schemas, v["schema"]).alias("message_schema"),
         F.when(schemas, _payload(F.col("k"))).otherwise(F.col("k")).alias("k"),
@@ -93,7 +125,43 @@ def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
         _lacks_values(F.coalesce(v["after"], payload["after"]), options).alias("partial"),
         *event.values(),
     )  # fmt: skip
-    return _entries(events, options)
+    return _entries(_placed(events, feed, options), options)
+
+
+def _placed(events: DataFrame, feed: Feed, options: Options) -> DataFrame:
+    """With ``table``, ``place``, and the key of messages that carry none picked from their images: the key that the feed
+    declares, ``k`` and ``old``."""
+    connector = CONNECTORS[options.connector]
+    source, op = F.col("source"), F.col("op")
+    named = events.select(
+        "*",
+        F.concat_ws(".", source[connector.namespace], source["table"]).alias("table"),
+        connector.position(source).alias("place"),
+    )
+    declared = {table: declared.key for table, declared in feed.tables.items() if declared.key}
+    if not declared:
+        return named
+    keyless = F.col("k").isNull() & op.isin("c", "r", "u", "d")
+
+    def picked(image: Column) -> Column:
+        found = F.lit(None).cast(_IMAGE)
+        for table, key in declared.items():
+            of_key = F.map_filter(image, partial(_is_one_of, key))
+            found = F.when(F.col("table") == table, F.when(F.size(of_key) > 0, of_key)).otherwise(found)
+        return found
+
+    new = F.when(keyless, picked(F.when(op == "d", F.col("before")).otherwise(F.col("after")))).otherwise(F.col("k"))
+    before = F.when(keyless & (op == "u"), picked(F.col("before")))
+    return (
+        named.withColumn("was", before)
+        .withColumn("k", new)
+        .withColumn("old", F.coalesce("old", F.when(F.to_json("was") != F.to_json("k"), F.col("was"))))
+        .drop("was")
+    )
+
+
+def _is_one_of(names: list[str], name: Column, _: Column) -> Column:
+    return name.isin(names)
 
 
 def _payload(key: Column) -> Column:
@@ -118,6 +186,7 @@ def _entries(events: DataFrame, options: Options) -> DataFrame:
     op, source = c("op"), c("source")
     problem = _problem(options)
     bad = c("problem_").isNotNull()
+    message = (op == "m") & ~bad & F.lit(options.messages is not None)
     row = op.isin("c", "r", "u", "d", "t") & ~bad
     spellings = F.array(*map(F.lit, _spellings(options)))
 
@@ -130,33 +199,29 @@ def _entries(events: DataFrame, options: Options) -> DataFrame:
     )
     in_transaction = F.lit(options.transactions is not None) & c("transaction").isNotNull() & ~bad
     marker = c("status").isNotNull() & ~bad & F.lit(options.transactions is not None)
-    tx = F.substring_index(F.coalesce(c("transaction.id"), c("id")), ":", 1)
+    own = CONNECTORS[options.connector].own(source)
     columns = {
         "op": F.when(bad, "bad")
-        .when(op.isin("c", "r"), "insert")
+        .when(op.isin("c", "r") | message, "insert")
         .when(op == "u", "update")
         .when(op == "d", "delete")
         .when(op == "t", "truncate")
         .otherwise("control"),
         "kind": F.coalesce(op, c("status"), F.when(c("tombstone"), "tombstone").otherwise("heartbeat")),
-        "source_table": F.when(row, F.concat_ws(".", source["schema"], source["table"])),
-        "position": F.when(row, _position(source)),
-        "key": F.when(row & (op != "t"), c("k")),
-        "prior_key": F.when(row & (op == "c"), c("old")),
+        "source_table": F.when(row, c("table")).when(message, F.lit(options.messages)),
+        "position": F.when(row | message, c("place")),
+        "key": F.when(row & (op != "t"), c("k")).when(message, _map(connector=source["name"], lsn=own)),
+        "prior_key": F.when(row & op.isin("c", "u"), c("old")),
         "before": F.when(row, c("before")),
-        "after": F.when(row, F.coalesce(after, c("after"))).when(
-            op == "m", F.create_map(F.lit("prefix"), c("message.prefix"), F.lit("content"), c("message.content"))
-        ),
+        "after": F.when(row, F.coalesce(after, c("after"))).when(op == "m", _message(options, own)),
         "absent": F.when(row, absent),
-        "tx": F.when(in_transaction | marker, tx),
-        "tx_part": F.when(in_transaction, _identity(source, op)),
+        "tx": F.when(in_transaction | marker, _transaction(options)),
+        "tx_part": F.when(in_transaction, _identity(own, op)),
         "tx_ordinal": F.when(in_transaction, c("transaction.total_order")),
         "tx_end": F.when(marker, c("status") == "END"),
         "tx_count": F.when(marker, c("event_count")),
-        "committed_at": F.timestamp_millis(
-            F.when(source["ts_ms"].between(-62_135_596_800_000, 253_402_300_799_999), source["ts_ms"])
-        ),
-        "message_schema": F.when(row, c("message_schema")),
+        "committed_at": time_of_millis(source["ts_ms"]),
+        "message_schema": F.when(row, c("message_schema")).when(message, F.lit(_MESSAGE_SCHEMA)),
         "entry": F.lit(0),
         "problem": c("problem_"),
     }
@@ -176,35 +241,61 @@ def _problem(options: Options) -> Column:
     c = F.col
     op, source = c("op"), c("source")
     heartbeat = F.coalesce(c("topic").startswith("__debezium-heartbeat"), F.lit(False))
-    no_table = source["schema"].isNull() | source["table"].isNull() | (source["table"] == "")
+    connector = CONNECTORS[options.connector]
+    no_table = source[connector.namespace].isNull() | source["table"].isNull() | (source["table"] == "")
+    no_lsn = (op != "r") & source["lsn"].isNull() if options.connector == "postgresql" else F.lit(False)
     return F.coalesce(
         c("problem"),
         F.when(c("tombstone"), None)
         .when(c("broken"), F.lit("the value is not a Debezium event: broken JSON, or a field of another type"))
+        .when(c("goes_on"), F.lit("the value goes on behind its JSON object"))
         .when(op.isNull() & (c("status").isin("BEGIN", "END") & c("id").isNotNull()), None)
         .when(op.isNull() & heartbeat, None)
         .when(op.isNull(), F.lit("the value has neither op nor status: not a Debezium event"))
-        .when(op == "m", None)
-        .when(~op.isin("c", "r", "u", "d", "t"), F.concat(F.lit("unknown op "), op))
-        .when(source.isNull() | no_table, F.lit("source names no schema and table"))
-        .when(source["lsn"].isNull() & (op != "r"), F.lit("source has no lsn: its place in the order is unknown"))
-        .when(source["lsn"] < 0, F.lit("source.lsn is negative"))
-        .when(~_position(source).rlike(r"^\d{20}\.\d{20}$"), F.lit("source.sequence is not two LSNs"))
+        .when((op == "m") & F.lit(options.messages is None), None)
+        .when(~op.isin("c", "r", "u", "d", "t", "m"), F.concat(F.lit("unknown op "), op))
+        .when((op != "m") & (source.isNull() | no_table), F.lit(f"source names no {connector.namespace} and table"))
+        .when(no_lsn, F.lit("source has no lsn: its place in the order is unknown"))
+        .when(c("place").isNull(), F.lit(connector.lacking))
         .when(op.isin("c", "r", "u") & c("after").isNull(), F.concat(F.lit("no row in after, op "), op))
         .when((op == "d") & c("k").isNull() & c("before").isNull(), F.lit("a delete without key and without before"))
         .when(c("k").isNotNull() & (F.size(c("k")) == 0), F.lit("the key has no column")),
     )
 
 
-def _position(source: Column) -> Column:
-    """``<LSN of the last commit before this one>.<own LSN>``, each 20 digits: text order is commit order."""
-    sequence = source["sequence"]
-    commit = F.when(sequence.startswith('["'), F.substring_index(F.substring(sequence, 3, 24), '"', 1))
-    own = F.coalesce(source["lsn"].cast("string"), F.regexp_extract(sequence, r',\s*"(\d+)"', 1), F.lit("0"))
-    return F.concat(F.lpad(F.coalesce(commit, F.lit(_NOTHING)), 20, "0"), F.lit("."), F.lpad(own, 20, "0"))
+def _transaction(options: Options) -> Column:
+    """The transaction's name: its number (3.x adds an LSN that differs from event to event), and where there are
+    several connectors, that of the connector: each counts transactions for itself."""
+    number = F.coalesce(F.col("transaction.id"), F.col("id"))
+    if options.connector == "postgresql":  # MySQL's GTIDs hold colons
+        number = F.substring_index(number, ":", 1)
+    if isinstance(options.transactions, str):
+        return number
+    of_marker = F.regexp_replace("topic", r"\.[^.]*$", "")
+    return F.concat_ws(":", F.coalesce(F.col("source.name"), of_marker), number)
 
 
-def _identity(source: Column, op: Column) -> Column:
-    """What makes an event of a transaction distinct: (topic, LSN, op, key); rows without a key by their place in it."""
+def _map(**columns: Column) -> Column:
+    """A map of columns by name."""
+    return F.create_map(*(part for name, value in columns.items() for part in (F.lit(name), value.cast("string"))))
+
+
+def _message(options: Options, own: Column) -> Column:
+    """A logical message as a row. Its content is base64 in every binary mode but one."""
+    content = F.col("message.content")
+    if options.binary == "hex":
+        content = F.base64(F.try_to_binary(content, F.lit("hex")))
+    return _map(
+        connector=F.col("source.name"),
+        lsn=own,
+        prefix=F.col("message.prefix"),
+        content=content,
+        transactional=F.col("source.txId").isNotNull(),
+        sent=F.col("source.ts_ms"),
+    )
+
+
+def _identity(own: Column, op: Column) -> Column:
+    """What makes an event of a transaction distinct: (topic, place, op, key); rows without a key by their place in it."""
     place = F.coalesce(F.to_json(F.col("k")), F.col("transaction.total_order").cast("string"))
-    return F.concat_ws("|", F.col("topic"), source["lsn"].cast("string"), op, place)
+    return F.concat_ws("|", F.col("topic"), own, op, place)

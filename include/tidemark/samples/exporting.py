@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import base64
 import gzip
+import io
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
 import yaml
 
 
@@ -68,13 +72,17 @@ def _lines(lines: Iterable[bytes]) -> bytes:
     return gzip.compress(b"".join(line + b"\n" for line in lines), mtime=0)
 
 
+def _millis(message: Message) -> int:
+    return round((message.sent_at - datetime(1970, 1, 1)).total_seconds() * 1000)
+
+
 def _kafka_json(messages: Sequence[Message]) -> tuple[str, bytes]:
     def record(message: Message) -> bytes:
         said = {
             "topic": message.topic,
             "partition": message.partition,
             "offset": message.offset,
-            "timestamp": round((message.sent_at - datetime(1970, 1, 1)).total_seconds() * 1000),
+            "timestamp": _millis(message),
             "key": None if message.key is None else message.key.decode(),
             "value": None if message.value is None else message.value.decode(),
             "headers": [{"key": name, "value": value} for name, value in message.headers],
@@ -88,5 +96,90 @@ def _values(messages: Sequence[Message]) -> tuple[str, bytes]:
     return ".jsonl.gz", _lines(message.value for message in messages if message.value is not None)
 
 
-#: Container → its writer: messages of one object → (the ending of the object's name, its bytes).
-_WRITERS = {"kafka_json": _kafka_json, "lines": _values}
+def _raw(messages: Sequence[Message]) -> tuple[str, bytes]:
+    return ".del.gz", gzip.compress(b"".join(message.value or b"" for message in messages), mtime=0)
+
+
+def _pubsub(messages: Sequence[Message]) -> tuple[str, bytes]:
+    def line(message: Message) -> bytes:
+        said = {
+            "data": base64.b64encode(message.value or b"").decode(),
+            "attributes": dict(message.headers),
+            "messageId": str(message.offset),
+            "publishTime": message.sent_at.isoformat(timespec="milliseconds") + "Z",
+        }
+        return json.dumps(said | ({} if message.key is None else {"orderingKey": message.key.decode()})).encode()
+
+    return ".jsonl.gz", _lines(map(line, messages))
+
+
+def _rows(messages: Sequence[Message]) -> list[dict[str, Any]]:
+    """Whole records, as the Parquet and Avro files of a sink hold them."""
+    return [
+        {
+            "key": message.key,
+            "value": message.value,
+            "headers": [{"key": name, "value": value.encode()} for name, value in message.headers],
+            "topic": message.topic,
+            "partition": message.partition,
+            "offset": message.offset,
+            "timestamp": _millis(message),
+        }
+        for message in messages
+    ]
+
+
+def _connect_parquet(messages: Sequence[Message]) -> tuple[str, bytes]:
+    header = pa.struct([("key", pa.string()), ("value", pa.binary())])
+    schema = pa.schema(
+        [
+            ("key", pa.binary()), ("value", pa.binary()), ("headers", pa.list_(header)), ("topic", pa.string()),
+            ("partition", pa.int32()), ("offset", pa.int64()), ("timestamp", pa.timestamp("ms", "UTC")),
+        ]
+    )  # fmt: skip
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist(_rows(messages), schema), file)
+    return ".snappy.parquet", file.getvalue()
+
+
+_AVRO_RECORD = {
+    "type": "record",
+    "name": "Record",
+    "fields": [
+        {"name": "key", "type": ["null", "bytes"]},
+        {"name": "value", "type": ["null", "bytes"]},
+        {
+            "name": "headers",
+            "type": {
+                "type": "array",
+                "items": {
+                    "type": "record",
+                    "name": "Header",
+                    "fields": [{"name": "key", "type": "string"}, {"name": "value", "type": "bytes"}],
+                },
+            },
+        },
+        {"name": "topic", "type": "string"},
+        {"name": "partition", "type": "int"},
+        {"name": "offset", "type": "long"},
+        {"name": "timestamp", "type": {"type": "long", "logicalType": "timestamp-millis"}},
+    ],
+}
+
+
+def _connect_avro(messages: Sequence[Message]) -> tuple[str, bytes]:
+    file = io.BytesIO()
+    fastavro.writer(file, _AVRO_RECORD, _rows(messages), codec="deflate", sync_marker=b"between blocks..")
+    return ".avro", file.getvalue()
+
+
+#: Container → its writer: messages of one object → (the ending of the object's name, its bytes). `raw` and `lines` keep
+#: values alone; `raw` is for records that end themselves (IBM's).
+_WRITERS: dict[str, Callable[[Sequence[Message]], tuple[str, bytes]]] = {
+    "connect_avro": _connect_avro,
+    "connect_parquet": _connect_parquet,
+    "kafka_json": _kafka_json,
+    "lines": _values,
+    "pubsub": _pubsub,
+    "raw": _raw,
+}

@@ -8,9 +8,6 @@ is upgraded half-way, so that transaction identifiers and LSNs become longer.
 
 from __future__ import annotations
 
-import base64
-import gzip
-import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -19,10 +16,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from tidemark.formats.ibm_types import family
 from tidemark.hours import format_hour, hours_between, parse_hour
+from tidemark.samples.exporting import Message, write_export, write_feed, write_truth
 
 FEED = "payroll"
 TOPIC = "db2.payroll"
@@ -104,13 +100,21 @@ class _Message:
 
 
 def generate(
-    out: Path, *, hours: int, events: int, seed: int, first_hour: str = "2026-11-20T00", poison: int = 0
+    out: Path,
+    *,
+    hours: int,
+    events: int,
+    seed: int,
+    first_hour: str = "2026-11-20T00",
+    poison: int = 0,
+    container: str = "raw",
 ) -> None:
     """Write ``exports/``, ``feeds/payroll.yaml`` and ``truth/<hour>/<schema.table>.jsonl`` into a folder.
 
     ``events`` is about how many change-data records an hour holds. ``truth`` is the state of every table at every
     hour's cut: the transactions that are complete by then; the last one of the last hour never is. ``poison``
-    records in the second hour cannot be decoded; they belong to transactions of their own.
+    records in the second hour cannot be decoded; they belong to transactions of their own. In the container `raw` an
+    hour's messages lie back to back; in any other each is a record.
     """
     start = parse_hour(first_hour).replace(tzinfo=None)
     names = hours_between(first_hour, format_hour(parse_hour(first_hour) + timedelta(hours=hours - 1)))
@@ -122,15 +126,20 @@ def generate(
         hour = int((message.arrived - start) / timedelta(hours=1))
         if hour < hours:
             exported[hour].append(message)
+    offset = 0
     for hour, name in enumerate(names):
-        stream = [m.encoded() for m in sorted(exported[hour], key=lambda m: m.arrived)]
+        stream = [(m.arrived, m.encoded()) for m in sorted(exported[hour], key=lambda m: m.arrived)]
         if hour == min(1, hours - 1):
             for number in range(poison):
-                stream.insert(source.random.randrange(len(stream) + 1), _poisoned(number, start))
-        _write_export(out / "exports" / TOPIC, name, b"".join(stream))
-        _write_truth(out / "truth" / name, _state_at(transactions, start + timedelta(hours=hour + 1)))
-    (out / "feeds").mkdir(parents=True, exist_ok=True)
-    (out / "feeds" / f"{FEED}.yaml").write_text(yaml.safe_dump(_feed(), sort_keys=False, allow_unicode=True))
+                place = source.random.randrange(len(stream) + 1)
+                stream.insert(place, (start + timedelta(hours=hour), _poisoned(number, start)))
+        records = [Message(TOPIC, 0, offset + i, at, None, value) for i, (at, value) in enumerate(stream)]
+        offset += len(records)
+        write_export(out / "exports", TOPIC, name, [records], container)
+        state = _state_at(transactions, start + timedelta(hours=hour + 1))
+        tables = {table.lower(): [_published(rows[key]) for key in sorted(rows)] for table, rows in state.items()}
+        write_truth(out / "truth", name, tables)
+    write_feed(out / "feeds", _feed(container))
 
 
 class _Source:
@@ -304,37 +313,19 @@ def _state_at(transactions: list[_Transaction], cut: datetime) -> dict[str, dict
     return state
 
 
-def _as_json(value: Any) -> Any:
-    if isinstance(value, bytes):
-        return base64.b64encode(value).decode()
-    if isinstance(value, date | time):
-        return value.isoformat()
-    return str(value) if isinstance(value, Decimal) else value
+def _published(row: Row) -> Row:
+    """A row as its table holds it: DECFLOAT is text, to the digit as sent."""
+    return {name: str(value) if name == "BONUS" and value is not None else value for name, value in row.items()}
 
 
-def _write_truth(folder: Path, state: dict[str, dict[Key, Row]]) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    for table, rows in state.items():
-        lines = [json.dumps({c: _as_json(v) for c, v in rows[key].items()}, ensure_ascii=False) for key in sorted(rows)]
-        (folder / f"{table.lower()}.jsonl").write_text("".join(line + "\n" for line in lines), "utf-8")
-
-
-def _write_export(folder: Path, hour: str, stream: bytes) -> None:
-    day, number = hour.split("T")
-    folder = folder / f"dt={day}" / f"hr={number}"
-    folder.mkdir(parents=True, exist_ok=True)
-    (folder / "part-00000.del.gz").write_bytes(gzip.compress(stream, mtime=0))
-    (folder / "_SUCCESS").touch()
-
-
-def _feed() -> dict[str, Any]:
+def _feed(container: str) -> dict[str, Any]:
     return {
         "feed": FEED,
         "description": "Payroll and positions, from Db2 by Q Replication",
         "owner": "payroll-data",
         "topics": [TOPIC],
-        "exports": {"path": "{topic}/dt={date}/hr={hour}/*.del.gz"},
-        "container": {"type": "raw"},
+        "exports": {"path": f"{{topic}}/dt={{date}}/hr={{hour}}/{'*.del.gz' if container == 'raw' else '*'}"},
+        "container": {"type": container},
         "format": {"type": "ibm"},
         "undeclared": "quarantine",
         "tables": {table: {"key": key, "columns": columns} for table, (columns, key) in TABLES.items()},

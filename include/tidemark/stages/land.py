@@ -31,7 +31,6 @@ from tidemark.storage import StoredObject, storage_of
 __all__ = ["Readiness", "is_complete", "land"]
 
 R = TypeVar("R")
-Count = Callable[[Iterator[bytes]], int | None]
 
 _AT_ONCE = 4
 _CHUNK = 2**20
@@ -104,8 +103,7 @@ def _land_changed(
                 known.append(landed.pop(object_.path))
             else:
                 unread.append((export.topic, stored))
-    count = _counter(feed)
-    read = _at_once(lambda topic, stored: _read(topic, stored, count, settings), unread)
+    read = _at_once(lambda topic, stored: _read(topic, stored, feed, settings), unread)
     same, new = _split_known(read, landed.values())
     if former and not new:
         return former[-1]
@@ -136,11 +134,6 @@ def _at_once(work: Callable[..., R], items: Sequence[tuple[Any, ...]]) -> list[R
             raise
 
 
-def _counter(feed: Feed) -> Count:
-    container, options = load_container(feed.container["type"]), feed.container_options
-    return lambda chunks: cast("int | None", container.count(chunks, options))
-
-
 def _split_known(read: list[_Read], landed: Iterable[LandedObject]) -> tuple[list[LandedObject], list[_Read]]:
     """Objects whose bytes have landed before, under this or another name, and those that are new.
 
@@ -162,16 +155,23 @@ def _split_known(read: list[_Read], landed: Iterable[LandedObject]) -> tuple[lis
     return same, new
 
 
-def _read(topic: str, stored: StoredObject, count: Count, settings: Settings) -> _Read:
+def _read(topic: str, stored: StoredObject, feed: Feed, settings: Settings) -> _Read:
+    container = load_container(feed.container["type"])
     with storage_of(stored.location, settings).open(stored) as stream:
         raw = _Hashed(stream)
         whole = io.BufferedReader(raw, _CHUNK)
         codec, suffix = _compression(whole.peek(4), stored)
+        if codec and getattr(container, "OWN_COMPRESSION", False):
+            problem = f"is compressed as a whole ({codec}), which its container does inside"
+            raise ExportError(problem, object=stored.location, mend="export it as it is")
         chunks = _chunks(cast(BinaryIO, whole), codec)
         try:
-            records = count(chunks)
+            records: int | None = container.count(chunks, feed.container_options)
             for _ in chunks:  # what the count left unread
                 pass
+        except ExportError as error:
+            error.object = stored.location
+            raise
         except OSError as error:  # of the decompressor; those of the source come out of _Hashed as ours
             problem, mend = f"its {codec} is damaged or cut off: {error}", "export the object again, then run the hour"
             raise ExportError(problem, object=stored.location, mend=mend) from error

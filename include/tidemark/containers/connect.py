@@ -1,0 +1,131 @@
+"""Kafka Connect's Parquet and Avro files, in the two layouts that its S3 sinks leave.
+
+Whole records (a column ``value``, and besides it only ``key``, ``headers``, ``topic``, ``partition``, ``offset``,
+``timestamp``): each column is what it says. Bytes and text are taken as they are, a struct as its JSON text.
+
+Values (any other columns): a row is the message's value, written by a converter that knows schemas, and is taken as the
+JSON text of its columns. There is no key and no header.
+
+What a file does not hold follows from its place and name: the topic from the landing, partition and first offset from
+``<topic>+<partition>+<first offset>.<ending>``. Offsets are counted on from there: they keep the order, and are exact
+where the topic has no gaps. The sink's ``store.kafka.keys`` and ``store.kafka.headers`` write files beside the values
+(``….keys.avro``, ``….headers.avro``), which nothing but their row order ties to them: their records are refused. Leave
+them out by the feed's path (``*[0-9].avro``).
+
+JSON text of columns: nulls are written, bytes are base64, decimals are numbers with all their digits, timestamps have
+microseconds and a zone.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidemark.containers.contract import RECORDS
+from tidemark.containers.objects import exactly, landed_topic, object_name, record_number, time_of_millis
+
+_RECORD = {"key", "value", "headers", "topic", "partition", "offset", "timestamp"}
+# What the landing leaves of a plus sign is an underscore.
+_PLACE = r"[+_](\d{1,9})[+_](\d{10,19})\.[^/]*$"
+_BESIDE = r"\.(?:keys|headers)\.[^/]*$"
+_JSON = {
+    "ignoreNullFields": "false",
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
+    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}
+
+
+def read_files(spark: SparkSession, paths: list[str], file_format: str) -> DataFrame:
+    """RECORDS of Parquet or Avro objects; see :mod:`tidemark.containers.contract`.
+
+    Every object has a schema of its own (topics carry different tables, and tables change): those of one schema are
+    read together, so that a column an object does not have is not taken for a null.
+    """
+    by_schema: dict[str, tuple[T.StructType, list[str]]] = {}
+    for path in paths:
+        schema = spark.read.format(file_format).load(exactly([path])).schema
+        by_schema.setdefault(schema.json(), (schema, []))[1].append(path)
+    records = None
+    for schema, alike in by_schema.values():
+        rows = spark.read.format(file_format).schema(schema).load(exactly(alike))
+        found = _records(rows, schema)
+        records = found if records is None else records.unionByName(found)
+    return spark.createDataFrame([], RECORDS) if records is None else records
+
+
+def _records(rows: DataFrame, schema: T.StructType) -> DataFrame:
+    names = set(schema.names)
+    whole = "value" in names and names <= _RECORD
+    row = F.to_json(F.struct(*(F.col(f"`{name}`") for name in schema.names)), _JSON).cast("binary")
+    columns = {
+        "object": object_name(),
+        "record": record_number(),
+        "raw": row,
+        "value": row,
+    }
+    if whole:
+        columns |= {field.name: _given(field) for field in schema.fields if field.name != "timestamp"}
+        if "timestamp" in names:
+            columns["sent_at"] = _time(schema["timestamp"])
+    numbered = rows.select(
+        *(columns.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORDS if f.name != "problem")
+    )
+    name = F.col("object")
+    partition = F.regexp_extract(name, _PLACE, 1).try_cast("int")
+    offset = F.regexp_extract(name, _PLACE, 2).try_cast("bigint") + F.col("record") - 1
+    beside = F.lit("keys and headers that the sink wrote beside the values are not read: leave them out by the path")
+    told = {
+        "topic": F.coalesce("topic", landed_topic(name)),
+        "partition": F.coalesce("partition", partition),
+        "offset": F.coalesce("offset", offset),
+        "problem": F.when(name.rlike(_BESIDE), beside),
+    }
+    return numbered.select(*(told.get(f.name, F.col(f.name)).alias(f.name) for f in RECORDS))
+
+
+def _given(field: T.StructField) -> Column:
+    """A column of a whole record as RECORDS wants it."""
+    column = F.col(f"`{field.name}`")
+    if field.name in ("key", "value"):
+        return _content(column, field.dataType)
+    if field.name == "headers":
+        return _headers(column, field.dataType)
+    return column.try_cast({"topic": "string", "partition": "int", "offset": "bigint"}[field.name])
+
+
+def _content(column: Column, kind: T.DataType) -> Column:
+    """Bytes of a message's part: its own, those of its text, or those of its JSON."""
+    if isinstance(kind, T.BinaryType):
+        return column
+    if isinstance(kind, T.StructType | T.MapType | T.ArrayType):
+        return F.to_json(column, _JSON).cast("binary")
+    return column.cast("string").cast("binary")
+
+
+def _headers(column: Column, kind: T.DataType) -> Column:
+    """A map of headers, or a list of ``{"key", "value"}``; null for anything else, and where there is none."""
+    if isinstance(kind, T.MapType):
+        held: Any = F.transform_values(column, lambda _, value: _content(value, kind.valueType).cast("string"))
+    elif (
+        isinstance(kind, T.ArrayType)
+        and isinstance(kind.elementType, T.StructType)
+        and {"key", "value"} <= set(kind.elementType.names)
+    ):
+        value = kind.elementType["value"].dataType
+        named = F.filter(column, lambda h: h["key"].isNotNull())
+        held = F.map_from_entries(
+            F.transform(named, lambda h: F.struct(h["key"].cast("string"), _content(h["value"], value).cast("string")))
+        )
+    else:
+        return F.lit(None)
+    return F.when(F.size(column) > 0, held)
+
+
+def _time(field: T.StructField) -> Column:
+    column = F.col(f"`{field.name}`")
+    if isinstance(field.dataType, T.TimestampType | T.TimestampNTZType):
+        return column.cast("timestamp")
+    return time_of_millis(column.try_cast("bigint"))

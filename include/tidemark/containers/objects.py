@@ -1,0 +1,43 @@
+"""Landed objects as Spark reads them: their names, the records' numbers in them, and what a name tells of its records."""
+
+from __future__ import annotations
+
+import re
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+_ROW_IN_PARTITION = (1 << 33) - 1
+_FIRST_MILLIS, _LAST_MILLIS = -62_135_596_800_000, 253_402_300_799_999
+
+
+def exactly(paths: list[str]) -> list[str]:
+    """The paths for Spark's readers as names, not as patterns."""
+    return [re.sub(r"([*?{}\[\]\\])", r"\\\1", path) for path in paths]
+
+
+def object_name() -> Column:
+    """The object a row was read from, spelled as in the paths given to the reader."""
+    path = F.regexp_replace(F.col("_metadata.file_path"), "^file:/+", "/")  # one slash or three, by how Spark listed it
+    decoded = F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))
+    return F.when(path.contains("%"), decoded).otherwise(path)
+
+
+def record_number() -> Column:
+    """From 1, in the object's order.
+
+    Rests on one object being one partition of the reader, which :func:`tidemark.spark_conf.spark_conf` sees to for
+    every file format alike.
+    """
+    return F.monotonically_increasing_id().bitwiseAND(_ROW_IN_PARTITION) + 1
+
+
+def landed_topic(name: Column) -> Column:
+    """The topic by the object's place in the landing, ``<feed>/<topic>/dt=…/hr=…/v00001/<object>``; null elsewhere."""
+    topic = F.regexp_extract(name, r"/([^/]+)/dt=[^/]+/hr=[^/]+/v\d+/[^/]+$", 1)
+    return F.when(topic != "", topic)
+
+
+def time_of_millis(millis: Column) -> Column:
+    """Milliseconds since 1970 as a time; null for a year outside 1 to 9999, which no source sends."""
+    return F.timestamp_millis(F.when(millis.between(_FIRST_MILLIS, _LAST_MILLIS), millis))

@@ -1,0 +1,416 @@
+"""Exports as two Debezium PostgreSQL connectors would leave them, from a small made-up shop, and what must come of them.
+
+Everything follows from the seed. The connector `web` is a 3.x without message schemas, `depot` a 1.9 with them. The
+streams hold what real ones do: a snapshot, transactions that interleave in the log and some that straddle an hour,
+transactions without a captured row, tombstones, key changes, values that were not in the log, equal rows of a table
+without a key, truncates, logical messages, heartbeats, and runs delivered again under new offsets, from the middle of
+a transaction too. The objects of a topic's hour come in no order.
+"""
+
+from __future__ import annotations
+
+import base64
+import copy
+import json
+import random
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime, timedelta
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+from tidemark.hours import format_hour, hours_between, parse_hour
+from tidemark.samples.debezium_wire import (
+    UNAVAILABLE,
+    Sent,
+    count_anew,
+    key_schema,
+    millis,
+    objects,
+    poisoned,
+    records,
+    value_schema,
+    wire,
+)
+from tidemark.samples.exporting import write_export, write_feed, write_truth
+
+FEED = "store"
+
+#: Each connector's tables: columns with their PostgreSQL types, and the key (none: REPLICA IDENTITY FULL).
+TABLES: dict[str, dict[str, tuple[dict[str, str], tuple[str, ...]]]] = {
+    "web": {
+        "store.customers": (
+            {
+                "id": "bigint", "name": "text", "balance": "numeric(14,2)", "since": "timestamptz",
+                "active": "boolean", "notes": "text", "tags": "text[]",
+            },
+            ("id",),
+        ),
+        "store.visits": ({"page": "text", "seconds": "integer", "at": "timestamptz"}, ()),
+    },
+    "depot": {
+        "stock.items": (
+            {
+                "site": "text", "sku": "text", "price": "numeric(12,4)", "quantity": "integer", "counted": "timestamp",
+                "best_before": "date", "picture": "bytea", "manual": "text",
+            },
+            ("site", "sku"),
+        ),
+        "stock.moves": ({"id": "bigint", "sku": "text", "weight": "double precision", "moved": "timestamp"}, ("id",)),
+    },
+}  # fmt: skip
+#: Large values: an update that leaves them alone does not have them in the log.
+_LARGE = {"notes", "manual", "picture"}
+_TEXTS = ("", "plain", 'she said "no"', "two\nlines", "Zoë", "日本語", "{not json}", "} {", "back\\slash", " blanks ")
+
+Row = dict[str, Any]
+Key = tuple[Any, ...]
+State = dict[str, dict[Key, Row]]
+
+
+@dataclass
+class _Change:
+    """A change as the truth takes it. ``row`` None: the row goes; ``key`` None: all rows go, or one copy of ``row``."""
+
+    table: str
+    key: Key | None
+    row: Row | None
+    copies: int = 1
+
+
+@dataclass
+class _Transaction:
+    last_sent: datetime
+    changes: list[_Change] = field(default_factory=list)
+
+
+def generate(
+    out: Path,
+    *,
+    hours: int,
+    events: int,
+    seed: int,
+    first_hour: str = "2026-11-20T00",
+    poison: int = 0,
+    container: str = "kafka_json",
+) -> None:
+    """Write ``exports/``, ``feeds/store.yaml`` and ``truth/<hour>/<schema.table>.jsonl`` into a folder.
+
+    ``events`` is about how many row events an hour holds. ``truth`` is the state of every table at every hour's cut:
+    the transactions that are complete by then; the last one of each hour ends in the hour after. ``poison`` messages of
+    the second hour cannot be decoded.
+    """
+    start = parse_hour(first_hour).replace(tzinfo=None)
+    names = hours_between(first_hour, format_hour(parse_hour(first_hour) + timedelta(hours=hours - 1)))
+    chance = random.Random(seed)
+    connectors = [_Connector(prefix, chance, start) for prefix in TABLES]
+    sent: list[Sent] = []
+    for connector in connectors:
+        for hour in range(hours):
+            connector.work(start + timedelta(hours=hour), events // len(connectors))
+        sent += connector.sent_again(2 * hours)
+    sent += poisoned("web.store.customers", poison, start + timedelta(hours=min(1, hours - 1)))
+    messages = records(sorted(sent, key=lambda one: one.at), start + timedelta(hours=hours))
+    for hour, name in enumerate(names):
+        cut = start + timedelta(hours=hour + 1)
+        for topic in _topics():
+            here = [m for m in messages if m.topic == topic and cut - timedelta(hours=1) <= m.sent_at < cut]
+            write_export(out / "exports", topic, name, objects(here, chance), container)
+        tables = {table: rows for connector in connectors for table, rows in connector.state_at(cut).items()}
+        write_truth(out / "truth", name, tables)
+    write_feed(out / "feeds", _feed(container))
+
+
+class _Connector:
+    """A source database and its connector: rows, transactions in commit order, and all messages in the order sent."""
+
+    def __init__(self, prefix: str, chance: random.Random, start: datetime) -> None:
+        self.prefix, self.tables, self.random = prefix, TABLES[prefix], chance
+        self.modern, self.schemas = prefix == "web", prefix == "depot"
+        self.rows: State = {table: {} for table in self.tables}
+        self.transactions: list[_Transaction] = []
+        self.sent: list[Sent] = []
+        self.lsn, self.number, self.made = 22_000_000, 700, 0
+        self.commit: int | None = None
+        self._snapshot(start + timedelta(seconds=1))
+        self.snapshot_size = len(self.sent)
+
+    def work(self, hour: datetime, events: int) -> None:
+        """One hour of transactions. The last is sent half in this hour and half in the next."""
+        sizes: list[int] = []
+        while sum(sizes) < events - 8:
+            sizes.append(self.random.choices((0, 1, self.random.randint(2, 5), 9), (1, 6, 4, 1))[0])
+        seconds = sorted(self.random.uniform(10, 3500) for _ in sizes)
+        for size, second in zip(sizes, seconds, strict=True):
+            self._transaction(hour + timedelta(seconds=second), size, timedelta(milliseconds=1))
+        self._sent("heartbeat", {"ts_ms": millis(hour)}, hour + timedelta(seconds=3550))
+        self._transaction(hour + timedelta(seconds=3599), 8, timedelta(milliseconds=300))
+
+    def state_at(self, cut: datetime) -> dict[str, list[Row]]:
+        """The tables after the transactions that were sent whole before the cut, rows by key."""
+        state: State = {table: {} for table in self.tables}
+        for transaction in self.transactions:
+            if transaction.last_sent < cut:
+                for change in transaction.changes:
+                    _apply(state[change.table], change)
+        return {
+            table: [_shown(rows[key]) for key in sorted(rows) for _ in range(rows[key].get(_COPIES, 1))]
+            for table, rows in state.items()
+        }
+
+    def sent_again(self, times: int) -> list[Sent]:
+        """All messages, and some runs of them again: right behind their end, as after a restart."""
+        stream = list(self.sent)
+        ends = sorted(self.random.sample(range(self.snapshot_size + 1, len(stream)), times), reverse=True)
+        for end in ends:
+            first = max(self.snapshot_size, end - self.random.randint(5, 60))
+            run = [copy.deepcopy(one) for one in stream[first:end]]
+            if not self.modern:
+                count_anew(run)
+            for one in run:
+                one.at = stream[end - 1].at
+                if one.body and "ts_ms" in one.body:
+                    one.body["ts_ms"] += 12_345
+            stream[end:end] = run
+        return stream
+
+    def _sent(self, topic: str, body: dict[str, Any] | None, at: datetime, **more: Any) -> Sent:
+        name = f"__debezium-heartbeat.{self.prefix}" if topic == "heartbeat" else f"{self.prefix}.{topic}"
+        one = Sent(name, at, body, **more)
+        self.sent.append(one)
+        return one
+
+    def _source(self, table: str, at: datetime, **more: Any) -> dict[str, Any]:
+        schema, _, name = table.rpartition(".")
+        sequence = json.dumps([None if self.commit is None else str(self.commit), str(self.lsn)], separators=(",", ":"))
+        return {
+            "version": "3.6.3.Final" if self.modern else "1.9.7.Final", "connector": "postgresql",
+            "name": self.prefix, "ts_ms": millis(at), "snapshot": "false", "db": "postgres", "sequence": sequence,
+            "schema": schema, "table": name, "txId": self.number, "lsn": self.lsn, "xmin": None, **more,
+        }  # fmt: skip
+
+    def _snapshot(self, at: datetime) -> None:
+        """What the tables held before the stream: one place in the log, no transaction."""
+        transaction = _Transaction(at)
+        for table, (_, key) in self.tables.items():
+            for _ in range(6):
+                row = self._row(table)
+                for _ in range(1 if key else 2):
+                    self._apply(transaction, self._added(table, row))
+                    image = self._image(table, row)
+                    source = self._source(table, at, snapshot="first" if self.modern else "true")
+                    self._row_event(table, "r", source, at, row, {"before": None, "after": image})
+        self.transactions.append(transaction)
+
+    def _transaction(self, at: datetime, size: int, pace: timedelta) -> None:
+        self.number += 1
+        first = len(self.sent)
+        transaction = _Transaction(at)
+        name = f"{self.number}:{self.lsn}" if self.modern else str(self.number)
+        self._sent("transaction", {"status": "BEGIN", "id": name, "event_count": None, "ts_ms": millis(at)}, at)
+        # The log of transactions interleaves: what this one wrote first may stand before the last commit.
+        self.lsn -= self.random.choice((0, 0, 16, 400)) if self.commit else 0
+        while (counted := self._counted(first)) < size:
+            self._change(transaction, at, counted)
+        self.commit = self.lsn = max(self.lsn, self.commit or 0) + self.random.randint(1, 50) * 8
+        events = [one.body for one in self.sent[first + 1 :] if one.body and one.body["source"]["txId"] is not None]
+        for order, body in enumerate(events, 1):
+            body["transaction"] = {"id": name, "total_order": order, "data_collection_order": order}
+        end = {"status": "END", "id": name, "event_count": self._counted(first), "ts_ms": millis(at)}
+        self._sent("transaction", end, at)
+        for i, one in enumerate(self.sent[first:]):
+            one.at = at + i * pace
+        transaction.last_sent = self.sent[-1].at
+        self.transactions.append(transaction)
+
+    def _counted(self, first: int) -> int:
+        """Events of the transaction; a message outside of it is none."""
+        events = (one.body for one in self.sent[first:] if one.body and "op" in one.body)
+        return sum(body["source"]["txId"] is not None for body in events)
+
+    def _change(self, transaction: _Transaction, at: datetime, counted: int) -> None:
+        table = self.random.choice(list(self.tables))
+        _, key = self.tables[table]
+        rows = self.rows[table]
+        what = self.random.random()
+        self.lsn += 8 * self.random.randint(1, 30)
+        if counted == 0 and what < 0.03:
+            self._message(at)
+        elif counted == 0 and what < 0.05:
+            self._truncate(transaction, table, at)
+        elif len(rows) < 4 or what < 0.35:
+            row = self._row(table)
+            # Rows of one COPY page share their place in the log, and without a key they can be equal.
+            for _ in range(1 if key else self.random.choice((1, 1, 3))):
+                self._apply(transaction, self._added(table, row))
+                self._row_event(
+                    table, "c", self._source(table, at), at, row, {"before": None, "after": self._image(table, row)}
+                )
+        elif key:
+            self._change_keyed(transaction, table, at, what)
+        else:
+            self._change_keyless(transaction, table, at, what)
+
+    def _change_keyed(self, transaction: _Transaction, table: str, at: datetime, what: float) -> None:
+        old_key = self.random.choice(list(self.rows[table]))
+        old = self.rows[table][old_key]
+        if what < 0.5:
+            self._apply(transaction, _Change(table, old_key, None))
+            self._delete(table, old, at)
+            return
+        fresh = self._row(table)
+        _, key = self.tables[table]
+        moves = what < 0.6
+        kept = set(key) if not moves else set()
+        row = {name: fresh[name] if self.random.random() < 0.5 or name in key else old[name] for name in old}
+        row |= {name: old[name] for name in kept}
+        image = self._image(table, row)
+        for name in _LARGE & row.keys():
+            if row[name] == old[name] and row[name] is not None:
+                filler = UNAVAILABLE.encode() if isinstance(row[name], bytes) else UNAVAILABLE
+                image[name] = wire("", filler, schemas=self.schemas)
+        if moves:
+            self._apply(transaction, _Change(table, old_key, None))
+            old_names, new_names = self._key(table, old), self._key(table, row)
+            self._delete(table, old, at, (("__debezium.newkey", new_names),))
+            self._apply(transaction, self._added(table, row))
+            images = {"before": None, "after": image}
+            self._row_event(table, "c", self._source(table, at), at, row, images, (("__debezium.oldkey", old_names),))
+        else:
+            self._apply(transaction, self._added(table, row))
+            self._row_event(table, "u", self._source(table, at), at, row, {"before": None, "after": image})
+
+    def _change_keyless(self, transaction: _Transaction, table: str, at: datetime, what: float) -> None:
+        old = _shown(self.random.choice(list(self.rows[table].values())))
+        self._apply(transaction, _Change(table, None, old, copies=-1))
+        before = self._image(table, old)
+        if what < 0.6:
+            self._row_event(table, "d", self._source(table, at), at, old, {"before": before, "after": None})
+            self._sent(table, None, at)
+        else:
+            row = self._row(table)
+            self._apply(transaction, self._added(table, row))
+            images = {"before": before, "after": self._image(table, row)}
+            self._row_event(table, "u", self._source(table, at), at, row, images)
+
+    def _delete(self, table: str, row: Row, at: datetime, headers: tuple[Any, ...] = ()) -> None:
+        before = dict.fromkeys(row) | self._key(table, row)
+        images = {"before": before, "after": None}
+        gone = self._row_event(table, "d", self._source(table, at), at, row, images, headers)
+        self._sent(table, None, at, key=gone.key, schemas=gone.schemas)
+
+    def _truncate(self, transaction: _Transaction, table: str, at: datetime) -> None:
+        self._apply(transaction, _Change(table, None, None))
+        self._sent(table, self._event(self._source(table, at), "t", at), at, schemas=self._schemas_of(table))
+
+    def _message(self, at: datetime) -> None:
+        """A logical message; one outside of any transaction has no txId."""
+        number = self.random.choice((self.number, None)) if self.modern else None
+        content = base64.b64encode("für später".encode()).decode()
+        body = self._event(self._source("", at, txId=number), "m", at) | {
+            "message": {"prefix": "app", "content": content}
+        }
+        names = {"prefix": "text"}
+        self._sent("message", body, at, key={"prefix": "app"}, schemas=self._schemas("message", names, names))
+
+    def _event(self, source: dict[str, Any], op: str, at: datetime) -> dict[str, Any]:
+        return {"source": source, "transaction": None, "op": op, "ts_ms": millis(at) + 250}
+
+    def _row_event(
+        self, table: str, op: str, source: dict[str, Any], at: datetime, row: Row, images: dict[str, Any],
+        headers: tuple[Any, ...] = (),
+    ) -> Sent:  # fmt: skip
+        body = images | self._event(source, op, at)
+        key = self._key(table, row) or None
+        return self._sent(table, body, at, key=key, schemas=self._schemas_of(table), headers=headers)
+
+    def _schemas_of(self, table: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        columns, key = self.tables[table]
+        return self._schemas(table, columns, {name: columns[name] for name in key})
+
+    def _schemas(
+        self, name: str, columns: dict[str, str], key: dict[str, str]
+    ) -> tuple[dict[str, Any], dict[str, Any]] | None:
+        named = f"{self.prefix}.{name}"
+        return (key_schema(named, key), value_schema(named, columns)) if self.schemas else None
+
+    def _key(self, table: str, row: Row) -> Row:
+        columns, key = self.tables[table]
+        return {name: wire(columns[name], row[name], schemas=self.schemas) for name in key}
+
+    def _image(self, table: str, row: Row) -> Row:
+        return {n: wire(kind, row[n], schemas=self.schemas) for n, kind in self.tables[table][0].items()}
+
+    def _added(self, table: str, row: Row) -> _Change:
+        key = self.tables[table][1]
+        return _Change(table, tuple(row[name] for name in key) if key else None, row)
+
+    def _apply(self, transaction: _Transaction, change: _Change) -> None:
+        transaction.changes.append(change)
+        _apply(self.rows[change.table], change)
+
+    def _row(self, table: str) -> Row:
+        pick = self.random
+        self.made += 1
+        at = datetime(2026, 11, 20) + timedelta(microseconds=pick.randrange(10**11))
+        values: dict[str, Any] = {
+            "text": lambda: pick.choice(_TEXTS), "integer": lambda: pick.randint(-(2**31), 2**31 - 1),
+            "bigint": lambda: pick.randint(0, 2**62), "boolean": lambda: pick.random() < 0.5,
+            "double precision": lambda: round(pick.uniform(-9, 9), 5), "bytea": lambda: pick.randbytes(9),
+            "date": lambda: date(1950, 1, 1) + timedelta(pick.randrange(36_000)), "timestamp": lambda: at,
+            "timestamptz": lambda: at.replace(tzinfo=UTC), "text[]": lambda: pick.choices(_TEXTS, k=pick.randint(0, 3)),
+            "numeric(14,2)": lambda: Decimal(pick.randrange(-(10**13), 10**13)).scaleb(-2),
+            "numeric(12,4)": lambda: Decimal(pick.randrange(-(10**11), 10**11)).scaleb(-4),
+        }  # fmt: skip
+        columns, key = self.tables[table]
+        row = {n: None if n not in key and pick.random() < 0.1 else values[k]() for n, k in columns.items()}
+        row |= {"sku": f"{self.made:06}"} if "sku" in key else {"id": self.made} if "id" in key else {}
+        return row
+
+
+_COPIES = "(copies)"
+
+
+def _shown(row: Row) -> Row:
+    return {name: value for name, value in row.items() if name != _COPIES}
+
+
+def _apply(rows: dict[Key, Row], change: _Change) -> None:
+    if change.key is not None:
+        rows.pop(change.key, None)
+        if change.row is not None:
+            rows[change.key] = change.row
+    elif change.row is None:
+        rows.clear()
+    else:
+        # In the order `tidemark show` has for a table without a key: by all columns, nulls first.
+        image = tuple((v is not None, v) for v in change.row.values())
+        copies = rows.get(image, {}).get(_COPIES, 0) + change.copies
+        rows.pop(image, None)
+        if copies:
+            rows[image] = change.row | {_COPIES: copies}
+
+
+def _topics() -> list[str]:
+    of_tables = [f"{prefix}.{table}" for prefix, tables in TABLES.items() for table in tables]
+    return of_tables + [
+        name for p in TABLES for name in (f"{p}.transaction", f"{p}.message", f"__debezium-heartbeat.{p}")
+    ]
+
+
+def _feed(container: str) -> dict[str, Any]:
+    declared = {table: {"columns": columns} for table, (columns, _) in TABLES["web"].items()}
+    return {
+        "feed": FEED,
+        "description": "Shop and depot, from PostgreSQL by two Debezium connectors",
+        "owner": "store-data",
+        "topics": _topics(),
+        "exports": {"path": "{topic}/dt={date}/hr={hour}/*", "missing": "empty"},
+        "container": {"type": container},
+        "format": {
+            "type": "debezium",
+            "decimals": "string",
+            "transactions": [f"{prefix}.transaction" for prefix in TABLES],
+        },
+        "tables": declared,
+    }

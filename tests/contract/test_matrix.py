@@ -1,0 +1,104 @@
+"""Container and format are two independent choices: a generated hour decodes to the same changes out of each container.
+
+A format is found by its name in the registry: it brings ``tidemark.samples.<format>`` with ``generate(out, hours=…,
+events=…, seed=…, container=…)``. So is a container: it brings a writer in ``tidemark.samples.exporting``.
+"""
+
+from __future__ import annotations
+
+import inspect
+import json
+import shutil
+from collections import Counter
+from importlib import import_module
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import Row, SparkSession
+
+from tidemark.containers import CONTAINERS, load_container
+from tidemark.feeds import load_feed
+from tidemark.formats import FORMATS, load_format
+from tidemark.formats.contract import CHANGES
+
+#: The container that holds all that a message has.
+WHOLE = "kafka_json"
+#: (format, container) that cannot go together, and why.
+EXCUSED = {
+    ("ibm", "lines"): "its records hold line feeds",
+    **{(name, "raw"): "only ibm's records end themselves" for name in FORMATS if name != "ibm"},
+}
+PAIRS = [(f, c) for f in FORMATS for c in CONTAINERS if c != WHOLE and (f, c) not in EXCUSED]
+
+_EVERYWHERE = {"object", "record", "raw"}
+_WITHOUT_OFFSETS = {"partition", "offset"}
+_VALUES_ONLY = _WITHOUT_OFFSETS | {"key", "prior_key", "tx_part"}
+#: What a container has no room for: these columns of CHANGES are not compared.
+LACKS: dict[str, set[str]] = {
+    "lines": _VALUES_ONLY,
+    "pubsub": _WITHOUT_OFFSETS,
+    "raw": _WITHOUT_OFFSETS | {"entry", "topic"},
+}
+
+
+def decoded(spark: SparkSession, out: Path, format_name: str, container: str) -> list[Row]:
+    """The changes of a generated hour, its objects where they land."""
+    generate = import_module(f"tidemark.samples.{format_name}").generate
+    assert "container" in inspect.signature(generate).parameters, f"the generator of {format_name} knows one container"
+    generate(out, hours=1, events=60, seed=7, container=container)
+    feed = load_feed(next((out / "feeds").glob("*.yaml")))
+    assert (feed.format["type"], feed.container["type"]) == (format_name, container)
+    objects = []
+    for path in sorted(path for path in (out / "exports").rglob("*") if path.is_file() and path.name != "_SUCCESS"):
+        landed = out / "landing" / feed.feed / path.parent.relative_to(out / "exports") / "v00001" / path.name
+        landed.parent.mkdir(parents=True, exist_ok=True)
+        shutil.copy(path, landed)
+        objects.append(str(landed))
+    records = load_container(container).read(spark, objects, feed.container_options)
+    return load_format(format_name).decode(records, feed, feed.format_options).collect()
+
+
+def compared(rows: list[Row], lacks: set[str]) -> Counter[str]:
+    """Changes by how often they are there, without what is not compared."""
+    found: Counter[str] = Counter()
+    for row in rows:
+        said = {name: row[name] for name in CHANGES.names if name not in _EVERYWHERE | lacks}
+        found[json.dumps(said, default=_plain, sort_keys=True, ensure_ascii=False)] += 1
+    return found
+
+
+def _plain(value: Any) -> str:
+    return value.hex() if isinstance(value, bytes | bytearray) else str(value)
+
+
+@pytest.fixture(scope="module")
+def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> dict[str, list[Row]]:
+    return {name: decoded(spark, tmp_path_factory.mktemp(name), name, WHOLE) for name in FORMATS}
+
+
+@pytest.mark.parametrize("name", FORMATS)
+def test_the_generated_hour_is_worth_comparing(whole: dict[str, list[Row]], name: str) -> None:
+    rows = whole[name]
+    assert len(rows) >= 40
+    assert {"insert", "update", "delete"} <= {row.op for row in rows}
+    assert not [row.problem for row in rows if row.op == "bad"]
+
+
+@pytest.mark.parametrize(("name", "container"), PAIRS)
+def test_a_format_reads_the_same_out_of_every_container(
+    spark: SparkSession, whole: dict[str, list[Row]], tmp_path: Path, name: str, container: str
+) -> None:
+    lacks = LACKS.get(container, set())
+    rows = whole[name]
+    if "key" in lacks:  # a message without a value is nothing but its key
+        rows = [row for row in rows if row.kind != "tombstone"]
+    expected, got = compared(rows, lacks), compared(decoded(spark, tmp_path, name, container), lacks)
+    assert got - expected == Counter(), "changes that are not in the messages"
+    assert expected - got == Counter(), "changes that are missing"
+
+
+def test_every_container_is_in_the_matrix() -> None:
+    covered = {container for _, container in PAIRS} | {WHOLE}
+    assert covered == set(CONTAINERS)
+    assert set(EXCUSED) <= {(f, c) for f in FORMATS for c in CONTAINERS}, "an excuse for what does not exist"

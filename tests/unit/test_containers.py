@@ -1,0 +1,291 @@
+"""What each container makes of an object's bytes: records whole, numbered, none lost, and refused when not its own."""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import io
+import json
+from collections.abc import Iterator
+from datetime import UTC, datetime
+from decimal import Decimal
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+import zstandard
+from pyspark.sql import Row, SparkSession
+
+from tidemark.containers import connect_avro, connect_parquet, kafka_json, lines, load_container, pubsub
+from tidemark.containers.contract import RECORDS
+from tidemark.errors import ExportError
+from tidemark.feeds import Feed
+from tidemark.samples.exporting import Message, write_export
+from tidemark.settings import Settings
+from tidemark.stages.land import land
+
+HOUR = "2026-11-20T07"
+LANDED = "shop/srv.shop.orders/dt=2026-11-20/hr=07/v00001"
+AT = datetime(2026, 11, 20, 7, 5, 1, 250_000)
+MESSAGES = [
+    Message("srv.shop.orders", 3, 40 + i, AT, key, value, headers)
+    for i, (key, value, headers) in enumerate(
+        [
+            (b'{"id": 1}', b'{"op": "c", "text": "\xc3\xa9 } { }{"}', (("__debezium.oldkey", '{"id": 0}'), ("h", ""))),
+            (None, b'{"op": "t"}', ()),
+            (b'{"id": 1}', None, ()),
+        ]
+    )
+]
+ENDINGS = {"connect_avro": ".avro", "connect_parquet": ".snappy.parquet"}
+
+
+def landed(folder: Path) -> Path:
+    """A folder as the landing has it."""
+    place = folder / LANDED
+    place.mkdir(parents=True, exist_ok=True)
+    return place
+
+
+def read(spark: SparkSession, name: str, *paths: Path, **options: Any) -> list[Row]:
+    container = load_container(name)
+    records = container.read(spark, [str(path) for path in paths], container.Options(**options))
+    assert records.columns == RECORDS.names
+    assert [f.dataType for f in records.schema] == [f.dataType for f in RECORDS]
+    rows = records.orderBy("object", "record").collect()
+    assert {row.object for row in rows} <= {str(path) for path in paths}
+    return rows
+
+
+def counted(name: str, content: bytes, step: int = 7) -> int | None:
+    container = load_container(name)
+    count: int | None = container.count(
+        (content[i : i + step] for i in range(0, len(content), step)), container.Options()
+    )
+    return count
+
+
+def part(row: Row, name: str) -> bytes | None:
+    return None if row[name] is None else bytes(row[name])
+
+
+@pytest.mark.parametrize("name", ["kafka_json", "connect_avro", "connect_parquet"])
+def test_containers_of_whole_records_give_back_the_messages(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    write_export(tmp_path, "srv.shop.orders", HOUR, [MESSAGES, MESSAGES[1:]], name)
+    objects = sorted(path for path in tmp_path.rglob("part-*"))
+    rows = read(spark, name, *objects)
+    assert [(Path(r.object).name[:10], r.record) for r in rows] == [
+        ("part-00000", 1), ("part-00000", 2), ("part-00000", 3), ("part-00001", 1), ("part-00001", 2),
+    ]  # fmt: skip
+    for row, message in zip(rows, [*MESSAGES, *MESSAGES[1:]], strict=True):
+        assert (row.topic, row.partition, row.offset, row.sent_at, row.problem) == (
+            message.topic, message.partition, message.offset, message.sent_at, None,
+        )  # fmt: skip
+        assert (part(row, "key"), part(row, "value")) == (message.key, message.value)
+        assert row.headers == (dict(message.headers) or None)
+        assert json.loads(bytes(row.raw))["offset"] == message.offset
+    content = objects[0].read_bytes()
+    assert counted(name, gzip.decompress(content) if name == "kafka_json" else content) == 3
+
+
+def test_pubsub(spark: SparkSession, tmp_path: Path) -> None:
+    folder = landed(tmp_path)
+    write_export(tmp_path, "x", HOUR, [MESSAGES], "pubsub")
+    text = gzip.decompress(next(tmp_path.rglob("x/**/part-*")).read_bytes())
+    other = {"message_id": "9", "data": base64.b64encode(b"\xff\x00").decode(), "attributes": {"topic": "srv.other"}}
+    wrong = [b"[]", b'{"data": 1', b'{"data": "%%%"}', b'{"topic": "x"}', b'{"data": "YQ=="} {"data": "YQ=="}', b""]
+    more = [json.dumps(other | {"publish_time": "2026-11-20T07:05:01.25Z"}).encode(), b'{"data": "YWI="}\r']
+    path = folder / "m.jsonl"
+    path.write_bytes(b"\n".join([*text.splitlines(), *more, *wrong]) + b"\n")
+    rows = read(spark, "pubsub", path, topic_attribute="topic")
+    assert [r.record for r in rows] == list(range(1, 12))
+    for row, message in zip(rows[:3], MESSAGES, strict=True):
+        assert (row.topic, row.partition, row.offset, row.sent_at) == ("srv.shop.orders", None, None, AT)
+        assert (part(row, "key"), part(row, "value")) == (message.key, message.value)
+        assert row.headers == (dict(message.headers) or None)
+    assert (rows[3].topic, bytes(rows[3].value), rows[3].sent_at) == ("srv.other", b"\xff\x00", AT)
+    assert (rows[4].topic, bytes(rows[4].value), rows[4].problem) == ("srv.shop.orders", b"ab", None)
+    assert [row.problem is None for row in rows] == [True] * 5 + [False] * 6
+    assert [bytes(row.raw) for row in rows[5:]] == wrong
+    assert "base64" in rows[7].problem and "goes on" in rows[9].problem
+
+
+def test_lines_know_their_topic_by_their_place_in_the_landing(spark: SparkSession, tmp_path: Path) -> None:
+    here, elsewhere = landed(tmp_path) / "a.zst", tmp_path / "a.gz"
+    here.write_bytes(zstandard.compress(b"one\ntwo"))
+    elsewhere.write_bytes(gzip.compress(b"three\r\n"))
+    rows = read(spark, "lines", here, elsewhere)
+    assert {(bytes(r.value), r.topic) for r in rows} == {
+        (b"one", "srv.shop.orders"), (b"two", "srv.shop.orders"), (b"three\r", None),
+    }  # fmt: skip
+
+
+RECORD = '{"topic": "t", "value": "{\\"a\\": \\"} {\\"}{\\"b\\"}"}'
+
+
+@pytest.mark.parametrize(
+    ("line", "good"),
+    [
+        (RECORD, True),
+        (RECORD + "\r", True),
+        (RECORD + "  ", True),
+        ('{"topic": "t", "value": {"a": [{"b": 1} , {"c": "} {"}]}}', True),
+        (RECORD + RECORD, False),
+        (RECORD + " " + RECORD, False),
+        (RECORD + "," + RECORD, False),
+        (RECORD + " x", False),
+        (RECORD + "]", False),
+    ],
+)
+def test_a_line_that_goes_on_behind_its_record_is_not_lost(lines_read: dict[str, Row], line: str, good: bool) -> None:
+    row = lines_read[line]
+    assert bytes(row.raw).decode() == line
+    assert (row.problem is None) == good
+    assert good or "goes on" in row.problem
+
+
+@pytest.fixture(scope="module")
+def lines_read(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, Row]]:
+    mark = test_a_line_that_goes_on_behind_its_record_is_not_lost.pytestmark[0]  # type: ignore[attr-defined]
+    path = tmp_path_factory.mktemp("lines") / "x"
+    path.write_text("\n".join(line for line, _ in mark.args[1]))
+    yield {bytes(row.raw).decode(): row for row in read(spark, "kafka_json", path)}
+
+
+def test_a_timestamp_that_is_none_crashes_nothing(spark: SparkSession, tmp_path: Path) -> None:
+    (tmp_path / "x").write_text('{"topic": "t", "timestamp": 9223372036854775807}')
+    assert read(spark, "kafka_json", tmp_path / "x")[0].sent_at is None
+
+
+ENVELOPES = [
+    [{"op": "c", "before": None, "after": {"id": 1, "price": Decimal("1234567890123456789.10"), "raw": b"\x00\xff"}}],
+    [
+        {"op": "u", "before": None, "after": {"id": 2, "price": None, "raw": None, "note": "é"}},
+        {"op": "u", "before": None, "after": {"id": 3, "price": None, "raw": None, "note": None}},
+    ],
+]
+
+
+def _image(note: bool) -> list[tuple[str, pa.DataType]]:
+    columns = [("id", pa.int64()), ("price", pa.decimal128(30, 2)), ("raw", pa.binary())]
+    return [*columns, ("note", pa.string())] if note else columns
+
+
+def _parquet(rows: list[dict[str, Any]], note: bool) -> bytes:
+    image = pa.struct(_image(note))
+    schema = pa.schema([("op", pa.string()), ("before", image), ("after", image), ("at", pa.timestamp("us", "UTC"))])
+    file = io.BytesIO()
+    pq.write_table(pa.Table.from_pylist([row | {"at": AT.replace(tzinfo=UTC)} for row in rows], schema), file)
+    return file.getvalue()
+
+
+def _avro(rows: list[dict[str, Any]], note: bool) -> bytes:
+    price = {"type": "bytes", "logicalType": "decimal", "precision": 30, "scale": 2}
+    kinds: dict[str, Any] = {"id": "long", "price": price, "raw": "bytes", **({"note": "string"} if note else {})}
+    image = {"type": "record", "name": "V", "fields": [{"name": n, "type": ["null", t]} for n, t in kinds.items()]}
+    stamp = {"type": "long", "logicalType": "timestamp-micros"}
+    fields = {"op": "string", "before": ["null", image], "after": ["null", "V"], "at": stamp}
+    schema = {"type": "record", "name": "E", "fields": [{"name": n, "type": t} for n, t in fields.items()]}
+    file = io.BytesIO()
+    fastavro.writer(file, schema, [row | {"at": AT.replace(tzinfo=UTC)} for row in rows], codec="deflate")
+    return file.getvalue()
+
+
+WRITERS = {"connect_avro": _avro, "connect_parquet": _parquet}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_rows_of_a_sink_are_values_as_json(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """The columns of each object are its own: one that it does not have is not a null."""
+    paths = [landed(tmp_path) / f"0f-srv.shop.orders_2_{first:010}{ENDINGS[name]}" for first in (7, 8)]
+    for path, rows, note in zip(paths, ENVELOPES, (False, True), strict=True):
+        path.write_bytes(WRITERS[name](rows, note))
+    beside = landed(tmp_path) / f"0f-srv.shop.orders_2_0000000007.keys{ENDINGS[name]}"
+    beside.write_bytes(WRITERS[name](ENVELOPES[0], False))
+    rows = read(spark, name, *paths, beside)
+    assert [(r.topic, r.partition, r.offset, r.record) for r in rows if not r.problem] == [
+        ("srv.shop.orders", 2, 7, 1), ("srv.shop.orders", 2, 8, 1), ("srv.shop.orders", 2, 9, 2),
+    ]  # fmt: skip
+    said = [json.loads(bytes(r.value), parse_float=Decimal) for r in rows if not r.problem]
+    assert said[0]["after"] == {"id": 1, "price": Decimal("1234567890123456789.10"), "raw": "AP8="}
+    assert "before" in said[0] and said[0]["before"] is None
+    assert said[1]["after"] == {"id": 2, "price": None, "raw": None, "note": "é"}
+    assert said[2]["after"]["note"] is None
+    assert said[0]["at"] == "2026-11-20T07:05:01.250000Z"
+    assert all(r.raw == r.value and r.key is None and r.headers is None for r in rows)
+    assert [r.problem is None for r in rows if r.object == str(beside)] == [False]
+
+
+@pytest.mark.parametrize("name", WRITERS)
+def test_records_are_numbered_across_the_parts_of_an_object(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """Row groups and blocks are what Spark would split a large object by."""
+    numbers = [{"n": number, "pad": "x" * 50} for number in range(1, 3001)]
+    path = tmp_path / f"x{ENDINGS[name]}"
+    if name == "connect_parquet":
+        pq.write_table(pa.Table.from_pylist(numbers), path, row_group_size=100)
+    else:
+        fields = [{"name": "n", "type": "int"}, {"name": "pad", "type": "string"}]
+        with path.open("wb") as file:
+            fastavro.writer(file, {"type": "record", "name": "R", "fields": fields}, numbers, sync_interval=500)
+    rows = read(spark, name, path)
+    assert [(row.record, json.loads(bytes(row.value))["n"]) for row in rows] == [(n, n) for n in range(1, 3001)]
+    assert counted(name, path.read_bytes(), 1000) == 3000
+
+
+WHOLE = {name: write(ENVELOPES[1] * 900, True) for name, write in WRITERS.items()}
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize("step", [1 << 20, 5])
+def test_rows_are_counted_while_they_land(name: str, step: int) -> None:
+    assert counted(name, WHOLE[name], step) == 1800
+
+
+@pytest.mark.parametrize("name", WRITERS)
+@pytest.mark.parametrize(
+    "spoil",
+    [
+        pytest.param(lambda whole: b"", id="empty"),
+        pytest.param(lambda whole: b"PA", id="short"),
+        pytest.param(lambda whole: b'{"a": 1}\n', id="text"),
+        pytest.param(lambda whole: whole[:4], id="only the beginning"),
+        pytest.param(lambda whole: whole[:30], id="in the header"),
+        pytest.param(lambda whole: whole[: len(whole) // 2], id="half"),
+        pytest.param(lambda whole: whole[:-3], id="nearly whole"),
+        pytest.param(lambda whole: whole[:-40] + bytes(32) + whole[-8:], id="spoilt end"),
+        pytest.param(lambda whole: whole[:-8] + b"\xff\xff\xff\x00" + whole[-4:], id="footer longer than itself"),
+        pytest.param(gzip.compress, id="compressed as a whole"),
+    ],
+)
+def test_what_is_not_whole_never_lands(tmp_path: Path, name: str, spoil: Any) -> None:
+    folder = tmp_path / "exports/a/dt=2026-11-20/hr=07"
+    folder.mkdir(parents=True)
+    (folder / "x").write_bytes(spoil(WHOLE[name]))
+    feed = Feed.model_validate(
+        {
+            "feed": "shop", "description": "", "owner": "me", "topics": ["a"], "container": {"type": name},
+            "exports": {"path": "{topic}/dt={date}/hr={hour}/*", "marker": None, "settle": "0s"},
+            "format": {"type": "debezium"},
+        }
+    )  # fmt: skip
+    settings = Settings(home=tmp_path, lake="lake", exports="exports")
+    with pytest.raises(ExportError) as caught:
+        land(feed, HOUR, settings)
+    assert caught.value.object is not None and caught.value.object.endswith("/x")
+    assert caught.value.mend
+    assert not list(Path(settings.landing_root).rglob("x"))
+
+
+def test_avro_of_plain_values_is_refused() -> None:
+    file = io.BytesIO()
+    fastavro.writer(file, "string", ["a"])
+    with pytest.raises(ExportError, match="of string, not of records"):
+        counted("connect_avro", file.getvalue())
+
+
+@pytest.mark.parametrize("module", [kafka_json, lines, pubsub, connect_avro, connect_parquet])
+def test_only_what_compresses_inside_refuses_compression(module: Any) -> None:
+    assert getattr(module, "OWN_COMPRESSION", False) == module.__name__.rpartition(".")[2].startswith("connect")
