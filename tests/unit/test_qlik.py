@@ -68,6 +68,9 @@ case(
     "metadata",
 )
 case("md no table", {"lineage": {"server": "x"}, "tableStructure": {"tableColumns": {"A": 1}}}, "metadata")
+case("md dropped", metadata("SALES.DROPPED", {"ID": "INT4", "B": "INT4", "C": "INT4"}, ["ID"]), "metadata")
+case("md dropped later", metadata("SALES.DROPPED", {"ID": "INT4", "C": "INT4"}, ["ID"], version=2,
+                                  timestamp="2026-11-20T05:00:00"), "metadata")  # fmt: skip
 # Shapes.
 case("envelope", enveloped(message(ROW, headers(changeMask="02", columnMask="0F"), {**ROW, "NAME": "A"})))
 case("bare", message(ROW, headers("INSERT", changeMask="0F", columnMask="0F")))
@@ -97,6 +100,7 @@ case("later by columns", message({**ROW, "EXTRA": "x"}, headers(columnMask="1D")
 case("later by id", enveloped(message({**ROW, "EXTRA": None}, headers(columnMask="1B"), None), "DT", "A2"))
 case("later by version", message({**ROW, "EXTRA": None}, headers(columnMask="1B", tableVersion=2), None))
 after_ddl = "20261120060000000000000000000000001"
+case("dropped column", message({"ID": 7, "C": None}, named("DROPPED", columnMask="01"), None), "orders")
 case("after by position", message({"ID": "7"}, headers(columnMask="01", changeSequence=after_ddl), None))
 case("before by position", message({"ID": "7"}, headers(columnMask="01"), None))
 case("wide", message({f"C{i}": str(i) for i in range(1, 117)},
@@ -335,6 +339,7 @@ def test_a_mask_of_116_columns_is_one_number(bound: dict[str, Row]) -> None:
 
 def test_which_metadata_speak_of_a_row(bound: dict[str, Row]) -> None:
     assert bound["later by columns"].absent == ["NAME"], "though the row is older than the message"
+    assert bound["dropped column"].absent == ["C"], "though the older metadata could hold it too"
     assert bound["later by id"].absent == ["EXTRA"]
     assert bound["later by version"].absent == ["EXTRA"]
     assert bound["before by position"].absent == ["NAME", "NOTE", "TOTAL"]

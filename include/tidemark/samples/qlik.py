@@ -107,7 +107,7 @@ def generate(
 
     ``events`` is about how many messages an hour holds. ``truth`` is the state of every table at every hour's cut: the
     transactions that are complete by then; the last one of the last hour never is. ``poison`` records in the second
-    hour cannot be decoded. ``container``: kafka_json or lines.
+    hour cannot be decoded. ``container``: one that keeps records apart (not raw); of `lines` messages name their table.
     """
     start = parse_hour(first_hour).replace(tzinfo=None)
     names = hours_between(first_hour, format_hour(parse_hour(first_hour) + timedelta(hours=hours - 1)))
