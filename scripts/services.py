@@ -42,8 +42,16 @@ def start(services: tuple[str, ...] = SERVICES) -> None:
         raise RuntimeError(
             f"port {PORT} is taken by another program: stop it, or choose another with AIRFLOW_PORT=8081"
         )
+    _start(services, [])
+
+
+def start_beside(services: tuple[str, ...]) -> None:
+    """Start more services beside those that :func:`start` started."""
+    _start(services, json.loads(RECORD.read_text()))
+
+
+def _start(services: tuple[str, ...], record: list[dict[str, float]]) -> None:
     LOGS.mkdir(parents=True, exist_ok=True)
-    record: list[dict[str, float]] = []
     for service in services:
         with (LOGS / f"{service}.log").open("ab") as log:
             process = subprocess.Popen(

@@ -79,20 +79,19 @@ def settle(folded: DataFrame, shape: TableShape, hour: str, *, whole: bool = Fal
     """FOLDED (see :func:`tidemark.fold.fold`) → SETTLED (see :mod:`tidemark.snapshots.rows`) plus its counts and
     ``unreadable``: the columns whose text is not a value of their type. ``whole``: they were folded from all that is
     known of their keys, so that what they lack is nowhere."""
-    after = F.col("after")
-    values, unreadable = [], []
-    for name in shape.columns:
-        text = F.element_at(after, F.lit(name))
-        value = shape.value(name, text)
-        values.append(value.alias(name))
-        if shape.columns[name] != ColumnType("string"):
-            unreadable.append(F.when(text.isNotNull() & value.isNull(), F.lit(name)))
+    texts = {name: F.element_at(F.col("after"), F.lit(name)) for name in shape.columns}
+    typed = folded.withColumn("row", F.struct(*(shape.value(name, text).alias(name) for name, text in texts.items())))
+    unreadable = [
+        F.when(texts[name].isNotNull() & F.col("row")[name].isNull(), F.lit(name))
+        for name, kind in shape.columns.items()
+        if kind != ColumnType("string")
+    ]
     counts = [c for c in folded.columns if c.endswith(("_count", "_duplicates"))]
     wrong = F.array_compact(F.array(*unreadable)) if unreadable else F.array().cast("array<string>")
-    return folded.select(
+    return typed.select(
         "key",
         "gone",
-        F.struct(*values).alias("row"),
+        "row",
         (F.lit(not whole) & F.col("floor").isNull() & (F.size("absent") > 0)).alias("carry"),
         tidemark(F.col("place"), F.col("floor"), F.col("tx"), F.col("committed_at"), hour, F.col("absent")).alias(
             "tidemark"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.errors import ConfigError, ConflictError, SchemaError
@@ -98,8 +98,11 @@ class IcebergSnapshot:
         """What readers see now."""
         return self.spark.table(self.name)
 
-    def stage(self, settled: DataFrame, key: list[str], truncated: str | None, publication: str) -> None:
-        """Write a publication to a new audit branch of main: rows older than the truncate out, then one MERGE."""
+    def stage(
+        self, settled: DataFrame, key: list[str], truncated: str | None, publication: str, *, first: bool, carries: bool
+    ) -> None:
+        """Write a publication to a new audit branch of main: rows older than the truncate out, then one MERGE.
+        ``first``: the table has just been made. ``carries``: whether any row keeps columns of what is stored."""
         branch = quote(_branch(publication))
         # Not CREATE OR REPLACE: Iceberg cannot replace a branch of a table whose main has no snapshot yet.
         for old in (branch, quote(_before_checks(publication))):
@@ -111,15 +114,26 @@ class IcebergSnapshot:
             # Rows of a table without a key stand nowhere in the order: they are all written anew.
             older = f"{TIDEMARK}.place < :truncated" if key else ":truncated IS NOT NULL"
             self.spark.sql(f"DELETE FROM {target} WHERE {older}", args={"truncated": truncated})  # noqa: S608 - quoted
-        settled.createOrReplaceTempView("tidemark_settled")
         self._session_mark(publication)
-        self.spark.sql(self._merge(target, settled, key))
+        if first:  # nothing to merge with
+            new = settled.where(~F.col("gone"))
+            new.select(*self._values(settled), F.col("tidemark").alias(TIDEMARK)).writeTo(target).append()
+            return
+        settled.createOrReplaceTempView("tidemark_settled")
+        self.spark.sql(self._merge(target, settled, key, carries))
         self.spark.catalog.dropTempView("tidemark_settled")
 
     def _session_mark(self, publication: str) -> None:
         self.spark.conf.set(f"spark.sql.iceberg.snapshot-property.{_MARK}", publication)
 
-    def _merge(self, target: str, settled: DataFrame, key: list[str]) -> str:
+    def _values(self, settled: DataFrame) -> list[Column]:
+        """The table's columns out of SETTLED; null where the hour did not know of one."""
+        sent = set(settled.schema["row"].dataType.names)  # type: ignore[attr-defined]
+        types = self.columns()
+        values = {name: F.col("row")[name] if name in sent else F.lit(None) for name in types}
+        return [values[name].cast(kind).alias(name) for name, kind in types.items()]
+
+    def _merge(self, target: str, settled: DataFrame, key: list[str], carries: bool) -> str:
         stored = list(self.columns())
         sent = set(settled.schema["row"].dataType.names)  # type: ignore[attr-defined]
         # A table without a key: each copy of a row has its own place.
@@ -132,6 +146,8 @@ class IcebergSnapshot:
             return f"s.row.{quote(name)}" if name in sent else "NULL"
 
         def kept(name: str) -> str:
+            if not carries:
+                return f"t.{quote(name)} = {value(name)}"
             literal = "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
             held = f"s.carry AND array_contains(s.tidemark.absent, {literal})"
             return f"t.{quote(name)} = CASE WHEN {held} THEN t.{quote(name)} ELSE {value(name)} END"

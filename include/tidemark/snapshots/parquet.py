@@ -76,8 +76,11 @@ class ParquetSnapshot:
         ]
         return stored.select(*picked, TIDEMARK)
 
-    def stage(self, settled: DataFrame, key: list[str], truncated: str | None, publication: str) -> None:
-        """Write the whole table as it will be, where no pointer leads yet."""
+    def stage(
+        self, settled: DataFrame, key: list[str], truncated: str | None, publication: str, *, first: bool, carries: bool
+    ) -> None:
+        """Write the whole table as it will be, where no pointer leads yet. ``first``: there is none yet. ``carries``:
+        whether any row keeps columns of what is stored."""
         stored = self.read()
         if truncated is not None:
             # Rows of a table without a key stand nowhere in the order: they are all written anew.
@@ -92,7 +95,7 @@ class ParquetSnapshot:
             matches = F.col(f"t.{TIDEMARK}.place") == F.col("s.tidemark.place")
         both = t.join(s, matches, "full_outer")
         touched = F.col("s.tidemark").isNotNull()
-        carried = F.col("s.carry") & F.col(f"t.{TIDEMARK}").isNotNull()
+        carried = F.lit(carries and not first) & F.col("s.carry") & F.col(f"t.{TIDEMARK}").isNotNull()
 
         def value(name: str) -> Column:
             old = F.col(f"t.{quote(name)}")

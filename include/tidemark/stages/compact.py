@@ -126,7 +126,8 @@ def _compact_table(work: Work, found: TableProfile, assembled: Assembled) -> Com
         found.truncated is not None,
     )  # fmt: skip
     outcome = (_keyed if shape.key else _keyless)(work, found, shape, rows, state, counts)
-    snapshot.stage(outcome.settled, list(shape.key), found.truncated, work.publication)
+    key, carries = list(shape.key), found.partial > 0
+    snapshot.stage(outcome.settled, key, found.truncated, work.publication, first=not stored, carries=carries)
     tombstones = outcome.settled.where("gone").select(
         F.lit(found.table).alias("table"), F.to_json("key").alias("key"), F.col("tidemark.place").alias("place"),
         F.lit(work.hour).alias("hour"),
