@@ -71,14 +71,19 @@ def make_exports() -> None:
         generator.generate(DEMO, hours=len(HOURS), events=200, seed=7)
 
 
-def backfill(feed: str) -> None:
+def backfill(api: Api, feed: str) -> None:
+    """By Airflow's command line the first time, by its API (which does the same, in less time) after that."""
+    first, last = f"{DAY}T{HOURS[0]}:00:00Z", f"{DAY}T{HOURS[-1]}:00:00Z"
     command = [
-        *("airflow", "backfill", "create", "--dag-id", f"ingest_{feed}"),
-        *("--from-date", f"{DAY}T{HOURS[0]}:00:00Z", "--to-date", f"{DAY}T{HOURS[-1]}:00:00Z"),
+        *("airflow", "backfill", "create", "--dag-id", f"ingest_{feed}", "--from-date", first, "--to-date", last),
         *("--reprocess-behavior", "none", "--max-active-runs", "1"),
     ]
     say(" ".join(command))
-    run(*command)
+    if feed == BACKFILLED[0]:
+        run(*command)
+        return
+    body = {"dag_id": f"ingest_{feed}", "from_date": first, "to_date": last, "max_active_runs": 1}
+    api.call("backfills", body | {"reprocess_behavior": "none", "run_backwards": False, "dag_run_conf": {}})
 
 
 def trigger(api: Api, feed: str) -> None:
@@ -177,7 +182,7 @@ def main() -> None:
         api = Api()
         wait_for_dags(api)
         for feed in BACKFILLED:
-            backfill(feed)
+            backfill(api, feed)
         for feed in TRIGGERED:
             trigger(api, feed)
         # Only now: on SQLite a backfill cannot be made while the scheduler writes.

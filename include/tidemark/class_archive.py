@@ -6,6 +6,7 @@ An archive that does not fit the JVM or its class path is not used; nothing but 
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tidemark.settings import Settings
-from tidemark.spark_conf import ARCHIVE
+from tidemark.spark_conf import ARCHIVE, QUICK_JAVA
 
 # What the classes of the archive are collected from: an hour of a feed, from its export to its tables.
 _WORK = """
@@ -48,7 +49,9 @@ def make(settings: Settings) -> bool:
             "TIDEMARK_HOME": home,
             "TIDEMARK_EXPORTS": f"{home}/exports",
             "TIDEMARK_JARS": str(folder),
-            "TIDEMARK_SPARK_CONF": f'{{"spark.driver.extraJavaOptions": "-XX:ArchiveClassesAtExit={archive}"}}',
+            "TIDEMARK_SPARK_CONF": json.dumps(
+                {"spark.driver.extraJavaOptions": f"{QUICK_JAVA} -XX:ArchiveClassesAtExit={archive}"}
+            ),
         }
         subprocess.run([sys.executable, "-c", _WORK], env=environment, check=True, capture_output=True, text=True)
     stamp.write_text(wanted)

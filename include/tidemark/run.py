@@ -21,6 +21,7 @@ from tidemark.stages.compact import compact
 from tidemark.stages.decode import decode
 from tidemark.stages.land import land
 from tidemark.stages.publish import publish
+from tidemark.stages.validate import validate
 
 Progress = Callable[[str], None]
 
@@ -83,8 +84,6 @@ def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings
         compact_stage(spark, feed, hour, settings)
         published, draft = load_published(settings, feed.feed), load_draft(settings, feed.feed)
         assert draft is not None
-    from tidemark.stages.validate import validate  # pandera takes seconds to import: only where it is used
-
     draft = validate(spark, feed, manifest, published, draft, settings)
     return publish(spark, feed, published, draft, settings)
 

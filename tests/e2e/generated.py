@@ -15,7 +15,7 @@ from tidemark.show import json_lines, read_snapshot
 HOURS = ("2026-11-20T00", "2026-11-20T01", "2026-11-20T02")
 
 
-def generated(sample: ModuleType, out: Path, schema: str | None = None, **arguments: int) -> Feed:
+def generated(sample: ModuleType, out: Path, schema: str | None = None, **arguments: int | str) -> Feed:
     """A generator's feed, which reads the exports it wrote into a folder. ``schema``: it and its tables are published
     under this name instead of their own."""
     sample.generate(out, hours=len(HOURS), **arguments)
@@ -24,24 +24,32 @@ def generated(sample: ModuleType, out: Path, schema: str | None = None, **argume
     feed = feed.model_copy(update={"exports": exports})
     if schema is None:
         return feed
+    sources = {feed.published(source): source for source in feed.tables}
     tables = {
-        name: feed.tables.get(name, Table()).model_copy(update={"name": _published(name, schema)})
-        for name in sample.TABLES
+        sources.get(table, table): feed.tables.get(sources.get(table, table), Table()).model_copy(
+            update={"name": _published(table, schema)}
+        )
+        for table in tables_of(out)
     }
     return feed.model_copy(update={"feed": schema, "tables": tables})
 
 
+def tables_of(out: Path) -> list[str]:
+    """The tables that a generator's truth tells of, by the names they are published under."""
+    return sorted({path.stem for path in out.glob("truth/*/*.jsonl")})
+
+
 def _published(table: str, schema: str | None) -> str:
-    return table if schema is None else f"{schema}.{table.split('.')[1]}"
+    return table if schema is None else f"{schema}.{table.replace('.', '_')}"
 
 
 def differences(
-    sample: ModuleType, out: Path, hour: str, settings: Settings, *, schema: str | None = None, now: bool = False
+    out: Path, hour: str, settings: Settings, *, schema: str | None = None, now: bool = False
 ) -> dict[str, list[str]]:
     """Per table, rows of an hour's cut that are not in the truth (``+``) and rows of the truth that are not there
     (``-``). Rows of a table without a key come in an order of their own. ``now``: what is published, not the cut."""
     found = {}
-    for table in sample.TABLES:
+    for table in tables_of(out):
         truth = [json.loads(line) for line in (out / "truth" / hour / f"{table}.jsonl").read_text().splitlines()]
         rows, key = read_snapshot(settings, _published(table, schema), None if now else hour)
         shown = [json.loads(line) for line in json_lines(rows, key)]

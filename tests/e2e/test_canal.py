@@ -22,7 +22,7 @@ def out(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, settings:
 
 @pytest.mark.parametrize("hour", HOURS)
 def test_every_cut_is_the_truth(out: Path, settings: Settings, hour: str) -> None:
-    assert differences(canal, out, hour, settings) == {}
+    assert differences(out, hour, settings) == {}
 
 
 def test_redelivered_messages_are_duplicates(out: Path, settings: Settings) -> None:
@@ -36,4 +36,4 @@ def test_the_order_of_hours_does_not_matter(
 ) -> None:
     out = tmp_path_factory.mktemp("inventory_any")
     run_all(generated(canal, out, "inventory_any", events=50, seed=8), settings, [HOURS[2], HOURS[0], HOURS[1]])
-    assert differences(canal, out, HOURS[2], settings, schema="inventory_any", now=True) == {}
+    assert differences(out, HOURS[2], settings, schema="inventory_any", now=True) == {}

@@ -24,7 +24,7 @@ def out(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, settings:
 
 @pytest.mark.parametrize("hour", HOURS)
 def test_every_cut_is_the_truth(out: Path, settings: Settings, hour: str) -> None:
-    assert differences(dataworks, out, hour, settings) == {}
+    assert differences(out, hour, settings) == {}
 
 
 def test_what_waits_and_what_was_taken_back(out: Path, spark: SparkSession, settings: Settings) -> None:
@@ -43,4 +43,4 @@ def test_the_order_of_hours_does_not_matter(
 ) -> None:
     out = tmp_path_factory.mktemp("mall_any")
     run_all(generated(dataworks, out, "mall_any", events=50, seed=8), settings, [HOURS[2], HOURS[0], HOURS[1]])
-    assert differences(dataworks, out, HOURS[2], settings, schema="mall_any", now=True) == {}
+    assert differences(out, HOURS[2], settings, schema="mall_any", now=True) == {}

@@ -10,12 +10,12 @@ from __future__ import annotations
 from dataclasses import dataclass
 from functools import reduce
 from operator import or_
+from typing import TYPE_CHECKING
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.books import Published, write_page
-from tidemark.checks import Plan, failing, judge, model_fails, plan_checks, wrong_types
 from tidemark.drafts import Draft, save_draft
 from tidemark.errors import CheckError, QuarantineLimitError
 from tidemark.feeds import Feed, Table
@@ -30,6 +30,10 @@ from tidemark.shapes import shape_of
 from tidemark.snapshots import open_snapshot
 from tidemark.snapshots.rows import wider_of
 from tidemark.stages.assemble import assemble
+
+
+if TYPE_CHECKING:
+    from tidemark.checks import Plan
 
 
 @dataclass(frozen=True)
@@ -96,9 +100,12 @@ def _within_limit(feed: Feed, quarantined: int, landed: int, hour: str) -> None:
 
 def _judge(spark: SparkSession, feed: Feed, table: TableReceipt, draft: Draft, settings: Settings) -> Verdict:
     declared = _declared(feed, table.table)
-    plan = plan_checks(table.table, declared, settings)
-    if plan.empty and not declared.columns:
+    if not (declared.checks or declared.checks_module or declared.columns):
         return Verdict([], [], None)
+    # pandera takes seconds to import: only for a table that has something to be checked
+    from tidemark.checks import failing, judge, model_fails, plan_checks, wrong_types
+
+    plan = plan_checks(table.table, declared, settings)
     snapshot = open_snapshot(spark, declared.storage, table.table, feed.feed, settings)
     staged = snapshot.staged(draft.publication)
     types = load_format(feed.format["type"]).column_types(declared.columns, feed.format_options)
