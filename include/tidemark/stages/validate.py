@@ -31,7 +31,6 @@ from tidemark.snapshots import open_snapshot
 from tidemark.snapshots.rows import wider_of
 from tidemark.stages.assemble import assemble
 
-
 if TYPE_CHECKING:
     from tidemark.checks import Plan
 
