@@ -39,7 +39,7 @@ def message(type_: str | None, data: Any = None, old: Any = None, **more: Any) -
     return json.dumps(said | more).encode()
 
 
-BROKEN = "the value is not a Canal message: broken JSON, or a field of another type"
+BROKEN = "the value is not one Canal message: broken JSON, a field of another type, or it goes on behind it"
 NO_PLACE = "es, ts or id is not a whole number of up to 19 digits"
 #: name → (message, topic offset)
 CASES: dict[str, tuple[bytes | None, int | None]] = {

@@ -113,11 +113,11 @@ CASES: dict[str, list[bytes | None]] = {
     "hidden change": [message("QUERY", "8", text=" delete from a", source={"dbName": "shop"})],
 }
 PROBLEMS = {
-    "no JSON": "the value is not a DataWorks message: broken JSON, or a field of another type",
-    "no object": "the value is not a DataWorks message: broken JSON, or a field of another type",
+    "no JSON": "the value is not one DataWorks message: broken JSON, a field of another type, or it goes on behind it",
+    "no object": "the value is not one DataWorks message: broken JSON, a field of another type, or it goes on behind it",
     "other JSON": "payload.op is missing: not a DataWorks message",
-    "wrong field": "the value is not a DataWorks message: broken JSON, or a field of another type",
-    "binary": "the value is not a DataWorks message: broken JSON, or a field of another type",
+    "wrong field": "the value is not one DataWorks message: broken JSON, a field of another type, or it goes on behind it",
+    "binary": "the value is not one DataWorks message: broken JSON, a field of another type, or it goes on behind it",
     "unknown op": "unknown op UPSERT",
     "small letters": "unknown op insert",
     "no sequence": "no sequenceId: its place in the order is unknown",

@@ -14,11 +14,11 @@ from pyspark.sql import functions as F
 
 from tidemark.containers.objects import time_of_millis
 from tidemark.containers.text import count_lines, read_lines
-from tidemark.documents import goes_on
+from tidemark.documents import is_broken, one_document
 
 _ENVELOPE = (
     "topic string, partition int, offset bigint, timestamp bigint, key string, value string, "
-    "headers array<struct<key: string, value: string>>, _broken string"
+    "headers array<struct<key: string, value: string>>"
 )
 
 
@@ -36,11 +36,8 @@ def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
     def content(text: Column) -> Column:
         return F.try_to_binary(text, F.lit("base64")) if options.base64 else text.cast("binary")
 
-    envelope = F.from_json(
-        F.col("raw").cast("string"), _ENVELOPE, {"columnNameOfCorruptRecord": "_broken", "mode": "PERMISSIVE"}
-    )
-    parsed = read_lines(spark, paths).withColumn("r", envelope)
-    r = F.col("r")
+    parsed = read_lines(spark, paths).withColumn("line", one_document(F.col("raw").cast("string"), _ENVELOPE))
+    r = F.col("line.d")
     headers = F.map_from_entries(
         F.transform(
             F.filter(r["headers"], lambda h: h["key"].isNotNull()),
@@ -51,8 +48,7 @@ def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
         (r["value"].isNotNull() & content(r["value"]).isNull()) | (r["key"].isNotNull() & content(r["key"]).isNull())
     )
     problem = (
-        F.when(r.isNull() | r["_broken"].isNotNull(), F.lit("the line is not the JSON of a Kafka record"))
-        .when(goes_on(F.col("raw").cast("string")), F.lit("the line goes on behind its JSON object: one record a line"))
+        F.when(is_broken(F.col("line")), F.lit("the line is not the JSON of a Kafka record, or goes on behind it"))
         .when(r["topic"].isNull(), F.lit("the line names no topic: not a Kafka record"))
         .when(undecodable, F.lit("key or value is not base64"))
     )

@@ -15,11 +15,11 @@ from pyspark.sql import functions as F
 
 from tidemark.containers.objects import landed_topic
 from tidemark.containers.text import count_lines, read_lines
-from tidemark.documents import goes_on
+from tidemark.documents import is_broken, one_document
 
 _MESSAGE = (
     "data string, attributes map<string, string>, messageId string, message_id string, publishTime string, "
-    "publish_time string, orderingKey string, ordering_key string, _broken string"
+    "publish_time string, orderingKey string, ordering_key string"
 )
 
 
@@ -38,15 +38,13 @@ class Options(BaseModel):
 def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
     """RECORDS of the objects; see :mod:`tidemark.containers.contract`."""
     text = F.col("raw").cast("string")
-    message = F.from_json(text, _MESSAGE, {"columnNameOfCorruptRecord": "_broken", "mode": "PERMISSIVE"})
-    m = F.col("m")
+    m = F.col("line.d")
     data = F.try_to_binary(m["data"], F.lit("base64"))
     topic = landed_topic(F.col("object"))
     if options.topic_attribute:
         topic = F.coalesce(F.element_at(m["attributes"], F.lit(options.topic_attribute)), topic)
     problem = (
-        F.when(m.isNull() | m["_broken"].isNotNull(), F.lit("the line is not the JSON of a Pub/Sub message"))
-        .when(goes_on(text), F.lit("the line goes on behind its JSON object: one message a line"))
+        F.when(is_broken(F.col("line")), F.lit("the line is not the JSON of a Pub/Sub message, or goes on behind it"))
         .when(
             m["data"].isNull() & m["attributes"].isNull() & F.coalesce(m["messageId"], m["message_id"]).isNull(),
             F.lit("the line has neither data, attributes nor messageId: not a Pub/Sub message"),
@@ -55,7 +53,7 @@ def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
     )
     return (
         read_lines(spark, paths)
-        .withColumn("m", message)
+        .withColumn("line", one_document(text, _MESSAGE))
         .select(
             "object",
             "record",

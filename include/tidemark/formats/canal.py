@@ -15,6 +15,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tidemark.columns import ColumnType
+from tidemark.documents import is_broken, one_document
 from tidemark.encodings import Encoding
 from tidemark.feeds import Feed
 from tidemark.formats.canal_types import LATIN_BYTES, message_types, mysql_type, type_or_text
@@ -25,11 +26,10 @@ from tidemark.table_changes import TableChange
 __all__ = ["ENCODINGS", "Options", "column_types", "decode", "message_types", "table_change"]
 
 _VALUE = (
-    "struct<data: array<map<string, string>>, old: array<map<string, string>>, database: string, table: string, "
+    "data: array<map<string, string>>, old: array<map<string, string>>, database: string, table: string, "
     "type: string, es: string, ts: string, id: string, sql: string, pkNames: array<string>, "
-    "mysqlType: map<string, string>, _broken: string>"
+    "mysqlType: map<string, string>"
 )
-_PERMISSIVE = {"columnNameOfCorruptRecord": "_broken", "mode": "PERMISSIVE"}
 _ROW_IDS = ("__#alibaba_rds_row_id#__", "#alibaba_rds_row_id#")
 _ROWS = ("INSERT", "UPDATE", "DELETE")
 _STATEMENTS = ("CREATE", "ALTER", "RENAME", "QUERY")
@@ -78,16 +78,16 @@ def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
         "object", "record", "raw", "topic", "partition", "offset", "problem",
         F.col("value").isNull().alias("tombstone"),
         F.xxhash64("value").alias("content"),
-        F.from_json(F.col("value").cast("string"), _VALUE, _PERMISSIVE).alias("v"),
+        one_document(F.col("value").cast("string"), _VALUE).alias("v"),
     )  # fmt: skip
-    v = F.col("v")
+    v = F.col("v.d")
     es = F.trim(v["es"])
     # A batch without a number (0, where a producer only copies the format) leaves the offset.
     batch = F.when(~v["id"].isin("", "0"), F.trim(v["id"]))
     named = (v["database"] != "") & (v["table"] != "")
     messages = parsed.select(
         "object", "record", "raw", "topic", "partition", "offset", "problem", "tombstone", "content",
-        (v.isNull() | v["_broken"].isNotNull()).alias("broken"),
+        is_broken(F.col("v")).alias("broken"),
         v["type"].alias("kind"),
         F.when(named, F.concat_ws(".", v["database"], v["table"])).alias("source_table"),
         es.alias("es"),
@@ -220,7 +220,10 @@ def _message_problem() -> Column:
     statement = kind.isin(*_STATEMENTS)
     return (
         F.when(c("tombstone"), None)
-        .when(c("broken"), F.lit("the value is not a Canal message: broken JSON, or a field of another type"))
+        .when(
+            c("broken"),
+            F.lit("the value is not one Canal message: broken JSON, a field of another type, or it goes on behind it"),
+        )
         .when(kind.isNull(), F.lit("type is missing: not a Canal message"))
         .when(~known, F.concat(F.lit("unknown type "), F.substring(kind, 1, 200)))
         .when(kind.isin(*_CONTROL), None)

@@ -16,6 +16,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.columns import ColumnType
+from tidemark.documents import is_broken, one_document
 from tidemark.encodings import Encoding
 from tidemark.feeds import Feed
 from tidemark.formats.contract import CHANGES
@@ -28,12 +29,11 @@ __all__ = ["ENCODINGS", "Options", "column_types", "decode", "message_types", "t
 
 _IMAGE = "struct<dataColumn: map<string, string>>"
 _VALUE = (
-    "struct<schema: struct<dataColumn: array<struct<name: string, type: string>>, primaryKey: array<string>, "
+    "schema: struct<dataColumn: array<struct<name: string, type: string>>, primaryKey: array<string>, "
     "source: struct<dbType: string, dbName: string, schemaName: string, tableName: string>>, "
     f"payload: struct<before: {_IMAGE}, after: {_IMAGE}, sequenceId: string, op: string, "
-    "timestamp: struct<eventTime: string>, ddl: struct<text: string>>, _broken: string>"
+    "timestamp: struct<eventTime: string>, ddl: struct<text: string>>"
 )
-_PERMISSIVE = {"columnNameOfCorruptRecord": "_broken", "mode": "PERMISSIVE"}
 _ROW_IDS = ("#alibaba_rds_row_id#", "__#alibaba_rds_row_id#__")
 _DIGITS = 32
 _ROWS = ("INSERT", "UPDATE_BEFOR", "UPDATE_AFTER", "DELETE")
@@ -94,15 +94,15 @@ def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
     parsed = records.select(
         "object", "record", "raw", "topic", "partition", "offset", "problem",
         F.col("value").isNull().alias("tombstone"),
-        F.from_json(F.col("value").cast("string"), _VALUE, _PERMISSIVE).alias("v"),
+        one_document(F.col("value").cast("string"), _VALUE).alias("v"),
     )  # fmt: skip
-    v = F.col("v")
+    v = F.col("v.d")
     schema, payload = v["schema"], v["payload"]
     source, event_time = schema["source"], payload["timestamp"]["eventTime"].try_cast("bigint")
     messages = parsed.select(
         "object", "record", "raw", "topic", "partition", "offset", "problem", "tombstone",
         F.lit(0).alias("entry"),
-        (v.isNull() | v["_broken"].isNotNull()).alias("broken"),
+        is_broken(F.col("v")).alias("broken"),
         payload["op"].alias("kind"),
         _position(payload["sequenceId"]).alias("position"),
         payload["sequenceId"].alias("sequence"),
@@ -247,7 +247,12 @@ def _problem() -> Column:
         twice |= F.coalesce(F.size(keys) != F.size(F.array_distinct(keys)), F.lit(False))
     return (
         F.when(c("tombstone"), None)
-        .when(c("broken"), F.lit("the value is not a DataWorks message: broken JSON, or a field of another type"))
+        .when(
+            c("broken"),
+            F.lit(
+                "the value is not one DataWorks message: broken JSON, a field of another type, or it goes on behind it"
+            ),
+        )
         .when(kind.isNull(), F.lit("payload.op is missing: not a DataWorks message"))
         .when(~known, F.concat(F.lit("unknown op "), F.substring(kind, 1, 200)))
         .when(kind.isin(*_CONTROL), None)

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from tidemark.columns import ColumnType
 from tidemark.containers.objects import time_of_millis
-from tidemark.documents import goes_on
+from tidemark.documents import is_broken, one_document
 from tidemark.feeds import Feed
 from tidemark.formats.contract import CHANGES
 from tidemark.formats.debezium_sources import CONNECTORS
@@ -34,8 +34,7 @@ _EVENT = (
     "status: string, id: string, event_count: bigint"
 )
 #: With message schemas the event is the `payload`, without them the value itself: one schema reads both.
-_VALUE = f"struct<{_EVENT}, schema: string, payload: struct<{_EVENT}>, _broken: string>"
-_PERMISSIVE = {"columnNameOfCorruptRecord": "_broken", "mode": "PERMISSIVE"}
+_VALUE = f"{_EVENT}, schema: string, payload: struct<{_EVENT}>"
 #: What a table of logical messages is like, said as the messages of rows say it.
 _MESSAGE_SCHEMA = json.dumps(
     {
@@ -105,20 +104,19 @@ def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
     parsed = records.select(
         "object", "record", "raw", "topic", "partition", "offset", "problem",
         F.col("value").isNull().alias("tombstone"),
-        goes_on(text).alias("goes_on"),
-        F.from_json(text, _VALUE % (fields, fields), _PERMISSIVE).alias("v"),
+        one_document(text, _VALUE % (fields, fields)).alias("v"),
         F.from_json(F.col("key").cast("string"), _IMAGE).alias("k"),
         F.from_json(F.element_at("headers", F.lit("__debezium.oldkey")), _IMAGE).alias("old"),
     )  # fmt: skip
-    v, payload = F.col("v"), F.col("v.payload")
+    v, payload = F.col("v.d"), F.col("v.d.payload")
     event = {
         name: F.coalesce(v[name], payload[name]).alias(name)
         for name in ("before", "after", "op", "source", "transaction", "message", "status", "id", "event_count")
     }
     schemas = payload.isNotNull()
     events = parsed.select(
-        "object", "record", "raw", "topic", "partition", "offset", "problem", "tombstone", "goes_on",
-        (v.isNull() | v["_broken"].isNotNull()).alias("broken"),
+        "object", "record", "raw", "topic", "partition", "offset", "problem", "tombstone",
+        is_broken(F.col("v")).alias("broken"),
         F.when(schemas, v["schema"]).alias("message_schema"),
         F.when(schemas, _payload(F.col("k"))).otherwise(F.col("k")).alias("k"),
         F.when(schemas & F.col("old").isNotNull(), _payload(F.col("old"))).otherwise(F.col("old")).alias("old"),
@@ -247,8 +245,10 @@ def _problem(options: Options) -> Column:
     return F.coalesce(
         c("problem"),
         F.when(c("tombstone"), None)
-        .when(c("broken"), F.lit("the value is not a Debezium event: broken JSON, or a field of another type"))
-        .when(c("goes_on"), F.lit("the value goes on behind its JSON object"))
+        .when(
+            c("broken"),
+            F.lit("the value is not one Debezium event: broken JSON, a field of another type, or it goes on behind it"),
+        )
         .when(op.isNull() & (c("status").isin("BEGIN", "END") & c("id").isNotNull()), None)
         .when(op.isNull() & heartbeat, None)
         .when(op.isNull(), F.lit("the value has neither op nor status: not a Debezium event"))
