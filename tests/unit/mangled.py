@@ -6,6 +6,7 @@ import base64
 import gzip
 import json
 import random
+from copy import deepcopy
 from pathlib import Path
 from typing import Any
 
@@ -59,7 +60,7 @@ def _bend(value: bytes, chance: random.Random) -> bytes:
             said = json.dumps(key, ensure_ascii=False) + ": "
             return text.replace(said, said + json.dumps(chance.choice(_VALUES)) + ", " + said, 1).encode()
         else:
-            holder[key] = chance.choice(_VALUES)
+            holder[key] = deepcopy(chance.choice(_VALUES))
     return json.dumps(message, ensure_ascii=chance.random() < 0.5).encode("utf-8", "surrogatepass")
 
 
