@@ -9,7 +9,7 @@ help:  ## this list
 setup:  ## Python packages, Java, jars: all the other targets need (done by them)
 	@scripts/setup
 
-demo: setup  ## feeds of all five formats through Airflow, then the receipts
+demo: setup  ## feeds of all five formats, two of them through Airflow, then the receipts
 	@scripts/in-demo python scripts/demo.py
 
 test: setup  ## the whole test suite
