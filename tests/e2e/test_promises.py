@@ -47,14 +47,18 @@ def event(op: str, lsn: int, row: Event | None, *, key: Event | None = None, tab
 
 @pytest.fixture
 def run(tmp_path: Path, spark: SparkSession, settings: Settings, request: pytest.FixtureRequest) -> Run:
-    """Write an hour's export and run the hour: ``run(hour, events, **feed keys)``."""
+    """Write an hour's export and run the hour: ``run(hour, events, **feed keys)``; None writes nothing more."""
     name = "p_" + request.node.originalname.removeprefix("test_")[:40]
 
-    def once(hour: str, events: list[Event | str | bytes], **changes: Any) -> Receipt:
+    def once(hour: str, events: list[Event | str | bytes] | None, **changes: Any) -> Receipt:
         folder = tmp_path / f"t/dt={hour[:10]}/hr={hour[11:]}"
         folder.mkdir(parents=True, exist_ok=True)
-        lines = [e if isinstance(e, bytes) else (e if isinstance(e, str) else json.dumps(e)).encode() for e in events]
-        (folder / f"part-{len(list(folder.iterdir()))}.jsonl.gz").write_bytes(gzip.compress(b"\n".join(lines) + b"\n"))
+        if events is not None:
+            lines = [
+                e if isinstance(e, bytes) else (e if isinstance(e, str) else json.dumps(e)).encode() for e in events
+            ]
+            part = folder / f"part-{len(list(folder.iterdir()))}.jsonl.gz"
+            part.write_bytes(gzip.compress(b"\n".join(lines) + b"\n"))
         table: dict[str, Any] = {"name": f"{name}.items", "columns": {"id": "bigint", "n": "int", "big": "text"}}
         table |= changes.pop("table", {})
         feed = Feed.model_validate(
@@ -119,7 +123,12 @@ def test_the_same_hour_again_changes_nothing(run: Any, settings: Settings) -> No
     assert (first.sequence, second.sequence, second.manifest_version) == (1, 2, 2)
     assert (second.landed, second.counts.applied, second.counts.duplicate) == (4, 3, 1)
     assert rows(settings, run) == [row(1, 1), row(2, 3)]
-    assert before is not None and before.current_snapshot() is not None
+    after = find_table(settings, *run.table.split("."))
+    assert before is not None and after is not None
+    assert before.metadata.current_snapshot_id != after.metadata.current_snapshot_id
+    assert run(HOURS[0], None) == second
+    again = find_table(settings, *run.table.split("."))
+    assert again is not None and again.metadata.current_snapshot_id == after.metadata.current_snapshot_id
 
 
 def test_late_hours_come_to_the_same_table(run: Any, settings: Settings) -> None:
