@@ -150,7 +150,7 @@ def news(api: Api, told: set[tuple[object, ...]]) -> Iterator[str]:
         if key in told or task["state"] not in ("success", "failed", "up_for_retry"):
             continue
         told.add(key)
-        hour = str(task["logical_date"] or str(task["dag_run_id"]).partition("__")[2])[:13]
+        hour = str(task["logical_date"])[:13]
         name = f"{task['dag_id']}  {hour}  {task['task_id']:<16}"
         if task["state"] == "success":
             yield f"{name}  {task['duration']:5.1f} s"

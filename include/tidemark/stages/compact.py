@@ -155,6 +155,7 @@ def _under_truncates(
     if found.truncates:
         log = work.spark.table(changes_table(work.feed.feed))
         told = log.where(is_published(work.published) & (F.col("table") == found.table) & truncate)
+        told = told.where(F.col("position") >= found.first)  # as many as the hour's own can be
         known = F.col("position").isin([row.position for row in told.select("position").distinct().collect()])
     new = truncate & ~older & ~known
 
