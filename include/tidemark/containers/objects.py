@@ -7,7 +7,7 @@ import re
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-_ALL = 1 << 20  # characters: more than a path has
+_ALL = 1 << 20  # bytes: more than a path has
 _ROW_IN_PARTITION = (1 << 33) - 1
 _FIRST_MILLIS, _LAST_MILLIS = -62_135_596_800_000, 253_402_300_799_999
 
@@ -21,10 +21,15 @@ def object_name() -> Column:
     """The object a row was read from, spelled as in the paths given to the reader."""
     uri = F.col("_metadata.file_path")
     # One slash or three, by how Spark listed it.
-    local = F.when(uri.startswith("file:///"), F.substring(uri, 8, _ALL)).otherwise(F.substring(uri, 6, _ALL))
-    path = F.when(uri.startswith("file:/"), local).otherwise(uri)
-    decoded = F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))
-    return F.when(path.contains("%"), decoded).otherwise(path)
+    path = (
+        F.when(uri.startswith("file:///"), behind(uri, 7)).when(uri.startswith("file:/"), behind(uri, 5)).otherwise(uri)
+    )
+    return F.when(path.contains("%"), F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))).otherwise(path)
+
+
+def behind(text: Column, size: int) -> Column:
+    """What stands behind the first ``size`` bytes. By bytes, for Spark would count through all of a text's characters."""
+    return F.substring(text.cast("binary"), size + 1, _ALL).cast("string")
 
 
 def record_number() -> Column:

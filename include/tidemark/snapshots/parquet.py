@@ -6,7 +6,7 @@ For readers that know no Iceberg. Each publication rewrites the table, so it sui
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -77,10 +77,11 @@ class ParquetSnapshot:
         return stored.select(*picked, TIDEMARK)
 
     def stage(
-        self, settled: DataFrame, key: list[str], truncated: str | None, publication: str, *, first: bool, carries: bool
-    ) -> None:
-        """Write the whole table as it will be, where no pointer leads yet. ``first``: there is none yet. ``carries``:
-        whether any row keeps columns of what is stored."""
+        self, settled: DataFrame, key: list[str], truncated: str | None, publication: str, *, first: bool,
+        carried: Collection[str],
+    ) -> None:  # fmt: skip
+        """Write the whole table as it will be, where no pointer leads yet. ``first``: there is none yet. ``carried``:
+        columns that some row keeps as they are stored."""
         stored = self.read()
         if truncated is not None:
             # Rows of a table without a key stand nowhere in the order: they are all written anew.
@@ -95,17 +96,17 @@ class ParquetSnapshot:
             matches = F.col(f"t.{TIDEMARK}.place") == F.col("s.tidemark.place")
         both = t.join(s, matches, "full_outer")
         touched = F.col("s.tidemark").isNotNull()
-        carried = F.lit(carries and not first) & F.col("s.carry") & F.col(f"t.{TIDEMARK}").isNotNull()
+        carries = F.lit(bool(carried) and not first) & F.col("s.carry") & F.col(f"t.{TIDEMARK}").isNotNull()
 
         def value(name: str) -> Column:
             old = F.col(f"t.{quote(name)}")
             new = F.col(f"s.row.{quote(name)}") if name in sent else F.lit(None)
-            keep = carried & F.array_contains("s.tidemark.absent", F.lit(name))
+            keep = carries & F.array_contains("s.tidemark.absent", F.lit(name))
             return F.when(touched & ~F.coalesce(keep, F.lit(False)), new).otherwise(old).alias(name)
 
         absent = F.array_intersect(F.col("s.tidemark.absent"), F.col(f"t.{TIDEMARK}.absent"))
         moved = F.col("s.tidemark").withField("floor", F.col(f"t.{TIDEMARK}.floor")).withField("absent", absent)
-        stamp = F.when(carried, moved).when(touched, F.col("s.tidemark")).otherwise(F.col(f"t.{TIDEMARK}"))
+        stamp = F.when(carries, moved).when(touched, F.col("s.tidemark")).otherwise(F.col(f"t.{TIDEMARK}"))
         kept = both.where(~F.coalesce(F.col("s.gone"), F.lit(False)))
         kept.select(*(value(name) for name in names), stamp.alias(TIDEMARK)).write.mode("overwrite").parquet(
             self._staged_folder(publication)

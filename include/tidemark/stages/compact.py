@@ -59,13 +59,15 @@ class Compacted:
 
 @dataclass(frozen=True)
 class Outcome:
-    """SETTLED rows of one table (materialised), how many write and delete, and the account of its changes."""
+    """SETTLED rows of one table (materialised), how many write and delete, the account of its changes, and the columns
+    that some row keeps as they are stored."""
 
     settled: DataFrame
     written: int
     deleted: int
     counts: Counts
     quarantined: list[DataFrame]
+    carried: frozenset[str] = frozenset()
 
 
 def compact(spark: SparkSession, feed: Feed, manifest: Manifest, published: Published, settings: Settings) -> Draft:
@@ -126,8 +128,9 @@ def _compact_table(work: Work, found: TableProfile, assembled: Assembled) -> Com
         found.truncated is not None,
     )  # fmt: skip
     outcome = (_keyed if shape.key else _keyless)(work, found, shape, rows, state, counts)
-    key, carries = list(shape.key), found.partial > 0
-    snapshot.stage(outcome.settled, key, found.truncated, work.publication, first=not stored, carries=carries)
+    snapshot.stage(
+        outcome.settled, list(shape.key), found.truncated, work.publication, first=not stored, carried=outcome.carried
+    )
     tombstones = outcome.settled.where("gone").select(
         F.lit(found.table).alias("table"), F.to_json("key").alias("key"), F.col("tidemark.place").alias("place"),
         F.lit(work.hour).alias("hour"),
@@ -199,10 +202,12 @@ def _keyed(
         F.count_if(F.size("unreadable") > 0),
         F.count_if(~F.col("gone")),
         F.count_if("gone"),
+        F.array_distinct(F.flatten(F.collect_set(F.when(F.col("carry"), F.col("tidemark.absent"))))),
     ).first()
     assert said is not None
-    own, own_duplicates, released, released_duplicates, unreadable, written, deleted = said
+    own, own_duplicates, released, released_duplicates, unreadable, written, deleted, carried = said
     if unreadable:
+        carried = list(state.snapshot.columns())  # whichever it is of what is left
         settled, spoilt, bad = _without_unreadable(work, found, shape, whole, late_rows, settled)
         quarantined.append(bad)
         own_bad, released_bad = spoilt
@@ -222,7 +227,7 @@ def _keyed(
             released_duplicate=released_duplicates,
         )
     )
-    return Outcome(settled.drop("unreadable", *_COUNTED), written, deleted, counts, quarantined)
+    return Outcome(settled.drop("unreadable", *_COUNTED), written, deleted, counts, quarantined, frozenset(carried))
 
 
 def _count_broken_keys(found: TableProfile, counts: Counts, own: int, released: int) -> tuple[int, int]:

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.containers import load_container
+from tidemark.containers.objects import behind
 from tidemark.feeds import Feed
 from tidemark.formats import load_format
 from tidemark.formats.contract import CHANGES
@@ -54,8 +55,8 @@ def changes(spark: SparkSession, feed: Feed, paths: list[str], settings: Setting
         )
     container, format_ = load_container(feed.container["type"]), load_format(feed.format["type"])
     records = container.read(spark, paths, feed.container_options)
-    root = len(settings.landing_root) + 1
-    records = records.withColumn("object", F.substring("object", root + 1, 1 << 20)).withColumn(
+    root = len(settings.landing_root.encode()) + 1
+    records = records.withColumn("object", behind(F.col("object"), root)).withColumn(
         "problem", F.coalesce("problem", _foreign(feed))
     )
     decoded = format_.decode(records, feed, feed.format_options).withColumn("table", _published(feed))

@@ -111,8 +111,14 @@ def _judge(spark: SparkSession, feed: Feed, table: TableReceipt, draft: Draft, s
     told = wrong_types(staged, wider_of({f.name: f.dataType.simpleString() for f in staged.schema}, types))
     if plan.empty or told:
         return Verdict([told] if told else [], [], None)
-    written = staged.where(F.col(f"{TIDEMARK}.hour") == draft.receipt.hour).localCheckpoint()
-    failed = judge(written, plan.checks, table.table)
+    if missing := plan.columns - set(staged.columns):
+        names = ", ".join(sorted(missing))
+        raise CheckError(f"checks name columns the table does not have: {names}", table=table.table)
+    written = staged.where(F.col(f"{TIDEMARK}.hour") == draft.receipt.hour)
+    if not plan.models:
+        written = written.select(*map(quote, sorted(plan.columns | set(snapshot.key()))))
+    written = written.localCheckpoint()
+    failed = judge(written, plan.checks)
     stops = [str(check) for check in failed if check.consequence == "stop"]
     warnings = [str(check) for check in failed if check.consequence == "warn"]
     for schema, consequence in plan.models:
@@ -142,8 +148,14 @@ def _doubled(plan: Plan, staged: DataFrame, written: DataFrame) -> list[tuple[li
     """Uniqueness over the whole table, of the values this hour wrote."""
     found = []
     for columns, consequence in plan.unique:
-        mine = written.select(*columns).distinct()
-        if not staged.join(mine, columns, "left_semi").groupBy(*columns).count().where("count > 1").isEmpty():
+        mine = written.select(*map(quote, columns)).distinct()
+        if (
+            not staged.join(mine, columns, "left_semi")
+            .groupBy(*map(quote, columns))
+            .count()
+            .where("count > 1")
+            .isEmpty()
+        ):
             found.append((columns, consequence))
     return found
 
