@@ -13,7 +13,6 @@ from typing import Any
 
 import pytest
 
-from tidemark.feeds import load_feed
 from tidemark.samples.dataworks import TABLES, TOPIC, generate
 
 HOURS = ["2026-11-20T22", "2026-11-20T23", "2026-11-21T00", "2026-11-21T01"]
@@ -153,37 +152,3 @@ def test_the_sample_holds_what_it_promises(sample: Path) -> None:
 
 def _key(message: dict[str, Any], side: str) -> list[Any]:
     return [message["payload"][side]["dataColumn"][name] for name in message["schema"]["primaryKey"]]
-
-
-def test_objects_are_out_of_order(sample: Path) -> None:
-    firsts = []
-    for path in sorted((sample / "exports").rglob("*.jsonl.gz")):
-        first = gzip.decompress(path.read_bytes()).splitlines()[0]
-        firsts.append(json.loads(first)["offset"])
-    assert firsts != sorted(firsts)
-
-
-def test_every_offset_comes_once(sample: Path) -> None:
-    offsets = [
-        json.loads(line)["offset"]
-        for path in (sample / "exports").rglob("*.jsonl.gz")
-        for line in gzip.decompress(path.read_bytes()).splitlines()
-    ]
-    assert sorted(offsets) == list(range(len(offsets)))
-
-
-def test_the_feed_file_is_good(sample: Path) -> None:
-    assert load_feed(sample / "feeds" / "mall.yaml").format["type"] == "dataworks"
-
-
-def test_same_arguments_same_bytes(sample: Path, tmp_path: Path) -> None:
-    generate(tmp_path, hours=len(HOURS), events=150, seed=11, first_hour=HOURS[0], poison=POISON)
-    for path in sample.rglob("*"):
-        if path.is_file():
-            assert (tmp_path / path.relative_to(sample)).read_bytes() == path.read_bytes()
-
-
-@pytest.mark.parametrize("hours", [1, 2])
-def test_few_hours(tmp_path: Path, hours: int) -> None:
-    generate(tmp_path, hours=hours, events=40, seed=3, container="lines")
-    assert len(list((tmp_path / "truth").iterdir())) == hours

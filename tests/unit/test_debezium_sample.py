@@ -42,14 +42,6 @@ def lines(sample: Path) -> list[Line]:
     return sorted(found, key=lambda line: (line["topic"], line["offset"]))
 
 
-def test_same_arguments_same_bytes(sample: Path, tmp_path: Path) -> None:
-    generate(tmp_path, hours=len(HOURS), events=160, seed=4, first_hour=HOURS[0], poison=5)
-    files = [path for path in sample.rglob("*") if path.is_file()]
-    assert len(files) > 60
-    for path in files:
-        assert (tmp_path / path.relative_to(sample)).read_bytes() == path.read_bytes()
-
-
 def test_the_feed_reads_its_exports(sample: Path) -> None:
     feed = load_feed(sample / "feeds" / "store.yaml")
     assert {path.name for path in (sample / "exports").iterdir()} == set(feed.topics)

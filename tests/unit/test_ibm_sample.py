@@ -136,10 +136,3 @@ def test_the_sample_holds_what_it_promises(decoded: list[Row]) -> None:
     assert len({len(row.tx) for row in good}) == 2
     assert len({row.tx.split("@")[0] for row in good}) < len({row.tx for row in good}), "no identifier comes again"
     assert len({row.position for row in good}) < len(good), "nothing is redelivered"
-
-
-def test_same_arguments_same_bytes(sample: Path, tmp_path: Path) -> None:
-    generate(tmp_path, hours=len(HOURS), events=150, seed=11, first_hour=HOURS[0], poison=POISON)
-    for path in sample.rglob("*"):
-        if path.is_file():
-            assert (tmp_path / path.relative_to(sample)).read_bytes() == path.read_bytes()

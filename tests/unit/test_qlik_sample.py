@@ -195,10 +195,3 @@ def test_the_feed_file_is_good(sample: Path, tmp_path: Path) -> None:
     objects = sorted((tmp_path / "exports/crm.profile").rglob("*.gz"))
     line = gzip.decompress(objects[0].read_bytes()).splitlines()[0]
     assert json.loads(line)["headers_table"] == "PROFILE", "without topics messages name their table"
-
-
-def test_same_arguments_same_bytes(sample: Path, tmp_path: Path) -> None:
-    generate(tmp_path, hours=len(HOURS), events=250, seed=11, first_hour=HOURS[0], poison=POISON)
-    for path in sample.rglob("*"):
-        if path.is_file():
-            assert (tmp_path / path.relative_to(sample)).read_bytes() == path.read_bytes()

@@ -88,7 +88,8 @@ def _json_or_avro(records: DataFrame, options: Options) -> DataFrame:
     return both.select(*PASSED, *(F.when(in_avro, F.col(n)).otherwise(F.col("json")[n]).alias(n) for n in SAID))
 
 
-def _entries(messages: DataFrame, feed: Feed, options: Options) -> DataFrame:
+def _placed(messages: DataFrame, feed: Feed) -> DataFrame:
+    """Messages with what their headers say, each thing under one name, and their place in the order."""
     c = F.col
 
     def header(name: str) -> Column:
@@ -112,7 +113,7 @@ def _entries(messages: DataFrame, feed: Feed, options: Options) -> DataFrame:
     full_load = c("operation").isin("REFRESH", "READ")
     # Without its counters nothing tells when a transaction is whole: its changes stand alone, as on the full load.
     counted = ~full_load & c("tx").isNotNull() & c("counter").isNotNull() & c("last").isNotNull()
-    placed = told.select(
+    return told.select(
         "*",
         F.when(c("form") == "metadata", _position_of_metadata())
         .when(full_load, F.lit(_FULL_LOAD))
@@ -121,7 +122,11 @@ def _entries(messages: DataFrame, feed: Feed, options: Options) -> DataFrame:
         c("counter").try_cast("bigint").alias("ordinal"),
         F.coalesce(counted, F.lit(False)).alias("counted"),
     )
-    judged = placed.withColumn("wrong", _problem(options))
+
+
+def _entries(messages: DataFrame, feed: Feed, options: Options) -> DataFrame:
+    c = F.col
+    judged = _placed(messages, feed).withColumn("wrong", _problem(options))
     good = c("wrong").isNull()
     is_data = (c("form") == "data") & good
     op = c("operation")

@@ -20,6 +20,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemark.hours import format_hour, hours_between, parse_hour
+from tidemark.samples.debezium_rows import Change, Row, State, apply, shown
 from tidemark.samples.debezium_wire import (
     UNAVAILABLE,
     Sent,
@@ -63,25 +64,11 @@ TABLES: dict[str, dict[str, tuple[dict[str, str], tuple[str, ...]]]] = {
 _LARGE = {"notes", "manual", "picture"}
 _TEXTS = ("", "plain", 'she said "no"', "two\nlines", "Zoë", "日本語", "{not json}", "} {", "back\\slash", " blanks ")
 
-Row = dict[str, Any]
-Key = tuple[Any, ...]
-State = dict[str, dict[Key, Row]]
-
-
-@dataclass
-class _Change:
-    """A change as the truth takes it. ``row`` None: the row goes; ``key`` None: all rows go, or one copy of ``row``."""
-
-    table: str
-    key: Key | None
-    row: Row | None
-    copies: int = 1
-
 
 @dataclass
 class _Transaction:
     last_sent: datetime
-    changes: list[_Change] = field(default_factory=list)
+    changes: list[Change] = field(default_factory=list)
 
 
 def generate(
@@ -152,11 +139,8 @@ class _Connector:
         for transaction in self.transactions:
             if transaction.last_sent < cut:
                 for change in transaction.changes:
-                    _apply(state[change.table], change)
-        return {
-            table: [_shown(rows[key]) for key in sorted(rows) for _ in range(rows[key].get(_COPIES, 1))]
-            for table, rows in state.items()
-        }
+                    apply(state[change.table], change)
+        return {table: [row for key in sorted(rows) for row in shown(rows[key])] for table, rows in state.items()}
 
     def sent_again(self, times: int) -> list[Sent]:
         """All messages, and some runs of them again: right behind their end, as after a restart."""
@@ -255,7 +239,7 @@ class _Connector:
         old_key = self.random.choice(list(self.rows[table]))
         old = self.rows[table][old_key]
         if what < 0.5:
-            self._apply(transaction, _Change(table, old_key, None))
+            self._apply(transaction, Change(table, old_key, None))
             self._delete(table, old, at)
             return
         fresh = self._row(table)
@@ -270,7 +254,7 @@ class _Connector:
                 filler = UNAVAILABLE.encode() if isinstance(row[name], bytes) else UNAVAILABLE
                 image[name] = wire("", filler, schemas=self.schemas)
         if moves:
-            self._apply(transaction, _Change(table, old_key, None))
+            self._apply(transaction, Change(table, old_key, None))
             old_names, new_names = self._key(table, old), self._key(table, row)
             self._delete(table, old, at, (("__debezium.newkey", new_names),))
             self._apply(transaction, self._added(table, row))
@@ -281,8 +265,8 @@ class _Connector:
             self._row_event(table, "u", self._source(table, at), at, row, {"before": None, "after": image})
 
     def _change_keyless(self, transaction: _Transaction, table: str, at: datetime, what: float) -> None:
-        old = _shown(self.random.choice(list(self.rows[table].values())))
-        self._apply(transaction, _Change(table, None, old, copies=-1))
+        old = shown(self.random.choice(list(self.rows[table].values())))[0]
+        self._apply(transaction, Change(table, None, old, copies=-1))
         before = self._image(table, old)
         if what < 0.6:
             self._row_event(table, "d", self._source(table, at), at, old, {"before": before, "after": None})
@@ -300,7 +284,7 @@ class _Connector:
         self._sent(table, None, at, key=gone.key, schemas=gone.schemas)
 
     def _truncate(self, transaction: _Transaction, table: str, at: datetime) -> None:
-        self._apply(transaction, _Change(table, None, None))
+        self._apply(transaction, Change(table, None, None))
         self._sent(table, self._event(self._source(table, at), "t", at), at, schemas=self._schemas_of(table))
 
     def _message(self, at: datetime) -> None:
@@ -341,13 +325,13 @@ class _Connector:
     def _image(self, table: str, row: Row) -> Row:
         return {n: wire(kind, row[n], schemas=self.schemas) for n, kind in self.tables[table][0].items()}
 
-    def _added(self, table: str, row: Row) -> _Change:
+    def _added(self, table: str, row: Row) -> Change:
         key = self.tables[table][1]
-        return _Change(table, tuple(row[name] for name in key) if key else None, row)
+        return Change(table, tuple(row[name] for name in key) if key else None, row)
 
-    def _apply(self, transaction: _Transaction, change: _Change) -> None:
+    def _apply(self, transaction: _Transaction, change: Change) -> None:
         transaction.changes.append(change)
-        _apply(self.rows[change.table], change)
+        apply(self.rows[change.table], change)
 
     def _row(self, table: str) -> Row:
         pick = self.random
@@ -366,29 +350,6 @@ class _Connector:
         row = {n: None if n not in key and pick.random() < 0.1 else values[k]() for n, k in columns.items()}
         row |= {"sku": f"{self.made:06}"} if "sku" in key else {"id": self.made} if "id" in key else {}
         return row
-
-
-_COPIES = "(copies)"
-
-
-def _shown(row: Row) -> Row:
-    return {name: value for name, value in row.items() if name != _COPIES}
-
-
-def _apply(rows: dict[Key, Row], change: _Change) -> None:
-    if change.key is not None:
-        rows.pop(change.key, None)
-        if change.row is not None:
-            rows[change.key] = change.row
-    elif change.row is None:
-        rows.clear()
-    else:
-        # In the order `tidemark show` has for a table without a key: by all columns, nulls first.
-        image = tuple((v is not None, v) for v in change.row.values())
-        copies = rows.get(image, {}).get(_COPIES, 0) + change.copies
-        rows.pop(image, None)
-        if copies:
-            rows[image] = change.row | {_COPIES: copies}
 
 
 def _topics() -> list[str]:

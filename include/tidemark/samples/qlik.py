@@ -8,7 +8,6 @@ metadata messages, and columns added in mid-stream.
 
 from __future__ import annotations
 
-import json
 import random
 from collections.abc import Iterator
 from dataclasses import dataclass, field, replace
@@ -19,49 +18,13 @@ from typing import Any
 
 from tidemark.hours import format_hour, hours_between, parse_hour
 from tidemark.samples.exporting import Message, write_export, write_feed, write_truth
+from tidemark.samples.qlik_wire import TABLES, Row, dumps, enveloped, in_json, mask, metadata, of_full_load, schema_id
 
 FEED = "crm"
 METADATA_TOPIC = "crm.metadata"
 
-Row = dict[str, Any]
 Key = tuple[Any, ...]
 
-
-@dataclass(frozen=True)
-class _Table:
-    """``added``: the column of the DDL. ``shape``: how its messages are laid out. ``named``: they name their table."""
-
-    topic: str
-    columns: dict[str, str]
-    key: tuple[str, ...]
-    shape: str
-    named: bool
-    added: str | None = None
-
-    def at(self, version: int) -> dict[str, str]:
-        return self.columns | {self.added: "STRING(12)"} if version > 1 and self.added else self.columns
-
-
-TABLES = {
-    "CRM.ACCOUNTS": _Table(
-        "crm.accounts",
-        {
-            "ID": "INT8", "NAME": "WSTRING(60)", "EMAIL": "STRING(80)", "BALANCE": "NUMERIC(14,2)", "BIO": "NCLOB",
-            "SINCE": "DATE", "SEEN": "DATETIME", "VIP": "BOOLEAN", "BADGE": "BYTES(8)", "SCORE": "REAL8",
-        },
-        ("ID",), "envelope", named=False, added="TIER",
-    ),
-    "CRM.ORDERS": _Table(
-        "crm.orders",
-        {"ACCOUNT_ID": "INT8", "NO": "INT4", "STATE": "STRING(9)", "AMOUNT": "NUMERIC(20,4)", "NOTE": "CLOB"},
-        ("ACCOUNT_ID", "NO"), "bare", named=True, added="CHANNEL",
-    ),
-    "CRM.PROFILE": _Table(
-        "crm.profile",
-        {"ID": "INT4"} | {f"F{i:02}": "INT4" if i % 3 else "STRING(20)" for i in range(1, 72)},
-        ("ID",), "flat", named=False,
-    ),
-}  # fmt: skip
 
 _TEXTS = ("", "plain", 'she said "no"', "two\nlines", "Zoë Ångström", "日本語", "back\\slash", "null", "0", " ")
 
@@ -151,7 +114,7 @@ class _Source:
                 key = _key(table, row)
                 self.rows[table][key] = self.loaded[table][key] = row
                 arrived = self.start + timedelta(seconds=10, milliseconds=number)
-                sent.append(_Sent(arrived, of.topic, self._value(table, 1, row, None, _of_full_load())))
+                sent.append(_Sent(arrived, of.topic, self._value(table, 1, row, None, of_full_load())))
         return sent
 
     def hour(self, hour: int, events: int) -> Iterator[_Transaction]:
@@ -208,7 +171,7 @@ class _Source:
                     continue
                 # The replication server writes it a little after the first changes it speaks of.
                 told = at + timedelta(seconds=5)
-                value = _dumps(_enveloped(_metadata(table, version, told), "MD"))
+                value = dumps(enveloped(metadata(table, version, told), "MD"))
                 sent.append(_Sent(told, METADATA_TOPIC, value))
                 if of.shape == "bare":
                     sent.append(_Sent(told, of.topic, value))
@@ -217,12 +180,12 @@ class _Source:
     def poisoned(self, number: int, hour: int) -> _Sent:
         """A record that cannot be decoded: cut short, without its place, of an unknown operation, or no message."""
         row = dict.fromkeys(TABLES["CRM.ORDERS"].columns) | {"ACCOUNT_ID": -1 - number, "NO": 1}
-        said = _of_full_load() | {"operation": "INSERT", "schema": "CRM", "table": "ORDERS"}
+        said = of_full_load() | {"operation": "INSERT", "schema": "CRM", "table": "ORDERS"}
         whole = {"data": row, "beforeData": None, "headers": said | {"changeSequence": "2026112"}}
         kinds = (
-            _dumps(whole)[:60],
-            _dumps(whole),
-            _dumps(whole | {"headers": said | {"operation": "UPSERT"}}),
+            dumps(whole)[:60],
+            dumps(whole),
+            dumps(whole | {"headers": said | {"operation": "UPSERT"}}),
             b"a line of a log file that strayed in",
         )
         arrived = self.start + timedelta(hours=hour, minutes=7, seconds=number)
@@ -298,13 +261,13 @@ class _Source:
             schema, name = table.split(".")
             said = said | {"schema": schema, "table": name}
         # One endpoint writes numbers as numbers, another as text.
-        data, old = _json(data, of.shape == "bare"), None if before is None else _json(before, of.shape == "bare")
+        data, old = in_json(data, of.shape == "bare"), None if before is None else in_json(before, of.shape == "bare")
         if of.shape == "flat":
             fields = {f"headers_{key}": value for key, value in said.items()}
             fields |= {f"data_{name}": value for name, value in data.items()}
-            return _dumps(fields | {f"beforeData_{name}": value for name, value in (old or {}).items()})
+            return dumps(fields | {f"beforeData_{name}": value for name, value in (old or {}).items()})
         message = {"data": data, "beforeData": old, "headers": said}
-        return _dumps(_enveloped(message, "DT", _schema_id(table, version)) if of.shape == "envelope" else message)
+        return dumps(enveloped(message, "DT", schema_id(table, version)) if of.shape == "envelope" else message)
 
 
 def _state(loaded: dict[str, dict[Key, Row]], transactions: list[_Transaction]) -> dict[str, dict[Key, Row]]:
@@ -323,32 +286,6 @@ def _key(table: str, row: Row) -> Key:
     return tuple(row[name] for name in TABLES[table].key)
 
 
-def _dumps(said: Any) -> bytes:
-    return json.dumps(said, ensure_ascii=False).encode()
-
-
-def _json(row: Row, as_text: bool) -> Row:
-    """Values as the endpoint writes them: dates and numerics as text, bytes as hexadecimal digits."""
-
-    def written(value: Any) -> Any:
-        if isinstance(value, bytes):
-            return value.hex().upper()
-        if isinstance(value, datetime):
-            return value.isoformat(" ")
-        if value is None or isinstance(value, bool | float | str):
-            return value
-        return value if isinstance(value, int) and not as_text else str(value)
-
-    return {name: written(value) for name, value in row.items()}
-
-
-def _mask(table: str, version: int, names: set[str]) -> str:
-    """Bits by ordinal, padded to whole bytes."""
-    columns = list(TABLES[table].at(version))
-    bits = sum(1 << columns.index(name) for name in names)
-    return format(bits, f"0{2 * -(-len(columns) // 8)}X")
-
-
 def _masks(change: _Change) -> dict[str, str]:
     """LOBs never count as changed. A delete says its key, and may send nothing else."""
     columns = TABLES[change.table].at(change.version)
@@ -360,49 +297,9 @@ def _masks(change: _Change) -> dict[str, str]:
         changed = {name for name in columns if not change.before or before[name] != change.after[name]}
         changed = {name for name in changed if not columns[name].endswith("LOB")}
     return {
-        "changeMask": _mask(change.table, change.version, changed),
-        "columnMask": _mask(change.table, change.version, sent),
+        "changeMask": mask(change.table, change.version, changed),
+        "columnMask": mask(change.table, change.version, sent),
     }
-
-
-def _of_full_load() -> dict[str, Any]:
-    empty = dict.fromkeys(("changeSequence", "timestamp", "streamPosition", "transactionId"), "")
-    masks = {"changeMask": None, "columnMask": None}
-    return {"operation": "REFRESH", **empty, **masks, "transactionEventCounter": None, "transactionLastEvent": None}
-
-
-def _enveloped(message: dict[str, Any], type_: str, schema_id: str | None = None) -> dict[str, Any]:
-    return {
-        "magic": "atMSG", "type": type_, "headers": None, "messageSchemaId": schema_id, "messageSchema": None,
-        "message": message,
-    }  # fmt: skip
-
-
-def _schema_id(table: str, version: int) -> str:
-    return f"{list(TABLES).index(table) + 1:028X}{version:04X}"
-
-
-def _metadata(table: str, version: int, told: datetime) -> dict[str, Any]:
-    of, (schema, name) = TABLES[table], table.split(".")
-    columns = {}
-    for ordinal, (column, written) in enumerate(of.at(version).items(), 1):
-        kind, _, sizes = written.rstrip(")").partition("(")
-        first, _, second = sizes.partition(",")
-        numeric = kind == "NUMERIC"
-        columns[column] = {
-            "ordinal": ordinal, "type": kind, "length": 0 if numeric else int(first or 0),
-            "precision": int(first) if numeric else 0, "scale": int(second or 0),
-            "primaryKeyPosition": of.key.index(column) + 1 if column in of.key else 0,
-        }  # fmt: skip
-    return {
-        "schemaId": _schema_id(table, version),
-        "lineage": {
-            "server": "replicate", "task": "crm", "schema": schema, "table": name, "tableVersion": version,
-            "timestamp": told.isoformat(timespec="milliseconds"),
-        },
-        "tableStructure": {"tableColumns": columns},
-        "dataSchema": None,
-    }  # fmt: skip
 
 
 def _topics() -> list[str]:

@@ -1,0 +1,119 @@
+"""What Qlik Replicate writes: the tables of the made-up CRM, and the messages that carry their rows and metadata."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import dataclass
+from datetime import datetime
+from typing import Any
+
+Row = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class Table:
+    """``added``: the column of the DDL. ``shape``: how its messages are laid out. ``named``: they name their table."""
+
+    topic: str
+    columns: dict[str, str]
+    key: tuple[str, ...]
+    shape: str
+    named: bool
+    added: str | None = None
+
+    def at(self, version: int) -> dict[str, str]:
+        """The columns before the DDL (1) and behind it (2)."""
+        return self.columns | {self.added: "STRING(12)"} if version > 1 and self.added else self.columns
+
+
+TABLES = {
+    "CRM.ACCOUNTS": Table(
+        "crm.accounts",
+        {
+            "ID": "INT8", "NAME": "WSTRING(60)", "EMAIL": "STRING(80)", "BALANCE": "NUMERIC(14,2)", "BIO": "NCLOB",
+            "SINCE": "DATE", "SEEN": "DATETIME", "VIP": "BOOLEAN", "BADGE": "BYTES(8)", "SCORE": "REAL8",
+        },
+        ("ID",), "envelope", named=False, added="TIER",
+    ),
+    "CRM.ORDERS": Table(
+        "crm.orders",
+        {"ACCOUNT_ID": "INT8", "NO": "INT4", "STATE": "STRING(9)", "AMOUNT": "NUMERIC(20,4)", "NOTE": "CLOB"},
+        ("ACCOUNT_ID", "NO"), "bare", named=True, added="CHANNEL",
+    ),
+    "CRM.PROFILE": Table(
+        "crm.profile",
+        {"ID": "INT4"} | {f"F{i:02}": "INT4" if i % 3 else "STRING(20)" for i in range(1, 72)},
+        ("ID",), "flat", named=False,
+    ),
+}  # fmt: skip
+
+
+def dumps(said: Any) -> bytes:
+    """JSON bytes."""
+    return json.dumps(said, ensure_ascii=False).encode()
+
+
+def in_json(row: Row, as_text: bool) -> Row:
+    """Values as the endpoint writes them: dates and numerics as text, bytes as hexadecimal digits."""
+
+    def written(value: Any) -> Any:
+        if isinstance(value, bytes):
+            return value.hex().upper()
+        if isinstance(value, datetime):
+            return value.isoformat(" ")
+        if value is None or isinstance(value, bool | float | str):
+            return value
+        return value if isinstance(value, int) and not as_text else str(value)
+
+    return {name: written(value) for name, value in row.items()}
+
+
+def mask(table: str, version: int, names: set[str]) -> str:
+    """Bits by ordinal, padded to whole bytes."""
+    columns = list(TABLES[table].at(version))
+    bits = sum(1 << columns.index(name) for name in names)
+    return format(bits, f"0{2 * -(-len(columns) // 8)}X")
+
+
+def of_full_load() -> dict[str, Any]:
+    """Headers of a row of the full load: they say no place."""
+    empty = dict.fromkeys(("changeSequence", "timestamp", "streamPosition", "transactionId"), "")
+    masks = {"changeMask": None, "columnMask": None}
+    return {"operation": "REFRESH", **empty, **masks, "transactionEventCounter": None, "transactionLastEvent": None}
+
+
+def enveloped(message: dict[str, Any], type_: str, schema_id: str | None = None) -> dict[str, Any]:
+    """A message in the envelope."""
+    return {
+        "magic": "atMSG", "type": type_, "headers": None, "messageSchemaId": schema_id, "messageSchema": None,
+        "message": message,
+    }  # fmt: skip
+
+
+def schema_id(table: str, version: int) -> str:
+    """The id of a table's metadata."""
+    return f"{list(TABLES).index(table) + 1:028X}{version:04X}"
+
+
+def metadata(table: str, version: int, told: datetime) -> dict[str, Any]:
+    """The metadata message of a table."""
+    of, (schema, name) = TABLES[table], table.split(".")
+    columns = {}
+    for ordinal, (column, written) in enumerate(of.at(version).items(), 1):
+        kind, _, sizes = written.rstrip(")").partition("(")
+        first, _, second = sizes.partition(",")
+        numeric = kind == "NUMERIC"
+        columns[column] = {
+            "ordinal": ordinal, "type": kind, "length": 0 if numeric else int(first or 0),
+            "precision": int(first) if numeric else 0, "scale": int(second or 0),
+            "primaryKeyPosition": of.key.index(column) + 1 if column in of.key else 0,
+        }  # fmt: skip
+    return {
+        "schemaId": schema_id(table, version),
+        "lineage": {
+            "server": "replicate", "task": "crm", "schema": schema, "table": name, "tableVersion": version,
+            "timestamp": told.isoformat(timespec="milliseconds"),
+        },
+        "tableStructure": {"tableColumns": columns},
+        "dataSchema": None,
+    }  # fmt: skip
