@@ -22,6 +22,7 @@ from tidemark.stages.decode import decode
 from tidemark.stages.land import land
 from tidemark.stages.publish import publish
 from tidemark.stages.validate import validate
+from tidemark.turns import Turn, turn
 
 Progress = Callable[[str], None]
 
@@ -40,23 +41,30 @@ def run_hour(feed: Feed, hour: str, settings: Settings, progress: Progress = _si
     spark = open_session(settings, feed.feed)
     progress("decode")
     decode_stage(spark, feed, hour, settings)
-    progress("assemble and compact")
-    compact_stage(spark, feed, hour, settings)
-    progress("validate and publish")
-    return publish_stage(spark, feed, hour, settings)
+    with turn(settings, feed.feed) as held:
+        progress("assemble and compact")
+        _compact(spark, feed, hour, settings)
+        progress("validate and publish")
+        return _publish(spark, feed, hour, settings, held)
 
 
 def decode_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
     """Decode the hour, unless a receipt shows that this version of its export is published."""
-    manifest = all_objects(settings, feed.feed, hour)
-    published = load_published(settings, feed.feed)
-    if not _done(published, manifest):
-        _suit(spark, manifest, published)
-        decode(spark, feed, manifest, settings)
+    with turn(settings, feed.feed, hour):  # the newest of its versions is what the log holds in the end
+        manifest = all_objects(settings, feed.feed, hour)
+        published = load_published(settings, feed.feed)
+        if not _done(published, manifest):
+            _suit(spark, manifest, published)
+            decode(spark, feed, manifest, settings)
 
 
 def compact_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
     """Assemble and compact the hour, unless it is published. First what another hour began to publish is finished."""
+    with turn(settings, feed.feed):
+        _compact(spark, feed, hour, settings)
+
+
+def _compact(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
     manifest, published = all_objects(settings, feed.feed, hour), load_published(settings, feed.feed)
     if _done(published, manifest):
         return
@@ -74,6 +82,11 @@ def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings
     When another hour was compacted or published since this one was compacted, its branches and pages are out of date
     (in a DAG the hours of a feed take turns task by task, and a retry lets others go first): it is compacted again.
     """
+    with turn(settings, feed.feed) as held:
+        return _publish(spark, feed, hour, settings, held)
+
+
+def _publish(spark: SparkSession, feed: Feed, hour: str, settings: Settings, held: Turn) -> Receipt:
     manifest, published = all_objects(settings, feed.feed, hour), load_published(settings, feed.feed)
     receipt = published.of_hour(hour)
     if receipt is not None and _done(published, manifest):
@@ -81,10 +94,11 @@ def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings
     _suit(spark, manifest, published)
     draft = load_draft(settings, feed.feed)
     if draft is None or draft.receipt.hour != hour or not draft.follows(published):
-        compact_stage(spark, feed, hour, settings)
+        _compact(spark, feed, hour, settings)
         published, draft = load_published(settings, feed.feed), load_draft(settings, feed.feed)
         assert draft is not None
     draft = validate(spark, feed, manifest, published, draft, settings)
+    held.check()
     return publish(spark, feed, published, draft, settings)
 
 
