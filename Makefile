@@ -1,7 +1,7 @@
 # `make` says what there is. Every target sets the project up first; nothing is installed outside its folder, but for
 # Java where there is none and the system's packages need no password (see scripts/java-home).
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test seeds ui demo-ui stop lint format types bench docs lock clean
+.PHONY: help setup demo test seeds backfill crashes ui demo-ui stop lint format types bench docs lock clean
 
 help:  ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
@@ -17,6 +17,12 @@ test: setup  ## the whole test suite
 
 seeds: setup  ## every format's generated hours against their truth, for ten seeds (SEEDS=…)
 	@TIDEMARK_SEEDS=$(or $(SEEDS),10) scripts/in-project python -m pytest -m long tests/e2e/test_seeds.py $(PYTEST)
+
+backfill: setup  ## 48 hours of two feeds through Airflow, with failing hours and dying workers (HOURS=…)
+	@TIDEMARK_BACKFILL_HOURS=$(or $(HOURS),48) scripts/in-project python -m pytest -m long tests/scheduler $(PYTEST)
+
+crashes: setup  ## runs killed at any moment, fifty times (KILLS=…)
+	@TIDEMARK_KILLS=$(or $(KILLS),50) scripts/in-project python -m pytest -m long tests/crash $(PYTEST)
 
 ui: setup  ## Airflow with your feeds, on http://127.0.0.1:8080 (AIRFLOW_PORT=… for another port)
 	@scripts/in-project python scripts/prepare_airflow.py
