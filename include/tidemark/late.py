@@ -21,6 +21,7 @@ from tidemark.fold import fold
 from tidemark.lake import changes_table
 from tidemark.lineage import descendants, is_link, with_ancestors
 from tidemark.names import TIDEMARK
+from tidemark.quarantine import ENTRY, kept_back
 from tidemark.receipts import Counts
 from tidemark.rows import TableShape, key_is_whole, keyed_rows
 from tidemark.snapshots.iceberg import IcebergSnapshot
@@ -63,12 +64,8 @@ class State:
         if last is not None and last.held_transactions:
             held = self.spark.table(book(self.feed.feed, "held")).where(F.col("sequence") == last.sequence)
             rows = rows.join(F.broadcast(held.select("tx")), "tx", "left_anti").select(*rows.columns)
-        if any(receipt.quarantined for receipt in self.published.receipts):
-            kept_out = self.spark.table(book(self.feed.feed, "quarantine")).where(
-                F.col("change").isNotNull() & (F.col("sequence") <= self.published.last_sequence)
-            )
-            one = ["object", "record", "entry"]
-            rows = rows.join(F.broadcast(kept_out.select(*one)), one, "left_anti").select(*rows.columns)
+        kept_out = kept_back(self.spark, self.feed.feed, self.published).where("change is not null")
+        rows = rows.join(F.broadcast(kept_out.select(*ENTRY)), ENTRY, "left_anti").select(*rows.columns)
         taken_back = rolled_back(log, self.published)
         if taken_back is not None:
             rows = rows.join(taken_back, "tx", "left_anti").select(*rows.columns)
@@ -139,7 +136,7 @@ def sort_out(state: State, rows: DataFrame, links: int) -> SortedOut:
     late = live.join(targets, "key", "left_semi").select(*rows.columns).localCheckpoint()
     everything = published.unionByName(rows).withColumn("counts", F.lit(False))
     refolded = fold(with_ancestors(everything, targets), partial=True)
-    return SortedOut(ordinary, late, refolded, counts.plus(_applied(late)))
+    return SortedOut(ordinary, late, refolded, counts.plus(applied(late)))
 
 
 def _robbed(state: State) -> DataFrame:
@@ -168,7 +165,7 @@ def _judge(state: State, rows: DataFrame, published: DataFrame) -> DataFrame:
     return joined.select("key", "place", "own", "counts", fate.alias("fate")).localCheckpoint()
 
 
-def _applied(late: DataFrame) -> Counts:
+def applied(late: DataFrame) -> Counts:
     """Changes that a refold takes in; the same one twice in the hour is a duplicate."""
     own, one = F.col("own"), F.struct("key", "place")
     said = (

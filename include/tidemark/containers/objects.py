@@ -47,6 +47,17 @@ def landed_topic(name: Column) -> Column:
     return F.when(topic != "", topic)
 
 
+def landed_hour(name: Column) -> Column:
+    """The hour a landed object is of, ``2026-11-20T07``, by its path relative to the landing."""
+    day, hour = (F.split_part(name, F.lit("/"), F.lit(part)) for part in (3, 4))
+    return F.concat(F.substring(day, 4, 10), F.lit("T"), F.substring(hour, 4, 2))
+
+
+def landed_version(name: Column) -> Column:
+    """The version of its hour's export that a landed object came with, by its path relative to the landing."""
+    return F.substring(F.split_part(name, F.lit("/"), F.lit(5)), 2, 9).cast("int")
+
+
 def time_of_millis(millis: Column) -> Column:
     """Milliseconds since 1970 as a time; null for a year outside 1 to 9999, which no source sends."""
     return F.timestamp_millis(F.when(millis.between(_FIRST_MILLIS, _LAST_MILLIS), millis))
