@@ -10,28 +10,38 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import cast
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from tidemark.books import Published, book
 from tidemark.definitions import Definitions, with_definitions
+from tidemark.errors import SchemaError
 from tidemark.feeds import Feed
 from tidemark.fold import fold
 from tidemark.lake import changes_table
 from tidemark.lineage import descendants, is_link, with_ancestors
-from tidemark.names import TIDEMARK
+from tidemark.names import TIDEMARK, quote
+from tidemark.profile import bounded, distinct, names_in, unpublishable
 from tidemark.receipts import Counts
+from tidemark.reshaping import Reshaping
 from tidemark.rows import TableShape, key_is_whole, keyed_rows
+from tidemark.shapes import History
 from tidemark.snapshots.iceberg import IcebergSnapshot
 from tidemark.snapshots.parquet import ParquetSnapshot
 from tidemark.stages.assemble import is_published, is_row, rolled_back
+
+#: A place behind all others: whatever comes may be known.
+ANY = "~"
 
 
 @dataclass(frozen=True)
 class State:
     """What is published of one table, as far as late changes need it. ``truncated``: the newest truncate, of this hour
-    or before; ``emptied``: whether this hour brought one."""
+    or before; ``emptied``: whether this hour brought one. ``sources``: the source's tables that are published as this
+    one. ``anew``: all rows are folded again: they have not been under this name, or a change of columns comes late.
+    ``change``: what the stream says of its columns since its last publication; ``retired``: those that hold nothing
+    then."""
 
     spark: SparkSession
     feed: Feed
@@ -43,10 +53,14 @@ class State:
     highest: str | None
     truncated: str | None
     emptied: bool
+    sources: tuple[str, ...]
+    anew: bool
+    change: Reshaping
+    retired: list[str]
 
     def must_look(self, first: str, links: int) -> bool:
         """Whether any change of the hour may be late, or rests on another key."""
-        return links > 0 or (self.highest is not None and first + "#" <= self.highest)
+        return self.anew or must_look(first, links, self.highest)
 
     def log_columns(self) -> list[str]:
         """Columns of log rows, with ``own``."""
@@ -55,7 +69,7 @@ class State:
     def published_rows(self) -> DataFrame:
         """The table's log rows that are part of the snapshot: published, not held, not in quarantine, not truncated."""
         log = self.spark.table(changes_table(self.feed.feed))
-        rows = log.where(is_published(self.published) & is_row() & (F.col("table") == self.table))
+        rows = log.where(is_published(self.published) & is_row() & of_table(self.table, self.sources))
         rows = rows.where(F.col("op") != "truncate").withColumn("own", F.lit(False))
         if self.truncated is not None:
             rows = rows.where(F.col("position") >= self.truncated)
@@ -77,7 +91,7 @@ class State:
     def stored(self) -> DataFrame:
         """``key``, ``stored_place``, ``stored_floor`` of each row and tombstone; the newer of the two."""
         standing = self.snapshot.read().select(
-            F.struct(*(F.col(name) for name in self.shape.key)).alias("key"),
+            F.struct(*(F.col(quote(name)).alias(name) for name in self.shape.key)).alias("key"),
             F.col(f"{TIDEMARK}.place").alias("stored_place"),
             F.col(f"{TIDEMARK}.floor").alias("stored_floor"),
         )
@@ -98,6 +112,40 @@ class State:
         )
 
 
+def must_look(first: str, links: int, highest: str | None) -> bool:
+    """Whether changes from a position on (empty: there are none), ``links`` of which rest on another key, can be older
+    than what a table holds up to the place ``highest``."""
+    return links > 0 or (first != "" and highest is not None and first + "#" <= highest)
+
+
+def of_table(table: str, sources: tuple[str, ...]) -> Column:
+    """Whether a log row is of a published table: also where it was decoded when the table had another name."""
+    return (F.col("table") == table) | F.col("source_table").isin(*sources)
+
+
+def history(
+    spark: SparkSession, feed: Feed, published: Published, table: str, sources: tuple[str, ...], told: Definitions
+) -> tuple[History, str | None]:
+    """What the published log rows of a table carry, and the position of the newest truncate among them; one Spark job
+    over narrow columns."""
+    log = spark.table(changes_table(feed.feed))
+    number = F.lit(0) if told.generation is None else told.generation
+    rows = log.where(is_published(published) & is_row() & of_table(table, sources))
+    said = rows.agg(
+        distinct("after_names", number.alias("generation")).alias("columns"),
+        distinct("message_schema", number.alias("generation")).alias("schemas"),
+        F.max(F.when(F.col("op") == "truncate", F.col("position"))).alias("truncated"),
+    ).first()
+    assert said is not None
+    known = told.of(sources[0])
+    columns = [
+        [now for name in names_in(text) if (now := known.name_now(name, generation)) is not None]
+        for text, generation in bounded(table, said.columns)
+        if unpublishable(text) is None  # it waits in quarantine
+    ]
+    return History(columns, [(text, number) for text, number in bounded(table, said.schemas)]), said.truncated
+
+
 @dataclass(frozen=True)
 class SortedOut:
     """``ordinary``: ROWS to fold onto what is stored. ``late``: ROWS behind ``refolded``, the FOLDED states that the log
@@ -111,7 +159,15 @@ class SortedOut:
 
 def sort_out(state: State, rows: DataFrame, links: int) -> SortedOut:
     """Tell the hour's ROWS of one table apart."""
-    published = keyed_rows(state.published_rows(), state.shape, expand=True).where(key_is_whole(state.shape))
+    logged = keyed_rows(state.published_rows(), state.shape, expand=True)
+    published = logged.where(key_is_whole(state.shape))
+    if state.anew and not logged.where(~key_is_whole(state.shape)).isEmpty():
+        raise SchemaError(
+            f"the change log holds changes without a value of the key {', '.join(state.shape.key)}",
+            mend="declare the key that the table has had; or take a new snapshot of it into a new feed",
+            feed=state.feed.feed,
+            table=state.table,
+        )
     judged = _judge(state, rows, published)
     said = {
         (row["fate"], row["own"]): row["count"]
@@ -133,6 +189,8 @@ def sort_out(state: State, rows: DataFrame, links: int) -> SortedOut:
         changed = judged.where("fate <> 'duplicate'").select("key").distinct()
         resting = descendants(published.unionByName(live), changed).join(changed, "key", "left_anti")
         targets = targets.unionByName(resting).localCheckpoint()
+    if state.anew:
+        targets = published.select("key").unionByName(live.select("key")).distinct().localCheckpoint()
     if targets.isEmpty():
         return SortedOut(live, None, None, counts)
     ordinary = live.join(targets, "key", "left_anti").select(*rows.columns)

@@ -22,14 +22,13 @@ from tidemark.feeds import Feed, Table
 from tidemark.formats import load_format
 from tidemark.manifest import Manifest
 from tidemark.names import TIDEMARK, quote
-from tidemark.profile import profile
 from tidemark.receipts import Counts, TableReceipt
 from tidemark.rows import key_is_whole, keyed_rows
 from tidemark.settings import Settings
 from tidemark.shapes import shape_of
 from tidemark.snapshots import open_snapshot
 from tidemark.snapshots.rows import wider_of
-from tidemark.stages.assemble import assemble
+from tidemark.stages.assemble import assemble, profiled
 
 if TYPE_CHECKING:
     from tidemark.checks import Plan
@@ -107,7 +106,7 @@ def _judge(spark: SparkSession, feed: Feed, table: TableReceipt, draft: Draft, s
     plan = plan_checks(table.table, declared, settings)
     snapshot = open_snapshot(spark, declared.storage, table.table, feed.feed, settings)
     staged = snapshot.staged(draft.publication)
-    types = load_format(feed.format["type"]).column_types(declared.columns, feed.format_options)
+    types = load_format(feed.format["type"]).column_types(declared.all_columns, feed.format_options)
     told = wrong_types(staged, wider_of({f.name: f.dataType.simpleString() for f in staged.schema}, types))
     if plan.empty or told:
         return Verdict([told] if told else [], [], None)
@@ -155,9 +154,9 @@ def _wait(
     """Put the rows back in the branch; what moves from applied to quarantined, and the rows for the quarantine."""
     declared = _declared(feed, table)
     snapshot = open_snapshot(spark, declared.storage, table, feed.feed, settings)
-    assembled = assemble(spark, feed, manifest, published)
+    assembled, profiles = profiled(assemble(spark, feed, manifest, published))
     rows = assembled.rows.where(F.col("table") == table)
-    found = profile(rows)[0]
+    found = next(found for found in profiles if found.table == table)
     shape = shape_of(feed, found, assembled.definitions.of(found.sources[0]), snapshot.columns(), snapshot.key())
     keys = waiting.select(F.struct(*(F.col(quote(n)) for n in shape.key)).alias("key"), "reason")
     changes = keyed_rows(rows, shape, expand=found.moves > 0).where(key_is_whole(shape) & F.col("counts"))
