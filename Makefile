@@ -1,10 +1,10 @@
 # `make` says what there is. Every target sets the project up first; nothing is installed outside its folder, but for
 # Java where there is none and the system's packages need no password (see scripts/java-home).
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test seeds ui demo-ui stop lint format types bench docs lock clean
+.PHONY: help setup demo test seeds convergence backfill crashes ui demo-ui stop lint format types bench docs lock clean
 
 help:  ## this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-9s %s\n", $$1, $$2}' Makefile
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
 
 setup:  ## Python packages, Java, jars: all the other targets need (done by them)
 	@scripts/setup
@@ -17,6 +17,15 @@ test: setup  ## the whole test suite
 
 seeds: setup  ## every format's generated hours against their truth, for ten seeds (SEEDS=…)
 	@TIDEMARK_SEEDS=$(or $(SEEDS),10) scripts/in-project python -m pytest -m long tests/e2e/test_seeds.py $(PYTEST)
+
+convergence: setup  ## random histories of every format against the oracle, by the thousand (HISTORIES=…)
+	@TIDEMARK_HISTORIES=$(or $(HISTORIES),3000) scripts/in-project python -m pytest -m long tests/convergence $(PYTEST)
+
+backfill: setup  ## 48 hours of two feeds through Airflow, with failing hours and dying workers (HOURS=…)
+	@TIDEMARK_BACKFILL_HOURS=$(or $(HOURS),48) scripts/in-project python -m pytest -m long tests/scheduler $(PYTEST)
+
+crashes: setup  ## runs killed at any moment, fifty times (KILLS=…)
+	@TIDEMARK_KILLS=$(or $(KILLS),50) scripts/in-project python -m pytest -m long tests/crash $(PYTEST)
 
 ui: setup  ## Airflow with your feeds, on http://127.0.0.1:8080 (AIRFLOW_PORT=… for another port)
 	@scripts/in-project python scripts/prepare_airflow.py

@@ -11,38 +11,24 @@ A feed file with mistakes has no DAG here; ``broken_feeds.py`` shows its mistake
 
 from __future__ import annotations
 
-from datetime import timedelta
 from pathlib import Path
 
 from airflow.sdk import (
     DAG,
     Asset,
     CronDataIntervalTimetable,
-    ExceptionRetryPolicy,
     Param,
-    RetryAction,
-    RetryRule,
     get_current_context,
     task,
 )
 
 from tidemark.feeds import Feed
-from tidemark.operators import SparkStage, WaitForExport, run_hour
+from tidemark.operators import SparkStage, WaitForExport, run_hour, task_defaults
 from tidemark.orchestration import HOUR_PATTERN, describe, published_tables, sound_feeds
 from tidemark.settings import Settings
 from tidemark.timetable import HoursOnRequest
 
 JOBS = Path(__file__).resolve().parent.parent / "jobs"
-
-RETRIES_BY_KIND = ExceptionRetryPolicy(
-    [
-        RetryRule(
-            "tidemark.errors.TerminalError",
-            action=RetryAction.FAIL,
-            reason="trying again changes nothing: somebody has to mend something first",
-        )
-    ]
-)
 
 HOUR = Param(
     None,
@@ -65,14 +51,7 @@ def ingest(feed: Feed) -> DAG:
         max_active_runs=4,
         params={"hour": HOUR},
         tags=["tidemark", *feed.tags],
-        default_args={
-            "owner": feed.owner,
-            "retries": feed.retries,
-            "retry_delay": timedelta(seconds=30),
-            "retry_exponential_backoff": 2,
-            "max_retry_delay": timedelta(minutes=10),
-            "retry_policy": RETRIES_BY_KIND,
-        },
+        default_args=task_defaults(feed),
     ) as dag:
 
         @task

@@ -199,7 +199,7 @@ def through_airflow() -> bool:
         wait_for_dags(api)
         for feed in BACKFILLED:
             backfill(api, feed)
-        # Only now: on SQLite a backfill cannot be made while the scheduler writes.
+        # Only now: what has no run yet needs no scheduler, and it would take time from what makes the runs.
         services.start_beside(("scheduler",))
         return follow(api)
     finally:

@@ -22,8 +22,8 @@ _SCHEMAS = {
     "held": "tx string, since string, hours array<string>, changes bigint, parts bigint, needed bigint, "
     "ended boolean, tables array<string>, position string",
     "tombstones": "`table` string, key string, place string, hour string",
-    "quarantine": "stage string, hour string, `table` string, object string, record bigint, entry int, topic string, "
-    "position string, reason string, raw binary, change string",
+    "quarantine": "stage string, hour string, own boolean, `table` string, object string, record bigint, entry int, "
+    "topic string, position string, reason string, raw binary, change string",
 }
 _RECEIPT = (
     "feed string, hour string, sequence bigint, landed bigint, split bigint, applied bigint, duplicate bigint, "
@@ -59,11 +59,11 @@ def clear_pages(spark: SparkSession, feed: str, sequence: int) -> None:
 def write_page(
     spark: SparkSession, feed: str, name: str, sequence: int, rows: DataFrame, stage: str | None = None
 ) -> None:
-    """Replace what the publication ``sequence`` (and in the quarantine: the stage) says in a book."""
+    """Replace what the publication ``sequence`` says in a book; with ``stage``: what this stage kept back."""
     columns = spark.table(book(feed, name)).columns[1:]
     mine = F.col("sequence") == sequence
     if stage is not None:
-        rows, mine = rows.withColumn("stage", F.lit(stage)), mine & (F.col("stage") == stage)
+        mine &= F.col("stage") == stage
     page = rows.select(F.lit(sequence).cast("bigint").alias("sequence"), *(F.col(c) for c in columns))
     page.writeTo(book(feed, name)).overwrite(mine)
 
@@ -83,6 +83,11 @@ class Published:
     def rows_written(self) -> int:
         """Rows written to all tables so far: no table holds more."""
         return sum(table.rows_written for receipt in self.receipts for table in receipt.tables)
+
+    @property
+    def recalls(self) -> dict[str, int]:
+        """Hours that were replayed → up to which publication what they had in quarantine was recalled."""
+        return {receipt.hour: receipt.recalls for receipt in self.receipts if receipt.recalls}
 
     @property
     def hours(self) -> list[str]:

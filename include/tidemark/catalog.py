@@ -10,9 +10,12 @@ from urllib.parse import quote, urlsplit
 
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
+from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.table import Table
+from sqlalchemy import inspect
+from sqlalchemy.exc import DatabaseError
 
 from tidemark.errors import ConfigError
 from tidemark.settings import Settings
@@ -48,10 +51,23 @@ def find_table(settings: Settings, *name: str) -> Table | None:
 
         if not Path(uri.removeprefix("jdbc:sqlite:")).exists():
             return None
+    catalog = open_catalog(settings)
     try:
-        return open_catalog(settings).load_table(name)
+        return catalog.load_table(name)
     except NoSuchTableError:
         return None
+    except DatabaseError:
+        if isinstance(catalog, SqlCatalog) and not _is_made(catalog):
+            return None
+        raise
+
+
+def _is_made(catalog: SqlCatalog) -> bool:
+    """Whether Spark has made the catalog's own tables in the database, which it does in two steps at its first use. A
+    database may be new, or a first run have died in between."""
+    database = inspect(catalog.engine)
+    table = "iceberg_tables"
+    return database.has_table(table) and "iceberg_type" in {column["name"] for column in database.get_columns(table)}
 
 
 def read_rows(

@@ -49,6 +49,11 @@ class Plan:
     models: list[tuple[pa.DataFrameSchema, str]]
 
     @property
+    def columns(self) -> set[str]:
+        """The columns that checks and uniqueness are about; models look at whatever they like."""
+        return {check.column for check in self.checks} | {name for columns, _ in self.unique for name in columns}
+
+    @property
     def empty(self) -> bool:
         """Whether there is nothing to check."""
         return not (self.checks or self.unique or self.models)
@@ -130,16 +135,13 @@ def _pattern(pattern: Any) -> str:
     return str(getattr(pattern, "pattern", pattern))
 
 
-def judge(rows: DataFrame, checks: list[PlannedCheck], table: str) -> list[PlannedCheck]:
+def judge(rows: DataFrame, checks: list[PlannedCheck]) -> list[PlannedCheck]:
     """The checks that some row fails, by pandera."""
     if not CONFIG.validation_enabled or CONFIG.validation_depth not in (None, ValidationDepth.SCHEMA_AND_DATA):
         raise ConfigError(
             "pandera's validation is switched off or shallow (PANDERA_VALIDATION_ENABLED, PANDERA_VALIDATION_DEPTH)",
             mend="unset both: nothing unchecked is published",
         )
-    missing = sorted({c.column for c in checks} - set(rows.columns))
-    if missing:
-        raise CheckError(f"checks name columns the table does not have: {', '.join(missing)}", table=table)
     return [check for check in checks if _fails(rows, check)]
 
 

@@ -3,16 +3,21 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import typer
 from rich.console import Console
+from rich.status import Status
 from rich.table import Table
 
 from tidemark.errors import TidemarkError
 from tidemark.hours import format_hour, hours_between, parse_hour
 from tidemark.settings import Settings
+
+if TYPE_CHECKING:
+    from tidemark.receipts import Receipt
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -57,20 +62,27 @@ def run(
     found = find_feed(feed, settings)
     for each in hours_between(hour, to or hour):
         with err.status(f"{feed} {each}") as status:
+            receipt = run_hour(found, each, settings, _progress(feed, each, status))
+        _print_account(receipt)
 
-            def progress(stage: str, each: str = each) -> None:
-                status.update(f"{feed} {each}: {stage}")
-                if not err.is_terminal:
-                    err.print(f"{feed} {each}: {stage}", markup=False)
 
-            receipt = run_hour(found, each, settings, progress)
-        counts = receipt.counts
-        out.print(
-            f"{feed} {each}: landed {receipt.landed}, applied {counts.applied}, duplicate {counts.duplicate}, "
-            f"superseded {counts.superseded}, control {receipt.control}, held {receipt.held}, "
-            f"quarantined {receipt.quarantined}",
-            markup=False,
-        )
+def _progress(feed: str, hour: str, status: Status) -> Callable[[str], None]:
+    def progress(stage: str) -> None:
+        status.update(f"{feed} {hour}: {stage}")
+        if not err.is_terminal:
+            err.print(f"{feed} {hour}: {stage}", markup=False)
+
+    return progress
+
+
+def _print_account(receipt: Receipt) -> None:
+    counts = receipt.counts
+    out.print(
+        f"{receipt.feed} {receipt.hour}: landed {receipt.landed}, applied {counts.applied}, "
+        f"duplicate {counts.duplicate}, superseded {counts.superseded}, control {receipt.control}, "
+        f"held {receipt.held}, quarantined {receipt.quarantined}",
+        markup=False,
+    )
 
 
 @app.command()
@@ -185,7 +197,9 @@ def quarantine_list(
     limit: Annotated[int, typer.Option(help="So many at most.", min=1)] = 50,
 ) -> None:
     """List what is in quarantine, also of an hour that stopped before publishing."""
-    rows = _quarantined(feed, hour)
+    from tidemark.quarantine import list_kept_back
+
+    rows = list_kept_back(Settings(), feed, format_hour(parse_hour(hour)) if hour else None)
     cells = [[r["hour"], r["table"] or "", r["object"], str(r["record"]), r["reason"]] for r in rows[:limit]]
     _print(f"{feed}: {len(rows)} in quarantine", ["hour", "table", "object", "record", "reason"], cells)
 
@@ -197,7 +211,9 @@ def quarantine_show(
     record: Annotated[int, typer.Argument(help="The record's number in it.")],
 ) -> None:
     """Write one quarantined record, byte for byte, to standard output."""
-    for row in _quarantined(feed, None):
+    from tidemark.quarantine import list_kept_back
+
+    for row in list_kept_back(Settings(), feed):
         if (row["object"], row["record"]) == (object, record):
             sys.stdout.buffer.write(row["raw"] if row["raw"] is not None else str(row["change"]).encode())
             return
@@ -205,14 +221,32 @@ def quarantine_show(
     raise typer.Exit(1)
 
 
-def _quarantined(feed: str, hour: str | None) -> list[dict[str, Any]]:
-    from pyiceberg.expressions import EqualTo
+@quarantine_app.command("replay")
+def quarantine_replay(
+    feed: Annotated[str, typer.Argument(help="The feed's name.")],
+    hour: Annotated[str | None, typer.Option(help="The (first) hour in UTC. Default: all with something kept.")] = None,
+    to: Annotated[str | None, typer.Option(help="The last hour, included. Default: only the first.")] = None,
+) -> None:
+    """Take up again what is in quarantine, with the feed file as it is now: in its own place in the order, as if it had
+    been right at first. What is still wrong stays, with its reason. Again changes nothing."""
+    from tidemark.errors import ConfigError
+    from tidemark.feeds import find_feed
+    from tidemark.run import hours_to_replay, replay_hour
 
-    from tidemark.catalog import read_rows
-
-    where = EqualTo(term="hour", value=format_hour(parse_hour(hour))) if hour else None
-    rows = read_rows(Settings(), "tidemark", feed, "quarantine", where=where)
-    return sorted(rows, key=lambda r: (r["hour"], r["object"], r["record"], r["entry"]))
+    if to is not None and hour is None:
+        raise ConfigError("--to names the last of several hours, but nothing the first", mend="give --hour too")
+    settings = Settings()
+    found = find_feed(feed, settings)
+    hours = hours_to_replay(found, hour, to, settings)
+    if not hours:
+        out.print(f"{feed}: nothing is in quarantine", markup=False)
+    for each in hours:
+        with err.status(f"{feed} {each}") as status:
+            receipt = replay_hour(found, each, settings, _progress(feed, each, status))
+        if receipt is None:
+            out.print(f"{feed} {each}: nothing is in quarantine", markup=False)
+        else:
+            _print_account(receipt)
 
 
 @feeds_app.command("check")

@@ -11,6 +11,7 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from tidemark.books import Published
+from tidemark.manifest import Manifest
 from tidemark.receipts import Receipt
 from tidemark.settings import Settings
 from tidemark.storage import storage_of
@@ -26,6 +27,10 @@ class Draft(BaseModel):
     retired: dict[str, list[str]] = {}
     released_hours: list[str] = []
     validated: bool = False
+
+    def of(self, manifest: Manifest) -> bool:
+        """Whether it is of this version of this hour's export."""
+        return (self.receipt.hour, self.receipt.manifest_version) == (manifest.hour, manifest.version)
 
     def follows(self, published: Published) -> bool:
         """Whether this is the publication that comes next, and not one that is done or was overtaken."""

@@ -12,8 +12,11 @@ the newest value that was sent. A column that nobody sent stays absent.
 
 from __future__ import annotations
 
+from typing import cast
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 #: The order of changes that share a position: a key change's delete stands before its insert.
 _RANK = {"delete": "0", "insert": "1", "update": "2"}
@@ -32,62 +35,70 @@ def is_base(partial: bool) -> Column:
     return F.col("op").isin("insert", "delete") | (F.size("absent") == 0) if partial else F.lit(True)
 
 
-def mark(rows: DataFrame, *, partial: bool) -> DataFrame:
-    """ROWS with ``duplicate`` (the same change again), ``base`` (the place its key's fold begins at; null: none) and
-    the key's counts ``own_count``, ``own_duplicates``, ``released_count``, ``released_duplicates``.
+def fold(rows: DataFrame, *, partial: bool) -> DataFrame:
+    """ROWS → one row per key: FOLDED. ``partial``: whether any change lacks columns.
+
+    ``key``, ``place`` (the newest), ``gone`` (the last change deletes), ``after``, ``absent``, ``floor`` (the place of
+    the oldest change the row rests on; null when it rests on what is stored), ``tx``, ``committed_at``, and the key's
+    counts ``own_count``, ``own_duplicates`` (the same change again), ``released_count``, ``released_duplicates``.
 
     One exchange and one sort, by key and place.
     """
-    of_key = Window.partitionBy("key")
-    before = F.lag("place").over(of_key.orderBy("place"))
-    marked = rows.withColumn("duplicate", F.coalesce(before == F.col("place"), F.lit(False)))
-    duplicate, own, counts = F.col("duplicate"), F.col("own") & F.col("counts"), F.col("counts")
-
-    def count(which: Column) -> Column:
-        return F.sum(which.cast("int")).over(of_key)
-
-    return marked.select(
-        "*",
-        F.max(F.when(is_base(partial), F.col("place"))).over(of_key).alias("base"),
-        count(own).alias("own_count"),
-        count(own & duplicate).alias("own_duplicates"),
-        count(counts & ~own).alias("released_count"),
-        count(counts & ~own & duplicate).alias("released_duplicates"),
-    )
-
-
-def fold(rows: DataFrame, *, partial: bool) -> DataFrame:
-    """ROWS → one row per key: FOLDED.
-
-    ``key``, ``place`` (the newest), ``gone`` (the last change deletes), ``after``, ``absent``, ``floor`` (the place of
-    the oldest change the row rests on; null when it rests on what is stored), ``tx``, ``committed_at``, and the counts
-    of :func:`mark`.
-    """
-    counts = ["own_count", "own_duplicates", "released_count", "released_duplicates"]
-    marked = mark(rows, partial=partial)
-    standing = ~F.col("duplicate") & (F.col("base").isNull() | (F.col("place") >= F.col("base")))
-    needed = marked.where(standing)
-    if not partial:
-        return needed.select(
-            "key", "place", (F.col("op") == "delete").alias("gone"), F.coalesce("after", _no_columns()).alias("after"),
-            "absent", F.col("place").alias("floor"), "tx", "committed_at", *counts,
-        )  # fmt: skip
-    step = F.struct("place", "op", F.coalesce("after", _no_columns()).alias("after"), "absent", "tx", "committed_at")
-    steps = needed.groupBy("key").agg(
-        F.array_sort(F.collect_list(step), _by_place).alias("steps"),
-        F.first("base").alias("floor"),
-        *(F.first(name).alias(name) for name in counts),
-    )
-    last = F.element_at("steps", -1)
-    return steps.withColumn("state", fold_steps(F.col("steps"))).select(
-        "key", last["place"].alias("place"), F.col("state.gone").alias("gone"), F.col("state.after").alias("after"),
-        F.col("state.absent").alias("absent"), "floor", last["tx"].alias("tx"),
-        last["committed_at"].alias("committed_at"), *counts,
+    counted = ["own_count", "own_duplicates", "released_count", "released_duplicates"]
+    flat, key = _flat(rows)
+    folded = _with_steps(_marked(flat, key, partial=partial), key).where("newest")
+    if partial:
+        several = F.size("steps") > 0
+        folded = folded.withColumn("state", F.when(several, fold_steps(F.col("steps"))))
+        after = F.when(several, F.col("state.after")).otherwise(F.col("sent"))
+        absent = F.when(several, F.col("state.absent")).otherwise(F.col("absent"))
+    else:
+        after, absent = F.col("sent"), F.col("absent")
+    return folded.select(
+        "key", "place", (F.col("op") == "delete").alias("gone"), after.alias("after"), absent.alias("absent"),
+        F.col("base").alias("floor"), "tx", "committed_at", *counted,
     )  # fmt: skip
 
 
-def _by_place(left: Column, right: Column) -> Column:
-    return F.when(left["place"] < right["place"], -1).when(left["place"] > right["place"], 1).otherwise(0)
+def _marked(rows: DataFrame, key: list[str], *, partial: bool) -> DataFrame:
+    """ROWS with ``sent`` (``after``, never null), ``duplicate`` (the same change again), and of their key: ``last`` (the
+    newest place), ``base`` (the place its fold begins at; null: none), ``own_count``, ``released_count``."""
+    in_order = Window.partitionBy(*key).orderBy("place")
+    of_key = in_order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    own, counts = F.col("own") & F.col("counts"), F.col("counts")
+    return rows.select(
+        *(F.coalesce("after", _no_columns()).alias("sent") if name == "after" else name for name in rows.columns),
+        F.coalesce(F.lag("place").over(in_order) == F.col("place"), F.lit(False)).alias("duplicate"),
+        F.max("place").over(of_key).alias("last"),
+        F.max(F.when(is_base(partial), F.col("place"))).over(of_key).alias("base"),
+        F.sum(own.cast("int")).over(of_key).alias("own_count"),
+        F.sum((counts & ~F.col("own")).cast("int")).over(of_key).alias("released_count"),
+    )
+
+
+def _with_steps(marked: DataFrame, key: list[str]) -> DataFrame:
+    """With the key's counts of duplicates, and ``steps``: the changes to fold, in order, where it is not the newest alone
+    that counts."""
+    of_key = Window.partitionBy(*key).orderBy("place").rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    base, duplicate, counts = F.col("base"), F.col("duplicate"), F.col("counts")
+    standing = ~duplicate & (base.isNull() | (F.col("place") >= base))
+    several = base.isNull() | (base < F.col("last"))
+    step = F.struct("place", "op", F.col("sent").alias("after"), "absent")
+    return marked.select(
+        "*",
+        # Said as a column: a filter on the equality itself is one that Spark 4.1 cannot always reason about.
+        (~duplicate & (F.col("place") == F.col("last"))).alias("newest"),
+        F.sum((counts & F.col("own") & duplicate).cast("int")).over(of_key).alias("own_duplicates"),
+        F.sum((counts & ~F.col("own") & duplicate).cast("int")).over(of_key).alias("released_duplicates"),
+        F.collect_list(F.when(standing & several, step)).over(of_key).alias("steps"),
+    )
+
+
+def _flat(rows: DataFrame) -> tuple[DataFrame, list[str]]:
+    """ROWS with a column for each of the key's, and the names of these: Spark sorts by them faster than by a struct."""
+    kind = cast(StructType, rows.schema["key"].dataType)
+    names = {f"key_{number}": F.col("key")[name] for number, name in enumerate(kind.names)}
+    return rows.select("*", *(column.alias(name) for name, column in names.items())), list(names)
 
 
 def _no_columns() -> Column:

@@ -24,14 +24,19 @@ class Exit(IntEnum):
     TRANSIENT = 75  # EX_TEMPFAIL: trying again can help
 
 
-def main(stage: str, work: Callable[[str, str], object], arguments: Sequence[str] | None = None) -> Exit:
-    """Run ``work(feed, hour)`` with the command line's two arguments and say how it went."""
-    parser = argparse.ArgumentParser(description=f"{stage}: one hour of a feed, through spark-submit.")
+def main(
+    stage: str, work: Callable[..., object], arguments: Sequence[str] | None = None, *, least: int = 1, most: int = 1
+) -> Exit:
+    """Run ``work(feed, hour)`` with the command line's arguments and say how it went. ``least``, ``most``: how many
+    hours the work takes."""
+    parser = argparse.ArgumentParser(description=f"{stage} of a feed, through spark-submit.")
     parser.add_argument("feed", metavar="FEED", help="the feed's name, like shop")
-    parser.add_argument("hour", metavar="HOUR", help="the hour in UTC, like 2026-11-20T07")
+    parser.add_argument("hours", metavar="HOUR", nargs="*", help="an hour in UTC, like 2026-11-20T07")
     given = parser.parse_args(arguments)
+    if not least <= len(given.hours) <= most:
+        parser.error(f"it takes {least} HOUR" if least == most else f"it takes {least} to {most} HOURs")
     try:
-        work(given.feed, format_hour(parse_hour(given.hour)))
+        work(given.feed, *(format_hour(parse_hour(hour)) for hour in given.hours))
     except TerminalError as error:
         return _failed(stage, str(error), Exit.TERMINAL)
     except TransientError as error:

@@ -8,142 +8,16 @@ delete stands (*superseded*); or it can still fill or alter columns: then its ke
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
-from tidemark.books import Published, book
-from tidemark.definitions import Definitions, with_definitions
 from tidemark.errors import SchemaError
-from tidemark.feeds import Feed
 from tidemark.fold import fold
-from tidemark.lake import changes_table
 from tidemark.lineage import descendants, is_link, with_ancestors
-from tidemark.names import TIDEMARK, quote
-from tidemark.profile import bounded, distinct, names_in, unpublishable
 from tidemark.receipts import Counts
-from tidemark.reshaping import Reshaping
-from tidemark.rows import TableShape, key_is_whole, keyed_rows
-from tidemark.shapes import History
-from tidemark.snapshots.iceberg import IcebergSnapshot
-from tidemark.snapshots.parquet import ParquetSnapshot
-from tidemark.stages.assemble import is_published, is_row, rolled_back
-
-#: A place behind all others: whatever comes may be known.
-ANY = "~"
-
-
-@dataclass(frozen=True)
-class State:
-    """What is published of one table, as far as late changes need it. ``truncated``: the newest truncate, of this hour
-    or before; ``emptied``: whether this hour brought one. ``sources``: the source's tables that are published as this
-    one. ``anew``: all rows are folded again: they have not been under this name, or a change of columns comes late.
-    ``change``: what the stream says of its columns since its last publication; ``retired``: those that hold nothing
-    then."""
-
-    spark: SparkSession
-    feed: Feed
-    table: str
-    snapshot: IcebergSnapshot | ParquetSnapshot
-    shape: TableShape
-    published: Published
-    definitions: Definitions
-    highest: str | None
-    truncated: str | None
-    emptied: bool
-    sources: tuple[str, ...]
-    anew: bool
-    change: Reshaping
-    retired: list[str]
-
-    def must_look(self, first: str, links: int) -> bool:
-        """Whether any change of the hour may be late, or rests on another key."""
-        return self.anew or must_look(first, links, self.highest)
-
-    def log_columns(self) -> list[str]:
-        """Columns of log rows, with ``own``."""
-        return [*self.spark.table(changes_table(self.feed.feed)).columns, "own"]
-
-    def published_rows(self) -> DataFrame:
-        """The table's log rows that are part of the snapshot: published, not held, not in quarantine, not truncated."""
-        log = self.spark.table(changes_table(self.feed.feed))
-        rows = log.where(is_published(self.published) & is_row() & of_table(self.table, self.sources))
-        rows = rows.where(F.col("op") != "truncate").withColumn("own", F.lit(False))
-        if self.truncated is not None:
-            rows = rows.where(F.col("position") >= self.truncated)
-        last = self.published.receipts[-1] if self.published.receipts else None
-        if last is not None and last.held_transactions:
-            held = self.spark.table(book(self.feed.feed, "held")).where(F.col("sequence") == last.sequence)
-            rows = rows.join(F.broadcast(held.select("tx")), "tx", "left_anti").select(*rows.columns)
-        if any(receipt.quarantined for receipt in self.published.receipts):
-            kept_out = self.spark.table(book(self.feed.feed, "quarantine")).where(
-                F.col("change").isNotNull() & (F.col("sequence") <= self.published.last_sequence)
-            )
-            one = ["object", "record", "entry"]
-            rows = rows.join(F.broadcast(kept_out.select(*one)), one, "left_anti").select(*rows.columns)
-        taken_back = rolled_back(log, self.published)
-        if taken_back is not None:
-            rows = rows.join(taken_back, "tx", "left_anti").select(*rows.columns)
-        return with_definitions(rows, self.definitions, self.feed).where("problem is null")
-
-    def stored(self) -> DataFrame:
-        """``key``, ``stored_place``, ``stored_floor`` of each row and tombstone; the newer of the two."""
-        standing = self.snapshot.read().select(
-            F.struct(*(F.col(quote(name)).alias(name) for name in self.shape.key)).alias("key"),
-            F.col(f"{TIDEMARK}.place").alias("stored_place"),
-            F.col(f"{TIDEMARK}.floor").alias("stored_floor"),
-        )
-        key_type = cast(StructType, standing.schema["key"].dataType)
-        gone = (
-            self.spark.table(book(self.feed.feed, "tombstones"))
-            .where((F.col("sequence") <= self.published.last_sequence) & (F.col("table") == self.table))
-            .select(
-                F.from_json("key", key_type).alias("key"),
-                F.col("place").alias("stored_place"),
-                F.col("place").alias("stored_floor"),
-            )
-        )
-        return (
-            standing.unionByName(gone)
-            .groupBy("key")
-            .agg(F.max("stored_place").alias("stored_place"), F.max("stored_floor").alias("stored_floor"))
-        )
-
-
-def must_look(first: str, links: int, highest: str | None) -> bool:
-    """Whether changes from a position on (empty: there are none), ``links`` of which rest on another key, can be older
-    than what a table holds up to the place ``highest``."""
-    return links > 0 or (first != "" and highest is not None and first + "#" <= highest)
-
-
-def of_table(table: str, sources: tuple[str, ...]) -> Column:
-    """Whether a log row is of a published table: also where it was decoded when the table had another name."""
-    return (F.col("table") == table) | F.col("source_table").isin(*sources)
-
-
-def history(
-    spark: SparkSession, feed: Feed, published: Published, table: str, sources: tuple[str, ...], told: Definitions
-) -> tuple[History, str | None]:
-    """What the published log rows of a table carry, and the position of the newest truncate among them; one Spark job
-    over narrow columns."""
-    log = spark.table(changes_table(feed.feed))
-    number = F.lit(0) if told.generation is None else told.generation
-    rows = log.where(is_published(published) & is_row() & of_table(table, sources))
-    said = rows.agg(
-        distinct("after_names", number.alias("generation")).alias("columns"),
-        distinct("message_schema", number.alias("generation")).alias("schemas"),
-        F.max(F.when(F.col("op") == "truncate", F.col("position"))).alias("truncated"),
-    ).first()
-    assert said is not None
-    known = told.of(sources[0])
-    columns = [
-        [now for name in names_in(text) if (now := known.name_now(name, generation)) is not None]
-        for text, generation in bounded(table, said.columns)
-        if unpublishable(text) is None  # it waits in quarantine
-    ]
-    return History(columns, [(text, number) for text, number in bounded(table, said.schemas)]), said.truncated
+from tidemark.rows import key_is_whole, keyed_rows
+from tidemark.state import State
 
 
 @dataclass(frozen=True)
@@ -197,7 +71,7 @@ def sort_out(state: State, rows: DataFrame, links: int) -> SortedOut:
     late = live.join(targets, "key", "left_semi").select(*rows.columns).localCheckpoint()
     everything = published.unionByName(rows).withColumn("counts", F.lit(False))
     refolded = fold(with_ancestors(everything, targets), partial=True)
-    return SortedOut(ordinary, late, refolded, counts.plus(_applied(late)))
+    return SortedOut(ordinary, late, refolded, counts.plus(applied(late)))
 
 
 def _robbed(state: State) -> DataFrame:
@@ -226,7 +100,7 @@ def _judge(state: State, rows: DataFrame, published: DataFrame) -> DataFrame:
     return joined.select("key", "place", "own", "counts", fate.alias("fate")).localCheckpoint()
 
 
-def _applied(late: DataFrame) -> Counts:
+def applied(late: DataFrame) -> Counts:
     """Changes that a refold takes in; the same one twice in the hour is a duplicate."""
     own, one = F.col("own"), F.struct("key", "place")
     said = (

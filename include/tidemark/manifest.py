@@ -48,6 +48,10 @@ class Manifest(BaseModel):
     version: int
     objects: list[LandedObject]
     created_at: datetime
+    recalls: int = Field(
+        0,
+        description="Not 0: what the hour's publications up to this sequence number put in quarantine is decoded again.",
+    )
 
     @property
     def empty(self) -> bool:
@@ -90,11 +94,13 @@ def load_manifest(settings: Settings, feed: str, hour: str) -> Manifest:
 def all_objects(settings: Settings, feed: str, hour: str) -> Manifest:
     """What decode reads: the newest manifest with the objects of *all* versions, so that nothing that landed is lost.
 
-    An object that the source replaced or removed after it landed is still among them.
+    An object that the source replaced or removed after it landed is still among them; so is what any version recalls.
     """
     newest = load_manifest(settings, feed, hour)
-    landed = {object_.path: object_ for version in load_manifests(settings, feed, hour) for object_ in version.objects}
-    return newest.model_copy(update={"objects": [landed[path] for path in sorted(landed)]})
+    versions = load_manifests(settings, feed, hour)
+    landed = {object_.path: object_ for version in versions for object_ in version.objects}
+    recalls = max(version.recalls for version in versions)
+    return newest.model_copy(update={"objects": [landed[path] for path in sorted(landed)], "recalls": recalls})
 
 
 def save_manifest(settings: Settings, manifest: Manifest) -> bool:

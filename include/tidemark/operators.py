@@ -2,21 +2,46 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from datetime import timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import BaseSensorOperator
+from airflow.sdk import BaseSensorOperator, ExceptionRetryPolicy, RetryAction, RetryRule
 from airflow.sdk.exceptions import AirflowException, AirflowSensorTimeout
 
 from tidemark.errors import ExportError, TerminalError, TidemarkError, TransientError
 from tidemark.feeds import Feed
 from tidemark.hours import tag_of
 from tidemark.job import FAILED, Exit
-from tidemark.orchestration import hour_of_run, pool_of, submit_conf
+from tidemark.orchestration import hour_of_run, pool_of, replay_arguments, submit_conf
 from tidemark.settings import Settings
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+
+
+_RETRIES_BY_KIND = ExceptionRetryPolicy(
+    [
+        RetryRule(
+            "tidemark.errors.TerminalError",
+            action=RetryAction.FAIL,
+            reason="trying again changes nothing: somebody has to mend something first",
+        )
+    ]
+)
+
+
+def task_defaults(feed: Feed) -> dict[str, Any]:
+    """The ``default_args`` of a feed's DAGs: who answers for them, and what is tried again."""
+    return {
+        "owner": feed.owner,
+        "retries": feed.retries,
+        "retry_delay": timedelta(seconds=30),
+        "retry_exponential_backoff": 2,
+        "max_retry_delay": timedelta(minutes=10),
+        "retry_policy": _RETRIES_BY_KIND,
+    }
 
 
 def run_hour(context: Context) -> str:
@@ -54,7 +79,8 @@ class WaitForExport(BaseSensorOperator):
 
 
 class SparkStage(SparkSubmitOperator):
-    """Submits ``jobs/<stage>.py FEED HOUR`` in client mode, in the feed's pool when the stage writes tables.
+    """Submits ``jobs/<stage>.py FEED HOUR`` in client mode, in the feed's pool when the stage writes tables. The hour
+    is the run's.
 
     The job's exit code decides what its failure is here: :class:`TerminalError` (the DAG's retry policy does not try
     again) or :class:`TransientError`. The message is the job's own. Client mode, for only there spark-submit hands the
@@ -70,21 +96,39 @@ class SparkStage(SparkSubmitOperator):
         self._feed = feed
         self._stage = stage
 
+    def hours(self, context: Context) -> Sequence[str]:
+        """The hours that the job is told."""
+        return [run_hour(context)]
+
+    def event(self, hours: Sequence[str]) -> dict[str, Any]:
+        """What the events of the task's assets tell."""
+        return {"feed": self._feed, "hour": hours[0], "tag": tag_of(hours[0])}
+
     def execute(self, context: Context) -> None:
-        hour = run_hour(context)
-        self.application_args = [self._feed, hour]
+        hours = self.hours(context)
+        self.application_args = [self._feed, *hours]
         self.conf = submit_conf(Settings())
         try:
             super().execute(context)
         except AirflowException as error:
-            raise self._failure(hour, str(error)) from None
+            raise self._failure(hours, str(error)) from None
         for asset in self.outlets:
-            context["outlet_events"][asset].extra = {"feed": self._feed, "hour": hour, "tag": tag_of(hour)}
+            context["outlet_events"][asset].extra = self.event(hours)
 
-    def _failure(self, hour: str, output: str) -> TidemarkError:
+    def _failure(self, hours: Sequence[str], output: str) -> TidemarkError:
         process = self._hook._submit_sp if self._hook else None
         code = process.returncode if process else None
         _, said, why = output.rpartition(FAILED)
         message = f"stage{why}" if said else f"stage {self._stage} failed, exit code {code}:\n{output}"
         kind = TerminalError if code == Exit.TERMINAL else TransientError
-        return kind(message.strip(), feed=self._feed, hour=hour)
+        return kind(message.strip(), feed=self._feed, hour=hours[0] if hours else None)
+
+
+class SparkReplay(SparkStage):
+    """Submits ``jobs/replay.py FEED [FIRST_HOUR [LAST_HOUR]]``, the hours by the run's params ``hour`` and ``to``."""
+
+    def hours(self, context: Context) -> Sequence[str]:
+        return replay_arguments(context["params"].get("hour"), context["params"].get("to"))
+
+    def event(self, hours: Sequence[str]) -> dict[str, Any]:
+        return {"feed": self._feed, "replayed": list(hours)}

@@ -13,7 +13,7 @@ from pathlib import Path
 
 from tidemark.errors import ConfigError
 from tidemark.feeds import Feed, load_feed
-from tidemark.hours import format_hour, parse_hour
+from tidemark.hours import format_hour, hours_between, parse_hour
 from tidemark.settings import Settings
 from tidemark.spark_conf import spark_conf
 
@@ -45,6 +45,19 @@ def hour_of_run(run_type: str, asked: str | None, interval_start: datetime | Non
         f"this run ({run_type}) does not say which hour it is for",
         mend='trigger it with an hour in UTC, like {"hour": "2026-11-20T07"}; for many hours use a backfill',
     )
+
+
+def replay_arguments(first: str | None, last: str | None) -> list[str]:
+    """What a replay is told: no hour (all that have anything in quarantine), one, or the first and the last of several.
+
+    ConfigError for a last hour without a first, or before it.
+    """
+    if last and not first:
+        raise ConfigError("`to` names the last of several hours, but nothing the first", mend="give `hour` too")
+    if first and last:
+        between = hours_between(first, last)
+        return [between[0], between[-1]]
+    return [format_hour(parse_hour(first))] if first else []
 
 
 def pool_of(feed: str) -> str:
@@ -113,6 +126,29 @@ costs least; with more of them an hour may be overtaken and its keys are folded 
 **When a task fails**: what can pass by itself (storage or catalog did not answer) is tried again, up to {feed.retries}
 times. What somebody has to mend first fails at once, and the log's last lines say where and how. Readers stay on the
 last good hour.
+
+**What was kept back**: the DAG `replay_{feed.feed}` takes up again what is in quarantine.
+
+Owner: {feed.owner}
+"""
+
+
+def describe_replay(feed: Feed) -> str:
+    """The ``doc_md`` of the DAG that replays a feed's quarantine."""
+    dag_id = f"replay_{feed.feed}"
+    return f"""\
+Takes up again what hours of `{feed.feed}` have in quarantine, with the feed file as it is now: after a fix of the file,
+once missing metadata have landed, or when a check was relaxed. Each record goes the same way as if it had been right at
+first, in its own place in the order. What is still wrong stays in quarantine, with its reason. Again changes nothing.
+
+All hours that have anything in quarantine, one of them, or several (both ends are included):
+
+    airflow dags trigger {dag_id}
+    airflow dags trigger {dag_id} --conf '{{"hour": "2026-11-20T07"}}'
+    airflow dags trigger {dag_id} --conf '{{"hour": "2026-11-20T07", "to": "2026-11-20T09"}}'
+
+An hour that stopped before it was published needs no replay: run it again. It takes the feed's pool, so that no hour
+is published meanwhile.
 
 Owner: {feed.owner}
 """

@@ -30,6 +30,10 @@ class Counts(BaseModel):
         """The sum, count by count."""
         return Counts(**{name: getattr(self, name) + getattr(other, name) for name in Counts.model_fields})
 
+    def less(self, other: Counts) -> Counts:
+        """The difference, count by count."""
+        return Counts(**{name: getattr(self, name) - getattr(other, name) for name in Counts.model_fields})
+
 
 class TableReceipt(BaseModel):
     """One table's part of an hour."""
@@ -43,6 +47,18 @@ class TableReceipt(BaseModel):
     reshapes: list[str] = Field([], description="Columns renamed and dropped by this publication.")
     waiting: int = Field(0, description="Changes whose rows keep their last good version: a check failed.")
     warnings: list[str] = []
+
+
+class Recalled(BaseModel):
+    """How the quarantined entries that a replay takes up again were accounted for so far. ``held``: they were held when
+    their hour was published, and quarantined by the publication that released them."""
+
+    landed: int = 0
+    split: int = 0
+    bad: int = 0
+    refused: int = 0
+    held: int = 0
+    tables: dict[str, int] = {}
 
 
 class Receipt(BaseModel):
@@ -61,10 +77,14 @@ class Receipt(BaseModel):
     control: int
     bad: int = Field(description="Records that could not be decoded.")
     refused: int = Field(0, description="Changes kept back before they reached a table: in quarantine.")
+    given_up: int = Field(0, description="Overdue transactions whose changes this publication gave up to quarantine.")
     rollbacks: int = Field(0, description="Transactions that their source took back: their changes count as control.")
     newest: datetime | None = Field(None, description="The newest source time told in the hour, heartbeats included.")
     held: int = Field(description="Changes whose transaction is not complete.")
     held_transactions: int = 0
+    recalls: int = Field(
+        0, description="What this hour's publications up to this number kept in quarantine has been replayed."
+    )
     tables: list[TableReceipt] = []
     published_at: datetime | None = None
     notes: list[str] = []
@@ -97,9 +117,24 @@ class Receipt(BaseModel):
             for name in ("landed", "split", "control", "bad", "held", "refused", "rollbacks")
         }
         newest = max(filter(None, (self.newest, before.newest)), default=None)
+        sums["recalls"] = max(self.recalls, before.recalls)
         return self.model_copy(
             update={**sums, "newest": newest, "tables": merged + [t for name, t in old.items() if name not in new]}
         )
+
+    def without(self, recalled: Recalled) -> Receipt:
+        """This receipt without the entries that a replay takes up again."""
+        tables = [
+            table.model_copy(
+                update={"counts": table.counts.less(Counts(quarantined=recalled.tables.get(table.table, 0)))}
+            )
+            for table in self.tables
+        ]
+        left = {
+            name: getattr(self, name) - getattr(recalled, name)
+            for name in ("landed", "split", "bad", "refused", "held")
+        }
+        return self.model_copy(update={**left, "tables": tables})
 
     def balance(self) -> None:
         """AccountError unless the sum holds."""

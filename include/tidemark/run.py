@@ -13,8 +13,10 @@ from pyspark.sql import SparkSession
 from tidemark.books import Published, load_published
 from tidemark.drafts import load_draft
 from tidemark.feeds import Feed, find_feed
+from tidemark.hours import hours_between
 from tidemark.lake import open_session
 from tidemark.manifest import Manifest, all_objects
+from tidemark.quarantine import hours_in_quarantine, recall
 from tidemark.receipts import Receipt
 from tidemark.settings import Settings
 from tidemark.stages.compact import compact
@@ -22,6 +24,7 @@ from tidemark.stages.decode import decode
 from tidemark.stages.land import land
 from tidemark.stages.publish import publish
 from tidemark.stages.validate import validate
+from tidemark.turns import Turn, turn
 
 Progress = Callable[[str], None]
 
@@ -37,32 +40,54 @@ def run_hour(feed: Feed, hour: str, settings: Settings, progress: Progress = _si
     """All stages of one hour in this process; the receipt. ``progress`` hears each stage's name as it begins."""
     progress("land")
     land(feed, hour, settings)
+    return _all_stages(feed, hour, settings, progress)
+
+
+def replay_hour(feed: Feed, hour: str, settings: Settings, progress: Progress = _silent) -> Receipt | None:
+    """Take up again what an hour's publications put in quarantine, with the feed file as it is now; the hour's new
+    receipt, or None when nothing is in quarantine. Stopped anywhere, this or a plain run of the hour goes on with it.
+    """
+    progress("recall")
+    if not recall(feed, hour, settings):
+        return None
+    return _all_stages(feed, hour, settings, progress)
+
+
+def _all_stages(feed: Feed, hour: str, settings: Settings, progress: Progress) -> Receipt:
     spark = open_session(settings, feed.feed)
     progress("decode")
     decode_stage(spark, feed, hour, settings)
-    progress("assemble and compact")
-    compact_stage(spark, feed, hour, settings)
-    progress("validate and publish")
-    return publish_stage(spark, feed, hour, settings)
+    with turn(settings, feed.feed) as held:
+        progress("assemble and compact")
+        _compact(spark, feed, hour, settings)
+        progress("validate and publish")
+        return _publish(spark, feed, hour, settings, held)
 
 
 def decode_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
     """Decode the hour, unless a receipt shows that this version of its export is published."""
-    manifest = all_objects(settings, feed.feed, hour)
-    published = load_published(settings, feed.feed)
-    if not _done(published, manifest):
-        _suit(spark, manifest, published)
-        decode(spark, feed, manifest, settings)
+    with turn(settings, feed.feed, hour):  # the newest of its versions is what the log holds in the end
+        manifest = all_objects(settings, feed.feed, hour)
+        published = load_published(settings, feed.feed)
+        if not _done(published, manifest):
+            _suit(spark, manifest, published)
+            decode(spark, feed, manifest, published, settings)
 
 
 def compact_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
-    """Assemble and compact the hour, unless it is published. First what another hour began to publish is finished."""
+    """Assemble and compact the hour, unless it is published. First what another hour, or an older version of this one,
+    began to publish is finished."""
+    with turn(settings, feed.feed):
+        _compact(spark, feed, hour, settings)
+
+
+def _compact(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
     manifest, published = all_objects(settings, feed.feed, hour), load_published(settings, feed.feed)
     if _done(published, manifest):
         return
     _suit(spark, manifest, published)
     draft = load_draft(settings, feed.feed)
-    if draft and draft.validated and draft.follows(published) and draft.receipt.hour != hour:
+    if draft and draft.validated and draft.follows(published) and not draft.of(manifest):
         publish(spark, feed, published, draft, settings)
         published = load_published(settings, feed.feed)
     compact(spark, feed, manifest, published, settings)
@@ -74,17 +99,23 @@ def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings
     When another hour was compacted or published since this one was compacted, its branches and pages are out of date
     (in a DAG the hours of a feed take turns task by task, and a retry lets others go first): it is compacted again.
     """
+    with turn(settings, feed.feed) as held:
+        return _publish(spark, feed, hour, settings, held)
+
+
+def _publish(spark: SparkSession, feed: Feed, hour: str, settings: Settings, held: Turn) -> Receipt:
     manifest, published = all_objects(settings, feed.feed, hour), load_published(settings, feed.feed)
     receipt = published.of_hour(hour)
     if receipt is not None and _done(published, manifest):
         return receipt
     _suit(spark, manifest, published)
     draft = load_draft(settings, feed.feed)
-    if draft is None or draft.receipt.hour != hour or not draft.follows(published):
-        compact_stage(spark, feed, hour, settings)
+    if draft is None or not draft.of(manifest) or not draft.follows(published):
+        _compact(spark, feed, hour, settings)
         published, draft = load_published(settings, feed.feed), load_draft(settings, feed.feed)
         assert draft is not None
     draft = validate(spark, feed, manifest, published, draft, settings)
+    held.check()
     return publish(spark, feed, published, draft, settings)
 
 
@@ -121,3 +152,22 @@ def publish_hour(feed: str, hour: str) -> Receipt:
     """The publish job's work."""
     settings = Settings()
     return publish_stage(open_session(settings, f"publish {feed} {hour}"), find_feed(feed, settings), hour, settings)
+
+
+def replay_hours(feed: str, first: str | None = None, last: str | None = None) -> None:
+    """The replay job's work: every hour from first to last, or of all, that has anything in quarantine."""
+    settings = Settings()
+    found = find_feed(feed, settings)
+    for hour in hours_to_replay(found, first, last, settings):
+        replay_hour(found, hour, settings)
+
+
+def hours_to_replay(feed: Feed, first: str | None, last: str | None, settings: Settings) -> list[str]:
+    """The hours, oldest first: those with anything in quarantine, from ``first`` to ``last`` (default: only the first;
+    of none: of all there are). One that is named by itself is among them in any case, so that it is said why not."""
+    if first is None:
+        return hours_in_quarantine(settings, feed.feed)
+    if last is None:
+        return hours_between(first, first)
+    between = hours_between(first, last)
+    return hours_in_quarantine(settings, feed.feed, between[0], between[-1])

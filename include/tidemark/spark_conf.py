@@ -74,6 +74,8 @@ def catalog_conf(settings: Settings) -> dict[str, str]:
         conf |= {"type": "jdbc", "jdbc.schema-version": "V1"}
         if settings.catalog_user:
             conf |= {"jdbc.user": settings.catalog_user, "jdbc.password": settings.catalog_password}
+        if uri.startswith("jdbc:sqlite:"):
+            conf["jdbc.busy_timeout"] = "60000"  # ms: feeds that commit at the same time wait for each other
     else:
         conf["type"] = "rest"
     if settings.lake_root.startswith("s3://"):

@@ -229,6 +229,24 @@ class S3Objects(Storage):
                 raise
         return True
 
+    def swap(self, location: str, text: str, mark: str | None) -> str | None:
+        """Write a small object over the one with this mark (None: where none is), and no other. Its new mark, or None
+        where somebody was faster."""
+        from botocore.exceptions import ClientError
+
+        bucket, key = _split(location)
+        condition = {"IfNoneMatch": "*"} if mark is None else {"IfMatch": mark}
+        with _s3_errors(location):
+            try:
+                said = self._s3.put_object(
+                    Bucket=bucket, Key=key, Body=text.encode(), ChecksumAlgorithm="SHA256", **cast(Any, condition)
+                )
+            except ClientError as error:
+                if error.response["ResponseMetadata"]["HTTPStatusCode"] in (404, 409, 412):
+                    return None
+                raise
+        return said["ETag"]
+
     def bring(self, source: Storage, stored: StoredObject, target: str, sha256: str) -> None:
         """From S3 the server copies by itself, held to the ETag that was listed; files are uploaded with SHA-256."""
         bucket, key = _split(target)

@@ -15,6 +15,7 @@ import pytest
 from tidemark.orchestration import pool_of, pools, sound_feeds
 
 PROJECT = Path(__file__).parent.parent.parent
+KINDS = ("ingest", "replay")
 Load = Callable[[], Any]
 
 
@@ -33,24 +34,29 @@ def load(feeds: Path) -> Load:
 def test_a_dag_for_each_feed(load: Load) -> None:
     bag = load()
     assert bag.import_errors == {}
-    assert set(bag.dags) == {"ingest_shop", "ingest_timed"}
+    assert set(bag.dags) == {f"{kind}_{feed}" for kind in KINDS for feed in ("shop", "timed")}
 
 
 def test_the_projects_own_feeds_load(monkeypatch: pytest.MonkeyPatch, load: Load) -> None:
     monkeypatch.setenv("TIDEMARK_FEEDS", str(PROJECT / "include" / "feeds"))
     bag = load()
     assert bag.import_errors == {}
-    assert len(bag.dags) == len(list((PROJECT / "include" / "feeds").glob("*.yaml"))) > 0
+    assert len(bag.dags) == len(KINDS) * len(list((PROJECT / "include" / "feeds").glob("*.yaml"))) > 0
 
 
 def test_policy(load: Load, feeds: Path) -> None:
     made = pools(sound_feeds(feeds))
     for dag in load().dags.values():
-        name = dag.dag_id.removeprefix("ingest_")
+        kind, name = dag.dag_id.split("_")
         assert {"tidemark", "orders"} <= set(dag.tags)
-        assert "srv.shop.orders" in dag.doc_md and f"{name}.people" in dag.doc_md
-        assert f"airflow backfill create --dag-id {dag.dag_id}" in dag.doc_md
-        assert dag.max_active_runs == 4
+        assert "shop-data" in dag.doc_md and dag.description
+        if kind == "ingest":
+            assert "srv.shop.orders" in dag.doc_md and f"{name}.people" in dag.doc_md
+            assert f"airflow backfill create --dag-id {dag.dag_id}" in dag.doc_md
+        else:
+            assert f"airflow dags trigger {dag.dag_id}" in dag.doc_md
+            assert {task.pool for task in dag.tasks} == {pool_of(name)}, "beside no other writer"
+        assert dag.max_active_runs == (4 if kind == "ingest" else 1)
         for task in dag.tasks:
             assert task.owner == "shop-data"
             assert task.retries == 2
@@ -72,8 +78,10 @@ def test_stages_in_order_and_writers_in_the_feeds_pool(load: Load) -> None:
 
 
 def test_publishing_tells_the_assets(load: Load) -> None:
-    outlets = load().dags["ingest_shop"].get_task("validate_publish").outlets
-    assert {asset.name for asset in outlets} == {"tidemark/shop", "tidemark/shop.orders", "tidemark/shop.people"}
+    dags = load().dags
+    for task in (dags["ingest_shop"].get_task("validate_publish"), dags["replay_shop"].get_task("replay")):
+        names = {asset.name for asset in task.outlets}
+        assert names == {"tidemark/shop", "tidemark/shop.orders", "tidemark/shop.people"}
 
 
 def test_only_a_feed_with_a_start_runs_by_itself(load: Load) -> None:
@@ -81,6 +89,8 @@ def test_only_a_feed_with_a_start_runs_by_itself(load: Load) -> None:
 
     nexts = {}
     for dag_id, dag in load().dags.items():
+        if not dag_id.startswith("ingest_"):
+            continue
         scheduled = DagSerialization.from_dict(DagSerialization.to_dict(dag))
         info = scheduled.next_dagrun_info(last_automated_run_info=None)
         nexts[dag_id] = info and info.data_interval.start.isoformat()
@@ -102,7 +112,7 @@ def _utc(hour: str) -> Any:
 def test_a_wrong_feed_file_leaves_the_others_alone_and_shows_all_its_mistakes(load: Load, feeds: Path) -> None:
     (feeds / "wrong.yaml").write_text("feed: wrong\nretrys: 3\ntopics: []\n")
     bag = load()
-    assert set(bag.dags) == {"ingest_shop", "ingest_timed"}
+    assert set(bag.dags) == {f"{kind}_{feed}" for kind in KINDS for feed in ("shop", "timed")}
     (file, said), *others = bag.import_errors.items()
     assert not others
     # Airflow takes every DAG of a file with an import error off the schedule.
@@ -112,7 +122,8 @@ def test_a_wrong_feed_file_leaves_the_others_alone_and_shows_all_its_mistakes(lo
         assert mistake in said
 
 
-def test_parsing_imports_nothing_heavy_and_is_quick(feeds: Path) -> None:
+@pytest.mark.parametrize("kind", KINDS)
+def test_parsing_imports_nothing_heavy_and_is_quick(feeds: Path, kind: str) -> None:
     script = """
 import json, sys, time
 from airflow.sdk import DAG
@@ -124,7 +135,7 @@ heavy = {"pyspark", "pandera", "pandas", "boto3", "pyarrow", "pyiceberg"}
 print(json.dumps({"seconds": time.process_time() - before, "heavy": sorted(heavy & set(sys.modules))}))
 """
     done = subprocess.run(
-        [sys.executable, "-c", script, str(PROJECT / "dags" / "ingest.py")], capture_output=True, text=True, check=True
+        [sys.executable, "-c", script, str(PROJECT / "dags" / f"{kind}.py")], capture_output=True, text=True, check=True
     )
     said = json.loads(done.stdout.splitlines()[-1])
     assert said["heavy"] == []

@@ -189,3 +189,42 @@ def test_an_export_that_never_completes_fails_with_what_is_missing(
     run = SimpleNamespace(run_type=DagRunType.MANUAL, data_interval_start=None)
     with pytest.raises(ExportError, match=why):
         wait.execute({"dag_run": run, "params": {"hour": HOUR}, "ti": None, "task_instance": None})
+
+
+@pytest.fixture
+def replay(feeds: Path, airflow_database: None) -> Any:
+    """The DAG that replays the shop's quarantine."""
+    from airflow.dag_processing.dagbag import DagBag
+
+    dag = DagBag(dag_folder=str(PROJECT / "dags" / "replay.py")).dags["replay_shop"]
+    for task in dag.tasks:
+        task.retries = 0
+    return dag
+
+
+@pytest.mark.parametrize(
+    ("conf", "arguments"),
+    [
+        ({}, ""),
+        ({"hour": None, "to": None}, ""),
+        ({"hour": HOUR}, f" {HOUR}"),
+        ({"hour": HOUR, "to": "2026-11-20T09"}, f" {HOUR} 2026-11-20T09"),
+    ],
+    ids=["no conf", "empty fields of the form", "one hour", "several"],
+)
+def test_a_replay_is_told_its_hours(replay: Any, submits: Submits, conf: dict[str, Any], arguments: str) -> None:
+    assert replay.test(run_conf=conf).state == "success"
+    assert submits.jobs == [f"replay.py shop{arguments}"]
+
+
+@pytest.mark.parametrize("conf", [{"to": HOUR}, {"hour": HOUR, "to": "2026-11-20T06"}], ids=["no first", "backwards"])
+def test_a_replay_of_no_such_hours_starts_nothing(replay: Any, submits: Submits, conf: dict[str, Any]) -> None:
+    assert replay.test(run_conf=conf).state == "failed"
+    assert not submits.jobs
+
+
+def test_a_replay_that_fails_says_why(replay: Any, submits: Submits) -> None:
+    submits.end(Exit.TERMINAL, "tidemark: stage replay failed: feed shop, hour 2026-11-20T07: it is so")
+    with pytest.raises(TerminalError, match="stage replay failed: feed shop, hour 2026-11-20T07: it is so") as raised:
+        replay.get_task("replay").execute({"params": {"hour": HOUR, "to": None}})
+    assert raised.value.hour == HOUR

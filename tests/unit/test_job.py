@@ -37,3 +37,19 @@ def test_an_argument_that_is_no_hour_is_not_worked_on() -> None:
         raise AssertionError("not reached")
 
     assert main("decode", work, ["shop", "2026-11-20T07:30"]) == Exit.TERMINAL
+
+
+def test_a_job_of_several_hours_takes_so_many(capsys: pytest.CaptureFixture[str]) -> None:
+    got: list[tuple[str, ...]] = []
+
+    def work(*given: str) -> None:
+        got.append(given)
+
+    for hours in ([], ["2026-11-20T07"], ["2026-11-20T07", "2026-11-20T09"]):
+        assert main("replay", work, ["shop", *hours], least=0, most=2) == Exit.OK
+    assert [len(given) for given in got] == [1, 2, 3]
+    for arguments, most in ((["shop"], 1), (["shop", "2026-11-20T07", "2026-11-20T08"], 1)):
+        with pytest.raises(SystemExit):
+            main("decode", work, arguments, most=most)
+    assert len(got) == 3
+    assert "HOUR" in capsys.readouterr().err

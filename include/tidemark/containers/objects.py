@@ -7,7 +7,7 @@ import re
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-_ALL = 1 << 20  # characters: more than a path has
+_ALL = 1 << 20  # bytes: more than a path has
 _ROW_IN_PARTITION = (1 << 33) - 1
 _FIRST_MILLIS, _LAST_MILLIS = -62_135_596_800_000, 253_402_300_799_999
 
@@ -21,10 +21,15 @@ def object_name() -> Column:
     """The object a row was read from, spelled as in the paths given to the reader."""
     uri = F.col("_metadata.file_path")
     # One slash or three, by how Spark listed it.
-    local = F.when(uri.startswith("file:///"), F.substring(uri, 8, _ALL)).otherwise(F.substring(uri, 6, _ALL))
-    path = F.when(uri.startswith("file:/"), local).otherwise(uri)
-    decoded = F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))
-    return F.when(path.contains("%"), decoded).otherwise(path)
+    path = (
+        F.when(uri.startswith("file:///"), behind(uri, 7)).when(uri.startswith("file:/"), behind(uri, 5)).otherwise(uri)
+    )
+    return F.when(path.contains("%"), F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))).otherwise(path)
+
+
+def behind(text: Column, size: int) -> Column:
+    """What stands behind the first ``size`` bytes. By bytes, for Spark would count through all of a text's characters."""
+    return F.substring(text.cast("binary"), size + 1, _ALL).cast("string")
 
 
 def record_number() -> Column:
@@ -40,6 +45,17 @@ def landed_topic(name: Column) -> Column:
     """The topic by the object's place in the landing, ``<feed>/<topic>/dt=…/hr=…/v00001/<object>``; null elsewhere."""
     topic = F.regexp_extract(name, r"/([^/]+)/dt=[^/]+/hr=[^/]+/v\d+/[^/]+$", 1)
     return F.when(topic != "", topic)
+
+
+def landed_hour(name: Column) -> Column:
+    """The hour a landed object is of, ``2026-11-20T07``, by its path relative to the landing."""
+    day, hour = (F.split_part(name, F.lit("/"), F.lit(part)) for part in (3, 4))
+    return F.concat(F.substring(day, 4, 10), F.lit("T"), F.substring(hour, 4, 2))
+
+
+def landed_version(name: Column) -> Column:
+    """The version of its hour's export that a landed object came with, by its path relative to the landing."""
+    return F.substring(F.split_part(name, F.lit("/"), F.lit(5)), 2, 9).cast("int")
 
 
 def time_of_millis(millis: Column) -> Column:

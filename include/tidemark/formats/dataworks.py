@@ -210,11 +210,12 @@ def _entries(messages: DataFrame, options: Options) -> DataFrame:
         "tx": F.when(in_transaction | marker, marked).when(
             pair, F.concat(F.lit("pair:"), c("source_table"), F.lit(":"), F.ltrim("position", F.lit("0")))
         ),
-        "tx_part": F.when(pair, kind).when(in_transaction, F.concat_ws("|", "position", kind)),
+        # Rows are not counted by anything: whole is what begins and ends, however many hours hold it.
+        "tx_part": F.when(pair, kind).when(marker, F.when(kind == BEGIN, F.lit("begin")).otherwise(F.lit("end"))),
         # A copy of a row without a key counts once per run of the topic: the same place again begins another run.
         "tx_ordinal": F.when(row & c("names").isNull(), F.lit(1)),
         "tx_end": F.when(marker, kind != BEGIN).when(pair, kind == "UPDATE_AFTER"),
-        "tx_count": F.when(pair, F.lit(2)),
+        "tx_count": F.when(pair | marker, F.lit(2)),
         "tx_rollback": F.when(marker & (kind == "XAROLLBACK"), F.lit(True)),
         "committed_at": c("committed_at"),
         "message_schema": F.when(row, F.to_json("listed")).when(statement, said),

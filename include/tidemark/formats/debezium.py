@@ -23,6 +23,7 @@ from tidemark.feeds import Feed
 from tidemark.formats.contract import CHANGES
 from tidemark.formats.debezium_sources import CONNECTORS
 from tidemark.formats.debezium_types import ENCODINGS, declared_type, message_types
+from tidemark.names import is_published_name
 
 __all__ = ["ENCODINGS", "Options", "column_types", "decode", "message_types"]
 
@@ -96,66 +97,69 @@ def column_types(columns: dict[str, str], options: BaseModel) -> dict[str, Colum
 
 
 def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
-    """RECORDS → CHANGES; one row each. See :mod:`tidemark.formats.contract`."""
+    """RECORDS → CHANGES; one row each. See :mod:`tidemark.formats.contract`.
+
+    In two projections: each that parses, or looks into an image, makes Spark copy all that it passes on.
+    """
     assert isinstance(options, Options)
-    text = F.col("value").cast("string")
     fields = CONNECTORS[options.connector].fields
-    # Each from_json makes its projection copy every column it passes on: few of them, and nothing that is not needed.
     parsed = records.select(
         "object", "record", "raw", "topic", "partition", "offset", "problem",
-        F.col("value").isNull().alias("tombstone"),
-        one_document(text, _VALUE % (fields, fields)).alias("v"),
+        one_document(F.col("value").cast("string"), _VALUE % (fields, fields)).alias("v"),
         F.from_json(F.col("key").cast("string"), _IMAGE).alias("k"),
         F.from_json(F.element_at("headers", F.lit("__debezium.oldkey")), _IMAGE).alias("old"),
     )  # fmt: skip
+    return _entries(_events(parsed, feed, options), options)
+
+
+def _events(parsed: DataFrame, feed: Feed, options: Options) -> DataFrame:
+    """The event's members, with or without a message schema around them, as columns; ``table``, ``place`` and
+    ``problem``; ``raw`` only where somebody may still ask for it; of images the values that were sent, and ``absent``."""
     v, payload = F.col("v.d"), F.col("v.d.payload")
     event = {
-        name: F.coalesce(v[name], payload[name]).alias(name)
+        name: F.coalesce(v[name], payload[name])
         for name in ("before", "after", "op", "source", "transaction", "message", "status", "id", "event_count")
     }
-    schemas = payload.isNotNull()
-    events = parsed.select(
-        "object", "record", "raw", "topic", "partition", "offset", "problem", "tombstone",
-        is_broken(F.col("v")).alias("broken"),
-        F.when(schemas, v["schema"]).alias("message_schema"),
-        F.when(schemas, _payload(F.col("k"))).otherwise(F.col("k")).alias("k"),
-        F.when(schemas & F.col("old").isNotNull(), _payload(F.col("old"))).otherwise(F.col("old")).alias("old"),
-        _lacks_values(F.coalesce(v["after"], payload["after"]), options).alias("partial"),
-        *event.values(),
+    connector, source, schemas = CONNECTORS[options.connector], event["source"], payload.isNotNull()
+    event |= {
+        "tombstone": F.col("v").isNull(),
+        "message_schema": F.when(schemas, v["schema"]),
+        "k": F.when(schemas, _payload(F.col("k"))).otherwise(F.col("k")),
+        "old": F.when(schemas & F.col("old").isNotNull(), _payload(F.col("old"))).otherwise(F.col("old")),
+        "table": F.concat_ws(".", source[connector.namespace], source["table"]),
+        "place": connector.position(source),
+    }
+    event["k"], event["old"] = _keys(event, feed)
+    problem = _problem(event, options)
+    event["after"], event["absent"] = _sent(event["after"], options)
+    good = [name for name in feed.tables if is_published_name(feed.published(name))]
+    needed = problem.isNotNull() | ~F.coalesce(event["table"].isin(good), F.lit(False))
+    return parsed.select(
+        "object", "record", "topic", "partition", "offset",
+        F.when(needed, F.col("raw")).alias("raw"),
+        problem.alias("problem"),
+        *(column.alias(name) for name, column in event.items()),
     )  # fmt: skip
-    return _entries(_placed(events, feed, options), options)
 
 
-def _placed(events: DataFrame, feed: Feed, options: Options) -> DataFrame:
-    """With ``table``, ``place``, and the key of messages that carry none picked from their images: the key that the feed
-    declares, ``k`` and ``old``."""
-    connector = CONNECTORS[options.connector]
-    source, op = F.col("source"), F.col("op")
-    named = events.select(
-        "*",
-        F.concat_ws(".", source[connector.namespace], source["table"]).alias("table"),
-        connector.position(source).alias("place"),
-    )
+def _keys(event: dict[str, Column], feed: Feed) -> tuple[Column, Column]:
+    """``k`` and ``old``; of messages that carry no key picked from their images, where the feed declares the key."""
+    k, old, op, before = (event[name] for name in ("k", "old", "op", "before"))
     declared = {table: declared.key for table, declared in feed.tables.items() if declared.key}
     if not declared:
-        return named
-    keyless = F.col("k").isNull() & op.isin("c", "r", "u", "d")
+        return k, old
+    keyless = k.isNull() & op.isin("c", "r", "u", "d")
 
     def picked(image: Column) -> Column:
         found = F.lit(None).cast(_IMAGE)
         for table, key in declared.items():
             of_key = F.map_filter(image, partial(_is_one_of, key))
-            found = F.when(F.col("table") == table, F.when(F.size(of_key) > 0, of_key)).otherwise(found)
+            found = F.when(event["table"] == table, F.when(F.size(of_key) > 0, of_key)).otherwise(found)
         return found
 
-    new = F.when(keyless, picked(F.when(op == "d", F.col("before")).otherwise(F.col("after")))).otherwise(F.col("k"))
-    before = F.when(keyless & (op == "u"), picked(F.col("before")))
-    return (
-        named.withColumn("was", before)
-        .withColumn("k", new)
-        .withColumn("old", F.coalesce("old", F.when(F.to_json("was") != F.to_json("k"), F.col("was"))))
-        .drop("was")
-    )
+    new = F.when(keyless, picked(F.when(op == "d", before).otherwise(event["after"]))).otherwise(k)
+    was = F.when(keyless & (op == "u"), picked(before))
+    return new, F.coalesce(old, F.when(F.to_json(was) != F.to_json(new), was))
 
 
 def _is_one_of(names: list[str], name: Column, _: Column) -> Column:
@@ -173,28 +177,26 @@ def _spellings(options: Options) -> list[str]:
     return [word, base64.b64encode(word.encode()).decode(), f'["{word}"]', f"[{','.join(str(ord(c)) for c in word)}]"]
 
 
-def _lacks_values(image: Column, options: Options) -> Column:
-    """Whether some column holds the placeholder: most rows have none, and are not searched column by column."""
-    values = F.map_values(image)
-    return F.coalesce(F.arrays_overlap(values, F.array(*map(F.lit, _spellings(options)))), F.lit(False))
+def _sent(image: Column, options: Options) -> tuple[Column, Column]:
+    """An image without its placeholders, and the names of the columns that held one. Most rows have none, and are not
+    searched column by column."""
+    spellings = F.array(*map(F.lit, _spellings(options)))
+    partial_ = F.coalesce(F.arrays_overlap(F.map_values(image), spellings), F.lit(False))
+
+    def is_absent(_: Column, value: Column) -> Column:
+        return F.array_contains(spellings, value)
+
+    sent = F.map_filter(image, lambda name, value: ~F.coalesce(is_absent(name, value), F.lit(False)))
+    names = F.map_keys(F.map_filter(image, is_absent))
+    return F.when(partial_, sent).otherwise(image), F.when(partial_, names)
 
 
 def _entries(events: DataFrame, options: Options) -> DataFrame:
     c = F.col
     op, source = c("op"), c("source")
-    problem = _problem(options)
-    bad = c("problem_").isNotNull()
+    bad = c("problem").isNotNull()
     message = (op == "m") & ~bad & F.lit(options.messages is not None)
     row = op.isin("c", "r", "u", "d", "t") & ~bad
-    spellings = F.array(*map(F.lit, _spellings(options)))
-
-    def is_absent(_: Column, value: Column) -> Column:
-        return F.array_contains(spellings, value)
-
-    absent = F.when(c("partial"), F.map_keys(F.map_filter(c("after"), is_absent)))
-    after = F.when(
-        c("partial"), F.map_filter(c("after"), lambda name, value: ~F.coalesce(is_absent(name, value), F.lit(False)))
-    )
     in_transaction = F.lit(options.transactions is not None) & c("transaction").isNotNull() & ~bad
     marker = c("status").isNotNull() & ~bad & F.lit(options.transactions is not None)
     own = CONNECTORS[options.connector].own(source)
@@ -211,8 +213,8 @@ def _entries(events: DataFrame, options: Options) -> DataFrame:
         "key": F.when(row & (op != "t"), c("k")).when(message, _map(connector=source["name"], lsn=own)),
         "prior_key": F.when(row & op.isin("c", "u"), c("old")),
         "before": F.when(row, c("before")),
-        "after": F.when(row, F.coalesce(after, c("after"))).when(op == "m", _message(options, own)),
-        "absent": F.when(row, absent),
+        "after": F.when(row, c("after")).when(op == "m", _message(options, own)),
+        "absent": F.when(row, c("absent")),
         "tx": F.when(in_transaction | marker, _transaction(options)),
         "tx_part": F.when(in_transaction, _identity(own, op)),
         "tx_ordinal": F.when(in_transaction, c("transaction.total_order")),
@@ -221,10 +223,9 @@ def _entries(events: DataFrame, options: Options) -> DataFrame:
         "committed_at": time_of_millis(source["ts_ms"]),
         "message_schema": F.when(row, c("message_schema")).when(message, F.lit(_MESSAGE_SCHEMA)),
         "entry": F.lit(0),
-        "problem": c("problem_"),
     }
-    passed = {"object", "record", "topic", "partition", "offset", "raw"}
-    return events.withColumn("problem_", problem).select(
+    passed = {"object", "record", "topic", "partition", "offset", "problem", "raw"}
+    return events.select(
         *(
             (c(field.name) if field.name in passed else columns.get(field.name, F.lit(None)))
             .cast(field.dataType)
@@ -234,32 +235,31 @@ def _entries(events: DataFrame, options: Options) -> DataFrame:
     )
 
 
-def _problem(options: Options) -> Column:
+def _problem(event: dict[str, Column], options: Options) -> Column:
     """Why the record is no change and no control record; null when it is one."""
-    c = F.col
-    op, source = c("op"), c("source")
-    heartbeat = F.coalesce(c("topic").startswith("__debezium-heartbeat"), F.lit(False))
+    e, op, source = event, event["op"], event["source"]
+    heartbeat = F.coalesce(F.col("topic").startswith("__debezium-heartbeat"), F.lit(False))
     connector = CONNECTORS[options.connector]
     no_table = source[connector.namespace].isNull() | source["table"].isNull() | (source["table"] == "")
     no_lsn = (op != "r") & source["lsn"].isNull() if options.connector == "postgresql" else F.lit(False)
     return F.coalesce(
-        c("problem"),
-        F.when(c("tombstone"), None)
+        F.col("problem"),
+        F.when(e["tombstone"], None)
         .when(
-            c("broken"),
+            is_broken(F.col("v")),
             F.lit("the value is not one Debezium event: broken JSON, a field of another type, or it goes on behind it"),
         )
-        .when(op.isNull() & (c("status").isin("BEGIN", "END") & c("id").isNotNull()), None)
+        .when(op.isNull() & (e["status"].isin("BEGIN", "END") & e["id"].isNotNull()), None)
         .when(op.isNull() & heartbeat, None)
         .when(op.isNull(), F.lit("the value has neither op nor status: not a Debezium event"))
         .when((op == "m") & F.lit(options.messages is None), None)
         .when(~op.isin("c", "r", "u", "d", "t", "m"), F.concat(F.lit("unknown op "), op))
         .when((op != "m") & (source.isNull() | no_table), F.lit(f"source names no {connector.namespace} and table"))
         .when(no_lsn, F.lit("source has no lsn: its place in the order is unknown"))
-        .when(c("place").isNull(), F.lit(connector.lacking))
-        .when(op.isin("c", "r", "u") & c("after").isNull(), F.concat(F.lit("no row in after, op "), op))
-        .when((op == "d") & c("k").isNull() & c("before").isNull(), F.lit("a delete without key and without before"))
-        .when(c("k").isNotNull() & (F.size(c("k")) == 0), F.lit("the key has no column")),
+        .when(e["place"].isNull(), F.lit(connector.lacking))
+        .when(op.isin("c", "r", "u") & e["after"].isNull(), F.concat(F.lit("no row in after, op "), op))
+        .when((op == "d") & e["k"].isNull() & e["before"].isNull(), F.lit("a delete without key and without before"))
+        .when(e["k"].isNotNull() & (F.size(e["k"]) == 0), F.lit("the key has no column")),
     )
 
 

@@ -7,7 +7,7 @@ silence.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -99,11 +99,11 @@ class IcebergSnapshot:
 
     def stage(
         self, settled: DataFrame, key: list[str], truncated: str | None, publication: str, *, first: bool,
-        carries: bool, dropped: Sequence[str] = (),
+        carried: Collection[str], dropped: Sequence[str] = (),
     ) -> None:  # fmt: skip
         """Write a publication to a new audit branch of main: rows older than the truncate out, values of ``dropped``
-        columns too, then one MERGE. ``first``: the table has just been made. ``carries``: whether any row keeps columns
-        of what is stored."""
+        columns too, then one MERGE. ``first``: the table has just been made. ``carried``: columns that some row keeps
+        as they are stored."""
         branch = quote(_branch(publication))
         # Not CREATE OR REPLACE: Iceberg cannot replace a branch of a table whose main has no snapshot yet.
         for old in (branch, quote(_before_checks(publication))):
@@ -126,7 +126,7 @@ class IcebergSnapshot:
             new.select(*self._values(settled), F.col("tidemark").alias(TIDEMARK)).writeTo(target).append()
             return
         settled.createOrReplaceTempView("tidemark_settled")
-        self.spark.sql(self._merge(target, settled, key, carries))
+        self.spark.sql(self._merge(target, settled, key, carried))
         self.spark.catalog.dropTempView("tidemark_settled")
 
     def _session_mark(self, publication: str) -> None:
@@ -139,12 +139,12 @@ class IcebergSnapshot:
         values = {name: F.col("row")[name] if name in sent else F.lit(None) for name in types}
         return [values[name].cast(kind).alias(name) for name, kind in types.items()]
 
-    def _merge(self, target: str, settled: DataFrame, key: list[str], carries: bool) -> str:
+    def _merge(self, target: str, settled: DataFrame, key: list[str], carried: Collection[str]) -> str:
         stored = list(self.columns())
         sent = set(settled.schema["row"].dataType.names)  # type: ignore[attr-defined]
-        # A table without a key: each copy of a row has its own place.
+        # Settled keys are whole. A table without a key: each copy of a row has its own place.
         on = (
-            " AND ".join(f"t.{quote(name)} <=> s.key.{quote(name)}" for name in key)
+            " AND ".join(f"t.{quote(name)} = s.key.{quote(name)}" for name in key)
             or f"t.{TIDEMARK}.place = s.tidemark.place"
         )
 
@@ -152,19 +152,22 @@ class IcebergSnapshot:
             return f"s.row.{quote(name)}" if name in sent else "NULL"
 
         def kept(name: str) -> str:
-            if not carries:
+            if name not in carried:
                 return f"t.{quote(name)} = {value(name)}"
             literal = "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
             held = f"s.carry AND array_contains(s.tidemark.absent, {literal})"
             return f"t.{quote(name)} = CASE WHEN {held} THEN t.{quote(name)} ELSE {value(name)} END"
 
-        stamped = (
-            "named_struct('place', s.tidemark.place, "
-            f"'floor', CASE WHEN s.carry THEN t.{TIDEMARK}.floor ELSE s.tidemark.floor END, "
-            "'transaction', s.tidemark.transaction, 'committed_at', s.tidemark.committed_at, 'hour', s.tidemark.hour, "
-            f"'absent', CASE WHEN s.carry THEN array_intersect(s.tidemark.absent, t.{TIDEMARK}.absent) "
-            "ELSE s.tidemark.absent END)"
-        )
+        stamped = "s.tidemark"
+        if carried:
+            stamped = (
+                "named_struct('place', s.tidemark.place, "
+                f"'floor', CASE WHEN s.carry THEN t.{TIDEMARK}.floor ELSE s.tidemark.floor END, "
+                "'transaction', s.tidemark.transaction, 'committed_at', s.tidemark.committed_at, "
+                "'hour', s.tidemark.hour, "
+                f"'absent', CASE WHEN s.carry THEN array_intersect(s.tidemark.absent, t.{TIDEMARK}.absent) "
+                "ELSE s.tidemark.absent END)"
+            )
         updates = ", ".join([kept(name) for name in stored] + [f"t.{TIDEMARK} = {stamped}"])
         names = ", ".join([quote(name) for name in stored] + [TIDEMARK])
         values = ", ".join([value(name) for name in stored] + ["s.tidemark"])
@@ -210,15 +213,17 @@ class IcebergSnapshot:
         """Tag the current table for an hour that did not touch it, so that every table of a feed has the cut."""
         self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE TAG {quote(tag_of(hour))}")
 
-    def revert(self, keys: DataFrame, key: list[str], publication: str) -> None:
-        """Give the keys' rows in the branch back their published version; a row that had none goes."""
+    def revert(self, keys: DataFrame, key: list[str], publication: str, *, dropped: Sequence[str] = ()) -> None:
+        """Give the keys' rows in the branch back their published version, but for ``dropped`` columns; a row that had
+        none goes."""
         branch, before_checks, refs = _branch(publication), _before_checks(publication), self._refs()
         whole = refs.get(before_checks, refs[branch])
         self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE BRANCH {quote(before_checks)} AS OF VERSION {whole}")
         self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE BRANCH {quote(branch)} AS OF VERSION {whole}")
         target = f"{self.name}.{quote('branch_' + branch)}"
         on = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in key)
-        published = self.read().join(F.broadcast(keys), key, "left_semi").withColumn("_was", F.lit(True))
+        nothing = {name: F.lit(None).cast(self.columns()[name]) for name in dropped}
+        published = self.read().join(F.broadcast(keys), key, "left_semi").withColumns({"_was": F.lit(True), **nothing})
         both = keys.join(published, list(key), "left")
         both.createOrReplaceTempView("tidemark_reverted")
         sets = ", ".join(f"t.{quote(name)} = s.{quote(name)}" for name in [*self.columns(), TIDEMARK])

@@ -6,7 +6,7 @@ For readers that know no Iceberg. Each publication rewrites the table, so it sui
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -73,15 +73,18 @@ class ParquetSnapshot:
         ]
         return stored.select(*picked, TIDEMARK)
 
+    def _without(self, dropped: Sequence[str]) -> DataFrame:
+        """What readers see now, without the values of these columns."""
+        nothing = {name: F.lit(None).cast(self._evolved[name]) for name in dropped}
+        return self.read().withColumns(nothing) if nothing else self.read()
+
     def stage(
         self, settled: DataFrame, key: list[str], truncated: str | None, publication: str, *, first: bool,
-        carries: bool, dropped: Sequence[str] = (),
+        carried: Collection[str], dropped: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        """Write the whole table as it will be, where no pointer leads yet. ``first``: there is none yet. ``carries``:
-        whether any row keeps columns of what is stored. ``dropped``: columns whose stored values are gone."""
-        stored = self.read()
-        nothing = {name: F.lit(None).cast(self._evolved[name]) for name in dropped}
-        stored = stored.withColumns(nothing) if nothing else stored
+        """Write the whole table as it will be, where no pointer leads yet. ``first``: there is none yet. ``carried``:
+        columns that some row keeps as they are stored. ``dropped``: columns whose stored values are gone."""
+        stored = self._without(dropped)
         if truncated is not None:
             # Rows of a table without a key stand nowhere in the order: they are all written anew.
             stored = stored.where(F.col(f"{TIDEMARK}.place") >= truncated) if key else stored.limit(0)
@@ -95,17 +98,17 @@ class ParquetSnapshot:
             matches = F.col(f"t.{TIDEMARK}.place") == F.col("s.tidemark.place")
         both = t.join(s, matches, "full_outer")
         touched = F.col("s.tidemark").isNotNull()
-        carried = F.lit(carries and not first) & F.col("s.carry") & F.col(f"t.{TIDEMARK}").isNotNull()
+        carries = F.lit(bool(carried) and not first) & F.col("s.carry") & F.col(f"t.{TIDEMARK}").isNotNull()
 
         def value(name: str) -> Column:
             old = F.col(f"t.{quote(name)}")
             new = F.col(f"s.row.{quote(name)}") if name in sent else F.lit(None)
-            keep = carried & F.array_contains("s.tidemark.absent", F.lit(name))
+            keep = carries & F.array_contains("s.tidemark.absent", F.lit(name))
             return F.when(touched & ~F.coalesce(keep, F.lit(False)), new).otherwise(old).alias(name)
 
         absent = F.array_intersect(F.col("s.tidemark.absent"), F.col(f"t.{TIDEMARK}.absent"))
         moved = F.col("s.tidemark").withField("floor", F.col(f"t.{TIDEMARK}.floor")).withField("absent", absent)
-        stamp = F.when(carried, moved).when(touched, F.col("s.tidemark")).otherwise(F.col(f"t.{TIDEMARK}"))
+        stamp = F.when(carries, moved).when(touched, F.col("s.tidemark")).otherwise(F.col(f"t.{TIDEMARK}"))
         kept = both.where(~F.coalesce(F.col("s.gone"), F.lit(False)))
         kept.select(*(value(name) for name in names), stamp.alias(TIDEMARK)).write.mode("overwrite").parquet(
             self._staged_folder(publication)
@@ -115,9 +118,9 @@ class ParquetSnapshot:
         """The table as it would be after this publication."""
         return self.spark.read.parquet(self._staged_folder(publication))
 
-    def revert(self, keys: DataFrame, key: list[str], publication: str) -> None:
-        """Give the keys' rows of a staged publication back their published version."""
-        staged, before = self.staged(publication), self.read()
+    def revert(self, keys: DataFrame, key: list[str], publication: str, *, dropped: Sequence[str] = ()) -> None:
+        """Give the keys' rows of a staged publication back their published version, but for ``dropped`` columns."""
+        staged, before = self.staged(publication), self._without(dropped)
         on = [F.col(f"a.{quote(name)}").eqNullSafe(F.col(f"b.{quote(name)}")) for name in key]
         good = staged.alias("a").join(keys.alias("b"), on, "left_anti")
         old = before.alias("a").join(keys.alias("b"), on, "left_semi")

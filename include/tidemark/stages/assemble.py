@@ -21,14 +21,17 @@ from tidemark.hours import parse_hour
 from tidemark.lake import changes_table
 from tidemark.manifest import Manifest
 from tidemark.profile import IMAGE_NAMES, TableProfile, profile, unpublishable
+from tidemark.quarantine import ENTRY, NEVER_COMPLETED, count_recalled, kept_back, recalled
+from tidemark.receipts import Recalled
 
 _ROW_OPS = ("insert", "update", "delete", "truncate")
 
 
 @dataclass(frozen=True)
 class Account:
-    """What an hour's log entries are, counted. ``refused``: its changes that are given up to quarantine;
-    ``rollbacks``: transactions that their source took back; ``newest``: the source's own time, as far as it was told."""
+    """What an hour's log entries are, counted. ``refused``: its changes that are given up to quarantine; ``given_up``:
+    overdue transactions whose changes are, of whatever hour; ``rollbacks``: transactions that their source took back;
+    ``newest``: the source's own time, as far as it was told."""
 
     landed: int
     split: int
@@ -37,6 +40,7 @@ class Account:
     held: int = 0
     held_transactions: int = 0
     refused: int = 0
+    given_up: int = 0
     rollbacks: int = 0
     newest: datetime | None = None
 
@@ -45,7 +49,7 @@ class Account:
 class Assembled:
     """``rows``: log rows of complete transactions with ``own`` (landed in this hour). ``open``: transactions that stay
     held (columns of the book ``held``), None where there are none. ``refused``: rows given up to quarantine, with
-    their ``reason``."""
+    their ``reason``. ``recalled``: how entries that the hour takes up again were accounted for before."""
 
     rows: DataFrame
     open: DataFrame | None
@@ -53,6 +57,7 @@ class Assembled:
     account: Account
     definitions: Definitions
     notes: list[str]
+    recalled: Recalled
 
 
 def is_row() -> Column:
@@ -68,7 +73,9 @@ def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, published: Pub
     log = spark.table(changes_table(feed.feed))
     fresh = log.where((F.col("hour") == manifest.hour) & ~is_published(published))
     account, in_transactions = _count(fresh)
-    _check_landed(feed, manifest, published, account.landed)
+    taken = recalled(spark, feed.feed, manifest, published)
+    before = count_recalled(taken) if taken is not None else Recalled()
+    _check_landed(feed, manifest, published, account.landed - before.landed)
     of_hour = F.col("hour") == manifest.hour
     entries = log.where(of_hour | is_published(published)).withColumn("own", of_hour & ~is_published(published))
     definitions = load_definitions(entries, feed)
@@ -79,7 +86,7 @@ def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, published: Pub
     notes: list[str] = []
     if in_transactions or held_before is not None:
         rows, account, open_, given_up, notes = _whole_transactions(
-            rows, fresh, log, held_before, account, feed, manifest.hour, published
+            rows, fresh, log, held_before, account, feed, manifest.hour, published, replay=taken is not None
         )
         refused += [given_up] if given_up is not None else []
     rows = with_definitions(rows, definitions, feed)
@@ -92,25 +99,28 @@ def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, published: Pub
             refused.append(unbound.withColumn("reason", F.col("problem")))
             rows = rows.where("problem is null")
     given_up = refused[0].unionByName(refused[1]) if len(refused) > 1 else refused[0] if refused else None
-    return Assembled(rows, open_, given_up, account, definitions, notes)
+    return Assembled(rows, open_, given_up, account, definitions, notes, before)
 
 
-def profiled(assembled: Assembled) -> tuple[Assembled, list[TableProfile]]:
-    """The profiles of all tables, and the assembled changes without those whose columns have names that no table can
-    have: they are given up to quarantine."""
+def profiled(assembled: Assembled, feed: Feed, published: Published) -> tuple[Assembled, list[TableProfile]]:
+    """The profiles of all tables of the hour, and the assembled changes without those whose columns have names that no
+    table can have: they are given up to quarantine. A published table of which the hour's stream only says what its
+    columns are has an empty profile."""
     generation = assembled.definitions.generation
     profiles = profile(assembled.rows, generation)
     texts = {text for found in profiles for text in (*found.keys, *found.columns)}
-    wrong = {text: why for text in texts if (why := unpublishable(text)) is not None}
-    if not wrong:
-        return assembled, profiles
-    reasons = F.create_map(*(F.lit(part) for pair in sorted(wrong.items()) for part in pair))
-    names = (F.element_at(reasons, F.coalesce(F.col(name), F.lit(""))) for name in IMAGE_NAMES)
-    marked = assembled.rows.withColumn("reason", F.coalesce(*names)).localCheckpoint()
-    bad, rows = marked.where("reason is not null"), marked.where("reason is null").drop("reason")
-    account = replace(assembled.account, refused=assembled.account.refused + bad.where("own").count())
-    refused = bad if assembled.refused is None else assembled.refused.unionByName(bad)
-    return replace(assembled, rows=rows, refused=refused, account=account), profile(rows, generation)
+    if wrong := {text: why for text in texts if (why := unpublishable(text)) is not None}:
+        reasons = F.create_map(*(F.lit(part) for pair in sorted(wrong.items()) for part in pair))
+        names = (F.element_at(reasons, F.coalesce(F.col(name), F.lit(""))) for name in IMAGE_NAMES)
+        marked = assembled.rows.withColumn("reason", F.coalesce(*names)).localCheckpoint()
+        bad, rows = marked.where("reason is not null"), marked.where("reason is null").drop("reason")
+        account = replace(assembled.account, refused=assembled.account.refused + bad.where("own").count())
+        refused = bad if assembled.refused is None else assembled.refused.unionByName(bad)
+        assembled, profiles = replace(assembled, rows=rows, refused=refused, account=account), profile(rows, generation)
+    changed = {found.table for found in profiles}
+    told = {feed.published(source): source for source in sorted(assembled.definitions.new)}
+    profiles += [TableProfile(table, [told[table]]) for table in sorted(told.keys() & published.tables - changed)]
+    return assembled, profiles
 
 
 def _count(fresh: DataFrame) -> tuple[Account, int]:
@@ -132,13 +142,14 @@ def _count(fresh: DataFrame) -> tuple[Account, int]:
 
 def _whole_transactions(
     own: DataFrame, fresh: DataFrame, log: DataFrame, held_before: DataFrame | None, account: Account, feed: Feed,
-    hour: str, published: Published,
+    hour: str, published: Published, *, replay: bool,
 ) -> tuple[DataFrame, Account, DataFrame | None, DataFrame | None, list[str]]:  # fmt: skip
     """(rows of complete transactions, the account, transactions that stay open, rows given up, notes)."""
-    held_rows = _held_rows(log, held_before, published)
+    given_up_before = _given_up(log.sparkSession, feed, published)
+    held_rows = _held_rows(log, held_before, published, given_up_before)
     in_transactions = fresh.where("tx is not null")
     candidates = in_transactions if held_rows is None else in_transactions.unionByName(held_rows)
-    open_ = _open(candidates, log, published).localCheckpoint()
+    open_ = _open(candidates, log, published, given_up_before, replay=replay).localCheckpoint()
     rows, released = own, None
     if held_rows is not None:
         released = held_rows.where(is_row()).withColumn("own", F.lit(False))
@@ -149,17 +160,18 @@ def _whole_transactions(
         account = replace(account, control=account.control + dropped)
         rows = rows.join(taken_back, "tx", "left_anti").select(*rows.columns)
         open_ = open_.join(taken_back, "tx", "left_anti")
-    overdue, policy = _overdue(open_, feed, hour), feed.transactions.overdue
+    # What is replayed has been overdue since an hour later than its own.
+    overdue, policy = _overdue(feed, max([hour, *published.hours]) if replay else hour), feed.transactions.overdue
     still_open = open_ if policy == "hold" else open_.where(~overdue)
     late, held_transactions = open_.agg(F.count_if(overdue), F.count(F.lit(1))).first() or (0, 0)
     notes = [f"{late} overdue transactions ({policy})"] if late else []
     refused = None
     if late and policy == "quarantine":
         given_up = F.broadcast(open_.where(overdue).select("tx"))
-        reason = F.lit("its transaction never completed")
+        reason = F.lit(NEVER_COMPLETED)
         refused = rows.join(given_up, "tx", "left_semi").select(*rows.columns).withColumn("reason", reason)
         rows = rows.join(given_up, "tx", "left_anti").select(*rows.columns)
-        account = replace(account, refused=refused.where("own").count())
+        account = replace(account, refused=refused.where("own").count(), given_up=late)
     if policy != "hold":
         held_transactions -= late
     if held_transactions:
@@ -193,7 +205,7 @@ def is_published(published: Published) -> Column:
 def _check_landed(feed: Feed, manifest: Manifest, published: Published, landed: int) -> None:
     before = published.of_hour(manifest.hour)
     counts = [o.records for o in manifest.objects if before is None or o.version > before.manifest_version]
-    if None not in counts and sum(c for c in counts if c is not None) != landed:
+    if all(o.records is not None for o in manifest.objects) and sum(c for c in counts if c is not None) != landed:
         raise AccountError(
             f"the manifest counts {sum(c for c in counts if c is not None)} records, the change log {landed}",
             mend="run decode again for this hour; if it stays, an object changed after it landed",
@@ -210,12 +222,28 @@ def _held(spark: SparkSession, feed: Feed, published: Published) -> DataFrame | 
     return spark.table(book(feed.feed, "held")).where(F.col("sequence") == last.sequence)
 
 
-def _held_rows(log: DataFrame, held: DataFrame | None, published: Published) -> DataFrame | None:
+def _held_rows(
+    log: DataFrame, held: DataFrame | None, published: Published, given_up: DataFrame | None
+) -> DataFrame | None:
     """Log entries of the held transactions, from the hours they landed in."""
     if held is None:
         return None
     names = F.broadcast(held.select("tx", F.explode("hours").alias("hour")))
-    return log.where(is_published(published) & F.col("tx").isNotNull()).join(names, ["tx", "hour"], "left_semi")
+    rows = log.where(is_published(published) & F.col("tx").isNotNull())
+    return _but(rows, given_up).join(names, ["tx", "hour"], "left_semi")
+
+
+def _given_up(spark: SparkSession, feed: Feed, published: Published) -> DataFrame | None:
+    """Entries in quarantine because their transaction never completed; None where there never were any."""
+    if not any(receipt.given_up for receipt in published.receipts):
+        return None
+    rows = kept_back(spark, feed.feed, published).where(F.col("reason") == NEVER_COMPLETED)
+    return F.broadcast(rows.select(*ENTRY))
+
+
+def _but(rows: DataFrame, entries: DataFrame | None) -> DataFrame:
+    """Log rows without these entries."""
+    return rows if entries is None else rows.join(entries, ENTRY, "left_anti").select(*rows.columns)
 
 
 def status(entries: DataFrame) -> DataFrame:
@@ -237,24 +265,35 @@ def status(entries: DataFrame) -> DataFrame:
     )
 
 
-def _open(candidates: DataFrame, log: DataFrame, published: Published) -> DataFrame:
-    """Transactions of the candidates that are not complete, not even with what the log already holds of them."""
+def _open(
+    candidates: DataFrame, log: DataFrame, published: Published, given_up: DataFrame | None, *, replay: bool
+) -> DataFrame:
+    """Transactions of the candidates that are not complete, not even with what the log already holds of them. Changes
+    that were given up do not complete a transaction: ``spared`` are those that wait for nothing but their replay."""
     # A begin alone holds nothing: what follows it will come with its own evidence.
     matters = (F.col("changes") > 0) | F.col("ended")
-    seen = status(candidates).where(~F.col("complete") & matters)
+    seen = status(candidates).where(~F.col("complete") & matters).drop("complete")
     highest = published.highest
-    if highest is None:
-        return seen.drop("complete")
+    if highest is None and not replay:
+        return seen.withColumn("spared", F.lit(False))
     # Below the highest place applied it may be a redelivery of a transaction that is complete in the log.
-    maybe_old = F.coalesce(F.col("position") <= highest, F.lit(True))
+    maybe_old = F.lit(replay) | F.coalesce(F.col("position") <= F.lit(highest), F.lit(True))
     seen = seen.localCheckpoint()
     names = F.broadcast(seen.where(maybe_old).select("tx"))
-    earlier = log.where(is_published(published) & F.col("tx").isNotNull())
-    whole = status(candidates.join(names, "tx", "left_semi").unionByName(earlier.join(names, "tx", "left_semi")))
-    return seen.join(F.broadcast(whole.where("complete").select("tx")), "tx", "left_anti").drop("complete")
+    mine = candidates.join(names, "tx", "left_semi")
+    earlier = log.where(is_published(published) & F.col("tx").isNotNull()).join(names, "tx", "left_semi")
+
+    def complete(entries: DataFrame) -> DataFrame:
+        return F.broadcast(status(entries).where("complete").select("tx"))
+
+    open_ = seen.join(complete(mine.unionByName(_but(earlier, given_up))), "tx", "left_anti")
+    if given_up is None:
+        return open_.withColumn("spared", F.lit(False))
+    with_all = complete(mine.unionByName(earlier)).withColumn("spared", F.lit(True))
+    return open_.join(with_all, "tx", "left").withColumn("spared", F.coalesce("spared", F.lit(False)))
 
 
-def _overdue(open_: DataFrame, feed: Feed, hour: str) -> Column:
+def _overdue(feed: Feed, hour: str) -> Column:
     """Whether a transaction has been held for longer than the feed allows, seen from the hour that runs."""
     oldest = (parse_hour(hour) - feed.transactions.alarm).strftime("%Y-%m-%dT%H")
-    return F.col("since") < oldest
+    return (F.col("since") < oldest) & ~F.col("spared")

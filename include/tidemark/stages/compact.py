@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from tidemark import late, multiset
 from tidemark.books import Published, clear_pages, create_books, write_page
+from tidemark.containers.objects import landed_hour
 from tidemark.drafts import Draft, load_draft, save_draft
 from tidemark.feeds import Feed
 from tidemark.fold import fold
@@ -24,29 +25,14 @@ from tidemark.lake import changes_table
 from tidemark.manifest import Manifest
 from tidemark.profile import TableProfile
 from tidemark.receipts import Counts, Receipt, TableReceipt
-from tidemark.reshaping import reshaping
 from tidemark.rows import TableShape, in_one_writing, key_is_whole, keyed_rows, settle
 from tidemark.settings import Settings
-from tidemark.shapes import shape_of
 from tidemark.snapshots import open_snapshot
-from tidemark.snapshots.iceberg import IcebergSnapshot
-from tidemark.snapshots.parquet import ParquetSnapshot
 from tidemark.snapshots.rows import tidemark
 from tidemark.stages.assemble import Assembled, assemble, is_published, profiled
+from tidemark.state import State, Work, of_table, open_state, reached
 
 _COUNTED = ("own_count", "own_duplicates", "released_count", "released_duplicates")
-
-
-@dataclass(frozen=True)
-class Work:
-    """What compacting one hour of a feed needs to know."""
-
-    spark: SparkSession
-    feed: Feed
-    settings: Settings
-    hour: str
-    published: Published
-    publication: str
 
 
 @dataclass(frozen=True)
@@ -63,13 +49,15 @@ class Compacted:
 
 @dataclass(frozen=True)
 class Outcome:
-    """SETTLED rows of one table (materialised), how many write and delete, and the account of its changes."""
+    """SETTLED rows of one table (materialised), how many write and delete, the account of its changes, and the columns
+    that some row keeps as they are stored."""
 
     settled: DataFrame
     written: int
     deleted: int
     counts: Counts
     quarantined: list[DataFrame]
+    carried: frozenset[str] = frozenset()
 
 
 def compact(spark: SparkSession, feed: Feed, manifest: Manifest, published: Published, settings: Settings) -> Draft:
@@ -78,7 +66,7 @@ def compact(spark: SparkSession, feed: Feed, manifest: Manifest, published: Publ
     """
     draft = load_draft(settings, feed.feed)
     sequence = published.last_sequence + 1
-    if draft and draft.validated and draft.follows(published) and draft.receipt.hour == manifest.hour:
+    if draft and draft.validated and draft.follows(published) and draft.of(manifest):
         return draft
     create_books(spark, feed.feed)
     assembled = assemble(spark, feed, manifest, published)
@@ -87,8 +75,7 @@ def compact(spark: SparkSession, feed: Feed, manifest: Manifest, published: Publ
     if manifest.small:
         # Each table of the feed plans and reads its own part of this: of a small hour, all at once is cheaper.
         assembled = replace(assembled, rows=assembled.rows.localCheckpoint())
-    assembled, profiles = profiled(assembled)
-    profiles += _only_told(work, profiles, assembled)
+    assembled, profiles = profiled(assembled, feed, published)
     tables = [_compact_table(work, found, assembled) for found in profiles]
     _write_pages(work, sequence, assembled, tables)
     before = published.of_hour(manifest.hour)
@@ -99,12 +86,13 @@ def compact(spark: SparkSession, feed: Feed, manifest: Manifest, published: Publ
         manifest_version=manifest.version,
         objects=len(manifest.objects),
         bytes=sum(o.bytes for o in manifest.objects),
+        recalls=manifest.recalls,
         **asdict(assembled.account),
         tables=[table.receipt for table in tables],
         notes=assembled.notes,
     )
     if before:
-        receipt = receipt.follow(before)
+        receipt = receipt.follow(before.without(assembled.recalled))
     receipt.balance()
     draft = Draft(
         receipt=receipt,
@@ -116,78 +104,42 @@ def compact(spark: SparkSession, feed: Feed, manifest: Manifest, published: Publ
     return draft
 
 
-def _only_told(work: Work, profiles: list[TableProfile], assembled: Assembled) -> list[TableProfile]:
-    """Published tables that the hour brings no change, but of whose columns its stream says something."""
-    changed = {found.table for found in profiles}
-    names = {source: work.feed.published(source) for source in sorted(assembled.definitions.new)}
-    known = work.published.tables
-    return [TableProfile(name, [source]) for source, name in names.items() if name in known - changed]
-
-
 def _compact_table(work: Work, found: TableProfile, assembled: Assembled) -> Compacted:
     declared = work.feed.tables.get(found.sources[0])
     storage = declared.storage if declared else "iceberg"
     snapshot = open_snapshot(work.spark, storage, found.table, work.feed.feed, work.settings)
     rows = assembled.rows.where(F.col("table") == found.table)
-    highest, truncated = _reached(work, found)
+    highest, truncated = reached(work, found)
     highest_now = max(filter(None, (highest, found.last and found.last + "#9")), default=None)
     stored = snapshot.columns()
     if not stored and found.only_truncates:  # nothing to empty, and nothing yet says what the table is like
-        counts, _ = _under_truncates(work, found, rows, truncated)
+        counts, _ = under_truncates(work, found, rows, truncated)
         receipt = TableReceipt(table=found.table, counts=counts, highest=highest_now, truncated=truncated)
         return Compacted(receipt, None, [], staged=False)
     state = open_state(work, found, assembled, snapshot)
     change, shape = state.change, state.shape
-    counts, rows = _under_truncates(work, found, rows, state.truncated)
+    counts, rows = under_truncates(work, found, rows, state.truncated)
     receipt = TableReceipt(
         table=found.table, counts=counts, highest=highest_now, truncated=state.truncated, reshapes=list(change.ids)
     )
     if not (found.first or change.dropped or state.anew):
         return Compacted(receipt, None, [], staged=False)
     outcome = (_keyed if shape.key else _keyless)(work, found, shape, rows, state, counts)
-    key, carries = list(shape.key), found.partial > 0
     emptied = "" if state.anew and not shape.key else found.truncated
     snapshot.stage(
-        outcome.settled, key, emptied, work.publication, first=not stored, carries=carries, dropped=change.dropped
+        outcome.settled,
+        list(shape.key),
+        emptied,
+        work.publication,
+        first=not stored,
+        carried=outcome.carried,
+        dropped=change.dropped,
     )
     receipt = receipt.model_copy(
         update={"counts": outcome.counts, "rows_written": outcome.written, "rows_deleted": outcome.deleted}
     )
     gone = _tombstones(work, found.table, outcome.settled) if shape.key and outcome.deleted else None
     return Compacted(receipt, gone, outcome.quarantined, retired=state.retired)
-
-
-def _reached(work: Work, found: TableProfile) -> tuple[str | None, str | None]:
-    """(the highest place applied before the hour, the newest truncate, of the hour or before)."""
-    highest, truncated = work.published.table(found.table)
-    return highest, max(filter(None, (truncated, found.truncated)), default=None)
-
-
-def open_state(
-    work: Work, found: TableProfile, assembled: Assembled, snapshot: IcebergSnapshot | ParquetSnapshot
-) -> late.State:
-    """What is published of the table, which is made, or its columns evolved, for the changes of the hour."""
-    told, sources, stored = assembled.definitions.of(found.sources[0]), tuple(found.sources), snapshot.columns()
-    stored_key = snapshot.key() if stored else []
-    highest, truncated = _reached(work, found)
-    change = reshaping(told, work.published.reshapes(found.table), stored, highest, keyed=bool(stored_key))
-    history, anew = None, change.anew
-    fresh, keyless = not stored and bool(work.published.receipts), bool(stored) and not stored_key
-    if fresh or keyless or anew or late.must_look(found.first, found.links, highest):
-        history, truncated_in_log = late.history(
-            work.spark, work.feed, work.published, found.table, sources, assembled.definitions
-        )
-        if fresh and history.columns:  # its rows are in the log, under another name
-            anew, highest = True, late.ANY
-            truncated = max(filter(None, (truncated, truncated_in_log)), default=None)
-    shape = shape_of(work.feed, found, told, change.applied(stored), stored_key, history)
-    retired = [name for name in stored if name in change.left - shape.live]
-    columns = {name: kind for name, kind in shape.spark_types.items() if name not in retired}
-    snapshot.evolve(columns, shape.key, change.renamed)
-    return late.State(
-        work.spark, work.feed, found.table, snapshot, shape, work.published, assembled.definitions, highest, truncated,
-        found.truncated is not None, sources, anew, change, retired,
-    )  # fmt: skip
 
 
 def _tombstones(work: Work, table: str, settled: DataFrame) -> DataFrame:
@@ -198,7 +150,7 @@ def _tombstones(work: Work, table: str, settled: DataFrame) -> DataFrame:
     )  # fmt: skip
 
 
-def _under_truncates(
+def under_truncates(
     work: Work, found: TableProfile, rows: DataFrame, truncated: str | None
 ) -> tuple[Counts, DataFrame]:
     """The newest truncate is applied; what stands before it, an older truncate too, is superseded by it. One that is
@@ -209,7 +161,7 @@ def _under_truncates(
     known = F.lit(False)
     if found.truncates:
         log = work.spark.table(changes_table(work.feed.feed))
-        mine = late.of_table(found.table, tuple(found.sources))
+        mine = of_table(found.table, tuple(found.sources))
         told = log.where(is_published(work.published) & mine & truncate)
         told = told.where(F.col("position") >= found.first)  # as many as the hour's own can be
         known = F.col("position").isin([row.position for row in told.select("position").distinct().collect()])
@@ -237,7 +189,7 @@ def _under_truncates(
 
 
 def _keyed(
-    work: Work, found: TableProfile, shape: TableShape, rows: DataFrame, state: late.State, counts: Counts
+    work: Work, found: TableProfile, shape: TableShape, rows: DataFrame, state: State, counts: Counts
 ) -> Outcome:
     all_rows = keyed_rows(rows, shape, expand=found.moves > 0)
     whole = all_rows.where(key_is_whole(shape))
@@ -250,35 +202,55 @@ def _keyed(
     if refolded is not None:
         settled = settled.unionByName(settle(refolded, shape, work.hour, whole=True))
     settled = settled.localCheckpoint()
+    sizes = _sizes(settled)
+    if sizes.unreadable:
+        settled, moved, bad = _without_unreadable(work, found, shape, whole, late_rows, settled)
+        quarantined.append(bad)
+        counts = counts.plus(moved)
+        sizes = _sizes(settled)
+    keyless = _count_broken_keys(found, counts, sizes.own, sizes.released)
+    if keyless != (0, 0):
+        bad = all_rows.where(~key_is_whole(shape) & F.col("counts"))
+        reason = F.lit(f"the key ({', '.join(shape.key)}) is missing or cannot be read")
+        quarantined.append(quarantine_rows(bad, found.table, "compact", reason))
+        counts = counts.plus(Counts(quarantined=keyless[0], released_quarantined=keyless[1]))
+    counts = counts.plus(
+        Counts(
+            applied=sizes.own - sizes.own_duplicates,
+            duplicate=sizes.own_duplicates,
+            released_applied=sizes.released - sizes.released_duplicates,
+            released_duplicate=sizes.released_duplicates,
+        )
+    )
+    settled = settled.drop("unreadable", *_COUNTED)
+    return Outcome(settled, sizes.written, sizes.deleted, counts, quarantined, frozenset(sizes.carried))
+
+
+@dataclass(frozen=True)
+class Sizes:
+    """Of SETTLED rows: the sums of their counts, how many are unreadable, write and delete, and the columns that some of
+    them keep as they are stored."""
+
+    own: int
+    own_duplicates: int
+    released: int
+    released_duplicates: int
+    unreadable: int
+    written: int
+    deleted: int
+    carried: list[str]
+
+
+def _sizes(settled: DataFrame) -> Sizes:
     said = settled.agg(
         *(F.coalesce(F.sum(name), F.lit(0)) for name in _COUNTED),
         F.count_if(F.size("unreadable") > 0),
         F.count_if(~F.col("gone")),
         F.count_if("gone"),
+        F.array_distinct(F.flatten(F.collect_set(F.when(F.col("carry"), F.col("tidemark.absent"))))),
     ).first()
     assert said is not None
-    own, own_duplicates, released, released_duplicates, unreadable, written, deleted = said
-    if unreadable:
-        settled, spoilt, bad = _without_unreadable(work, found, shape, whole, late_rows, settled)
-        quarantined.append(bad)
-        own_bad, released_bad = spoilt
-        moved = Counts(applied=-own_bad, quarantined=own_bad)
-        counts = counts.plus(moved).plus(Counts(released_applied=-released_bad, released_quarantined=released_bad))
-    keyless = _count_broken_keys(found, counts, own, released)
-    if keyless != (0, 0):
-        bad = all_rows.where(~key_is_whole(shape) & F.col("counts"))
-        reason = F.lit(f"the key ({', '.join(shape.key)}) is missing or cannot be read")
-        quarantined.append(_quarantine_rows(bad, work, found.table, reason))
-        counts = counts.plus(Counts(quarantined=keyless[0], released_quarantined=keyless[1]))
-    counts = counts.plus(
-        Counts(
-            applied=own - own_duplicates,
-            duplicate=own_duplicates,
-            released_applied=released - released_duplicates,
-            released_duplicate=released_duplicates,
-        )
-    )
-    return Outcome(settled.drop("unreadable", *_COUNTED), written, deleted, counts, quarantined)
+    return Sizes(*said)
 
 
 def _count_broken_keys(found: TableProfile, counts: Counts, own: int, released: int) -> tuple[int, int]:
@@ -292,29 +264,33 @@ def _count_broken_keys(found: TableProfile, counts: Counts, own: int, released: 
 
 def _without_unreadable(
     work: Work, found: TableProfile, shape: TableShape, rows: DataFrame, late_rows: DataFrame | None, settled: DataFrame
-) -> tuple[DataFrame, tuple[int, int], DataFrame]:
-    """Leave out the changes whose values cannot be read and fold their keys again: (settled, left out (own,
-    released), their quarantine rows). Each change of such a key is read by itself to find the guilty ones; late
-    changes of such a key all wait, and its row stays as it is."""
+) -> tuple[DataFrame, Counts, DataFrame]:
+    """Leave out the changes whose values cannot be read and fold their keys again: (settled, what this changes in the
+    counts that are not the fold's, their quarantine rows). Each change of such a key is read by itself to find the
+    guilty ones; late changes of such a key all wait, and its row stays as it is."""
     keys = settled.where(F.size("unreadable") > 0).select("key").localCheckpoint()
     suspects = rows.join(keys, "key", "left_semi")
     each = suspects.withColumn("gone", F.col("op") == "delete").withColumn("floor", F.lit(None).cast("string"))
     read = settle(each.withColumn("own_count", F.struct(*suspects.columns)), shape, work.hour)
     judged = read.select("own_count.*", "unreadable").localCheckpoint()
+    moved = Counts()
     guilty, innocent = judged.where(F.size("unreadable") > 0), judged.where(F.size("unreadable") == 0)
     reason = F.concat(F.lit("not a value of its column's type: "), F.array_join("unreadable", ", "))
     if late_rows is not None:
         waiting = late_rows.join(keys, "key", "left_semi").select(*suspects.columns)
+        moved = moved.less(late.applied(waiting))
         guilty = guilty.unionByName(waiting.withColumn("unreadable", F.array(F.lit("a late change of its key"))))
     again = settle(fold(innocent.drop("unreadable"), partial=True), shape, work.hour)
-    said = guilty.agg(F.count_if(F.col("own") & F.col("counts")), F.count_if(~F.col("own") & F.col("counts"))).first()
+    guilty = guilty.where("counts")
+    said = guilty.agg(F.count_if("own"), F.count_if(~F.col("own"))).first()
     assert said is not None
+    moved = moved.plus(Counts(quarantined=said[0], released_quarantined=said[1]))
     clean = settled.join(keys, "key", "left_anti").unionByName(again).localCheckpoint()
-    return clean, (said[0], said[1]), _quarantine_rows(guilty, work, found.table, reason)
+    return clean, moved, quarantine_rows(guilty, found.table, "compact", reason)
 
 
 def _keyless(
-    work: Work, found: TableProfile, shape: TableShape, rows: DataFrame, state: late.State, counts: Counts
+    work: Work, found: TableProfile, shape: TableShape, rows: DataFrame, state: State, counts: Counts
 ) -> Outcome:
     """A multiset is counted from the log: what the touched images come to, over everything published and this hour."""
     # Released changes are as new to the table as the hour's own.
@@ -352,33 +328,34 @@ def _keyless(
     return Outcome(settled, sizes[0], sizes[1], counts.plus(more), [])
 
 
-def _quarantine_rows(rows: DataFrame, work: Work, table: str, reason: Column) -> DataFrame:
+def quarantine_rows(rows: DataFrame, table: str, stage: str, reason: Column) -> DataFrame:
     """ROWS that did not pass, as rows of the book ``quarantine``."""
     change = F.to_json(F.struct("op", "key", "after", "absent", "prior"))
     return rows.select(
-        F.lit(work.hour).alias("hour"), F.lit(table).alias("table"), "object", "record", "entry", "topic", "position",
-        reason.alias("reason"), F.lit(None).cast("binary").alias("raw"), change.alias("change"),
+        F.lit(stage).alias("stage"), landed_hour(F.col("object")).alias("hour"), "own", F.lit(table).alias("table"),
+        "object", "record", "entry", "topic", "position", reason.alias("reason"),
+        F.lit(None).cast("binary").alias("raw"), change.alias("change"),
     )  # fmt: skip
 
 
-def _refused(work: Work, assembled: Assembled) -> DataFrame | None:
+def _refused(assembled: Assembled) -> DataFrame | None:
     """Changes that reached no table, for the quarantine."""
     if assembled.refused is None:
         return None
     change = F.to_json(F.struct("op", "key", "before", "after", "absent", "tx"))
     return assembled.refused.select(
-        F.lit(work.hour).alias("hour"), "table", "object", "record", "entry", "topic", "position",
-        "reason", F.lit(None).cast("binary").alias("raw"),
-        change.alias("change"),
+        F.lit("assemble").alias("stage"), "hour", "own", "table", "object", "record", "entry", "topic", "position",
+        "reason", F.lit(None).cast("binary").alias("raw"), change.alias("change"),
     )  # fmt: skip
 
 
 def _write_pages(work: Work, sequence: int, assembled: Assembled, tables: list[Compacted]) -> None:
-    refused = _refused(work, assembled)
+    refused = _refused(assembled)
     log = work.spark.table(changes_table(work.feed.feed))
-    bad = log.where((F.col("hour") == work.hour) & (F.col("op") == "bad") & ~is_published(work.published)).select(
-        "hour", "table", "object", "record", "entry", "topic", "position", F.col("problem").alias("reason"), "raw",
-        F.lit(None).cast("string").alias("change"),
+    unread = (F.col("hour") == work.hour) & (F.col("op") == "bad") & ~is_published(work.published)
+    bad = log.where(unread).select(
+        F.lit("decode").alias("stage"), "hour", F.lit(True).alias("own"), "table", "object", "record", "entry", "topic",
+        "position", F.col("problem").alias("reason"), "raw", F.lit(None).cast("string").alias("change"),
     )  # fmt: skip
     pages = {
         "quarantine": [
@@ -395,5 +372,4 @@ def _write_pages(work: Work, sequence: int, assembled: Assembled, tables: list[C
             together = parts[0]
             for part in parts[1:]:
                 together = together.unionByName(part)
-            stage = "compact" if name == "quarantine" else None
-            write_page(work.spark, work.feed.feed, name, sequence, together, stage=stage)
+            write_page(work.spark, work.feed.feed, name, sequence, together)

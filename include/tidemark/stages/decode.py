@@ -3,6 +3,9 @@
 Pure in its hour: the same landed objects give the same partition, so hours can be decoded in parallel and again. The
 raw bytes are read once. The log holds an entry for *every* record, also for control records and for what could not
 be decoded (op ``bad``, with its bytes), so that everything that landed can be counted in one place.
+
+What is published of the hour stays as it was published, whatever the feed file says by now: only objects that a newer
+version of the export brought are read, and the quarantined entries that a replay recalls.
 """
 
 from __future__ import annotations
@@ -10,7 +13,10 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidemark.books import Published
 from tidemark.containers import load_container
+from tidemark.containers.objects import behind, landed_version
+from tidemark.errors import ExportError
 from tidemark.feeds import Feed
 from tidemark.formats import load_format
 from tidemark.formats.contract import CHANGES
@@ -18,6 +24,7 @@ from tidemark.lake import changes_table, create_namespace
 from tidemark.manifest import Manifest
 from tidemark.names import PUBLISHED_NAME, is_published_name
 from tidemark.profile import IMAGE_NAMES, image_names
+from tidemark.quarantine import ENTRY, recalled
 from tidemark.settings import Settings
 
 # One hour is one partition: no shuffle before the write, and a codec that costs little.
@@ -30,17 +37,86 @@ _LOG_PROPERTIES = {
 }
 
 
-def decode(spark: SparkSession, feed: Feed, manifest: Manifest, settings: Settings) -> None:
-    """Replace the hour's partition of ``tidemark.<feed>.changes`` by what the manifest's objects hold.
+def decode(spark: SparkSession, feed: Feed, manifest: Manifest, published: Published, settings: Settings) -> None:
+    """Replace what is not published of the hour's partition of ``tidemark.<feed>.changes`` by what the manifest's
+    objects hold.
 
-    Reads the landing objects; writes the log. An hour without objects leaves an empty partition.
+    Reads the landing objects, the quarantine when the manifest recalls it, and what is published of the partition;
+    writes the partition. An hour without objects leaves an empty one.
     """
-    table = ensure_log(spark, feed.feed)
-    decoded = changes(spark, feed, [f"{settings.landing_root}/{o.path}" for o in manifest.objects], settings)
-    # …/hr=07/v00002/object: in which version of the hour's export it came
-    version = F.substring(F.split_part("object", F.lit("/"), F.lit(5)), 2, 9).cast("int")
-    of_hour = decoded.select(F.lit(manifest.hour).alias("hour"), version.alias("version"), "*")
-    of_hour.writeTo(table).overwrite(F.col("hour") == manifest.hour)
+    table, before = ensure_log(spark, feed.feed), published.of_hour(manifest.hour)
+    version = before.manifest_version if before else 0
+    paths = [f"{settings.landing_root}/{o.path}" for o in manifest.objects if o.version > version]
+    decoded = changes(spark, feed, paths, settings)
+    rows = decoded.select(F.lit(manifest.hour).alias("hour"), landed_version(F.col("object")).alias("version"), "*")
+    if before is not None:
+        kept = spark.table(table).where((F.col("hour") == manifest.hour) & (F.col("version") <= version))
+        taken = recalled(spark, feed.feed, manifest, published)
+        if taken is not None:
+            taken = taken.localCheckpoint()
+            kept = kept.join(F.broadcast(taken.select(*ENTRY)), ENTRY, "left_anti").select(*kept.columns)
+            again = _again(spark, feed, manifest, taken, kept, settings)
+            own_version = F.lit(manifest.version).alias("version")
+            rows = rows.unionByName(again.select(F.lit(manifest.hour).alias("hour"), own_version, "*"))
+        rows = kept.unionByName(rows)
+    rows.writeTo(table).overwrite(F.col("hour") == manifest.hour)
+
+
+def _again(
+    spark: SparkSession, feed: Feed, manifest: Manifest, taken: DataFrame, kept: DataFrame, settings: Settings
+) -> DataFrame:
+    """Entries ``taken`` back from quarantine as today's feed file decodes them: same columns as :func:`changes`.
+
+    An object of which nothing is ``kept`` is decoded whole: its records may be cut in other places now. Of the others
+    it is the records that were taken, or, of a record that holds more, just its taken entries.
+    """
+    objects = [row.object for row in taken.select("object").distinct().collect()]
+    paths = [f"{settings.landing_root}/{name}" for name in objects]
+    decoded = changes(spark, feed, paths, settings)
+    record = ["object", "record"]
+    parts = taken.join(kept, "object", "left_semi").select(*taken.columns).localCheckpoint()
+    if parts.isEmpty():
+        return decoded
+    _refuse_other_records(spark, feed, manifest, parts, settings)
+    decoded = decoded.localCheckpoint()
+    in_parts = F.broadcast(parts.select("object").distinct())
+    shared = F.broadcast(parts.join(kept, record, "left_semi").select(*record).distinct())
+    whole_records = F.broadcast(parts.select(*record).distinct().join(shared, record, "left_anti"))
+    entries = F.broadcast(parts.join(shared, record, "left_semi").select(*ENTRY))
+    if not entries.join(decoded, ENTRY, "left_anti").isEmpty():
+        raise _cut_elsewhere(feed, manifest)
+    chosen = [
+        decoded.join(in_parts, "object", "left_anti"),
+        decoded.join(whole_records, record, "left_semi"),
+        decoded.join(entries, ENTRY, "left_semi"),
+    ]
+    columns = decoded.columns
+    return chosen[0].select(*columns).unionByName(chosen[1].select(*columns)).unionByName(chosen[2].select(*columns))
+
+
+def _refuse_other_records(
+    spark: SparkSession, feed: Feed, manifest: Manifest, parts: DataFrame, settings: Settings
+) -> None:
+    """ExportError when a taken record has other bytes by today's feed file: its number names another one by now."""
+    paths = [f"{settings.landing_root}/{row.object}" for row in parts.select("object").distinct().collect()]
+    container = load_container(feed.container["type"])
+    records = container.read(spark, paths, feed.container_options)
+    records = records.select(
+        F.substring("object", len(settings.landing_root) + 2, 1 << 20).alias("object"), "record", "raw"
+    )
+    known = parts.where("raw is not null").select("object", "record", "raw").distinct()
+    if not known.join(records, ["object", "record", "raw"], "left_anti").isEmpty():
+        raise _cut_elsewhere(feed, manifest)
+
+
+def _cut_elsewhere(feed: Feed, manifest: Manifest) -> ExportError:
+    return ExportError(
+        "today's feed file finds other records in an object of which some are published already: which of them are new "
+        "cannot be told",
+        mend="set the options of `container` back to what they were when the hour was published",
+        feed=feed.feed,
+        hour=manifest.hour,
+    )
 
 
 def changes(spark: SparkSession, feed: Feed, paths: list[str], settings: Settings) -> DataFrame:
@@ -54,8 +130,8 @@ def changes(spark: SparkSession, feed: Feed, paths: list[str], settings: Setting
         )
     container, format_ = load_container(feed.container["type"]), load_format(feed.format["type"])
     records = container.read(spark, paths, feed.container_options)
-    root = len(settings.landing_root) + 1
-    records = records.withColumn("object", F.substring("object", root + 1, 1 << 20)).withColumn(
+    root = len(settings.landing_root.encode()) + 1
+    records = records.withColumn("object", behind(F.col("object"), root)).withColumn(
         "problem", F.coalesce("problem", _foreign(feed))
     )
     decoded = format_.decode(records, feed, feed.format_options).withColumn("table", _published(feed))

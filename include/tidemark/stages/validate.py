@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidemark import late
 from tidemark.books import Published, write_page
 from tidemark.drafts import Draft, save_draft
 from tidemark.errors import CheckError, QuarantineLimitError
@@ -25,10 +26,11 @@ from tidemark.names import TIDEMARK, quote
 from tidemark.receipts import Counts, TableReceipt
 from tidemark.rows import key_is_whole, keyed_rows
 from tidemark.settings import Settings
-from tidemark.shapes import shape_of
 from tidemark.snapshots import open_snapshot
 from tidemark.snapshots.rows import wider_of
 from tidemark.stages.assemble import assemble, profiled
+from tidemark.stages.compact import quarantine_rows, under_truncates
+from tidemark.state import Work, open_state
 
 if TYPE_CHECKING:
     from tidemark.checks import Plan
@@ -63,7 +65,8 @@ def validate(
         counts, waiting = table.counts, table.waiting
         if verdict.waiting is not None and not verdict.stops:
             moved, page = _wait(spark, feed, manifest, published, draft, table.table, verdict.waiting, settings)
-            counts, waiting = table.counts.plus(moved), moved.quarantined + moved.released_quarantined
+            # A row that no change of the hour accounts for, of a key that rests on another, has been put back too.
+            counts, waiting = table.counts.plus(moved), max(1, moved.quarantined + moved.released_quarantined)
             pages.append(page)
         tables.append(table.model_copy(update={"counts": counts, "waiting": waiting, "warnings": verdict.warnings}))
     if stops:
@@ -110,8 +113,14 @@ def _judge(spark: SparkSession, feed: Feed, table: TableReceipt, draft: Draft, s
     told = wrong_types(staged, wider_of({f.name: f.dataType.simpleString() for f in staged.schema}, types))
     if plan.empty or told:
         return Verdict([told] if told else [], [], None)
-    written = staged.where(F.col(f"{TIDEMARK}.hour") == draft.receipt.hour).localCheckpoint()
-    failed = judge(written, plan.checks, table.table)
+    if missing := plan.columns - set(staged.columns):
+        names = ", ".join(sorted(missing))
+        raise CheckError(f"checks name columns the table does not have: {names}", table=table.table)
+    written = staged.where(F.col(f"{TIDEMARK}.hour") == draft.receipt.hour)
+    if not plan.models:
+        written = written.select(*map(quote, sorted(plan.columns | set(snapshot.key()))))
+    written = written.localCheckpoint()
+    failed = judge(written, plan.checks)
     stops = [str(check) for check in failed if check.consequence == "stop"]
     warnings = [str(check) for check in failed if check.consequence == "warn"]
     for schema, consequence in plan.models:
@@ -141,8 +150,14 @@ def _doubled(plan: Plan, staged: DataFrame, written: DataFrame) -> list[tuple[li
     """Uniqueness over the whole table, of the values this hour wrote."""
     found = []
     for columns, consequence in plan.unique:
-        mine = written.select(*columns).distinct()
-        if not staged.join(mine, columns, "left_semi").groupBy(*columns).count().where("count > 1").isEmpty():
+        mine = written.select(*map(quote, columns)).distinct()
+        if (
+            not staged.join(mine, columns, "left_semi")
+            .groupBy(*map(quote, columns))
+            .count()
+            .where("count > 1")
+            .isEmpty()
+        ):
             found.append((columns, consequence))
     return found
 
@@ -154,24 +169,28 @@ def _wait(
     """Put the rows back in the branch; what moves from applied to quarantined, and the rows for the quarantine."""
     declared = _declared(feed, table)
     snapshot = open_snapshot(spark, declared.storage, table, feed.feed, settings)
-    assembled, profiles = profiled(assemble(spark, feed, manifest, published))
+    assembled, profiles = profiled(assemble(spark, feed, manifest, published), feed, published)
     rows = assembled.rows.where(F.col("table") == table)
+    work = Work(spark, feed, settings, manifest.hour, published, draft.publication)
     found = next(found for found in profiles if found.table == table)
-    shape = shape_of(feed, found, assembled.definitions.of(found.sources[0]), snapshot.columns(), snapshot.key())
-    keys = waiting.select(F.struct(*(F.col(quote(n)) for n in shape.key)).alias("key"), "reason")
-    changes = keyed_rows(rows, shape, expand=found.moves > 0).where(key_is_whole(shape) & F.col("counts"))
-    theirs = changes.join(keys, "key").dropDuplicates(["key", "place"]).localCheckpoint()
-    said = theirs.agg(F.count_if("own"), F.count_if(~F.col("own"))).first()
-    assert said is not None
-    receipt = next(t for t in draft.receipt.tables if t.table == table).counts
-    own, released = min(said[0], receipt.applied), min(said[1], receipt.released_applied)
-    snapshot.revert(waiting.drop("reason"), list(shape.key), draft.publication)
-    page = theirs.select(
-        F.lit(manifest.hour).alias("hour"), F.lit(table).alias("table"), "object", "record", "entry", "topic", "position",
-        F.concat(F.lit("check failed: "), "reason").alias("reason"), F.lit(None).cast("binary").alias("raw"),
-        F.to_json(F.struct("op", "key", "after", "absent", "prior")).alias("change"),
-    )  # fmt: skip
-    return Counts(applied=-own, quarantined=own, released_applied=-released, released_quarantined=released), page
+    state = open_state(work, found, assembled, snapshot)
+    key = list(state.shape.key)
+    keys = waiting.select(F.struct(*(F.col(quote(n)) for n in key)).alias("key"), "reason")
+    _, rows = under_truncates(work, found, rows, state.truncated)
+    changes = keyed_rows(rows, state.shape, expand=found.moves > 0).where(key_is_whole(state.shape))
+    theirs = changes.join(keys, "key", "left_semi").select(*changes.columns)
+    if state.must_look(found.first, found.links):  # duplicates and superseded changes altered nothing: they do not wait
+        told = late.sort_out(state, theirs, found.links)
+        theirs = told.ordinary if told.late is None else told.ordinary.unionByName(told.late)
+    theirs = theirs.where("counts").localCheckpoint()
+    counted = late.applied(theirs)
+    moved = Counts(
+        quarantined=counted.applied + counted.duplicate,
+        released_quarantined=counted.released_applied + counted.released_duplicate,
+    ).less(counted)
+    snapshot.revert(waiting.drop("reason"), key, draft.publication, dropped=state.change.dropped)
+    reason = F.concat(F.lit("check failed: "), "reason")
+    return moved, quarantine_rows(theirs.join(keys, "key"), table, "validate", reason)
 
 
 def _declared(feed: Feed, published: str) -> Table:

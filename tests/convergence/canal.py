@@ -1,0 +1,79 @@
+"""Canal's messages of a unit: rows of one operation together, statements by themselves, no transactions."""
+
+from __future__ import annotations
+
+import json
+from itertools import groupby
+from typing import Any
+
+from tests.convergence.histories import KEYLESS, KEYS, Deed, Traits, Unit
+from tests.convergence.oracle import Message
+from tests.convergence.wire import Sent, key_row, name_of, prior_row, row
+
+_N, _S, _BIG = frozenset({"n"}), frozenset({"s"}), frozenset({"big"})
+TRAITS = Traits(absent=(_BIG, _S | _BIG, _N, frozenset()), partial_inserts=True, transactions=False)
+TOPICS = ("canal.c",)
+_COLUMNS = {"id": "bigint(20)", "n": "bigint(20)", "s": "varchar(40)", "big": "longtext"}
+
+
+def feed(name: str) -> dict[str, Any]:
+    """The rest of the feed file."""
+    tables = {f"c.{table}": {"name": f"{name}.{table}"} for table in (*KEYS, KEYLESS)}
+    return {"format": {"type": "canal"}, "tables": tables}
+
+
+def encode(unit: Unit) -> list[Sent]:
+    """Neighbours of one operation on one table come in one message; a truncate is a statement."""
+    sent = []
+    for index, ((kind, table), together) in enumerate(groupby(unit.deeds, _kind)):
+        deeds = list(together)
+        for part in [deeds] if unit.choice(index, 2) and kind != "TRUNCATE" else [[deed] for deed in deeds]:
+            position = part[0][-1].position
+            says = Message(name_of(unit, position), tuple(c for deed in part for c in deed), entries=len(part))
+            sent.append(Sent(says, TOPICS[0], _message(kind, table, position, part)))
+    return sent
+
+
+def _kind(deed: Deed) -> tuple[str, str]:
+    change = deed[-1]
+    return ("UPDATE" if change.prior is not None else change.op.upper()), change.table
+
+
+def _message(kind: str, table: str, position: int, deeds: list[Deed]) -> bytes:
+    second = 1_795_132_800 + position // 700
+    said: dict[str, Any] = {
+        "database": "c", "table": table, "type": kind, "es": second * 1000, "ts": second * 1000 + 40, "id": position,
+        "isDdl": kind == "TRUNCATE", "sql": f"TRUNCATE TABLE {table}" if kind == "TRUNCATE" else "",
+        "data": None, "old": None, "pkNames": None, "mysqlType": None,
+    }  # fmt: skip
+    if kind != "TRUNCATE":
+        columns = {"id": "bigint(20)", "no": "int(11)"} | _COLUMNS if table == "b" else _COLUMNS
+        said |= {
+            "pkNames": list(KEYS[table]) if table in KEYS else None,
+            "mysqlType": columns,
+            "data": [_texts(_image(deed)) for deed in deeds],
+            "old": [_texts(_old(deed)) for deed in deeds] if kind == "UPDATE" else None,
+        }
+    return json.dumps(said).encode()
+
+
+def _image(deed: Deed) -> dict[str, Any]:
+    change = deed[-1]
+    if change.op != "delete":
+        return row(change)
+    return dict(change.taken) if change.taken is not None else key_row(change)
+
+
+def _old(deed: Deed) -> dict[str, Any]:
+    """The columns that changed, as they were."""
+    change = deed[-1]
+    if change.taken is not None:
+        now = dict(change.sent)
+        return {name: value for name, value in dict(change.taken).items() if now[name] != value}
+    return (
+        {"n": 0} if change.prior is None else {n: v for n, v in prior_row(change).items() if (n, v) not in change.sent}
+    )
+
+
+def _texts(image: dict[str, Any]) -> dict[str, str | None]:
+    return {name: None if value is None else str(value) for name, value in image.items()}

@@ -1,0 +1,210 @@
+"""A course: one feed whose exports hold many histories, its hours run in some order, and what each run must leave.
+
+Messages travel as exports do: into other hours than their neighbours', twice, into objects in any order; some never
+come. Hours are run in any order; some exports change after they were run, and their hours are run again.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import datetime
+from pathlib import Path
+
+from tests.convergence.histories import KEYLESS, SPREAD, History, Unit
+from tests.convergence.oracle import Account, Message, Source, account
+from tests.convergence.wire import Format, Sent, transactions
+from tidemark.samples.exporting import Message as Record
+from tidemark.samples.exporting import write_export
+
+HOURS = tuple(f"2026-11-20T{hour:02}" for hour in range(4))
+_LONGEST = 7  # units of a history
+
+
+@dataclass(frozen=True)
+class Publication:
+    """An hour's export as it is at some time: ``version`` 2 is the one that changed."""
+
+    hour: int
+    version: int
+
+    def __str__(self) -> str:
+        return f"{HOURS[self.hour]} v{self.version}"
+
+
+@dataclass(frozen=True)
+class Delivery:
+    """A message in an export. ``unit``: where it is from; None: from no history."""
+
+    sent: Sent
+    at: Publication
+    unit: Unit | None
+
+
+#: An export's object: its records, and what each says.
+Object = tuple[tuple[Record, Message], ...]
+
+
+class Course:
+    """``order``: the publications as they are run. ``source``: what the oracle needs to know."""
+
+    def __init__(self, format_: Format, histories: Sequence[History], of_seed: int, exports: Path) -> None:
+        self.format, self.exports = format_, exports
+        self.random = random.Random(f"{format_.name} {of_seed}")
+        self.source = Source(keyless={KEYLESS})
+        self.order = self._order()
+        units = sorted((unit for history in histories for unit in history.units), key=lambda unit: unit.number)
+        encoded = [(unit, format_.encoder.encode(unit)) for unit in units]
+        for unit, sent in encoded:
+            self.source.transactions |= transactions(sent, taken_back=unit.ending == "rollback")
+        self.deliveries = list(self._streamed(encoded) if format_.stream else self._scattered(encoded))
+        for sent in getattr(format_.encoder, "every_hour", list)():
+            self.deliveries += [Delivery(sent, Publication(hour, 1), None) for hour in range(len(HOURS))]
+        self.random.shuffle(self.deliveries)
+        self.objects = self._objects()
+        # An export that is the same again is no publication.
+        self.order = [at for at in self.order if at.version == 1 or self.delivered(at)]
+
+    def _order(self) -> list[Publication]:
+        """Hours in any order; two of them come to be run again, changed, some time after they were run."""
+        order = [Publication(hour, 1) for hour in self.random.sample(range(len(HOURS)), len(HOURS))]
+        for first in self.random.sample(order, 2):
+            at = self.random.randint(order.index(first) + 1, len(order))
+            order.insert(at, Publication(first.hour, 2))
+        return order
+
+    def _scattered(self, encoded: list[tuple[Unit, list[Sent]]]) -> Iterator[Delivery]:
+        for unit, sent in encoded:
+            going = [one for one in sent if one.topic]
+            fates = [unit.fates[index % len(unit.fates)] for index in range(len(going))]
+            homes = [self._home(unit, fate) for fate in fates]
+            if self.format.in_order:
+                homes.sort(key=self.order.index)
+            for one, fate, home in zip(going, fates, homes, strict=True):
+                for at in [home, *self._again(home, fate)]:
+                    yield Delivery(one, at, unit)
+
+    def _home(self, unit: Unit, fate: int) -> Publication:
+        """Where a message comes first: mostly in the order of the source, sometimes in the next hour or any."""
+        usual = unit.number // SPREAD * len(HOURS) // _LONGEST
+        kind, number = fate % 20, fate // 20 % len(HOURS)
+        hour = usual if kind < 11 or kind > 15 else min(usual + 1, len(HOURS) - 1) if kind < 14 else number
+        changed = Publication(hour, 2)
+        return changed if changed in self.order and (kind + number) % 4 == 0 else Publication(hour, 1)
+
+    def _again(self, home: Publication, fate: int) -> list[Publication]:
+        kind, number = fate % 20, fate // 20 % len(HOURS)
+        later = self.order[self.order.index(home) :]
+        other = later[number % len(later)] if self.format.in_order else self.order[number]
+        return {16: [other], 17: [other], 18: [home], 19: [home, other]}.get(kind, [])
+
+    def _streamed(self, encoded: list[tuple[Unit, list[Sent]]]) -> Iterator[Delivery]:
+        """Hours cut the stream, within a unit too. What comes again, or with a changed export, is a whole unit."""
+        stream = [(unit, one) for unit, sent in encoded for one in sent if one.topic]
+        cuts = [len(stream) * (hour + 1) // len(HOURS) for hour in range(len(HOURS))]
+        hours = [next(hour for hour, cut in enumerate(cuts) if index < cut) for index in range(len(stream))]
+        # A verdict that takes back what an hour before began must be the first to end something in its hour.
+        torn = {
+            hour
+            for hour, cut in enumerate(cuts[:-1], 1)
+            if stream[cut - 1][0] is stream[cut][0] and stream[cut][0].ending == "rollback"
+        }
+        of_unit: dict[int, list[tuple[Sent, int]]] = defaultdict(list)
+        for (unit, one), hour in zip(stream, hours, strict=True):
+            of_unit[unit.number].append((one, hour))
+        for unit, _ in encoded:
+            mine, fate = of_unit[unit.number], unit.fates[0]
+            split = len({hour for _, hour in mine}) > 1
+            late = not split and fate % 5 == 0
+            for one, hour in mine:
+                changed = Publication(hour, 2)
+                yield Delivery(one, changed if late and changed in self.order else Publication(hour, 1), unit)
+            if fate % 20 > 15 and mine:
+                again = min(mine[-1][1] + fate // 20 % 3, len(HOURS) - 1)
+                for one, _ in mine if again not in torn else ():
+                    yield Delivery(self._copied(unit, one), Publication(again, 1), unit)
+
+    def _copied(self, unit: Unit, one: Sent) -> Sent:
+        """A message of a unit that comes again whole: where markers tie it together, as a transaction of its own."""
+        if not unit.together or one.says.tx is None:
+            return one
+        tx = f"{one.says.tx}.again"
+        known = self.source.transactions[one.says.tx]
+        parts = frozenset(f"{name}.again" for name in known.parts)
+        self.source.transactions[tx] = replace(known, parts=parts)
+        return replace(one, says=replace(one.says, name=f"{one.says.name}.again", tx=tx))
+
+    def _objects(self) -> dict[tuple[str, Publication], list[Object]]:
+        """What lies where, per topic and publication: an hour's second version holds all objects of its first, one of
+        them with more in it or a new one beside them."""
+        objects: dict[tuple[str, Publication], list[Object]] = {}
+        for topic in self.format.encoder.TOPICS:
+            offset = 0
+            for hour in range(len(HOURS)):
+                lists: list[Object] = [(), ()]
+                for at in (Publication(hour, 1), Publication(hour, 2)):
+                    mine = [d.sent for d in self.deliveries if d.at == at and d.sent.topic == topic]
+                    new = [(_record(one, topic, offset + index), one.says) for index, one in enumerate(mine)]
+                    offset += len(new)
+                    if at.version == 1:
+                        at_random = [self.random.randrange(2) for _ in new]
+                        lists = [tuple(r for r, of in zip(new, at_random, strict=True) if of == n) for n in range(2)]
+                    elif new and hour % 2 == 0:
+                        lists = [(*lists[0], *new), *lists[1:]]
+                    else:
+                        lists = [*lists, tuple(new)]
+                    objects[topic, at] = lists
+        return objects
+
+    def land(self, at: Publication) -> None:
+        """Write the hour's export as it is now."""
+        for topic in self.format.encoder.TOPICS:
+            lists = [[record for record, _ in records] for records in self.objects[topic, at] if records]
+            write_export(self.exports, topic, HOURS[at.hour], lists, self.format.container)
+
+    def delivered(self, at: Publication) -> list[Message]:
+        """What lands with a publication: an object that has more in it than it had lands again, whole."""
+        found: list[Message] = []
+        for topic in self.format.encoder.TOPICS:
+            before = self.objects[topic, Publication(at.hour, 1)] if at.version > 1 else []
+            for records in self.objects[topic, at]:
+                if records not in before:
+                    found += [says for _, says in records]
+        return found
+
+    def landed(self, published: Sequence[Publication]) -> list[Message]:
+        """All that has landed with some publications."""
+        return [message for at in published for message in self.delivered(at)]
+
+    def accounts(self, published: Sequence[Publication]) -> Account:
+        """What the receipt of the newest of some publications must say."""
+        newest, total = published[-1], Account()
+        for index, at in enumerate(published):
+            if at.hour == newest.hour:
+                total += account(self.source, self.delivered(at), self.landed(published[: index + 1]))
+        return total
+
+    def story(self, history: int) -> str:
+        """A history for a person who looks for what went wrong."""
+        lines = []
+        for delivery in sorted(
+            (d for d in self.deliveries if d.unit and d.unit.number % SPREAD == history),
+            key=lambda d: (d.unit.number if d.unit else 0, d.sent.says.name),
+        ):
+            says = delivery.sent.says
+            told = "; ".join(
+                f"{c.table} {c.op} {c.key} @{c.position} sent {sorted(map(str, dict(c.sent).items()))}"
+                + (f" absent {sorted(c.absent)}" if c.absent else "")
+                + (f" from {c.prior}" if c.prior else "")
+                + (f" takes {sorted(map(str, c.taken))}" if c.taken else "")
+                for c in says.changes
+            )
+            lines.append(f"  {delivery.at}  {says.name} tx {says.tx}: {told or 'no change'}")
+        return os.linesep.join(lines)
+
+
+def _record(one: Sent, topic: str, offset: int) -> Record:
+    return Record(topic, 0, offset, datetime(2026, 11, 20), one.key, one.value, one.headers)

@@ -1,0 +1,186 @@
+"""Random histories of a source: what happened to a few keys of its own, whatever the format that will tell of it.
+
+Tables: ``a`` (key id), ``b`` (key id, no), ``t0`` … (key id; the ones that are truncated), ``m`` (no key). The ids of
+a history are its own, ``number * 100 + …``, so that many histories can share one feed. So are its places in the
+source's order: unit ``i`` of history ``h`` stands at ``i * SPREAD + h``, and those of all histories interleave.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+from hypothesis import HealthCheck, Phase, given, seed, settings
+from hypothesis import strategies as st
+
+from tests.convergence.oracle import Change, Image, Key, Value
+
+#: More than there are ever histories in one feed.
+SPREAD = 1000
+#: Positions within a unit.
+ROOM = 100
+#: One history in so many truncates tables: it takes the rows of all others with it.
+_TRUNCATING = 6
+KEYS = {"a": ("id",), "b": ("id", "no"), "t0": ("id",), "t1": ("id",)}
+KEYLESS = "m"
+
+
+@dataclass(frozen=True)
+class Traits:
+    """What a format can say. ``absent``: the sets of columns that a change may leave out. ``loads``: whether rows are
+    read again, and where such a reading stands: ``here`` in the order, or ``first``, before all of it."""
+
+    absent: tuple[frozenset[str], ...]
+    partial_inserts: bool = False
+    transactions: bool = True
+    rollbacks: bool = False
+    truncates: bool = True
+    keyless: bool = True
+    loads: str | None = None
+
+
+#: What the source did as one: a change, or the delete and the insert of a key change.
+Deed = tuple[Change, ...]
+
+
+@dataclass(frozen=True)
+class Unit:
+    """Deeds that the source committed together, if ``together``. ``ending``: commit, rollback or never. ``choices``: for
+    encoders, which form to take where there are several. ``fates``: how its messages travel."""
+
+    number: int
+    deeds: tuple[Deed, ...]
+    together: bool
+    ending: str
+    choices: tuple[int, ...]
+    fates: tuple[int, ...]
+
+    def choice(self, index: int, options: int) -> int:
+        return self.choices[index % len(self.choices)] % options
+
+
+@dataclass(frozen=True)
+class History:
+    number: int
+    units: tuple[Unit, ...]
+
+
+_STEPS = ("write", "write", "part", "part", "part", "drop", "move", "move", "load", "truncate")
+_step = st.tuples(
+    st.sampled_from(_STEPS), st.sampled_from("aaabbbtttmm"), st.integers(0, 2), st.integers(0, 2), st.integers(0, 3),
+    st.booleans(),
+)  # fmt: skip
+_unit = st.tuples(
+    st.lists(_step, min_size=1, max_size=4),
+    st.integers(0, 9),
+    st.tuples(*[st.integers(0, 11)] * 4),
+    st.tuples(*[st.integers(0, 99)] * 6),
+)
+_history = st.lists(_unit, min_size=3, max_size=7)
+
+
+def draw_histories(can: Traits, count: int, of_seed: int) -> list[History]:
+    """So many histories. The same seed gives the same ones."""
+    found: list[History] = []
+
+    @seed(of_seed)
+    @settings(
+        max_examples=count, phases=[Phase.generate], database=None, deadline=None,
+        suppress_health_check=list(HealthCheck),
+    )  # fmt: skip
+    @given(_history)
+    def collect(drawn: list[tuple]) -> None:
+        if len(found) < count:
+            found.append(_told(can, len(found) + 1, drawn))
+
+    collect()
+    return found
+
+
+def _told(can: Traits, number: int, drawn: list[tuple]) -> History:
+    writer = _Writer(can, number)
+    return History(number, tuple(writer.unit(index, *parts) for index, parts in enumerate(drawn)))
+
+
+@dataclass
+class _Writer:
+    """The source: which keys it has, so that it does what a database could. A key that it was never seen to write may
+    have been there before the stream began."""
+
+    can: Traits
+    number: int
+    stands: dict[tuple[str, Key], bool] = field(default_factory=dict)
+    copies: Counter[Image] = field(default_factory=Counter)
+
+    def unit(self, index: int, steps: list, kind: int, choices: tuple[int, ...], fates: tuple[int, ...]) -> Unit:
+        number = index * SPREAD + self.number
+        together = self.can.transactions and (len(steps) > 1 or kind > 4)
+        ending = "commit"
+        if together and kind == 9:
+            ending = "never"
+        elif together and kind == 8 and self.can.rollbacks:
+            ending = "rollback"
+        saved = dict(self.stands), Counter(self.copies)
+        deeds = tuple(deed for at, step in enumerate(steps) for deed in self._deed(number * ROOM + 2 * at + 10, *step))
+        if ending != "commit":
+            # What is not there in the end may be written again, so that other changes meet the same keys.
+            self.stands, self.copies = saved
+        return Unit(number, deeds, together, ending, choices, fates)
+
+    def _deed(self, at: int, what: str, table: str, one: int, other: int, lacks: int, null: bool) -> Iterator[Deed]:
+        if table == "m" and self.can.keyless:
+            yield (self._copy(at, what, one, other),)
+            return
+        if table == "t":
+            table = f"t{self.number % 2}" if self.can.truncates else "a"
+        table = "b" if table == "m" else table
+        key, to = self._key(table, one), self._key(table, other)
+        absent = self.can.absent[lacks % len(self.can.absent)]
+        there, was = self.stands.get((table, key), True), (table, key) in self.stands
+        if what == "truncate" and table.startswith("t") and self.number % _TRUNCATING == 0:
+            self.stands = {name: name[0] != table and stood for name, stood in self.stands.items()}
+            yield (Change(table, at, "truncate"),)
+        elif what == "load" and self.can.loads and there:
+            place = at if self.can.loads == "here" else 0
+            self.stands[table, key] = True
+            yield (self._written(table, place, "insert", key, frozenset(), null and place > 0),)
+        elif not there or (what == "write" and not was):
+            self.stands[table, key] = True
+            yield (self._written(table, at, "insert", key, absent if self.can.partial_inserts else frozenset(), null),)
+        elif what == "drop":
+            self.stands[table, key] = False
+            yield (Change(table, at, "delete", key),)
+        elif what == "move" and not self.stands.get((table, to), False) and key != to:
+            self.stands[table, key], self.stands[table, to] = False, True
+            gone = Change(table, at, "delete", key)
+            yield gone, self._written(table, at, "insert", to, absent, null, key)
+        else:
+            self.stands[table, key] = True
+            yield (self._written(table, at, "update", key, absent if what == "part" else frozenset(), null),)
+
+    def _copy(self, at: int, what: str, one: int, other: int) -> Change:
+        """A copy of one of a few rows comes, goes, or becomes one of another."""
+        new, old = self._image(one), self._image(other)
+        have = self.copies[old] > 0
+        if what in ("drop", "truncate") and have:
+            self.copies[old] -= 1
+            return Change(KEYLESS, at, "delete", taken=old)
+        self.copies[new] += 1
+        if what in ("part", "move") and have:
+            self.copies[old] -= 1
+            return Change(KEYLESS, at, "update", sent=new, taken=old)
+        return Change(KEYLESS, at, "insert", sent=new)
+
+    def _image(self, which: int) -> Image:
+        return frozenset({("id", self.number * 100 + which), ("n", which), ("s", "same"), ("big", None)})
+
+    def _key(self, table: str, which: int) -> Key:
+        return (self.number * 100 + which, 7)[: len(KEYS[table])]
+
+    def _written(
+        self, table: str, at: int, op: str, key: Key, absent: frozenset[str], null: bool, prior: Key | None = None
+    ) -> Change:
+        values: dict[str, Value] = {"n": at, "s": None if null else f"s{at}", "big": f'big, "{at}"\n'}
+        sent = dict(zip(KEYS[table], key, strict=True)) | {n: v for n, v in values.items() if n not in absent}
+        return Change(table, at, op, key, frozenset(sent.items()), absent, prior)

@@ -1,0 +1,185 @@
+"""What the tables should be: a second opinion in plain Python, that shares no code with the library.
+
+The source's changes are done over again, one after the other, in the source's own order: what a table holds is what is
+left at the end. How a change came (in which object, hour or order, and how often) does not appear here but in one
+place: a transaction takes part when all of its messages are there.
+
+- A change is known by what it says. Delivered again, it is the same change.
+- An insert begins the row anew. A delete ends it. A truncate ends all rows that were before it.
+- An update sets the columns it sends. A column it does not send stays what it was; where there was no row, nobody
+  knows the column: it is *absent*, and shown as null.
+- A key change is the delete of the old key and the insert of the new one, at one position. Columns that the insert does
+  not send are those the old key had until then.
+- In a table without a key each insert adds a copy of its row, each delete takes one away, an update does both. No order
+  is needed, and what was taken away before it came is owed.
+"""
+
+from __future__ import annotations
+
+from collections import Counter, defaultdict
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import groupby
+
+Value = int | str | None
+Key = tuple[int, ...]
+#: Columns and values of a row, in any order.
+Image = frozenset[tuple[str, Value]]
+
+
+@dataclass(frozen=True)
+class Change:
+    """``op``: insert, update, delete or truncate. ``sent``: the columns that were sent, those of the key too.
+    ``absent``: columns the table has and that were not. ``prior``: on the insert of a key change, the old key.
+    ``taken``: in a table without a key, the row that goes."""
+
+    table: str
+    position: int
+    op: str
+    key: Key = ()
+    sent: Image = frozenset()
+    absent: frozenset[str] = frozenset()
+    prior: Key | None = None
+    taken: Image | None = None
+
+
+@dataclass(frozen=True)
+class Message:
+    """What is delivered as one: ``changes`` (none: a marker, a tombstone), written as so many ``entries``. ``tx``: the
+    transaction it is part of; None: its changes stand alone. ``name``: of this message, whatever its copies."""
+
+    name: str
+    changes: tuple[Change, ...] = ()
+    tx: str | None = None
+    entries: int = 1
+
+
+@dataclass(frozen=True)
+class Transaction:
+    """``parts``: the names of all messages without which it is not complete. ``taken_back``: by the source."""
+
+    parts: frozenset[str]
+    taken_back: bool = False
+
+
+@dataclass(frozen=True)
+class Row:
+    """A row as it is published: every column it has, null where nobody knows it; and which those are."""
+
+    values: Mapping[str, Value]
+    absent: frozenset[str] = frozenset()
+
+
+#: Rows by key; in a table without one, copies by image.
+Rows = dict[Key, Row]
+Copies = Counter[Image]
+
+
+@dataclass
+class Source:
+    """``keyless``: tables without a key. ``transactions`` by name."""
+
+    keyless: Collection[str] = ()
+    transactions: dict[str, Transaction] = field(default_factory=dict)
+
+    def complete(self, tx: str, landed: Collection[str]) -> bool:
+        """Whether a transaction is whole, by the names of the messages that landed."""
+        return self.transactions[tx].parts <= set(landed)
+
+    def counted(self, landed: Iterable[Message]) -> set[Change]:
+        """The changes that are part of the tables."""
+        messages = list(landed)
+        names = {message.name for message in messages}
+        whole = {
+            name
+            for name in {message.tx for message in messages if message.tx is not None}
+            if self.complete(name, names) and not self.transactions[name].taken_back
+        }
+        return {
+            change for message in messages if message.tx is None or message.tx in whole for change in message.changes
+        }
+
+    def tables(self, landed: Iterable[Message]) -> dict[str, Rows | Copies]:
+        """Every table that a counted change speaks of, after everything that landed is published."""
+        of_table: dict[str, list[Change]] = defaultdict(list)
+        for change in self.counted(landed):
+            of_table[change.table].append(change)
+        return {
+            table: copies(changes) if table in self.keyless else rows(changes) for table, changes in of_table.items()
+        }
+
+
+def rows(changes: Iterable[Change]) -> Rows:
+    """Changes of a table with a key, in any order → its rows."""
+    stored: Rows = {}
+    for _, together in groupby(sorted(changes, key=_in_order), key=lambda change: change.position):
+        before = dict(stored)  # what a key change carries over is what its old key had until then
+        for change in together:
+            if change.op == "truncate":
+                stored.clear()
+            elif change.op == "delete":
+                stored.pop(change.key, None)
+            elif change.op == "insert":
+                old = before.get(change.prior) if change.prior is not None else None
+                stored[change.key] = _written(change, old)
+            else:
+                stored[change.key] = _written(change, stored.get(change.key))
+    return stored
+
+
+def _in_order(change: Change) -> tuple[int, int]:
+    # The two halves of a key change share a position.
+    return change.position, ("truncate", "delete", "insert", "update").index(change.op)
+
+
+def _written(change: Change, old: Row | None) -> Row:
+    """The row that a change leaves, where ``old`` is what its unsent columns come from."""
+    known = {name for name in change.absent if old is not None and name in old.values and name not in old.absent}
+    unsent = {name: old.values[name] if old is not None and name in known else None for name in change.absent}
+    return Row(unsent | dict(change.sent), change.absent - known)
+
+
+def copies(changes: Iterable[Change]) -> Copies:
+    """Changes of a table without a key → how often it holds which row."""
+    listed = list(changes)
+    emptied = max((change.position for change in listed if change.op == "truncate"), default=-1)
+    held: Copies = Counter()
+    for change in listed:
+        if change.op != "truncate" and change.position > emptied:
+            if change.op in ("insert", "update"):
+                held[change.sent] += 1
+            if change.taken is not None:
+                held[change.taken] -= 1
+    return +held
+
+
+@dataclass(frozen=True)
+class Account:
+    """What the receipt of an hour says that does not depend on the order in which hours are run, and ``held``."""
+
+    landed: int = 0
+    split: int = 0
+    control: int = 0
+    held: int = 0
+
+    def __add__(self, other: Account) -> Account:
+        return Account(
+            self.landed + other.landed, self.split + other.split, self.control + other.control, self.held + other.held
+        )
+
+
+def account(source: Source, delivered: Iterable[Message], landed: Iterable[Message]) -> Account:
+    """The account of what was ``delivered`` in an hour, when everything that has ``landed`` (with it) is published."""
+    names = {message.name for message in landed}
+    total = Account()
+    for message in delivered:
+        entries = message.entries
+        said = Account(landed=1, split=entries - 1)
+        if not message.changes:
+            said += Account(control=entries)
+        elif message.tx is not None and not source.complete(message.tx, names):
+            said += Account(held=entries)
+        elif message.tx is not None and source.transactions[message.tx].taken_back:
+            said += Account(control=entries)
+        total += said
+    return total

@@ -1,0 +1,128 @@
+"""Qlik Replicate's messages of a unit: a topic per table, with masks, and event counters over all of them."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from tests.convergence.histories import KEYLESS, KEYS, Deed, Traits, Unit
+from tests.convergence.oracle import Message
+from tests.convergence.wire import Sent, key_row, name_of, prior_row, row
+
+_N, _S, _BIG = frozenset({"n"}), frozenset({"s"}), frozenset({"big"})
+TRAITS = Traits(absent=(_BIG, _S, _N | _S, frozenset()), truncates=False, loads="first")
+METADATA = "crm.metadata"
+_COLUMNS = {"id": "INT8", "n": "INT8", "s": "STRING(40)", "big": "NCLOB"}
+_TABLES = {
+    "a": _COLUMNS,
+    "b": {"id": "INT8", "no": "INT4"} | _COLUMNS,
+    KEYLESS: _COLUMNS,
+}
+TOPICS = (*(f"crm.{table}" for table in _TABLES), METADATA)
+_OPERATIONS = {"insert": "INSERT", "update": "UPDATE", "delete": "DELETE"}
+
+
+def feed(name: str) -> dict[str, Any]:
+    """The rest of the feed file. Metadata messages tell of ``a``, the file of the others."""
+    tables: dict[str, Any] = {"CRM.A": {"name": f"{name}.a", "topic": "crm.a"}}
+    for table in ("b", KEYLESS):
+        tables[f"CRM.{table.upper()}"] = {
+            "name": f"{name}.{table}", "topic": f"crm.{table}", "columns": _TABLES[table],
+            "key": list(KEYS.get(table, ())),
+        }  # fmt: skip
+    return {"format": {"type": "qlik"}, "tables": tables}
+
+
+def every_hour() -> list[Sent]:
+    """What comes in each hour, so that rows of any hour can be read."""
+    columns = {
+        column: {
+            "ordinal": ordinal, "type": kind.split("(")[0], "length": 40, "precision": 0, "scale": 0,
+            "primaryKeyPosition": int(column == "id"),
+        }
+        for ordinal, (column, kind) in enumerate(_COLUMNS.items(), 1)
+    }  # fmt: skip
+    told = {
+        "schemaId": "1" * 32,
+        "lineage": {"schema": "CRM", "table": "A", "tableVersion": 1, "timestamp": "2026-11-19T00:00:00.000"},
+        "tableStructure": {"tableColumns": columns},
+        "dataSchema": None,
+    }
+    return [Sent(Message("metadata"), METADATA, _enveloped(told, "MD"))]
+
+
+def encode(unit: Unit) -> list[Sent]:
+    """A message for each deed. Rows of a full load stand before every change and in no transaction."""
+    loaded = [deed for deed in unit.deeds if deed[-1].position == 0]
+    counted = [deed for deed in unit.deeds if deed not in loaded]
+    sent = []
+    for index, deed in enumerate(loaded):
+        headers = {"operation": ("REFRESH", "READ")[index % 2], "changeSequence": "", "transactionId": ""}
+        sent.append(Sent(Message(name_of(unit, f"load{index}"), deed), *_message(deed, headers)))
+    for index, deed in enumerate(counted):
+        change = deed[-1]
+        operation = "UPDATE" if change.prior is not None else _OPERATIONS[change.op]
+        headers = {
+            "operation": operation,
+            "changeSequence": f"20261120{unit.number // 1000:08d}{change.position:019d}",
+            "timestamp": "2026-11-20T05:00:00.000",
+            **_masks(deed),
+        }
+        tx = None
+        if unit.together:
+            tx = name_of(unit, "tx")
+            last = index == len(counted) - 1
+            headers |= {
+                "transactionId": f"{unit.number:032X}", "transactionEventCounter": index + 1, "transactionLastEvent": last,
+            }  # fmt: skip
+        sent.append(Sent(Message(name_of(unit, index), deed, tx), *_message(deed, headers)))
+    if unit.ending == "never" and counted:
+        missing = len(loaded) + unit.choice(0, len(counted))
+        never = Message(name_of(unit, "never"), tx=name_of(unit, "tx"))
+        return [*(one for index, one in enumerate(sent) if index != missing), Sent(never, "", None)]
+    return sent
+
+
+def _message(deed: Deed, headers: dict[str, Any]) -> tuple[str, bytes]:
+    """(topic, value)."""
+    change = deed[-1]
+    table = _TABLES[change.table]
+    before: dict[str, Any] | None = None
+    if change.taken is not None:
+        before = dict(change.taken)
+    elif change.prior is not None:
+        before = dict.fromkeys(table) | prior_row(change)
+    if change.op == "delete":
+        data = before if before is not None else dict.fromkeys(table) | key_row(change)
+        before = None
+    else:
+        data = dict.fromkeys(table) | row(change)
+    body = {"data": data, "beforeData": before, "headers": headers}
+    return f"crm.{change.table}", _enveloped(body, "DT") if change.table == "a" else _dumps(body)
+
+
+def _masks(deed: Deed) -> dict[str, str]:
+    change = deed[-1]
+    if change.table == KEYLESS:
+        return {}
+    columns = list(_TABLES[change.table])
+    sent = dict(key_row(change)) if change.op == "delete" else row(change)
+    bits = sum(1 << columns.index(name) for name in sent)
+    return {"columnMask": f"{bits:02X}", "changeMask": f"{bits & 3:02X}"}
+
+
+def _enveloped(body: dict[str, Any], kind: str) -> bytes:
+    return _dumps(
+        {
+            "magic": "atMSG",
+            "type": kind,
+            "headers": None,
+            "messageSchemaId": None,
+            "messageSchema": None,
+            "message": body,
+        }
+    )
+
+
+def _dumps(said: dict[str, Any]) -> bytes:
+    return json.dumps(said).encode()

@@ -1,0 +1,185 @@
+"""Promise 2: the tables depend on what has landed alone. Random histories of every format, run in any order, come to what
+the oracle says, after each hour; so do the cuts (promise 3), what is absent (4) and the receipts (1).
+
+A failure names the history and how to run it alone.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+from collections import Counter
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.convergence import canal, dataworks, debezium, ibm, qlik
+from tests.convergence.course import HOURS, Course, Publication
+from tests.convergence.histories import KEYLESS, KEYS, draw_histories
+from tests.convergence.oracle import Account, Copies, Image, Row, Rows
+from tests.convergence.wire import Format
+from tidemark.catalog import find_table
+from tidemark.feeds import Feed
+from tidemark.hours import tag_of
+from tidemark.names import TIDEMARK
+from tidemark.receipts import Receipt
+from tidemark.run import run_hour
+from tidemark.settings import Settings
+
+FORMATS = (
+    Format("canal", canal, "lines"),
+    Format("dataworks", dataworks, "kafka_json", stream=True),
+    Format("debezium", debezium, "kafka_json"),
+    Format("ibm", ibm, "raw", in_order=True),
+    Format("qlik", qlik, "pubsub"),
+)
+#: Histories of a format in the ordinary run, 300 in all; and in each course of the long one.
+ORDINARY, MANY = 60, 150
+#: The long run goes through more containers.
+CONTAINERS = {
+    "canal": ("lines", "kafka_json", "connect_parquet"),
+    "dataworks": ("kafka_json", "lines", "connect_avro"),
+    "debezium": ("kafka_json", "connect_parquet", "connect_avro"),
+    "ibm": ("raw", "kafka_json"),
+    "qlik": ("pubsub", "kafka_json", "connect_avro"),
+}
+#: What the long run is asked for.
+SEEDS = range(2, 2 + math.ceil(int(os.environ.get("TIDEMARK_HISTORIES", "3000")) / (MANY * len(FORMATS))))
+#: One history to be run alone, as a failure names it: container, seed, how many there were, its number.
+ALONE = os.environ.get("TIDEMARK_HISTORY", "").split()
+
+
+@pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
+def test_any_order_comes_to_the_same_tables(
+    spark: SparkSession, settings: Settings, tmp_path: Path, format_: Format
+) -> None:
+    if ALONE:
+        format_ = replace(format_, container=ALONE[0])
+    run_course(format_, *(map(int, ALONE[1:3]) if ALONE else (1, ORDINARY)), settings, tmp_path)
+
+
+@pytest.mark.long
+@pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_any_order_comes_to_the_same_tables_by_the_thousand(
+    spark: SparkSession, settings: Settings, tmp_path: Path, format_: Format, seed: int
+) -> None:
+    containers = CONTAINERS[format_.name]
+    run_course(replace(format_, container=containers[seed % len(containers)]), seed, MANY, settings, tmp_path)
+
+
+def run_course(format_: Format, seed: int, count: int, settings: Settings, out: Path) -> None:
+    """Run all hours of a course and hold the lake against the oracle after each."""
+    name = f"conv_{format_.name}_{seed}"
+    # Its keys and its places are the history's own, so that one of them alone is the same as among the others.
+    histories = draw_histories(format_.encoder.TRAITS, count, seed)
+    if ALONE:
+        histories = [history for history in histories if history.number == int(ALONE[3])]
+    course = Course(format_, histories, seed, out / "exports")
+    feed = Feed.model_validate(format_.feed(name, str(course.exports)))
+    published: list[Publication] = []
+    for at in course.order:
+        course.land(at)
+        receipt = run_hour(feed, HOURS[at.hour], settings)
+        published.append(at)
+        told = f"{format_.name}, seed {seed}, after {', '.join(map(str, published))}"
+        assert_account(receipt, course.accounts(published), format_, told)
+        found = differences(course, published, name, settings, HOURS[at.hour])
+        assert not found, f"{told}:\n{explained(course, found, f'{seed} {count}')}"
+    for hour in HOURS:  # a backfill over hours that are published
+        assert run_hour(feed, hour, settings).sequence <= len(published), hour
+    for at in {HOURS[at.hour]: at for at in published}.values():  # the cuts stay what they were
+        until = published[: published.index(at) + 1]
+        found = differences(course, until, name, settings, HOURS[at.hour])
+        assert not found, f"the cut of {at} afterwards:\n{explained(course, found, f'{seed} {count}')}"
+
+
+def assert_account(receipt: Receipt, wanted: Account, format_: Format, told: str) -> None:
+    """The receipt's sum holds, and what does not depend on the order is as the oracle counts it."""
+    counts = receipt.counts
+    parts = counts.applied + counts.duplicate + counts.superseded + receipt.control + receipt.held + receipt.quarantined
+    assert receipt.landed + receipt.split == parts, told
+    assert receipt.quarantined == 0, told
+    if format_.container == "raw":  # which knows no messages, but each record of them
+        wanted = replace(wanted, landed=wanted.landed + wanted.split, split=0)
+    assert Account(receipt.landed, receipt.split, receipt.control, receipt.held) == wanted, told
+
+
+#: A row of either side that the other does not have: its table, its id, and it.
+Difference = tuple[str, int, str]
+
+
+def differences(
+    course: Course, published: list[Publication], schema: str, settings: Settings, hour: str
+) -> list[Difference]:
+    """What an hour's cut and the oracle do not agree in."""
+    wanted = course.source.tables(course.landed(published))
+    found: list[Difference] = []
+    for table in (*KEYS, KEYLESS):
+        shown = read(settings, schema, table, hour)
+        if table == KEYLESS:
+            found += _copies_apart(wanted.get(table, Counter()), Counter(frozenset(_source(row)) for row in shown))
+        else:
+            key = KEYS[table]
+            stored = {tuple(row[name] for name in key): _row(row) for row in shown}
+            assert len(stored) == len(shown), f"{table} holds a key twice"
+            found += _rows_apart(table, wanted.get(table, {}), stored)
+    return found
+
+
+def read(settings: Settings, schema: str, table: str, hour: str) -> list[dict[str, Any]]:
+    """All rows of a cut, with what the lake keeps of each; none where the table was not there yet."""
+    found = find_table(settings, schema, table)
+    snapshot = found.snapshot_by_name(tag_of(hour)) if found else None
+    if found is None or snapshot is None:
+        return []
+    rows: list[dict[str, Any]] = found.scan(snapshot_id=snapshot.snapshot_id).to_arrow().to_pylist()
+    return rows
+
+
+def _source(row: dict[str, Any]) -> list[tuple[str, Any]]:
+    return [(name, value) for name, value in row.items() if name != TIDEMARK]
+
+
+def _row(row: dict[str, Any]) -> Row:
+    return Row(dict(_source(row)), frozenset(row[TIDEMARK]["absent"] or ()))
+
+
+def _rows_apart(table: str, wanted: Rows | Copies, stored: Rows) -> list[Difference]:
+    apart: list[Difference] = []
+    for key in sorted(wanted.keys() | stored.keys()):
+        one, other = wanted.get(key), stored.get(key)
+        if one != other:
+            apart.append((table, key[0], f"{key}: the oracle says {one}, the table {other}"))
+    return apart
+
+
+def _copies_apart(wanted: Rows | Copies, shown: Counter[Image]) -> list[Difference]:
+    return [
+        (
+            KEYLESS,
+            dict(image)["id"],
+            f"{sorted(image, key=str)}: the oracle says {wanted[image]}, the table {shown[image]}",
+        )
+        for image in wanted.keys() | shown.keys()
+        if wanted[image] != shown[image]
+    ]
+
+
+def explained(course: Course, found: list[Difference], drawn: str) -> str:
+    """The differences, the first of their histories, and how to run it alone."""
+    numbers = sorted({id_ // 100 for _, id_, _ in found})
+    lines = [f"{table} {what}" for table, _, what in found[:12]]
+    return "\n".join(
+        [
+            f"{len(found)} rows of histories {numbers} differ",
+            *lines,
+            f"history {numbers[0]}:",
+            course.story(numbers[0]),
+            f"alone: TIDEMARK_HISTORY='{course.format.container} {drawn} {numbers[0]}' make test "
+            f"PYTEST='tests/convergence/test_convergence.py -k {course.format.name}'",
+        ]
+    )

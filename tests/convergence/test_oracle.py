@@ -1,0 +1,96 @@
+"""The oracle itself, on histories small enough to be done by hand."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Mapping
+from itertools import permutations
+
+from tests.convergence.oracle import Account, Change, Image, Message, Row, Source, Transaction, Value, account, rows
+
+KEY = (1,)
+
+
+def image(**values: Value) -> Image:
+    return frozenset(values.items())
+
+
+def insert(at: int, key: int = 1, **values: Value) -> Change:
+    return Change("t", at, "insert", (key,), image(id=key, **values))
+
+
+def update(at: int, key: int = 1, absent: str = "", **values: Value) -> Change:
+    return Change("t", at, "update", (key,), image(id=key, **values), frozenset(absent.split()))
+
+
+def delete(at: int, key: int = 1) -> Change:
+    return Change("t", at, "delete", (key,))
+
+
+def shown(*changes: Change) -> dict[int, tuple[Mapping[str, Value], str]]:
+    """What is left, the same in whichever order the changes are given."""
+    found = {
+        str(result): result
+        for order in permutations(changes)
+        for result in [{k[0]: (dict(row.values), " ".join(sorted(row.absent))) for k, row in rows(order).items()}]
+    }
+    (only,) = {str(sorted(r.items(), key=str)): r for r in found.values()}.values()
+    return only
+
+
+def test_what_was_not_sent_stays() -> None:
+    assert shown(insert(1, a=1, b=1), update(2, absent="b", a=None)) == {1: ({"id": 1, "a": None, "b": 1}, "")}
+
+
+def test_what_nobody_sent_is_absent_until_it_comes() -> None:
+    assert shown(update(2, absent="b", a=2)) == {1: ({"id": 1, "a": 2, "b": None}, "b")}
+    assert shown(update(2, absent="b", a=2), insert(1, a=1, b=1)) == {1: ({"id": 1, "a": 2, "b": 1}, "")}
+    assert shown(update(2, absent="b", a=2), insert(3, a=3, b=3)) == {1: ({"id": 1, "a": 3, "b": 3}, "")}
+
+
+def test_a_delete_ends_the_row() -> None:
+    assert shown(insert(1, a=1), delete(2)) == {}
+    assert shown(insert(1, a=1, b=1), delete(2), update(3, absent="b", a=3)) == {1: ({"id": 1, "a": 3, "b": None}, "b")}
+    assert shown(insert(1, a=1), delete(2), insert(3, a=3)) == {1: ({"id": 1, "a": 3}, "")}
+
+
+def test_a_truncate_ends_what_was_before_it_and_nothing_after() -> None:
+    assert shown(insert(1, a=1), insert(2, 2, a=2), Change("t", 3, "truncate"), insert(4, 2, a=4)) == {
+        2: ({"id": 2, "a": 4}, "")
+    }
+
+
+def test_a_key_change_carries_over() -> None:
+    moved = delete(3), Change("t", 3, "insert", (2,), image(id=2, a=3), frozenset({"b"}), (1,))
+    assert shown(insert(1, a=1, b=1), *moved) == {2: ({"id": 2, "a": 3, "b": 1}, "")}
+    again = delete(5, 2), Change("t", 5, "insert", (3,), image(id=3, a=5), frozenset({"b"}), (2,))
+    assert shown(insert(1, a=1, b=1), *moved, *again) == {3: ({"id": 3, "a": 5, "b": 1}, "")}
+    assert shown(*moved) == {2: ({"id": 2, "a": 3, "b": None}, "b")}
+    assert shown(insert(1, a=1, b=1), delete(2), *moved) == {2: ({"id": 2, "a": 3, "b": None}, "b")}
+
+
+def test_copies_are_counted_in_no_order() -> None:
+    one, other = image(id=1), image(id=2)
+    source = Source(keyless={"m"})
+    changes = [
+        Change("m", 1, "insert", sent=one), Change("m", 2, "insert", sent=one), Change("m", 3, "delete", taken=one),
+        Change("m", 4, "update", sent=other, taken=one), Change("m", 5, "insert", sent=one),
+    ]  # fmt: skip
+    messages = [Message(str(change.position), (change,)) for change in changes]
+    assert source.tables(messages) == {"m": Counter({one: 1, other: 1})}
+    assert source.tables([*messages, messages[0]]) == source.tables(messages), "the same again"
+    assert source.tables(messages[2:4]) == {"m": Counter({other: 1})}, "what is owed is not shown"
+    emptied = Message("6", (Change("m", 4, "truncate"),))
+    assert source.tables([*messages, emptied]) == {"m": Counter({one: 1})}
+
+
+def test_a_transaction_takes_part_when_all_of_it_is_there() -> None:
+    source = Source(
+        transactions={"x": Transaction(frozenset("abc")), "y": Transaction(frozenset("d"), taken_back=True)}
+    )
+    a, b, c = Message("a", (insert(1, a=1),), "x"), Message("b", (insert(2, 2, a=2),), "x"), Message("c", (), "x")
+    d = Message("d", (insert(3, 3, a=3), insert(4, 4, a=4)), "y", entries=2)
+    assert source.tables([a, b, b, d]) == {}
+    assert source.tables([c, b, a, d]) == {"t": {KEY: Row({"id": 1, "a": 1}), (2,): Row({"id": 2, "a": 2})}}
+    assert account(source, [a, b, b], [a, b]) == Account(landed=3, held=3)
+    assert account(source, [c, d], [a, b, c, d]) == Account(landed=2, split=1, control=3)

@@ -1,0 +1,77 @@
+"""What an encoder makes of a unit: messages as the format writes them, and what each of them says."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from types import ModuleType
+from typing import Any
+
+from tests.convergence.histories import KEYS, Unit
+from tests.convergence.oracle import Change, Message, Transaction
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A message on its way: what it says, and its bytes on a topic. ``needed``: the transaction waits for it."""
+
+    says: Message
+    topic: str
+    value: bytes | None
+    key: bytes | None = None
+    headers: tuple[tuple[str, str], ...] = ()
+    needed: bool = True
+
+
+@dataclass(frozen=True)
+class Format:
+    """A format under test. ``stream``: only the order tells which rows are of a transaction, so that exports keep it:
+    hours cut the stream, and what is delivered again is a whole unit. ``in_order``: a transaction's end says nothing of
+    how much came before it, so that it comes last."""
+
+    name: str
+    encoder: ModuleType
+    container: str
+    stream: bool = False
+    in_order: bool = False
+
+    def feed(self, name: str, exports: str) -> dict[str, Any]:
+        """The feed file."""
+        own: dict[str, Any] = self.encoder.feed(name)
+        return {
+            "feed": name, "description": "d", "owner": "o", "topics": list(self.encoder.TOPICS),
+            "exports": {"path": f"{exports}/{{topic}}/dt={{date}}/hr={{hour}}/*", "missing": "empty"},
+            "container": {"type": self.container}, **own,
+        }  # fmt: skip
+
+
+def transactions(sent: Sequence[Sent], *, taken_back: bool = False) -> dict[str, Transaction]:
+    """The transactions that messages of one unit are part of."""
+    names = {one.says.tx for one in sent if one.says.tx is not None}
+    return {
+        name: Transaction(frozenset(one.says.name for one in sent if one.says.tx == name and one.needed), taken_back)
+        for name in names
+    }
+
+
+def name_of(unit: Unit, what: object) -> str:
+    """A message's name."""
+    return f"{unit.number}.{what}"
+
+
+def row(change: Change) -> dict[str, Any]:
+    """The columns a change sent, those of the key first."""
+    sent = dict(change.sent)
+    first = KEYS.get(change.table, ("id",))
+    return {name: sent[name] for name in (*first, "n", "s", "big") if name in sent}
+
+
+def key_row(change: Change) -> dict[str, Any]:
+    """The key alone."""
+    return dict(zip(KEYS[change.table], change.key, strict=True))
+
+
+def prior_row(change: Change) -> dict[str, Any]:
+    """The old key alone."""
+    assert change.prior is not None
+    return dict(zip(KEYS[change.table], change.prior, strict=True))

@@ -1,0 +1,379 @@
+"""Replay: what was in quarantine comes to the same tables as if the feed file had been right from the start."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from tests.e2e.generated import HOURS as GENERATED
+from tests.e2e.generated import differences, generated
+from tests.e2e.test_promises import HOURS, event, row
+from tests.e2e.twins import Twins
+from tests.unit.qlik_messages import headers, message, metadata
+from tidemark import run
+from tidemark.books import load_published
+from tidemark.cli import app
+from tidemark.errors import CheckError, ConfigError, ExportError
+from tidemark.feeds import Feed
+from tidemark.manifest import load_manifests
+from tidemark.quarantine import list_kept_back, recall
+from tidemark.receipts import Receipt
+from tidemark.run import replay_hour, run_hour
+from tidemark.samples import ibm
+from tidemark.settings import Settings
+from tidemark.stages.land import land
+
+ABSENT = "__debezium_unavailable_value"
+DEBEZIUM = {"format": {"type": "debezium", "decimals": "string"}}
+COLUMNS = {"id": "bigint", "n": "int", "big": "text"}
+WIDE = {**COLUMNS, "n": "bigint"}
+
+
+def items(**table: Any) -> dict[str, Any]:
+    return {"tables": {"s.items": {"columns": COLUMNS, **table}}}
+
+
+@pytest.fixture
+def twins(tmp_path: Path, spark: SparkSession, settings: Settings, request: pytest.FixtureRequest) -> Twins:
+    name = "r_" + request.node.originalname.removeprefix("test_")[:30]
+    return Twins(name, tmp_path, spark, settings, **DEBEZIUM, **items())
+
+
+def reasons(settings: Settings, twins: Twins) -> list[tuple[str, int, str]]:
+    return [(r["hour"], r["record"], r["reason"]) for r in list_kept_back(settings, twins.mended)]
+
+
+def test_values_of_a_type_too_narrow_take_their_own_place(twins: Twins, settings: Settings) -> None:
+    """Updates, a key that was deleted since, a partial row that rests on a quarantined one, a redelivery, poison."""
+    big = 5_000_000_000
+    poison = b'{"topic": "t", "value": "{'
+    hours = {
+        HOURS[0]: [event("c", 1, row(1, 1, "one")), event("c", 2, row(3, 3)), event("c", 3, row(5, 5))],
+        HOURS[1]: [
+            event("u", 10, row(1, big, "new")), event("c", 11, row(2, big)), event("c", 12, row(4, big, "four")), poison,
+            event("u", 13, row(5, big)), event("u", 14, row(5, 6, ABSENT)), event("u", 10, row(1, big, "new")),
+            event("c", 15, row(7, 1), table="others"),
+        ],
+        HOURS[2]: [
+            event("u", 20, row(1, 7, ABSENT)), event("d", 21, None, key={"id": 2}), event("u", 22, row(3, 4, "y")),
+            event("c", 12, row(4, big, "four")), event("t", 5, None),
+        ],
+    }  # fmt: skip
+    for hour, records in hours.items():
+        twins.export(hour, records)
+        twins.run(hour, undeclared="quarantine")
+    assert [(hour, record) for hour, record, _ in reasons(settings, twins)] == [
+        (HOURS[1], record) for record in (1, 2, 3, 4, 7, 8)
+    ] + [(HOURS[2], 4)]
+    right = {"tables": {"s.items": {"columns": WIDE}, "s.others": {"columns": WIDE}}, "undeclared": "quarantine"}
+    twins.run_right(list(hours), **right)
+    first = twins.replay(HOURS[1], **right)
+    assert first is not None and (first.landed, first.quarantined, first.manifest_version) == (8, 1, 2)
+    twins.replay(HOURS[2], **right)
+    twins.same("items", "others")
+    assert reasons(settings, twins) == [(HOURS[1], 4, reasons(settings, twins)[0][2])]
+
+    published, before = load_published(settings, twins.mended), twins.rows(twins.mended, "items")
+    assert twins.replay(HOURS[2], **right) is None, "nothing of it is in quarantine"
+    assert load_published(settings, twins.mended) == published
+    again = twins.replay(HOURS[1], **right)
+    assert again is not None and again.model_copy(update={"sequence": first.sequence}).counts == first.counts
+    twins.same("items", "others")
+    assert twins.rows(twins.mended, "items") == before
+    assert len(reasons(settings, twins)) == 1
+
+
+@pytest.mark.parametrize("storage", ["iceberg", "parquet"])
+def test_a_row_that_waited_for_a_check_is_filled_in_under_newer_changes(
+    twins: Twins, settings: Settings, storage: str
+) -> None:
+    twins.mended, twins.right = f"{twins.mended}_{storage}", f"{twins.right}_{storage}"
+    strict = items(storage=storage, checks=[{"column": "n", "max": 9, "consequence": "quarantine"}])
+    hours = {
+        HOURS[0]: [event("c", 1, row(1, 1, "one")), event("c", 2, row(2, 2)), event("c", 3, row(3, 3))],
+        HOURS[1]: [
+            event("u", 10, row(1, 10, "ten")), event("u", 11, row(2, 11)), event("u", 11, row(2, 11)),
+            event("u", 3, row(3, 3)), event("c", 12, row(4, 12)), event("c", 2, row(2, 2)),
+        ],
+        HOURS[2]: [event("u", 20, row(1, 2, ABSENT)), event("u", 21, row(2, 3, "full")), event("d", 22, None, key={"id": 3})],
+    }  # fmt: skip
+    for hour, records in hours.items():
+        twins.export(hour, records)
+        twins.run(hour, **strict)
+    assert [(record, reason) for _, record, reason in reasons(settings, twins)] == [
+        (record, "check failed: n <= 9") for record in (1, 2, 3, 5)
+    ]
+    relaxed = items(storage=storage, checks=[{"column": "n", "max": 11, "consequence": "quarantine"}])
+    twins.run_right(list(hours), **relaxed)
+    twins.replay(HOURS[1], **relaxed)
+    twins.same("items", storage=storage)
+    assert [record for _, record, _ in reasons(settings, twins)] == [5], "12 is still too much"
+
+
+def qlik(
+    number: int, operation: str, data: dict[str, Any], mask: str, before: dict[str, Any] | None = None
+) -> dict[str, Any]:
+    """A Kafka record of one change that is a transaction by itself, its bound columns by the mask alone."""
+    said = headers(
+        operation, changeSequence=f"20261120010203{number:021d}", transactionId=f"{number:032d}", columnMask=mask,
+        changeMask=mask if operation == "UPDATE" else None,
+    )  # fmt: skip
+    value = json.dumps(message(data, said, before))
+    return {"topic": "t", "partition": 0, "offset": number, "timestamp": 1795143600000, "key": None, "value": value,
+            "headers": []}  # fmt: skip
+
+
+def test_rows_that_came_before_their_metadata(tmp_path: Path, spark: SparkSession, settings: Settings) -> None:
+    """Of an insert, a partial update and a delete without metadata nothing can be told; newer changes pass them by."""
+    tables = {"tables": {"CRM.ACCOUNTS": {"topic": "t"}}, "format": {"type": "qlik"}}
+    twins = Twins("r_metadata", tmp_path, spark, settings, **tables)
+    told = metadata("CRM.ACCOUNTS", {"ID": "INT8", "NAME": "STRING(30)", "TIER": "STRING(3)"}, ["ID"])
+    record = {"topic": "t", "partition": 0, "offset": 30, "timestamp": 1795143600000, "key": None,
+              "value": json.dumps(told), "headers": []}  # fmt: skip
+    hours = {
+        HOURS[0]: [
+            qlik(1, "INSERT", {"ID": 1, "NAME": "A", "TIER": "x"}, "07"),
+            qlik(2, "INSERT", {"ID": 2, "NAME": "B", "TIER": "x"}, "07"),
+            qlik(3, "UPDATE", {"ID": 1, "NAME": "A2", "TIER": None}, "03", {"ID": 1, "NAME": "A", "TIER": "x"}),
+            qlik(4, "INSERT", {"ID": 3, "NAME": "C", "TIER": "y"}, "07"),
+        ],
+        HOURS[1]: [
+            record,
+            qlik(11, "UPDATE", {"ID": 1, "NAME": None, "TIER": "z"}, "05", {"ID": 1, "NAME": "A2", "TIER": "x"}),
+            qlik(12, "DELETE", {"ID": 3, "NAME": "C", "TIER": "y"}, "07"),
+            qlik(13, "INSERT", {"ID": 4, "NAME": "D", "TIER": "y"}, "07"),
+        ],
+    }  # fmt: skip
+    for hour, records in hours.items():
+        twins.export(hour, records)
+        twins.run(hour)
+    assert [(hour, record) for hour, record, _ in reasons(settings, twins)] == [(HOURS[0], n) for n in (1, 2, 3, 4)]
+    receipt = twins.replay(HOURS[0])
+    assert receipt is not None and receipt.quarantined == 0
+    twins.run_right([HOURS[1], HOURS[0]])
+    twins.same("accounts")
+    assert [r["NAME"] for r in twins.rows(twins.mended, "accounts")] == ["A2", "B", "D"]
+
+
+@pytest.mark.parametrize("container", ["raw", "kafka_json"])
+def test_an_hour_read_with_the_wrong_delimiters(tmp_path: Path, settings: Settings, container: str) -> None:
+    """Nothing of it can be read, and its records are cut in other places; later hours were right."""
+    feed = generated(ibm, tmp_path, f"r_delimiter_{container}", events=60, seed=7, container=container)
+    several = {"column_delimiter": ";", "string_delimiter": "'"}
+    wrong = feed.model_copy(
+        update={
+            "format": {**feed.format, **several},
+            "container": {**feed.container, **(several if container == "raw" else {})},
+            "quarantine": feed.quarantine.model_copy(update={"at_least": 1000}),
+        }
+    )
+    first = run_hour(Feed.model_validate(wrong.model_dump(exclude_unset=True)), GENERATED[0], settings)
+    assert first.quarantined == first.landed + first.split > 0
+    for hour in GENERATED[1:]:
+        run_hour(feed, hour, settings)
+    assert differences(tmp_path, GENERATED[-1], settings, schema=feed.feed)
+    receipt = replay_hour(feed, GENERATED[0], settings)
+    assert receipt is not None and receipt.quarantined == 0
+    receipt.balance()
+    assert differences(tmp_path, GENERATED[-1], settings, schema=feed.feed, now=True) == {}
+
+
+def test_an_object_of_which_part_is_published_is_not_cut_anew(tmp_path: Path, settings: Settings) -> None:
+    feed = generated(ibm, tmp_path, "r_cut", events=60, seed=7, container="raw", poison=2)
+    run_hour(feed, GENERATED[1], settings)
+    other = {"record_delimiter": ";"}
+    wrong = feed.model_copy(update={"format": {**feed.format, **other}, "container": {**feed.container, **other}})
+    with pytest.raises(ExportError, match="finds other records in an object of which some are published already"):
+        replay_hour(Feed.model_validate(wrong.model_dump(exclude_unset=True)), GENERATED[1], settings)
+    receipt = replay_hour(feed, GENERATED[1], settings)
+    assert receipt is not None and receipt.quarantined == 2
+    receipt.balance()
+
+
+TRANSACTIONS = {"topics": ["t", "tx"], "format": {"type": "debezium", "decimals": "string", "transactions": "tx"}}
+
+
+def part(record: dict[str, Any], tx: str, order: int) -> dict[str, Any]:
+    value = json.loads(record["value"]) | {
+        "transaction": {"id": tx, "total_order": order, "data_collection_order": order}
+    }
+    return record | {"value": json.dumps(value)}
+
+
+def end(tx: str, count: int) -> dict[str, Any]:
+    value = json.dumps({"status": "END", "id": tx, "event_count": count})
+    return {"topic": "tx", "partition": 0, "offset": int(tx), "timestamp": 1795132800000, "key": None, "value": value,
+            "headers": []}  # fmt: skip
+
+
+def test_a_transaction_that_was_given_up_shows_whole_when_it_is_complete(
+    tmp_path: Path, spark: SparkSession, settings: Settings
+) -> None:
+    """Its parts landed in three hours, and were given up by an hour later on; its end comes last of all."""
+    twins = Twins("r_given_up", tmp_path, spark, settings, **TRANSACTIONS, **items())
+    policy = {"transactions": {"alarm": "2h", "overdue": "quarantine"}}
+    hours = {
+        HOURS[0]: [part(event("c", 1, row(1, 1)), "1", 1), part(event("c", 9, row(9, 9)), "9", 1), end("9", 1)],
+        HOURS[1]: [part(event("c", 2, row(2, 2)), "1", 2)],
+        HOURS[4]: [part(event("u", 30, row(9, 10)), "30", 1), end("30", 1)],
+        HOURS[5]: [part(event("c", 3, row(3, 3)), "1", 3), end("1", 3)],
+    }  # fmt: skip
+    for hour, records in hours.items():
+        for topic in ("t", "tx"):
+            twins.export(hour, [r for r in records if r["topic"] == topic], topic)
+        twins.run(hour, **policy)
+        if hour == HOURS[4]:
+            twins.replay(HOURS[0], **policy)
+            assert [(hour, reason) for hour, _, reason in reasons(settings, twins)] == [
+                (HOURS[0], "its transaction never completed"), (HOURS[1], "its transaction never completed")
+            ], "it still is not complete"  # fmt: skip
+    last = load_published(settings, twins.mended).receipts[-1]
+    assert (last.held, last.held_transactions) == (1, 1), "its last part waits for the others"
+    twins.replay(HOURS[0], **policy)
+    assert [r["id"] for r in twins.rows(twins.mended, "items")] == [9], "never a part of it"
+    released = twins.replay(HOURS[1], **policy)
+    assert released is not None and (released.counts.applied, released.counts.released_applied) == (1, 2)
+    assert reasons(settings, twins) == []
+    twins.run_right(list(hours))
+    assert twins.rows(twins.mended, "items") == twins.rows(twins.right, "items")
+    assert len(twins.rows(twins.mended, "items")) == 4
+
+
+def test_released_changes_that_were_kept_back_are_replayed_in_the_hour_they_landed_in(
+    tmp_path: Path, spark: SparkSession, settings: Settings
+) -> None:
+    twins = Twins("r_released", tmp_path, spark, settings, **TRANSACTIONS, **items())
+    big = 5_000_000_000
+    hours = {
+        HOURS[0]: [part(event("c", 1, row(1, big)), "1", 1), part(event("c", 2, row(2, 2)), "1", 2)],
+        HOURS[1]: [part(event("c", 3, row(3, big)), "1", 3), end("1", 3)],
+        HOURS[2]: [part(event("u", 5, row(1, 7, ABSENT)), "5", 1), end("5", 1)],
+    }  # fmt: skip
+    for hour, records in hours.items():
+        for topic in ("t", "tx"):
+            twins.export(hour, [r for r in records if r["topic"] == topic], topic)
+        twins.run(hour)
+    assert [(hour, record) for hour, record, _ in reasons(settings, twins)] == [(HOURS[0], 1), (HOURS[1], 1)]
+    right = items(columns=WIDE)
+    for hour in HOURS[:2]:
+        receipt = twins.replay(hour, **right)
+        assert receipt is not None and receipt.quarantined == 0
+    twins.run_right(list(hours), **right)
+    assert twins.rows(twins.mended, "items") == twins.rows(twins.right, "items")
+    assert twins.account(twins.mended)[HOURS[0]] == {
+        "landed": 2, "split": 0, "control": 0, "held": 1, "quarantined": 0, "in tables": 1
+    }  # fmt: skip
+    assert reasons(settings, twins) == []
+
+
+@pytest.mark.parametrize("stage", ["decode", "validate", "append_receipt"])
+def test_a_replay_that_died_is_carried_on(
+    tmp_path: Path, spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch, stage: str
+) -> None:
+    """By a replay or by a plain run of the hour, or before another hour; an hour that came in between is no harm."""
+    from tidemark.stages import publish as publish_module
+
+    twins = Twins(f"r_died_{stage}", tmp_path, spark, settings, **DEBEZIUM, **items())
+    right = items(columns=WIDE)
+    hours = {
+        HOURS[0]: [event("c", 1, row(1, 1, "one")), event("c", 2, row(2, 5_000_000_000))],
+        HOURS[1]: [event("u", 10, row(1, 5_000_000_000, "new")), event("d", 11, None, key={"id": 2})],
+        HOURS[2]: [event("u", 20, row(1, 7, ABSENT)), event("c", 21, row(4, 5_000_000_000))],
+    }
+    for hour, records in hours.items():
+        twins.export(hour, records)
+    for hour in HOURS[:2]:
+        twins.run(hour)
+
+    def dies(*_: object) -> Receipt:
+        raise RuntimeError("the machine is gone")
+
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
+        patch.setattr(publish_module if stage == "append_receipt" else run, stage, dies)
+        twins.replay(HOURS[1], **right)
+    if stage == "validate":
+        twins.run(HOURS[2], **right)
+        assert twins.replay(HOURS[1], **right)
+    else:
+        assert twins.run(HOURS[1], **right).recalls
+        twins.run(HOURS[2], **right)
+    twins.replay(HOURS[0], **right)
+    twins.run_right(HOURS[:3], **right)
+    twins.same("items")
+    assert reasons(settings, twins) == []
+
+
+def test_an_hour_is_landed_anew_after_its_replay(twins: Twins, settings: Settings) -> None:
+    """What is published stays as it was decoded, and a replay and a new version of the export do not hide each other."""
+    big, right = 5_000_000_000, items(columns=WIDE)
+    twins.export(HOURS[0], [event("c", 1, row(1, big)), event("c", 2, row(2, 2)), b"{"])
+    twins.run(HOURS[0])
+    assert recall(twins.feed(twins.mended), HOURS[0], settings)
+    twins.export(HOURS[0], [event("c", 3, row(3, big)), event("u", 4, row(2, 3))])
+    both = twins.run(HOURS[0])
+    assert (both.manifest_version, both.landed, both.quarantined) == (3, 5, 3)
+    receipt = twins.replay(HOURS[0], **right)
+    assert receipt is not None and (receipt.landed, receipt.quarantined) == (5, 1)
+    land(twins.feed(twins.mended), HOURS[0], settings)
+    assert len(load_manifests(settings, twins.mended, HOURS[0])) == 4, "a replay is no change of the source"
+    twins.run_right(HOURS[:1], **right)
+    twins.same("items")
+
+
+def test_a_replay_that_a_check_stops_changes_nothing(twins: Twins, settings: Settings) -> None:
+    twins.export(HOURS[0], [event("c", 1, row(1, 5_000_000_000)), event("c", 2, row(2, 2))])
+    twins.run(HOURS[0])
+    before = twins.rows(twins.mended, "items"), twins.account(twins.mended)
+    stops = items(columns=WIDE, checks=[{"column": "n", "max": 9}])
+    with pytest.raises(CheckError, match="n <= 9"):
+        twins.replay(HOURS[0], **stops)
+    assert (twins.rows(twins.mended, "items"), twins.account(twins.mended)) == before
+    assert [record for _, record, _ in reasons(settings, twins)] == [1]
+    assert twins.replay(HOURS[0], **items(columns=WIDE))
+    twins.run_right(HOURS[:1], **items(columns=WIDE))
+    twins.same("items")
+
+
+def test_the_command_line_replays(
+    twins: Twins, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import yaml
+
+    feeds = tmp_path / "feeds"
+    feeds.mkdir()
+    file = feeds / f"{twins.mended}.yaml"
+
+    def write(**changes: Any) -> None:
+        said = twins.feed(twins.mended, **changes).model_dump(mode="json", exclude_defaults=True)
+        said["exports"]["settle"] = "0s"
+        file.write_text(yaml.safe_dump(said))
+
+    def tidemark(*arguments: str) -> Any:
+        return CliRunner().invoke(app, list(arguments), catch_exceptions=False)
+
+    monkeypatch.setenv("TIDEMARK_HOME", str(settings.home))
+    monkeypatch.setenv("TIDEMARK_FEEDS", str(feeds))
+    monkeypatch.setenv("TIDEMARK_JARS", str(settings.jars))
+    write()
+    for hour in HOURS[:2]:
+        twins.export(hour, [event("c", int(hour[-2:]) + 1, row(int(hour[-2:]), 5_000_000_000)), b"{"])
+        assert tidemark("run", twins.mended, "--hour", hour).exit_code == 0
+    assert len(tidemark("quarantine", "list", twins.mended).output.splitlines()) == 1 + 4
+    write(**items(columns=WIDE))
+    said = tidemark("quarantine", "replay", twins.mended)
+    assert said.exit_code == 0
+    for hour in HOURS[:2]:
+        assert (
+            f"{twins.mended} {hour}: landed 2, applied 1, duplicate 0, superseded 0, control 0, held 0, quarantined 1"
+            in said.output
+        )
+    assert len(tidemark("quarantine", "list", twins.mended).output.splitlines()) == 1 + 2
+    with pytest.raises(ExportError, match="the hour has not landed"):
+        tidemark("quarantine", "replay", twins.mended, "--hour", HOURS[3])
+    with pytest.raises(ConfigError, match="--to"):
+        tidemark("quarantine", "replay", twins.mended, "--to", HOURS[3])

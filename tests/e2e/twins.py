@@ -1,0 +1,98 @@
+"""The same exports read by two feeds: one whose file was wrong at first, and one whose file was right from the start."""
+
+from __future__ import annotations
+
+import gzip
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.books import load_published
+from tidemark.feeds import Feed
+from tidemark.names import TIDEMARK
+from tidemark.receipts import Receipt
+from tidemark.run import replay_hour, run_hour
+from tidemark.settings import Settings
+from tidemark.snapshots import open_snapshot
+
+Row = dict[str, Any]
+
+
+class Twins:
+    """Exports of one topic ``t`` and the two feeds that read them. Tables: ``<feed>.<table>``."""
+
+    def __init__(self, name: str, exports: Path, spark: SparkSession, settings: Settings, **usual: Any) -> None:
+        self.mended, self.right = f"{name}_mended", f"{name}_right"
+        self._exports, self._spark, self._settings, self._usual = exports, spark, settings, usual
+
+    def export(self, hour: str, records: Sequence[Row | bytes], topic: str = "t") -> None:
+        """One more object of the hour."""
+        folder = self._exports / f"{topic}/dt={hour[:10]}/hr={hour[11:]}"
+        folder.mkdir(parents=True, exist_ok=True)
+        lines = [record if isinstance(record, bytes) else json.dumps(record).encode() for record in records]
+        part = folder / f"part-{len(list(folder.iterdir()))}.jsonl.gz"
+        part.write_bytes(gzip.compress(b"".join(line + b"\n" for line in lines)))
+
+    def feed(self, name: str, **changes: Any) -> Feed:
+        """The feed of this name; ``changes`` of its keys."""
+        said = {
+            "feed": name, "description": "d", "owner": "o", "topics": ["t"],
+            "exports": {"path": f"{self._exports}/{{topic}}/dt={{date}}/hr={{hour}}/*", "marker": None, "settle": "0s",
+                        "missing": "empty"},
+            "container": {"type": "kafka_json"}, **self._usual, **changes,
+        }  # fmt: skip
+        said["tables"] = {
+            source: {"name": f"{name}.{source.split('.')[1].lower()}", **table}
+            for source, table in said["tables"].items()
+        }
+        return Feed.model_validate(said)
+
+    def run(self, hour: str, **changes: Any) -> Receipt:
+        """The hour by the feed that is mended later."""
+        return run_hour(self.feed(self.mended, **changes), hour, self._settings)
+
+    def replay(self, hour: str, **changes: Any) -> Receipt | None:
+        """Replay the hour by the mended feed."""
+        return replay_hour(self.feed(self.mended, **changes), hour, self._settings)
+
+    def run_right(self, hours: Sequence[str], **changes: Any) -> None:
+        """The hours by the feed that was right from the start."""
+        for hour in hours:
+            run_hour(self.feed(self.right, **changes), hour, self._settings)
+
+    def rows(self, feed: str, table: str, storage: str = "iceberg") -> list[Row]:
+        """What is published, with each row's place and what nobody has sent of it yet."""
+        snapshot = open_snapshot(self._spark, storage, f"{feed}.{table}", feed, self._settings)
+        told = snapshot.read().select(
+            *snapshot.columns(), F.col(f"{TIDEMARK}.place").alias("place"), F.col(f"{TIDEMARK}.absent").alias("absent")
+        )
+        return sorted((row.asDict(recursive=True) for row in told.collect()), key=lambda row: str(row))
+
+    def account(self, feed: str) -> dict[str, Row]:
+        """What the newest receipt of each hour says became of the records."""
+        published = load_published(self._settings, feed)
+        accounts = {}
+        for hour in published.hours:
+            receipt = published.of_hour(hour)
+            assert receipt is not None
+            receipt.balance()
+            counts = receipt.counts
+            accounts[hour] = {
+                "landed": receipt.landed, "split": receipt.split, "control": receipt.control, "held": receipt.held,
+                "quarantined": receipt.quarantined,
+                # what comes late is told apart by what is published by then
+                "in tables": counts.applied + counts.duplicate + counts.superseded,
+            }  # fmt: skip
+        return accounts
+
+    def same(self, *tables: str, storage: str = "iceberg") -> None:
+        """Assert that both feeds have come to the same tables and accounts."""
+        for table in tables:
+            right = self.rows(self.right, table, storage)
+            assert right, table
+            assert self.rows(self.mended, table, storage) == right, table
+        assert self.account(self.mended) == self.account(self.right)

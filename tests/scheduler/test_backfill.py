@@ -1,0 +1,152 @@
+"""Backfills of two feeds at once, by Airflow's command line and a real scheduler: an hour in the middle fails, workers
+die with all they had started, and what failed is run again after it was mended."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import os
+import random
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+import yaml
+
+from tests.scheduler.stack import STAGES, Stack, kill, patiently
+from tidemark.books import load_published
+from tidemark.hours import format_hour, hours_between, parse_hour
+from tidemark.samples import canal, ibm
+from tidemark.show import json_lines, read_snapshot
+
+FEEDS = ("payroll", "inventory")
+FIRST = "2026-11-20T00"
+LONG = int(os.environ.get("TIDEMARK_BACKFILL_HOURS", "48"))
+#: Seconds an hour of a feed may take on a busy machine.
+AN_HOUR = 90
+
+
+@pytest.fixture
+def stack(tmp_path: Path) -> Iterator[Stack]:
+    made = Stack(tmp_path)
+    try:
+        yield made
+    finally:
+        made.stop()
+
+
+@pytest.mark.parametrize(("hours", "deaths"), [(3, 1), pytest.param(LONG, LONG // 4, marks=pytest.mark.long)])
+@pytest.mark.timeout(2 * LONG * AN_HOUR)
+def test_backfills_with_a_failing_hour_come_to_the_truth_once_it_is_mended(
+    stack: Stack, hours: int, deaths: int
+) -> None:
+    names = hours_between(FIRST, format_hour(parse_hour(FIRST) + timedelta(hours=hours - 1)))
+    broken = names[hours // 2]
+    for generator in (ibm, canal):
+        generator.generate(stack.folder, hours=hours, events=30, seed=4, container="kafka_json")
+    mend = spoil(stack.folder, broken)
+    stack.start()
+    with workers_die(stack, deaths) as died:
+        for feed in FEEDS:
+            stack.backfill(feed, names, "--reprocess-behavior", "none", "--max-active-runs", "2")
+        wait_for(stack, hours)
+    assert len(died) == deaths
+
+    before = {feed: stack.runs(feed) for feed in FEEDS}
+    for feed, failing in zip(FEEDS, ("land", "validate_publish"), strict=True):
+        states = {hour: run["state"] for hour, run in before[feed].items()}
+        assert states == {hour: "failed" if hour == broken else "success" for hour in names}, died
+        failed = stack.tasks(feed, before[feed][broken])[failing]
+        assert (failed["state"], failed["try_number"]) == ("failed", 1)  # no retry mends an export
+        assert load_published(stack.settings, feed).hours == [hour for hour in names if hour != broken]
+
+    mend()
+    for feed in FEEDS:
+        stack.backfill(feed, names, "--reprocess-behavior", "failed", "--max-active-runs", "2")
+    wait_for(stack, hours)
+    for feed in FEEDS:
+        runs = stack.runs(feed)
+        assert {hour: run["state"] for hour, run in runs.items()} == dict.fromkeys(names, "success")
+        again = {hour for hour, run in runs.items() if run["start_date"] != before[feed][hour]["start_date"]}
+        assert again == {broken}
+        assert_receipts(stack, feed, names)
+    assert_tables(stack, names, broken)
+
+
+def spoil(folder: Path, hour: str) -> Callable[[], None]:
+    """Make the hour fail: payroll's export is cut off, inventory's holds more garbage than its feed allows. Returns
+    what mends it: the export as it should be, and a feed file that allows for the garbage."""
+    place = f"dt={hour[:10]}/hr={hour[11:]}"
+    payroll = next(folder.glob(f"exports/db2.payroll/{place}/part-*"))
+    inventory = next(part for part in sorted(folder.glob(f"exports/*/{place}/part-*")) if part != payroll)
+    file = folder / "feeds/inventory.yaml"
+    whole = payroll.read_bytes()
+    payroll.write_bytes(whole[: len(whole) // 2])
+    inventory.write_bytes(inventory.read_bytes() + gzip.compress(b"{\n" * 30))
+
+    def mend() -> None:
+        payroll.write_bytes(whole)
+        file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {"quarantine": {"at_least": 30}}))
+
+    return mend
+
+
+@contextmanager
+def workers_die(stack: Stack, deaths: int) -> Iterator[list[tuple[str, str, str]]]:
+    """Meanwhile so many workers are killed with the Spark driver they wait for, each in the next stage of a feed in
+    turn: (stage, feed, hour) of each."""
+    died: list[tuple[str, str, str]] = []
+    ended, chance = threading.Event(), random.Random(1)
+
+    def watch() -> None:
+        while len(died) < deaths and not ended.wait(0.2):
+            stage, feed = STAGES[(1 + len(died)) % 3], FEEDS[len(died) % 2]
+            if found := stack.worker_of(stage, feed):
+                ended.wait(chance.uniform(0, 6))  # a driver takes a few seconds to start and a few to work
+                kill(found[0])
+                died.append((stage, feed, found[1]))
+
+    watcher = threading.Thread(target=watch)
+    watcher.start()
+    try:
+        yield died
+    finally:
+        ended.set()
+        watcher.join()
+
+
+def wait_for(stack: Stack, hours: int) -> None:
+    """Until every run has ended and Airflow takes both backfills for completed."""
+
+    def ended() -> bool:
+        backfills = [one for feed in FEEDS for one in stack.call(f"backfills?dag_id=ingest_{feed}")["backfills"]]
+        states = [run["state"] for feed in FEEDS for run in stack.runs(feed).values()]
+        over = states.count("success") + states.count("failed")
+        return over == len(FEEDS) * hours and all(one["completed_at"] for one in backfills)
+
+    patiently(ended, 120 + len(FEEDS) * hours * AN_HOUR, "the backfills have not ended")
+
+
+def assert_receipts(stack: Stack, feed: str, names: list[str]) -> None:
+    """One receipt an hour, and every record of the export in one of them."""
+    receipts = load_published(stack.settings, feed).receipts
+    assert sorted(receipt.hour for receipt in receipts) == names
+    assert [receipt.sequence for receipt in receipts] == list(range(1, len(names) + 1))
+    topics = yaml.safe_load((stack.folder / f"feeds/{feed}.yaml").read_text())["topics"]
+    for receipt in receipts:
+        receipt.balance()
+        place = f"dt={receipt.hour[:10]}/hr={receipt.hour[11:]}"
+        parts = [part for topic in topics for part in stack.folder.glob(f"exports/{topic}/{place}/part-*")]
+        assert receipt.landed == sum(len(gzip.decompress(part.read_bytes()).splitlines()) for part in parts)
+
+
+def assert_tables(stack: Stack, names: list[str], broken: str) -> None:
+    """The truth at the cut of the last hour, though an hour in the middle came last, and at every cut before it."""
+    for hour in [*(name for name in names if name < broken), names[-1]]:
+        for truth in sorted((stack.folder / "truth" / hour).iterdir()):
+            rows, key = read_snapshot(stack.settings, truth.stem, hour if hour < broken else None)
+            want = [json.loads(line) for line in truth.read_text().splitlines()]
+            assert [json.loads(line) for line in json_lines(rows, key)] == want, f"{truth.stem} at {hour}"

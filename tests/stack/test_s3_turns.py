@@ -1,0 +1,66 @@
+"""On S3 a turn is an object: one holder at a time, taken over when nobody renews it, and the old holder notices."""
+
+from __future__ import annotations
+
+import threading
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tidemark import turns
+from tidemark.errors import ConflictError
+from tidemark.settings import Settings
+from tidemark.turns import turn
+
+SOON = timedelta(seconds=1)
+
+
+@pytest.fixture
+def settings(s3_endpoint: str, bucket: str, tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path, lake=f"s3://{bucket}/lake", s3_endpoint=s3_endpoint)
+
+
+def test_of_many_one_has_the_turn(settings: Settings) -> None:
+    inside, most, turns_had = 0, 0, 0
+
+    def work() -> None:
+        nonlocal inside, most, turns_had
+        for _ in range(3):
+            with turn(settings, "shop") as held:
+                inside += 1
+                most = max(most, inside)
+                time.sleep(0.05)
+                held.check()
+                turns_had += 1
+                inside -= 1
+
+    threads = [threading.Thread(target=work) for _ in range(4)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert (most, turns_had) == (1, 12)
+
+
+def test_a_turn_that_is_renewed_is_kept(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(turns, "_LEASE", SOON)
+    with turn(settings, "shop") as held:
+        with pytest.raises(ConflictError), turn(settings, "shop", patience=3 * SOON):
+            pass
+        held.check()
+    with turn(settings, "shop", patience=SOON / 2):
+        pass
+
+
+def test_who_stood_still_for_too_long_has_lost_it(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    with turn(settings, "shop") as first:
+        first.check()
+        monkeypatch.setattr(turns, "_LEASE", SOON)  # too soon for the first holder, who renews by the old one
+        with turn(settings, "shop", patience=5 * SOON) as second:
+            second.check()
+            with pytest.raises(ConflictError, match="took the turn over"):
+                first.check()
+        with pytest.raises(ConflictError):
+            first.check()

@@ -1,0 +1,62 @@
+"""A turn is one process's: the next waits for it, and gets it also from one that died."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import sys
+import time
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from tidemark.errors import ConflictError
+from tidemark.settings import Settings
+from tidemark.turns import turn
+
+_HOLDS = """
+import sys, time
+from pathlib import Path
+from tidemark.settings import Settings
+from tidemark.turns import turn
+with turn(Settings(home=Path(sys.argv[1])), "shop", sys.argv[2] or None):
+    print("held", flush=True)
+    time.sleep(60)
+"""
+SOON = timedelta(seconds=0.5)
+
+
+def holder(home: Path, hour: str = "") -> subprocess.Popen[str]:
+    process = subprocess.Popen([sys.executable, "-c", _HOLDS, str(home), hour], stdout=subprocess.PIPE, text=True)
+    assert process.stdout and process.stdout.readline() == "held\n"
+    return process
+
+
+def test_a_turn_is_waited_for_and_ends_with_its_process(tmp_path: Path) -> None:
+    settings, other = Settings(home=tmp_path), holder(tmp_path)
+    try:
+        with pytest.raises(ConflictError, match="another run has the turn"), turn(settings, "shop", patience=SOON):
+            pass
+        os.kill(other.pid, signal.SIGKILL)
+        begun = time.monotonic()
+        with turn(settings, "shop", patience=timedelta(seconds=20)) as held:
+            held.check()
+        assert time.monotonic() - begun < 10
+    finally:
+        other.kill()
+        other.wait()
+
+
+def test_feeds_and_hours_have_turns_of_their_own(tmp_path: Path) -> None:
+    settings, other = Settings(home=tmp_path), holder(tmp_path, "2026-11-20T00")
+    try:
+        for mine in (("shop", None), ("shop", "2026-11-20T01"), ("payroll", "2026-11-20T00")):
+            with turn(settings, *mine, patience=SOON):
+                pass
+        with pytest.raises(ConflictError), turn(settings, "shop", "2026-11-20T00", patience=SOON):
+            pass
+    finally:
+        other.kill()
+        other.wait()
