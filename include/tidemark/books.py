@@ -94,6 +94,11 @@ class Published:
         """Hours with a receipt."""
         return sorted({receipt.hour for receipt in self.receipts})
 
+    @property
+    def tables(self) -> set[str]:
+        """The tables that any publication speaks of."""
+        return {table.table for receipt in self.receipts for table in receipt.tables}
+
     def of_hour(self, hour: str) -> Receipt | None:
         """The newest receipt of an hour."""
         return next((receipt for receipt in reversed(self.receipts) if receipt.hour == hour), None)
@@ -104,6 +109,10 @@ class Published:
         highest = max((t.highest for t in mine if t.highest), default=None)
         truncated = max((t.truncated for t in mine if t.truncated), default=None)
         return highest, truncated
+
+    def reshapes(self, name: str) -> set[str]:
+        """What was renamed and dropped in a table so far; ids of :class:`tidemark.definitions.Reshape`."""
+        return {id_ for receipt in self.receipts for t in receipt.tables if t.table == name for id_ in t.reshapes}
 
     @property
     def highest(self) -> str | None:

@@ -7,6 +7,7 @@ published column, and the encoding of its text in messages (a name in :data:`ENC
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -17,3 +18,21 @@ class ColumnType:
     spark: str
     encoding: str = "plain"
     arg: str | None = None
+
+
+def add_in_order(listed: list[str], names: Sequence[str]) -> None:
+    """Add columns, given in an order of their source, to those listed in another one: each behind the one it follows.
+
+    Of columns that follow the same one in different lists, the first by name comes first: so it hardly matters which
+    list comes when. A list that shares nothing goes to the end.
+    """
+    mine = set(names)
+    if mine <= set(listed):
+        return
+    at = next((listed.index(name) for name in names if name in listed), len(listed))
+    for name in names:
+        if name not in listed:
+            while at < len(listed) and listed[at] not in mine and listed[at] < name:
+                at += 1
+            listed.insert(at, name)
+        at = listed.index(name) + 1

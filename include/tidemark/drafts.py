@@ -18,11 +18,13 @@ from tidemark.storage import storage_of
 
 
 class Draft(BaseModel):
-    """A receipt in the making. ``publication`` names its audit branches; ``staged``: tables that have one."""
+    """A receipt in the making. ``publication`` names its audit branches; ``staged``: tables that have one; ``retired``:
+    by table, columns that hold nothing once it is published."""
 
     receipt: Receipt
     publication: str
     staged: list[str]
+    retired: dict[str, list[str]] = {}
     released_hours: list[str] = []
     validated: bool = False
 

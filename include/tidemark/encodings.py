@@ -162,6 +162,33 @@ def _shift(unscaled: Column, scale: Column) -> Column:
     return _let(unscaled, text)
 
 
+#: The name of the encoding of texts that :func:`rewrite` wrote.
+REWRITTEN = "rewritten"
+_NO_VALUE = "\x00"
+
+
+def rewrite(text: Column, value: Column, own: str) -> Column:
+    """One text for a value, however messages wrote it: ``value`` of the type ``own``, read from ``text``. Null
+    stays null, and what is no value stays none."""
+    if own == "binary":
+        written = F.base64(value)
+    elif own.startswith(("array<", "struct<")):
+        written = F.to_json(value)
+    elif own == "float":  # as many digits as tell it from its neighbours in double precision
+        written = value.cast("double").cast("string")
+    else:
+        written = value.cast("string")
+    return F.when(text.isNotNull(), F.coalesce(written, F.concat(F.lit(_NO_VALUE), text)))
+
+
+def rewritten(text: Column, spark: str, arg: str | None) -> Column:
+    """What :func:`rewrite` wrote."""
+    value = F.when(~text.startswith(_NO_VALUE), text)
+    if spark == "binary":
+        return base64(value, spark, arg)
+    return json(value, spark, arg) if spark.startswith(("array<", "struct<")) else plain(value, spark, arg)
+
+
 #: By the name a ColumnType carries. A format's own encodings come from its module's ``ENCODINGS``.
 ENCODINGS: dict[str, Encoding] = {
     "plain": plain,
@@ -177,4 +204,5 @@ ENCODINGS: dict[str, Encoding] = {
     "json": json,
     "unscaled_decimal": unscaled_decimal,
     "variable_decimal": variable_decimal,
+    REWRITTEN: rewritten,
 }

@@ -169,6 +169,9 @@ def _published_twice(data: dict[str, Any]) -> Iterator[Found]:
             yield Found(("tables", source), problem, mend="give one of them another `name`")
 
 
+_SAME_WIDTH = "records of both look alike: keep the one that the feed's records have"
+
+
 def _table(place: tuple[str | int, ...], source: str, table: dict[str, Any], topics: list[str]) -> Iterator[Found]:
     if table.get("name") is None:
         try:
@@ -179,17 +182,35 @@ def _table(place: tuple[str | int, ...], source: str, table: dict[str, Any], top
     if isinstance(topic, str) and topic not in topics:
         yield Found((*place, "topic"), f"holds {topic!r}", "one of the feed's topics", nearest(topic, topics))
     columns = list(_dict(table.get("columns")))
-    twins = [name for name, times in Counter(column.lower() for column in columns).items() if times > 1]
-    for name in twins:
-        yield Found((*place, "columns"), f"names {name!r} in several spellings", mend="keep one: case does not count")
-    if TIDEMARK in (column.lower() for column in columns):
-        yield Found((*place, "columns"), f"holds {TIDEMARK!r}", "another name: this one is kept for Tidemark")
+    yield from _column_names(columns, (*place, "columns"))
+    earlier = table.get("earlier_columns")
+    yield from _earlier(place, columns, earlier if isinstance(earlier, list) else [], _texts(table.get("key")))
     key = _texts(table.get("key"))
     yield from _repeated(key, (*place, "key"))
     yield from _unknown(key, columns, (*place, "key"))
     checks = table.get("checks")
     for i, check in enumerate(checks if isinstance(checks, list) else []):
         yield from _check((*place, "checks", i), _dict(check), columns)
+
+
+def _column_names(columns: list[str], place: tuple[str | int, ...]) -> Iterator[Found]:
+    twins = [name for name, times in Counter(column.lower() for column in columns).items() if times > 1]
+    for name in twins:
+        yield Found(place, f"names {name!r} in several spellings", mend="keep one: case does not count")
+    if TIDEMARK in (column.lower() for column in columns):
+        yield Found(place, f"holds {TIDEMARK!r}", "another name: this one is kept for Tidemark")
+
+
+def _earlier(place: tuple[str | int, ...], columns: list[str], lists: list[Any], key: list[str]) -> Iterator[Found]:
+    """Earlier lists of columns: records tell them apart by how many they are."""
+    widths = {len(columns)}
+    for i, listed in enumerate(lists):
+        names, here = list(_dict(listed)), (*place, "earlier_columns", i)
+        yield from _column_names(names, here)
+        yield from _unknown(key, names, here, listed=False)
+        if len(names) in widths:
+            yield Found(here, f"has {len(names)} columns, as another list of the table has", mend=_SAME_WIDTH)
+        widths.add(len(names))
 
 
 def _check(place: tuple[str | int, ...], check: dict[str, Any], columns: list[str]) -> Iterator[Found]:

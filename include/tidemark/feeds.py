@@ -135,12 +135,24 @@ class Table(Model):
         description="Columns in the source's order with the source's types, where the messages do not carry them: "
         "`balance: numeric(14,2)`.",
     )
+    earlier_columns: list[dict[str, str]] = Field(
+        default_factory=list,
+        description="For `ibm`, whose records do not name columns: the columns that the table had before it was altered, "
+        "each time all of them. A record is read by the list that has as many columns as the record has values.",
+    )
     storage: Literal["iceberg", "parquet"] = Field("iceberg", description="What holds the snapshot.")
     checks: list[Check] = Field(default_factory=list, description="Checks with their consequences.")
     checks_module: ModuleAndClass | None = Field(
         None,
         description="`module:ClassName` of a pandera model in the checks folder, for checks that YAML cannot say.",
     )
+
+    @property
+    def all_columns(self) -> dict[str, str]:
+        """The table's columns, and those that only earlier records have."""
+        return self.columns | {
+            name: kind for columns in self.earlier_columns for name, kind in columns.items() if name not in self.columns
+        }
 
 
 class Quarantine(Model):
@@ -338,13 +350,17 @@ def _differing(container: BaseModel, format_: BaseModel) -> Iterable[Found]:
 def _column_mistakes(format_: ModuleType, options: BaseModel, data: dict[str, Any]) -> Iterable[Found]:
     tables = data.get("tables")
     for source, table in tables.items() if isinstance(tables, dict) else ():
-        columns = table.get("columns") if isinstance(table, dict) else None
-        for name, written in columns.items() if isinstance(columns, dict) else ():
-            try:
-                if isinstance(written, str):
-                    format_.column_types({name: written}, options)
-            except ValueError as error:
-                yield Found(("tables", source, "columns", name), str(error), mend="write the source's type")
+        table = table if isinstance(table, dict) else {}
+        earlier = table.get("earlier_columns")
+        lists: list[tuple[tuple[str | int, ...], Any]] = [(("columns",), table.get("columns"))]
+        lists += [(("earlier_columns", i), e) for i, e in enumerate(earlier if isinstance(earlier, list) else [])]
+        for place, columns in lists:
+            for name, written in columns.items() if isinstance(columns, dict) else ():
+                try:
+                    if isinstance(written, str):
+                        format_.column_types({name: written}, options)
+                except ValueError as error:
+                    yield Found(("tables", source, *place, name), str(error), mend="write the source's type")
 
 
 def _options(module: ModuleType, block: dict[str, Any]) -> BaseModel:

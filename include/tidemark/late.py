@@ -8,91 +8,16 @@ delete stands (*superseded*); or it can still fill or alter columns: then its ke
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import cast
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql.types import StructType
 
-from tidemark.books import Published, book
-from tidemark.definitions import Definitions, with_definitions
-from tidemark.feeds import Feed
+from tidemark.errors import SchemaError
 from tidemark.fold import fold
-from tidemark.lake import changes_table
 from tidemark.lineage import descendants, is_link, with_ancestors
-from tidemark.names import TIDEMARK
-from tidemark.quarantine import ENTRY, kept_back
 from tidemark.receipts import Counts
-from tidemark.rows import TableShape, key_is_whole, keyed_rows
-from tidemark.snapshots.iceberg import IcebergSnapshot
-from tidemark.snapshots.parquet import ParquetSnapshot
-from tidemark.stages.assemble import is_published, is_row, rolled_back
-
-
-@dataclass(frozen=True)
-class State:
-    """What is published of one table, as far as late changes need it. ``truncated``: the newest truncate, of this hour
-    or before; ``emptied``: whether this hour brought one."""
-
-    spark: SparkSession
-    feed: Feed
-    table: str
-    snapshot: IcebergSnapshot | ParquetSnapshot
-    shape: TableShape
-    published: Published
-    definitions: Definitions
-    highest: str | None
-    truncated: str | None
-    emptied: bool
-
-    def must_look(self, first: str, links: int) -> bool:
-        """Whether any change of the hour may be late, or rests on another key."""
-        return links > 0 or (self.highest is not None and first + "#" <= self.highest)
-
-    def log_columns(self) -> list[str]:
-        """Columns of log rows, with ``own``."""
-        return [*self.spark.table(changes_table(self.feed.feed)).columns, "own"]
-
-    def published_rows(self) -> DataFrame:
-        """The table's log rows that are part of the snapshot: published, not held, not in quarantine, not truncated."""
-        log = self.spark.table(changes_table(self.feed.feed))
-        rows = log.where(is_published(self.published) & is_row() & (F.col("table") == self.table))
-        rows = rows.where(F.col("op") != "truncate").withColumn("own", F.lit(False))
-        if self.truncated is not None:
-            rows = rows.where(F.col("position") >= self.truncated)
-        last = self.published.receipts[-1] if self.published.receipts else None
-        if last is not None and last.held_transactions:
-            held = self.spark.table(book(self.feed.feed, "held")).where(F.col("sequence") == last.sequence)
-            rows = rows.join(F.broadcast(held.select("tx")), "tx", "left_anti").select(*rows.columns)
-        kept_out = kept_back(self.spark, self.feed.feed, self.published).where("change is not null")
-        rows = rows.join(F.broadcast(kept_out.select(*ENTRY)), ENTRY, "left_anti").select(*rows.columns)
-        taken_back = rolled_back(log, self.published)
-        if taken_back is not None:
-            rows = rows.join(taken_back, "tx", "left_anti").select(*rows.columns)
-        return with_definitions(rows, self.definitions, self.feed).where("problem is null")
-
-    def stored(self) -> DataFrame:
-        """``key``, ``stored_place``, ``stored_floor`` of each row and tombstone; the newer of the two."""
-        standing = self.snapshot.read().select(
-            F.struct(*(F.col(name) for name in self.shape.key)).alias("key"),
-            F.col(f"{TIDEMARK}.place").alias("stored_place"),
-            F.col(f"{TIDEMARK}.floor").alias("stored_floor"),
-        )
-        key_type = cast(StructType, standing.schema["key"].dataType)
-        gone = (
-            self.spark.table(book(self.feed.feed, "tombstones"))
-            .where((F.col("sequence") <= self.published.last_sequence) & (F.col("table") == self.table))
-            .select(
-                F.from_json("key", key_type).alias("key"),
-                F.col("place").alias("stored_place"),
-                F.col("place").alias("stored_floor"),
-            )
-        )
-        return (
-            standing.unionByName(gone)
-            .groupBy("key")
-            .agg(F.max("stored_place").alias("stored_place"), F.max("stored_floor").alias("stored_floor"))
-        )
+from tidemark.rows import key_is_whole, keyed_rows
+from tidemark.state import State
 
 
 @dataclass(frozen=True)
@@ -108,7 +33,15 @@ class SortedOut:
 
 def sort_out(state: State, rows: DataFrame, links: int) -> SortedOut:
     """Tell the hour's ROWS of one table apart."""
-    published = keyed_rows(state.published_rows(), state.shape, expand=True).where(key_is_whole(state.shape))
+    logged = keyed_rows(state.published_rows(), state.shape, expand=True)
+    published = logged.where(key_is_whole(state.shape))
+    if state.anew and not logged.where(~key_is_whole(state.shape)).isEmpty():
+        raise SchemaError(
+            f"the change log holds changes without a value of the key {', '.join(state.shape.key)}",
+            mend="declare the key that the table has had; or take a new snapshot of it into a new feed",
+            feed=state.feed.feed,
+            table=state.table,
+        )
     judged = _judge(state, rows, published)
     said = {
         (row["fate"], row["own"]): row["count"]
@@ -130,6 +63,8 @@ def sort_out(state: State, rows: DataFrame, links: int) -> SortedOut:
         changed = judged.where("fate <> 'duplicate'").select("key").distinct()
         resting = descendants(published.unionByName(live), changed).join(changed, "key", "left_anti")
         targets = targets.unionByName(resting).localCheckpoint()
+    if state.anew:
+        targets = published.select("key").unionByName(live.select("key")).distinct().localCheckpoint()
     if targets.isEmpty():
         return SortedOut(live, None, None, counts)
     ordinary = live.join(targets, "key", "left_anti").select(*rows.columns)

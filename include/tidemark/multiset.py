@@ -14,8 +14,12 @@ _SAME_CHANGE = ("position", "op", "removed", "added")
 
 
 def image_hash(image: Column) -> Column:
-    """SHA-256 of an image, independent of the order of its columns."""
-    return F.when(image.isNotNull(), F.sha2(F.to_json(F.array_sort(F.map_entries(image))), 256))
+    """SHA-256 of an image, independent of the order of its columns.
+
+    A column without a value does not count: a row from before a column was added is the same row afterwards.
+    """
+    sent = F.filter(F.map_entries(image), lambda column: column["value"].isNotNull())
+    return F.when(image.isNotNull(), F.sha2(F.to_json(F.array_sort(sent)), 256))
 
 
 def effective(rows: DataFrame) -> DataFrame:

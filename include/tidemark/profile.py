@@ -2,42 +2,83 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+
+from tidemark.errors import SchemaError
+from tidemark.names import TIDEMARK
 
 #: Columns of log rows: the names in ``key`` and in ``after``. Reading them costs next to nothing, the images much.
 IMAGE_NAMES = ("key_names", "after_names")
 _BETWEEN = "\x1f"
 
+#: A table of more columns is a mistake, or worse: each is there for good. No source has as many.
+MOST_COLUMNS = 2_000
+_LONGEST_NAME = 255
+#: Sets of names, and message schemas, that one table's rows of one hour may have.
+_MOST_KINDS = 5_000
+
 
 def image_names() -> list[Column]:
-    """:data:`IMAGE_NAMES` of rows with images: one text each, since few are distinct."""
-    images = ("key", "after")
-    return [F.array_join(F.map_keys(i), _BETWEEN).alias(name) for i, name in zip(images, IMAGE_NAMES, strict=True)]
+    """:data:`IMAGE_NAMES` of rows with images: one text each, how many and which, since few are distinct."""
+    return [
+        F.when(
+            F.col(image).isNotNull(),
+            F.concat_ws(_BETWEEN, F.size(image).cast("string"), F.array_join(F.map_keys(image), _BETWEEN)),
+        ).alias(name)
+        for image, name in zip(("key", "after"), IMAGE_NAMES, strict=True)
+    ]
+
+
+def names_in(text: str) -> list[str]:
+    """The names in a text that :func:`image_names` made."""
+    return [name for name in text.split(_BETWEEN)[1:] if name]
+
+
+def unpublishable(text: str) -> str | None:
+    """Why rows of these names cannot be published, for a person; None: they can."""
+    count, *names = text.split(_BETWEEN)
+    if count == "0":
+        return None
+    if int(count) > MOST_COLUMNS:
+        return f"the row has {count} columns, more than {MOST_COLUMNS}"
+    if len(names) != int(count):
+        return "a column's name holds the control character U+001F"
+    if "" in names:
+        return "a column has no name"
+    if too_long := [name for name in names if len(name) > _LONGEST_NAME]:
+        return f"a column's name has {len(too_long[0])} characters, more than {_LONGEST_NAME}"
+    if own := [name for name in names if name.lower() == TIDEMARK]:
+        return f"a column is named {own[0]}, which Tidemark keeps for itself"
+    return None
 
 
 @dataclass(frozen=True)
 class TableProfile:
-    """One table's changes of an hour. ``first``: the lowest position. ``partial``: changes that lack columns;
-    ``links``: of these, key changes, sent as an insert or as one update; ``moves``: updates that change their key."""
+    """One table's changes of an hour. ``first``: the lowest position; empty: no change. ``partial``: changes that lack
+    columns; ``links``: of these, key changes, sent as an insert or as one update; ``moves``: updates that change their
+    key. ``keys``, ``columns``: distinct texts of :func:`image_names`. ``schemas``: distinct message schemas, each with the
+    generation of its rows (see :attr:`tidemark.definitions.Definitions.generation`)."""
 
     table: str
     sources: list[str]
-    own: int
-    released: int
-    first: str
-    last: str
-    truncated: str | None
-    truncates: int
-    keyed: int
-    partial: int
-    links: int
-    moves: int
-    keys: list[list[str]]
-    columns: list[list[str]]
-    schemas: list[str]
+    own: int = 0
+    released: int = 0
+    first: str = ""
+    last: str = ""
+    truncated: str | None = None
+    truncates: int = 0
+    keyed: int = 0
+    partial: int = 0
+    links: int = 0
+    moves: int = 0
+    keys: list[str] = field(default_factory=list)
+    columns: list[str] = field(default_factory=list)
+    schemas: list[tuple[str, int]] = field(default_factory=list)
 
     @property
     def only_truncates(self) -> bool:
@@ -45,8 +86,31 @@ class TableProfile:
         return self.own + self.released == self.truncates
 
 
-def profile(rows: DataFrame) -> list[TableProfile]:
-    """Profiles of all tables in assembled rows, by name: one Spark job. What is collected is metadata, a row a table."""
+def distinct(column: str, *more: Column) -> Column:
+    """An aggregate: the distinct values of a column that are not null (with ``more``: structs), not too many of them;
+    see :func:`bounded`."""
+    value = F.struct(column, *more) if more else F.col(column)
+    return F.slice(F.collect_set(F.when(F.col(column).isNotNull(), value)), 1, _MOST_KINDS + 1)
+
+
+def bounded(table: str, found: Iterable[Any]) -> list[Any]:
+    """What :func:`distinct` found, sorted. SchemaError where there is no end of it."""
+    told = sorted(found)
+    if len(told) > _MOST_KINDS:
+        raise SchemaError(
+            f"its rows come with more than {_MOST_KINDS} different sets of columns or message schemas",
+            mend="no source changes its tables as often: find out what writes them, and take it off the feed's topics",
+            table=table,
+        )
+    return told
+
+
+def profile(rows: DataFrame, generation: Column | None = None) -> list[TableProfile]:
+    """Profiles of all tables in assembled rows, by name: one Spark job. What is collected is metadata, a row a table.
+
+    SchemaError for a table with no end of columns or message schemas.
+    """
+    number = F.lit(0) if generation is None else generation
     lacking = F.coalesce(F.size("absent"), F.lit(0)) > 0
     moved = F.col("prior_key").isNotNull()
     truncate = F.col("op") == "truncate"
@@ -62,12 +126,12 @@ def profile(rows: DataFrame) -> list[TableProfile]:
         F.count_if(lacking).alias("partial"),
         F.count_if(lacking & moved & F.col("op").isin("insert", "update")).alias("links"),
         F.count_if(moved & (F.col("op") == "update")).alias("moves"),
-        F.collect_set("key_names").alias("keys"),
-        F.collect_set("after_names").alias("columns"),
-        F.collect_set("message_schema").alias("schemas"),
+        distinct("key_names").alias("keys"),
+        distinct("after_names").alias("columns"),
+        distinct("message_schema", number.alias("generation")).alias("schemas"),
     )
     told = [row.asDict() for row in found.collect()]
     for row in told:
-        for name in ("keys", "columns"):
-            row[name] = [names.split(_BETWEEN) for names in row[name] if names]
+        for name in ("keys", "columns", "schemas"):
+            row[name] = bounded(row["table"], row[name])
     return sorted((TableProfile(**row) for row in told), key=lambda p: p.table)

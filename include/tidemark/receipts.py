@@ -44,6 +44,7 @@ class TableReceipt(BaseModel):
     rows_deleted: int = 0
     highest: str | None = Field(None, description="The newest place applied so far: later hours below it are late.")
     truncated: str | None = Field(None, description="The newest truncate's position so far.")
+    reshapes: list[str] = Field([], description="Columns renamed and dropped by this publication.")
     waiting: int = Field(0, description="Changes whose rows keep their last good version: a check failed.")
     warnings: list[str] = []
 

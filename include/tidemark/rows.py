@@ -3,24 +3,31 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from functools import partial
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.columns import ColumnType
-from tidemark.encodings import Encoding
+from tidemark.encodings import Encoding, rewrite
 from tidemark.fold import place
 from tidemark.snapshots.rows import tidemark
 
 
 @dataclass(frozen=True)
 class TableShape:
-    """How a table's text is read: key columns in order (none: a multiset), columns in order, encodings by name."""
+    """How a table's text is read: key columns in order (none: a multiset), columns in order, encodings by name.
+
+    ``rewrites``: by message schema, the columns whose texts are first rewritten (:func:`in_one_writing`), and how that
+    schema's messages write them. ``live``: the columns that anything but the stored table knows.
+    """
 
     key: tuple[str, ...]
     columns: Mapping[str, ColumnType]
     encodings: Mapping[str, Encoding]
+    rewrites: Mapping[str, Mapping[str, ColumnType]] = field(default_factory=dict)
+    live: frozenset[str] = frozenset()
 
     def value(self, column: str, text: Column) -> Column:
         """The typed value of a column's text; null where the text is no such value."""
@@ -38,13 +45,36 @@ class TableShape:
         return {name: kind.spark for name, kind in self.columns.items()}
 
 
+def in_one_writing(log_rows: DataFrame, shape: TableShape) -> DataFrame:
+    """Log rows of a table, the texts of columns that its messages write in several ways rewritten into one."""
+    if not shape.rewrites:
+        return log_rows
+
+    def rewritten(image: Column) -> Column:
+        found = image
+        for schema, kinds in shape.rewrites.items():
+            mine = F.transform_values(image, partial(_rewritten, shape, kinds))
+            found = F.when(F.col("message_schema") == schema, mine).otherwise(found)
+        return found
+
+    return log_rows.withColumns({name: rewritten(F.col(name)) for name in ("key", "prior_key", "before", "after")})
+
+
+def _rewritten(shape: TableShape, kinds: Mapping[str, ColumnType], column: Column, text: Column) -> Column:
+    found = text
+    for name, kind in kinds.items():
+        value = shape.encodings[kind.encoding](text, kind.spark, kind.arg)
+        found = F.when(column == name, rewrite(text, value, kind.spark)).otherwise(found)
+    return found
+
+
 def keyed_rows(log_rows: DataFrame, shape: TableShape, *, expand: bool) -> DataFrame:
     """Log rows of a keyed table → ROWS (see :mod:`tidemark.fold`) plus where they came from.
 
     ``expand``: an update that changes its key becomes the old key's delete and the new key's insert (formats that send
     it as one change). A change whose key cannot be read has a null in its key, see :func:`key_is_whole`.
     """
-    rows = log_rows
+    rows = in_one_writing(log_rows, shape)
     if expand:
         moved = (F.col("op") == "update") & F.col("prior_key").isNotNull()
         old = F.struct(F.lit("delete").alias("op"), F.col("prior_key").alias("key"), F.lit(None).alias("prior_key"),

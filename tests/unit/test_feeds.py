@@ -290,3 +290,25 @@ def test_loading_for_dags_is_cheap(tmp_path: Path) -> None:
 def test_the_reference_of_every_key_is_fresh() -> None:
     page = Path(__file__).parents[2] / PAGE
     assert page.read_text("utf-8") == feed_reference(), "run: python -m tidemark.feed_reference"
+
+
+def test_earlier_columns_are_lists_that_can_be_told_apart(tmp_path: Path) -> None:
+    text = GOOD.replace("debezium", "ibm") + """\
+tables:
+  HR.EMP:
+    key: [NO]
+    columns: {NO: INTEGER, NAME: CHAR(9), PAY: 'DECIMAL(9,2)'}
+    earlier_columns:
+      - {NO: INTEGER, NAME: CHAR(9)}
+      - {NO: INTEGER, TITLE: CHAR(9), PAY: INTEGER}
+      - {NO: INTEGER, NAME: CHAR(9), name: CHAR(9), X: CHARR}
+      - {NAME: CHAR(9)}
+"""  # fmt: skip
+    found = mistakes(tmp_path, text, deep=True)
+    assert found.pop("tables.HR.EMP.earlier_columns[1]").problem == "has 3 columns, as another list of the table has"
+    assert "'CHARR'" in str(found.pop("tables.HR.EMP.earlier_columns[2].X"))
+    assert "'name' in several spellings" in str(found.pop("tables.HR.EMP.earlier_columns[2]"))
+    assert "'NO' is not a column" in str(found.pop("tables.HR.EMP.earlier_columns[3]"))
+    assert found == {}
+    good = "\n".join(text.splitlines()[:-3]) + "\n"
+    assert list(load_feed(write(tmp_path, good)).tables["HR.EMP"].all_columns) == ["NO", "NAME", "PAY"]

@@ -7,7 +7,7 @@ many: segments 0001 … n, then 0000. Rules: IBM, *Structure of delimited messag
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from pydantic import BaseModel, Field
 from pyspark.sql import Column, DataFrame
@@ -17,7 +17,7 @@ from tidemark.columns import ColumnType
 from tidemark.errors import ConfigError
 from tidemark.feeds import Feed, Table
 from tidemark.formats.contract import CHANGES
-from tidemark.formats.ibm_images import key_of, lacks_key, not_sent, notes, value, with_images
+from tidemark.formats.ibm_images import fits, key_of, lacks_key, not_sent, notes, value, with_images
 from tidemark.formats.ibm_index import with_index
 from tidemark.formats.ibm_problems import problem
 from tidemark.formats.ibm_records import Layout, bytes_of, in_regex, is_text, split_records, text_of, view_of
@@ -63,7 +63,8 @@ def _check(feed: Feed, options: Options) -> None:
             raise ConfigError(
                 "messages do not name columns, and the feed declares none", mend=mend, feed=feed.feed, table=name
             )
-        if strange := [key for key in table.key or [] if key not in table.columns]:
+        lists = [table.columns, *table.earlier_columns]
+        if strange := [key for key in table.key or [] if any(key not in columns for columns in lists)]:
             raise ConfigError(
                 f"key columns {strange} are no columns of the table", mend=mend, feed=feed.feed, table=name
             )
@@ -128,10 +129,11 @@ def _with_header(rows: DataFrame, options: Options) -> DataFrame:
 
 def _with_table(rows: DataFrame, feed: Feed) -> DataFrame:
     """What the feed declares for the row's table, null for a table that it does not: `names` of columns, their
-    `families`, the `keys`, and `times`, the columns that hold times of day."""
+    `families`, the `keys`, and `times`, the columns that hold times of day. Of several lists of columns, the one that
+    has as many as the record has values; `widths`: how many columns each has."""
 
-    def declared(table: Table) -> Column:
-        families = {name: family(written) for name, written in table.columns.items()}
+    def declared(table: Table, columns: Iterable[str]) -> Column:
+        families = {name: family(table.all_columns[name]) for name in columns}
         lists: dict[str, Sequence[str]] = {
             "names": list(families),
             "families": list(families.values()),
@@ -141,10 +143,22 @@ def _with_table(rows: DataFrame, feed: Feed) -> DataFrame:
         literals = {name: F.array(*[F.lit(text) for text in texts]) for name, texts in lists.items()}
         return F.struct(*(array.cast("array<string>").alias(name) for name, array in literals.items()))
 
-    by_name = F.create_map(*(part for name, table in feed.tables.items() for part in (F.lit(name), declared(table))))
+    by_name = F.create_map(
+        *(
+            part
+            for name, table in feed.tables.items()
+            for part in (F.lit(name), F.array(*(declared(table, c) for c in (table.columns, *table.earlier_columns))))
+        )
+    )
     kind = "struct<names: array<string>, families: array<string>, keys: array<string>, times: array<string>>"
-    found = F.try_element_at(by_name.cast(f"map<string, {kind}>"), F.col("source_table"))
-    return rows.withColumn("declared", found).select(*rows.columns, "declared.*")
+    found = F.try_element_at(by_name.cast(f"map<string, array<{kind}>>"), F.col("source_table"))
+    of_record = F.filter(F.col("lists"), lambda columns: fits(F.size(columns["names"])))
+    return (
+        rows.withColumn("lists", found)
+        .withColumn("declared", F.coalesce(F.get(of_record, F.lit(0)), F.get("lists", F.lit(0))))
+        .withColumn("widths", F.transform("lists", lambda columns: F.size(columns["names"])))
+        .select(*rows.columns, "widths", "declared.*")
+    )
 
 
 def _changes(rows: DataFrame, options: Options) -> DataFrame:

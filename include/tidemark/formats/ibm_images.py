@@ -28,6 +28,13 @@ def value(token: Column, layout: Layout) -> Column:
     return F.when(token != "", F.when(token.startswith(quote), undoubled).otherwise(token))
 
 
+def fits(width: Column) -> Column:
+    """Whether a record has values for so many columns: before and after."""
+    fields = F.size("tokens") - _HEADER
+    # The manual's diagram ends a record with a column delimiter, its samples do not: both are taken.
+    return (fields == 2 * width) | ((fields == 2 * width + 1) & (F.element_at("tokens", -1) == ""))
+
+
 def with_images(rows: DataFrame, layout: Layout) -> DataFrame:
     """Adds the images and what the rules of :mod:`tidemark.formats.ibm_problems` and the notes look at.
 
@@ -35,13 +42,10 @@ def with_images(rows: DataFrame, layout: Layout) -> DataFrame:
     `values` is null where a record's fields do not fit its table.
     """
     c, width = F.col, F.size("names")
-    fields = F.size("tokens") - _HEADER
-    # The manual's diagram ends a record with a column delimiter, its samples do not: both are taken.
-    fits = (fields == 2 * width) | ((fields == 2 * width + 1) & (F.element_at("tokens", -1) == ""))
     values = F.transform(F.slice("tokens", _HEADER + 1, 2 * width), lambda token: value(token, layout))
     with_values = (
         rows.withColumn("form", F.regexp_extract("identifier", _INVALID, 3))
-        .withColumn("sent", F.when(c("whole") & fits, values))
+        .withColumn("sent", F.when(c("whole") & fits(width), values))
         .withColumn("hex", F.when(c("form") == "HEX", F.filter("sent", _of_character_columns)))
         .withColumn("bad_hex", _any(c("hex"), lambda sent: ~sent.rlike("^(?:[0-9A-Fa-f]{2})*$")))
         .withColumn("bad_text", _any(c("hex"), lambda sent: ~is_text(F.unhex(sent), layout.page)))

@@ -63,12 +63,14 @@ def _of_header() -> _Rules:
 
 
 def _of_values() -> _Rules:
-    c, width = F.col, F.size("names")
+    c = F.col
     table = F.substring("source_table", 1, _SHOWN)
     unknown = F.concat(F.lit("table "), table, F.lit(" is not in the feed file, and messages do not name columns"))
+    widths = F.array_join(F.transform("widths", lambda width: width.cast("string")), " or ")
+    fields = F.array_join(F.transform("widths", lambda width: (2 * width).cast("string")), " or ")
     misfit = F.concat(
-        (F.size("tokens") - 12).cast("string"), F.lit(" values: "), table, F.lit(" has "), width.cast("string"),
-        F.lit(" columns in the feed file, so a record has "), (2 * width).cast("string"),
+        (F.size("tokens") - 12).cast("string"), F.lit(" values: "), table, F.lit(" has "), widths,
+        F.lit(" columns in the feed file, so a record has "), fields,
     )  # fmt: skip
     mismatch = "the columns in the feed file are not the table's"
     return [

@@ -1,7 +1,8 @@
 """What holds a table's snapshot: Iceberg (the default) or Parquet folders. One module each, the same class surface.
 
-``columns()`` source columns and types · ``evolve(columns)`` create or add and widen · ``read()`` what readers see ·
-``stage(...)`` write an hour beside it, unseen · ``staged()`` read that · ``publish(hour)`` make it the table and tag it.
+``columns()`` source columns and types · ``evolve(columns)`` create, or rename, add and widen · ``read()`` what readers
+see · ``stage(...)`` write an hour beside it, unseen · ``staged()`` read that · ``publish(hour)`` make it the table and tag
+it · ``retire(columns)`` remove what the publication left empty.
 """
 
 from __future__ import annotations

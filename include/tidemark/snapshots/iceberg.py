@@ -7,16 +7,16 @@ silence.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.errors import ConfigError, ConflictError, SchemaError
+from tidemark.errors import ConfigError, ConflictError
 from tidemark.hours import tag_of
 from tidemark.lake import create_namespace, full_name
 from tidemark.names import TIDEMARK, quote
-from tidemark.snapshots.rows import TIDEMARK_TYPE, reconcile
+from tidemark.snapshots.rows import TIDEMARK_TYPE, reconcile, refuse_other_key, renames
 from tidemark.spark_conf import CATALOG
 
 _PROPERTIES = {
@@ -60,10 +60,11 @@ class IcebergSnapshot:
         """The key columns, as when the table was made."""
         return [str(name) for name in json.loads(self._property(_KEY) or "[]")]
 
-    def evolve(self, columns: dict[str, str], key: tuple[str, ...], renamed: Mapping[str, str]) -> None:
+    def evolve(self, columns: dict[str, str], key: tuple[str, ...], renamed: Sequence[tuple[str, str]] = ()) -> None:
         """Make the table, or rename, add and widen columns in place (before the branch is written: a MERGE cannot, on
-        one). ``renamed``: old → new, done where the old name stands and the new one does not."""
+        one). ``columns``: all, in order; an added one takes its place in it. ``renamed``: old and new names."""
         if not self.exists():
+            reconcile(self.table, {}, columns)
             create_namespace(self.spark, self.namespace)
             listed = ", ".join(f"{quote(name)} {kind}" for name, kind in columns.items())
             properties = ", ".join(f"'{k}' = '{v}'" for k, v in {**_PROPERTIES, "tidemark.feed": self.feed}.items())
@@ -74,25 +75,23 @@ class IcebergSnapshot:
                 f"TBLPROPERTIES ({properties})"
             )
             return
-        stored_key = self._property(_KEY)
-        if stored_key != json.dumps(list(key)):
-            raise SchemaError(
-                f"the key is {stored_key} and would become {json.dumps(list(key))}",
-                mend="a table keeps its key: publish under another name, or declare the old key in the feed file",
-                feed=self.feed,
-                table=self.table,
-            )
-        stored = self.columns()
-        for old, new in renamed.items():
-            if old in stored and new not in stored:
-                self.spark.sql(f"ALTER TABLE {self.name} RENAME COLUMN {quote(old)} TO {quote(new)}")
-                stored = self.columns()
-        add, widen = reconcile(self.table, stored, columns)
+        refuse_other_key(self.table, self.feed, self.key(), key)
+        for old, new in renamed:
+            for before, after in renames(old, new):
+                self.spark.sql(f"ALTER TABLE {self.name} RENAME COLUMN {quote(before)} TO {quote(after)}")
+        add, widen = reconcile(self.table, self.columns(), columns)
         if add:
-            listed = ", ".join(f"{quote(name)} {kind}" for name, kind in add.items())
+            order = list(columns)
+            places = {name: f"AFTER {quote(order[i - 1])}" if i else "FIRST" for i, name in enumerate(order)}
+            listed = ", ".join(f"{quote(name)} {kind} {places[name]}" for name, kind in add.items())
             self.spark.sql(f"ALTER TABLE {self.name} ADD COLUMNS ({listed})")
         for name, kind in widen.items():
             self.spark.sql(f"ALTER TABLE {self.name} ALTER COLUMN {quote(name)} TYPE {kind}")
+
+    def retire(self, columns: list[str]) -> None:
+        """Remove columns that nothing holds any more: their values are under other names. Done before: does nothing."""
+        for name in [name for name in columns if name in self.columns()]:
+            self.spark.sql(f"ALTER TABLE {self.name} DROP COLUMN {quote(name)}")
 
     def read(self) -> DataFrame:
         """What readers see now."""
@@ -100,10 +99,11 @@ class IcebergSnapshot:
 
     def stage(
         self, settled: DataFrame, key: list[str], truncated: str | None, publication: str, *, first: bool,
-        carried: Collection[str],
+        carried: Collection[str], dropped: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        """Write a publication to a new audit branch of main: rows older than the truncate out, then one MERGE.
-        ``first``: the table has just been made. ``carried``: columns that some row keeps as they are stored."""
+        """Write a publication to a new audit branch of main: rows older than the truncate out, values of ``dropped``
+        columns too, then one MERGE. ``first``: the table has just been made. ``carried``: columns that some row keeps
+        as they are stored."""
         branch = quote(_branch(publication))
         # Not CREATE OR REPLACE: Iceberg cannot replace a branch of a table whose main has no snapshot yet.
         for old in (branch, quote(_before_checks(publication))):
@@ -115,6 +115,11 @@ class IcebergSnapshot:
             # Rows of a table without a key stand nowhere in the order: they are all written anew.
             older = f"{TIDEMARK}.place < :truncated" if key else ":truncated IS NOT NULL"
             self.spark.sql(f"DELETE FROM {target} WHERE {older}", args={"truncated": truncated})  # noqa: S608 - quoted
+        if dropped:
+            self._session_mark(publication)
+            nothing = ", ".join(f"{quote(name)} = NULL" for name in dropped)
+            held = " OR ".join(f"{quote(name)} IS NOT NULL" for name in dropped)
+            self.spark.sql(f"UPDATE {target} SET {nothing} WHERE {held}")  # noqa: S608 - quoted
         self._session_mark(publication)
         if first:  # nothing to merge with
             new = settled.where(~F.col("gone"))
@@ -208,15 +213,17 @@ class IcebergSnapshot:
         """Tag the current table for an hour that did not touch it, so that every table of a feed has the cut."""
         self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE TAG {quote(tag_of(hour))}")
 
-    def revert(self, keys: DataFrame, key: list[str], publication: str) -> None:
-        """Give the keys' rows in the branch back their published version; a row that had none goes."""
+    def revert(self, keys: DataFrame, key: list[str], publication: str, *, dropped: Sequence[str] = ()) -> None:
+        """Give the keys' rows in the branch back their published version, but for ``dropped`` columns; a row that had
+        none goes."""
         branch, before_checks, refs = _branch(publication), _before_checks(publication), self._refs()
         whole = refs.get(before_checks, refs[branch])
         self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE BRANCH {quote(before_checks)} AS OF VERSION {whole}")
         self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE BRANCH {quote(branch)} AS OF VERSION {whole}")
         target = f"{self.name}.{quote('branch_' + branch)}"
         on = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in key)
-        published = self.read().join(F.broadcast(keys), key, "left_semi").withColumn("_was", F.lit(True))
+        nothing = {name: F.lit(None).cast(self.columns()[name]) for name in dropped}
+        published = self.read().join(F.broadcast(keys), key, "left_semi").withColumns({"_was": F.lit(True), **nothing})
         both = keys.join(published, list(key), "left")
         both.createOrReplaceTempView("tidemark_reverted")
         sets = ", ".join(f"t.{quote(name)} = s.{quote(name)}" for name in [*self.columns(), TIDEMARK])

@@ -6,15 +6,14 @@ For readers that know no Iceberg. Each publication rewrites the table, so it sui
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.errors import SchemaError
 from tidemark.names import TIDEMARK, quote
 from tidemark.settings import Settings
-from tidemark.snapshots.rows import TIDEMARK_TYPE, reconcile
+from tidemark.snapshots.rows import TIDEMARK_TYPE, reconcile, refuse_other_key
 from tidemark.storage import storage_of
 
 
@@ -41,24 +40,22 @@ class ParquetSnapshot:
         location = f"{self.root}/_key.json"
         return json.loads(self.storage.read_text(location)) if self.storage.find(location) is not None else []
 
-    def evolve(self, columns: dict[str, str], key: tuple[str, ...], renamed: Mapping[str, str]) -> None:
-        """Note the columns the next folder will have: Parquet folders are written whole. ``renamed``: old → new, where
-        the old name stands and the new one does not."""
+    def evolve(self, columns: dict[str, str], key: tuple[str, ...], renamed: Sequence[tuple[str, str]] = ()) -> None:
+        """Note the columns the next folder will have, in their order: Parquet folders are written whole. ``renamed``:
+        old and new names."""
         stored = self.columns()
-        for old, new in renamed.items():
-            if old in stored and new not in stored:
-                stored = {new if name == old else name: kind for name, kind in stored.items()}
-                self._was[new] = self._was.pop(old, old)
-        if stored and self.key() != list(key):
-            raise SchemaError(
-                f"the key is {self.key()} and would become {list(key)}",
-                mend="a table keeps its key: publish under another name, or declare the old key in the feed file",
-                feed=self.feed,
-                table=self.table,
-            )
+        if stored:
+            refuse_other_key(self.table, self.feed, self.key(), key)
+        for old, new in renamed:
+            stored = {new if name == old else name: kind for name, kind in stored.items()}
+            self._was[new] = self._was.pop(old, old)
         self.storage.write_text(f"{self.root}/_key.json", json.dumps(key))
         add, widen = reconcile(self.table, stored, columns)
-        self._evolved = stored | add | widen
+        evolved = stored | add | widen
+        self._evolved = {name: evolved[name] for name in columns}
+
+    def retire(self, columns: list[str]) -> None:
+        """Nothing to do: a folder is written with the columns of :meth:`evolve` alone."""
 
     def read(self) -> DataFrame:
         """What readers see now, in the evolved columns."""
@@ -76,13 +73,18 @@ class ParquetSnapshot:
         ]
         return stored.select(*picked, TIDEMARK)
 
+    def _without(self, dropped: Sequence[str]) -> DataFrame:
+        """What readers see now, without the values of these columns."""
+        nothing = {name: F.lit(None).cast(self._evolved[name]) for name in dropped}
+        return self.read().withColumns(nothing) if nothing else self.read()
+
     def stage(
         self, settled: DataFrame, key: list[str], truncated: str | None, publication: str, *, first: bool,
-        carried: Collection[str],
+        carried: Collection[str], dropped: Sequence[str] = (),
     ) -> None:  # fmt: skip
         """Write the whole table as it will be, where no pointer leads yet. ``first``: there is none yet. ``carried``:
-        columns that some row keeps as they are stored."""
-        stored = self.read()
+        columns that some row keeps as they are stored. ``dropped``: columns whose stored values are gone."""
+        stored = self._without(dropped)
         if truncated is not None:
             # Rows of a table without a key stand nowhere in the order: they are all written anew.
             stored = stored.where(F.col(f"{TIDEMARK}.place") >= truncated) if key else stored.limit(0)
@@ -116,9 +118,9 @@ class ParquetSnapshot:
         """The table as it would be after this publication."""
         return self.spark.read.parquet(self._staged_folder(publication))
 
-    def revert(self, keys: DataFrame, key: list[str], publication: str) -> None:
-        """Give the keys' rows of a staged publication back their published version."""
-        staged, before = self.staged(publication), self.read()
+    def revert(self, keys: DataFrame, key: list[str], publication: str, *, dropped: Sequence[str] = ()) -> None:
+        """Give the keys' rows of a staged publication back their published version, but for ``dropped`` columns."""
+        staged, before = self.staged(publication), self._without(dropped)
         on = [F.col(f"a.{quote(name)}").eqNullSafe(F.col(f"b.{quote(name)}")) for name in key]
         good = staged.alias("a").join(keys.alias("b"), on, "left_anti")
         old = before.alias("a").join(keys.alias("b"), on, "left_semi")

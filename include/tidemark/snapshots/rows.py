@@ -51,21 +51,45 @@ def reconcile(table: str, stored: dict[str, str], wanted: dict[str, str]) -> tup
         old = stored.get(name)
         if old is None:
             add[name] = new
-        elif old != new and not _fits(new, old):
-            if not _iceberg_widens(old, new):
-                raise SchemaError(
-                    f"column {name} is {old} and would become {new}: not possible without losing values",
-                    mend="publish under another name, or declare the column in the feed file with a type that holds both",
-                    table=table,
-                )
+        elif old != new and not fits(new, old):
+            if not widens(old, new):
+                raise unsafe(table, name, old, new)
             widen[name] = new
     return add, widen
+
+
+def unsafe(table: str, name: str, old: str, new: str) -> SchemaError:
+    """A change of a column's type that loses values."""
+    return SchemaError(
+        f"column {name} is {old} and would become {new}: not possible without losing values",
+        mend=f"in the feed file, declare a type for {name} that holds both under the table's columns, and give the table "
+        "another `name`: it is built from the change log under that name, with all its rows",
+        table=table,
+    )
+
+
+def refuse_other_key(table: str, feed: str, stored: list[str], key: tuple[str, ...]) -> None:
+    """SchemaError where a table would get another key than it was made with."""
+    if stored != list(key):
+        raise SchemaError(
+            f"the key is {', '.join(stored) or 'none'} and would become {', '.join(key) or 'none'}",
+            mend="declare the old key under tables in the feed file; where it does not tell rows apart any more, take a new "
+            "snapshot of the table into a new feed",
+            feed=feed,
+            table=table,
+        )
+
+
+def renames(old: str, new: str) -> list[tuple[str, str]]:
+    """A rename in steps that Spark takes: to it, names that differ only in case are the same."""
+    between = f"{new}#"
+    return [(old, between), (between, new)] if old.lower() == new.lower() else [(old, new)]
 
 
 def wider_of(stored: dict[str, str], declared: dict[str, ColumnType]) -> dict[str, str]:
     """The types a table's columns should have: the declared ones, or the stored one where that is wider."""
     return {
-        name: stored[name] if name in stored and _fits(kind.spark, stored[name]) else kind.spark
+        name: stored[name] if name in stored and fits(kind.spark, stored[name]) else kind.spark
         for name, kind in declared.items()
     }
 
@@ -91,7 +115,7 @@ def _decimal(name: str) -> tuple[int, int] | None:
     return int(precision), int(scale)
 
 
-def _fits(new: str, old: str) -> bool:
+def fits(new: str, old: str) -> bool:
     """Whether every value of ``new`` can be held as the stored ``old``."""
     a, b = _decimal(new), _decimal(old)
     if a and b:
@@ -99,7 +123,8 @@ def _fits(new: str, old: str) -> bool:
     return old == "string" or old in _WIDER.get(new, set())
 
 
-def _iceberg_widens(old: str, new: str) -> bool:
+def widens(old: str, new: str) -> bool:
+    """Whether a stored column becomes ``new`` in place, every value as it was: Iceberg's promotions."""
     a, b = _decimal(old), _decimal(new)
     if a and b:
         return a[1] == b[1] and a[0] <= b[0]

@@ -20,6 +20,7 @@ from tidemark.formats import load_format
 from tidemark.hours import parse_hour
 from tidemark.lake import changes_table
 from tidemark.manifest import Manifest
+from tidemark.profile import IMAGE_NAMES, TableProfile, profile, unpublishable
 from tidemark.quarantine import ENTRY, NEVER_COMPLETED, count_recalled, kept_back, recalled
 from tidemark.receipts import Recalled
 
@@ -75,7 +76,9 @@ def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, published: Pub
     taken = recalled(spark, feed.feed, manifest, published)
     before = count_recalled(taken) if taken is not None else Recalled()
     _check_landed(feed, manifest, published, account.landed - before.landed)
-    definitions = load_definitions(log.where((F.col("hour") == manifest.hour) | is_published(published)), feed)
+    of_hour = F.col("hour") == manifest.hour
+    entries = log.where(of_hour | is_published(published)).withColumn("own", of_hour & ~is_published(published))
+    definitions = load_definitions(entries, feed)
     held_before = _held(spark, feed, published)
     rows = fresh.where(is_row()).withColumn("own", F.lit(True))
     open_: DataFrame | None = None
@@ -97,6 +100,27 @@ def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, published: Pub
             rows = rows.where("problem is null")
     given_up = refused[0].unionByName(refused[1]) if len(refused) > 1 else refused[0] if refused else None
     return Assembled(rows, open_, given_up, account, definitions, notes, before)
+
+
+def profiled(assembled: Assembled, feed: Feed, published: Published) -> tuple[Assembled, list[TableProfile]]:
+    """The profiles of all tables of the hour, and the assembled changes without those whose columns have names that no
+    table can have: they are given up to quarantine. A published table of which the hour's stream only says what its
+    columns are has an empty profile."""
+    generation = assembled.definitions.generation
+    profiles = profile(assembled.rows, generation)
+    texts = {text for found in profiles for text in (*found.keys, *found.columns)}
+    if wrong := {text: why for text in texts if (why := unpublishable(text)) is not None}:
+        reasons = F.create_map(*(F.lit(part) for pair in sorted(wrong.items()) for part in pair))
+        names = (F.element_at(reasons, F.coalesce(F.col(name), F.lit(""))) for name in IMAGE_NAMES)
+        marked = assembled.rows.withColumn("reason", F.coalesce(*names)).localCheckpoint()
+        bad, rows = marked.where("reason is not null"), marked.where("reason is null").drop("reason")
+        account = replace(assembled.account, refused=assembled.account.refused + bad.where("own").count())
+        refused = bad if assembled.refused is None else assembled.refused.unionByName(bad)
+        assembled, profiles = replace(assembled, rows=rows, refused=refused, account=account), profile(rows, generation)
+    changed = {found.table for found in profiles}
+    told = {feed.published(source): source for source in sorted(assembled.definitions.new)}
+    profiles += [TableProfile(table, [told[table]]) for table in sorted(told.keys() & published.tables - changed)]
+    return assembled, profiles
 
 
 def _count(fresh: DataFrame) -> tuple[Account, int]:

@@ -10,7 +10,7 @@ that a late change can still alter are folded again from the change log.
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -23,41 +23,28 @@ from tidemark.feeds import Feed
 from tidemark.fold import fold
 from tidemark.lake import changes_table
 from tidemark.manifest import Manifest
-from tidemark.profile import TableProfile, profile
+from tidemark.profile import TableProfile
 from tidemark.receipts import Counts, Receipt, TableReceipt
-from tidemark.rows import TableShape, key_is_whole, keyed_rows, settle
+from tidemark.rows import TableShape, in_one_writing, key_is_whole, keyed_rows, settle
 from tidemark.settings import Settings
-from tidemark.shapes import shape_of
 from tidemark.snapshots import open_snapshot
-from tidemark.snapshots.iceberg import IcebergSnapshot
-from tidemark.snapshots.parquet import ParquetSnapshot
 from tidemark.snapshots.rows import tidemark
-from tidemark.stages.assemble import Assembled, assemble, is_published
+from tidemark.stages.assemble import Assembled, assemble, is_published, profiled
+from tidemark.state import State, Work, of_table, open_state, reached
 
 _COUNTED = ("own_count", "own_duplicates", "released_count", "released_duplicates")
 
 
 @dataclass(frozen=True)
-class Work:
-    """What compacting one hour of a feed needs to know."""
-
-    spark: SparkSession
-    feed: Feed
-    settings: Settings
-    hour: str
-    published: Published
-    publication: str
-
-
-@dataclass(frozen=True)
 class Compacted:
     """One table's outcome: its receipt, rows for tombstones (table, key, place, hour) and for the quarantine.
-    ``staged``: whether there is an audit branch."""
+    ``staged``: whether there is an audit branch. ``retired``: columns that hold nothing once it is published."""
 
     receipt: TableReceipt
     tombstones: DataFrame | None
     quarantined: list[DataFrame]
     staged: bool = True
+    retired: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -88,7 +75,8 @@ def compact(spark: SparkSession, feed: Feed, manifest: Manifest, published: Publ
     if manifest.small:
         # Each table of the feed plans and reads its own part of this: of a small hour, all at once is cheaper.
         assembled = replace(assembled, rows=assembled.rows.localCheckpoint())
-    tables = [_compact_table(work, found, assembled) for found in profile(assembled.rows)]
+    assembled, profiles = profiled(assembled, feed, published)
+    tables = [_compact_table(work, found, assembled) for found in profiles]
     _write_pages(work, sequence, assembled, tables)
     before = published.of_hour(manifest.hour)
     receipt = Receipt(
@@ -106,7 +94,12 @@ def compact(spark: SparkSession, feed: Feed, manifest: Manifest, published: Publ
     if before:
         receipt = receipt.follow(before.without(assembled.recalled))
     receipt.balance()
-    draft = Draft(receipt=receipt, publication=publication, staged=[t.receipt.table for t in tables if t.staged])
+    draft = Draft(
+        receipt=receipt,
+        publication=publication,
+        staged=[t.receipt.table for t in tables if t.staged],
+        retired={t.receipt.table: t.retired for t in tables if t.retired},
+    )
     save_draft(settings, draft)
     return draft
 
@@ -116,51 +109,44 @@ def _compact_table(work: Work, found: TableProfile, assembled: Assembled) -> Com
     storage = declared.storage if declared else "iceberg"
     snapshot = open_snapshot(work.spark, storage, found.table, work.feed.feed, work.settings)
     rows = assembled.rows.where(F.col("table") == found.table)
-    highest, truncated = _reached(work, found)
-    counts, rows = under_truncates(work, found, rows, truncated)
-    highest_now = max(filter(None, (highest, found.last + "#9")))
+    highest, truncated = reached(work, found)
+    highest_now = max(filter(None, (highest, found.last and found.last + "#9")), default=None)
     stored = snapshot.columns()
     if not stored and found.only_truncates:  # nothing to empty, and nothing yet says what the table is like
+        counts, _ = under_truncates(work, found, rows, truncated)
         receipt = TableReceipt(table=found.table, counts=counts, highest=highest_now, truncated=truncated)
         return Compacted(receipt, None, [], staged=False)
     state = open_state(work, found, assembled, snapshot)
-    shape = state.shape
-    outcome = (_keyed if shape.key else _keyless)(work, found, shape, rows, state, counts)
-    snapshot.stage(
-        outcome.settled, list(shape.key), found.truncated, work.publication, first=not stored, carried=outcome.carried
-    )
-    tombstones = outcome.settled.where("gone").select(
-        F.lit(found.table).alias("table"), F.to_json("key").alias("key"), F.col("tidemark.place").alias("place"),
-        F.lit(work.hour).alias("hour"),
-    )  # fmt: skip
+    change, shape = state.change, state.shape
+    counts, rows = under_truncates(work, found, rows, state.truncated)
     receipt = TableReceipt(
-        table=found.table,
-        counts=outcome.counts,
-        rows_written=outcome.written,
-        rows_deleted=outcome.deleted,
-        highest=highest_now,
-        truncated=truncated,
+        table=found.table, counts=counts, highest=highest_now, truncated=state.truncated, reshapes=list(change.ids)
     )
-    return Compacted(receipt, tombstones if shape.key and outcome.deleted else None, outcome.quarantined)
+    if not (found.first or change.dropped or state.anew):
+        return Compacted(receipt, None, [], staged=False)
+    outcome = (_keyed if shape.key else _keyless)(work, found, shape, rows, state, counts)
+    emptied = "" if state.anew and not shape.key else found.truncated
+    snapshot.stage(
+        outcome.settled,
+        list(shape.key),
+        emptied,
+        work.publication,
+        first=not stored,
+        carried=outcome.carried,
+        dropped=change.dropped,
+    )
+    receipt = receipt.model_copy(
+        update={"counts": outcome.counts, "rows_written": outcome.written, "rows_deleted": outcome.deleted}
+    )
+    gone = _tombstones(work, found.table, outcome.settled) if shape.key and outcome.deleted else None
+    return Compacted(receipt, gone, outcome.quarantined, retired=state.retired)
 
 
-def _reached(work: Work, found: TableProfile) -> tuple[str | None, str | None]:
-    """(the highest place applied before the hour, the newest truncate, of the hour or before)."""
-    highest, truncated = work.published.table(found.table)
-    return highest, max(filter(None, (truncated, found.truncated)), default=None)
-
-
-def open_state(
-    work: Work, found: TableProfile, assembled: Assembled, snapshot: IcebergSnapshot | ParquetSnapshot
-) -> late.State:
-    """What is published of the table, which is made, or its columns evolved, for the changes of the hour."""
-    told, stored = assembled.definitions.of(found.sources[0]), snapshot.columns()
-    shape = shape_of(work.feed, found, told, stored, snapshot.key() if stored else [])
-    snapshot.evolve(shape.spark_types, shape.key, {old: new for _, old, new in told.renames})
-    highest, truncated = _reached(work, found)
-    return late.State(
-        work.spark, work.feed, found.table, snapshot, shape, work.published, assembled.definitions, highest, truncated,
-        found.truncated is not None,
+def _tombstones(work: Work, table: str, settled: DataFrame) -> DataFrame:
+    """Deleted keys, as rows of the book ``tombstones``."""
+    return settled.where("gone").select(
+        F.lit(table).alias("table"), F.to_json("key").alias("key"), F.col("tidemark.place").alias("place"),
+        F.lit(work.hour).alias("hour"),
     )  # fmt: skip
 
 
@@ -175,7 +161,8 @@ def under_truncates(
     known = F.lit(False)
     if found.truncates:
         log = work.spark.table(changes_table(work.feed.feed))
-        told = log.where(is_published(work.published) & (F.col("table") == found.table) & truncate)
+        mine = of_table(found.table, tuple(found.sources))
+        told = log.where(is_published(work.published) & mine & truncate)
         told = told.where(F.col("position") >= found.first)  # as many as the hour's own can be
         known = F.col("position").isin([row.position for row in told.select("position").distinct().collect()])
     new = truncate & ~older & ~known
@@ -202,7 +189,7 @@ def under_truncates(
 
 
 def _keyed(
-    work: Work, found: TableProfile, shape: TableShape, rows: DataFrame, state: late.State, counts: Counts
+    work: Work, found: TableProfile, shape: TableShape, rows: DataFrame, state: State, counts: Counts
 ) -> Outcome:
     all_rows = keyed_rows(rows, shape, expand=found.moves > 0)
     whole = all_rows.where(key_is_whole(shape))
@@ -303,18 +290,20 @@ def _without_unreadable(
 
 
 def _keyless(
-    work: Work, found: TableProfile, shape: TableShape, rows: DataFrame, state: late.State, counts: Counts
+    work: Work, found: TableProfile, shape: TableShape, rows: DataFrame, state: State, counts: Counts
 ) -> Outcome:
     """A multiset is counted from the log: what the touched images come to, over everything published and this hour."""
     # Released changes are as new to the table as the hour's own.
     new = rows.select(*state.log_columns()).withColumn("own", F.lit(True))
-    changes = multiset.effective(state.published_rows().unionByName(new, allowMissingColumns=True))
+    together = state.published_rows().unionByName(new, allowMissingColumns=True)
+    changes = multiset.effective(in_one_writing(together, shape))
     changes = changes.localCheckpoint()
     said = changes.agg(
         F.coalesce(F.sum(F.col("times") - F.col("times_before")), F.lit(0)), F.coalesce(F.sum("own"), F.lit(0))
     ).first()
     assert said is not None
-    changed = F.col("now") != F.col("before") if found.truncated is None else F.col("now") > 0
+    # Where all of it is written anew, every copy is.
+    changed = F.col("now") > 0 if state.anew or found.truncated is not None else F.col("now") != F.col("before")
     per_image = multiset.copies(changes).where(changed)
     copy = F.explode(F.sequence(F.lit(1), F.greatest("now", "before"))).alias("copy")
     each = per_image.select("hash", "image", "now", "said", copy)

@@ -38,6 +38,7 @@ def publish(spark: SparkSession, feed: Feed, published: Published, draft: Draft,
         if table in touched:
             reverted = any(t.table == table and t.waiting for t in receipt.tables)
             snapshot.publish(receipt.hour, draft.publication, reverted=reverted)
+            snapshot.retire(draft.retired.get(table, []))
         elif snapshot.columns():  # none: only truncates have come of it so far
             snapshot.tag(receipt.hour)
     receipt = receipt.model_copy(update={"published_at": datetime.now(UTC)})

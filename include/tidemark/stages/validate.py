@@ -23,14 +23,14 @@ from tidemark.feeds import Feed, Table
 from tidemark.formats import load_format
 from tidemark.manifest import Manifest
 from tidemark.names import TIDEMARK, quote
-from tidemark.profile import profile
 from tidemark.receipts import Counts, TableReceipt
 from tidemark.rows import key_is_whole, keyed_rows
 from tidemark.settings import Settings
 from tidemark.snapshots import open_snapshot
 from tidemark.snapshots.rows import wider_of
-from tidemark.stages.assemble import assemble
-from tidemark.stages.compact import Work, open_state, quarantine_rows, under_truncates
+from tidemark.stages.assemble import assemble, profiled
+from tidemark.stages.compact import quarantine_rows, under_truncates
+from tidemark.state import Work, open_state
 
 if TYPE_CHECKING:
     from tidemark.checks import Plan
@@ -109,7 +109,7 @@ def _judge(spark: SparkSession, feed: Feed, table: TableReceipt, draft: Draft, s
     plan = plan_checks(table.table, declared, settings)
     snapshot = open_snapshot(spark, declared.storage, table.table, feed.feed, settings)
     staged = snapshot.staged(draft.publication)
-    types = load_format(feed.format["type"]).column_types(declared.columns, feed.format_options)
+    types = load_format(feed.format["type"]).column_types(declared.all_columns, feed.format_options)
     told = wrong_types(staged, wider_of({f.name: f.dataType.simpleString() for f in staged.schema}, types))
     if plan.empty or told:
         return Verdict([told] if told else [], [], None)
@@ -169,9 +169,10 @@ def _wait(
     """Put the rows back in the branch; what moves from applied to quarantined, and the rows for the quarantine."""
     declared = _declared(feed, table)
     snapshot = open_snapshot(spark, declared.storage, table, feed.feed, settings)
-    assembled = assemble(spark, feed, manifest, published)
+    assembled, profiles = profiled(assemble(spark, feed, manifest, published), feed, published)
     rows = assembled.rows.where(F.col("table") == table)
-    work, found = Work(spark, feed, settings, manifest.hour, published, draft.publication), profile(rows)[0]
+    work = Work(spark, feed, settings, manifest.hour, published, draft.publication)
+    found = next(found for found in profiles if found.table == table)
     state = open_state(work, found, assembled, snapshot)
     key = list(state.shape.key)
     keys = waiting.select(F.struct(*(F.col(quote(n)) for n in key)).alias("key"), "reason")
@@ -187,7 +188,7 @@ def _wait(
         quarantined=counted.applied + counted.duplicate,
         released_quarantined=counted.released_applied + counted.released_duplicate,
     ).less(counted)
-    snapshot.revert(waiting.drop("reason"), key, draft.publication)
+    snapshot.revert(waiting.drop("reason"), key, draft.publication, dropped=state.change.dropped)
     reason = F.concat(F.lit("check failed: "), "reason")
     return moved, quarantine_rows(theirs.join(keys, "key"), table, "validate", reason)
 

@@ -10,22 +10,22 @@ from pyspark.sql import Row, SparkSession
 
 from tests.unit.mangled import mangled, messages_of, records_of
 from tidemark.feeds import load_feed
-from tidemark.formats import dataworks
-from tidemark.samples.dataworks import TOPIC, generate
+from tidemark.formats import load_format
+from tidemark.samples import load_sample
 
 COUNT = 12_000
 ROWS = {"insert", "update", "delete", "truncate"}
 
 
-@pytest.fixture(scope="module")
-def decoded(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
-    out = tmp_path_factory.mktemp("fuzz")
-    generate(out, hours=3, events=120, seed=7, poison=4)
+@pytest.fixture(scope="module", params=["canal", "dataworks"])
+def decoded(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
+    out, sample = tmp_path_factory.mktemp("fuzz"), load_sample(request.param)
+    sample.generate(out, hours=3, events=120, seed=7, poison=4)
     values = mangled(messages_of(out / "exports"), COUNT, seed=20261120)
     (out / "landed").mkdir()
-    records = records_of(spark, out / "landed", TOPIC, values)
-    feed = load_feed(out / "feeds" / "mall.yaml")
-    return dataworks.decode(records, feed, feed.format_options).collect()
+    records = records_of(spark, out / "landed", sample.TOPIC, values)
+    feed = load_feed(out / "feeds" / f"{sample.FEED}.yaml")
+    return load_format(request.param).decode(records, feed, feed.format_options).collect()
 
 
 def test_every_record_is_there(decoded: list[Row]) -> None:

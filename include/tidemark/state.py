@@ -1,0 +1,180 @@
+"""What is published of one table, and what the stream has said of it since: where an hour's changes begin."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import cast
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from tidemark.books import Published, book
+from tidemark.definitions import Definitions, with_definitions
+from tidemark.feeds import Feed
+from tidemark.lake import changes_table
+from tidemark.names import TIDEMARK, quote
+from tidemark.profile import TableProfile, bounded, distinct, names_in, unpublishable
+from tidemark.quarantine import ENTRY, kept_back
+from tidemark.reshaping import Reshaping, reshaping
+from tidemark.rows import TableShape
+from tidemark.settings import Settings
+from tidemark.shapes import History, shape_of
+from tidemark.snapshots.iceberg import IcebergSnapshot
+from tidemark.snapshots.parquet import ParquetSnapshot
+from tidemark.stages.assemble import Assembled, is_published, is_row, rolled_back
+
+#: A place behind all others: whatever comes may be known.
+_ANY = "~"
+
+
+@dataclass(frozen=True)
+class Work:
+    """An hour of a feed in the making: what its tables need to know."""
+
+    spark: SparkSession
+    feed: Feed
+    settings: Settings
+    hour: str
+    published: Published
+    publication: str
+
+
+@dataclass(frozen=True)
+class State:
+    """What is published of one table, as far as late changes need it. ``truncated``: the newest truncate, of this hour
+    or before; ``emptied``: whether this hour brought one. ``sources``: the source's tables that are published as this
+    one. ``anew``: all rows are folded again: they have not been under this name, or a change of columns comes late.
+    ``change``: what the stream says of its columns since its last publication; ``retired``: those that hold nothing
+    then."""
+
+    spark: SparkSession
+    feed: Feed
+    table: str
+    snapshot: IcebergSnapshot | ParquetSnapshot
+    shape: TableShape
+    published: Published
+    definitions: Definitions
+    highest: str | None
+    truncated: str | None
+    emptied: bool
+    sources: tuple[str, ...]
+    anew: bool
+    change: Reshaping
+    retired: list[str]
+
+    def must_look(self, first: str, links: int) -> bool:
+        """Whether any change of the hour may be late, or rests on another key."""
+        return self.anew or _must_look(first, links, self.highest)
+
+    def log_columns(self) -> list[str]:
+        """Columns of log rows, with ``own``."""
+        return [*self.spark.table(changes_table(self.feed.feed)).columns, "own"]
+
+    def published_rows(self) -> DataFrame:
+        """The table's log rows that are part of the snapshot: published, not held, not in quarantine, not truncated."""
+        log = self.spark.table(changes_table(self.feed.feed))
+        rows = log.where(is_published(self.published) & is_row() & of_table(self.table, self.sources))
+        rows = rows.where(F.col("op") != "truncate").withColumn("own", F.lit(False))
+        if self.truncated is not None:
+            rows = rows.where(F.col("position") >= self.truncated)
+        last = self.published.receipts[-1] if self.published.receipts else None
+        if last is not None and last.held_transactions:
+            held = self.spark.table(book(self.feed.feed, "held")).where(F.col("sequence") == last.sequence)
+            rows = rows.join(F.broadcast(held.select("tx")), "tx", "left_anti").select(*rows.columns)
+        kept_out = kept_back(self.spark, self.feed.feed, self.published).where("change is not null")
+        rows = rows.join(F.broadcast(kept_out.select(*ENTRY)), ENTRY, "left_anti").select(*rows.columns)
+        taken_back = rolled_back(log, self.published)
+        if taken_back is not None:
+            rows = rows.join(taken_back, "tx", "left_anti").select(*rows.columns)
+        return with_definitions(rows, self.definitions, self.feed).where("problem is null")
+
+    def stored(self) -> DataFrame:
+        """``key``, ``stored_place``, ``stored_floor`` of each row and tombstone; the newer of the two."""
+        standing = self.snapshot.read().select(
+            F.struct(*(F.col(quote(name)).alias(name) for name in self.shape.key)).alias("key"),
+            F.col(f"{TIDEMARK}.place").alias("stored_place"),
+            F.col(f"{TIDEMARK}.floor").alias("stored_floor"),
+        )
+        key_type = cast(StructType, standing.schema["key"].dataType)
+        gone = (
+            self.spark.table(book(self.feed.feed, "tombstones"))
+            .where((F.col("sequence") <= self.published.last_sequence) & (F.col("table") == self.table))
+            .select(
+                F.from_json("key", key_type).alias("key"),
+                F.col("place").alias("stored_place"),
+                F.col("place").alias("stored_floor"),
+            )
+        )
+        return (
+            standing.unionByName(gone)
+            .groupBy("key")
+            .agg(F.max("stored_place").alias("stored_place"), F.max("stored_floor").alias("stored_floor"))
+        )
+
+
+def _must_look(first: str, links: int, highest: str | None) -> bool:
+    """Whether changes from a position on (empty: there are none), ``links`` of which rest on another key, can be older
+    than what a table holds up to the place ``highest``."""
+    return links > 0 or (first != "" and highest is not None and first + "#" <= highest)
+
+
+def of_table(table: str, sources: tuple[str, ...]) -> Column:
+    """Whether a log row is of a published table: also where it was decoded when the table had another name."""
+    return (F.col("table") == table) | F.col("source_table").isin(*sources)
+
+
+def _history(
+    spark: SparkSession, feed: Feed, published: Published, table: str, sources: tuple[str, ...], told: Definitions
+) -> tuple[History, str | None]:
+    """What the published log rows of a table carry, and the position of the newest truncate among them; one Spark job
+    over narrow columns."""
+    log = spark.table(changes_table(feed.feed))
+    number = F.lit(0) if told.generation is None else told.generation
+    rows = log.where(is_published(published) & is_row() & of_table(table, sources))
+    said = rows.agg(
+        distinct("after_names", number.alias("generation")).alias("columns"),
+        distinct("message_schema", number.alias("generation")).alias("schemas"),
+        F.max(F.when(F.col("op") == "truncate", F.col("position"))).alias("truncated"),
+    ).first()
+    assert said is not None
+    known = told.of(sources[0])
+    columns = [
+        [now for name in names_in(text) if (now := known.name_now(name, generation)) is not None]
+        for text, generation in bounded(table, said.columns)
+        if unpublishable(text) is None  # it waits in quarantine
+    ]
+    return History(columns, [(text, number) for text, number in bounded(table, said.schemas)]), said.truncated
+
+
+def reached(work: Work, found: TableProfile) -> tuple[str | None, str | None]:
+    """(the highest place applied before the hour, the newest truncate, of the hour or before)."""
+    highest, truncated = work.published.table(found.table)
+    return highest, max(filter(None, (truncated, found.truncated)), default=None)
+
+
+def open_state(
+    work: Work, found: TableProfile, assembled: Assembled, snapshot: IcebergSnapshot | ParquetSnapshot
+) -> State:
+    """What is published of the table, which is made, or its columns evolved, for the changes of the hour."""
+    told, sources, stored = assembled.definitions.of(found.sources[0]), tuple(found.sources), snapshot.columns()
+    stored_key = snapshot.key() if stored else []
+    highest, truncated = reached(work, found)
+    change = reshaping(told, work.published.reshapes(found.table), stored, highest, keyed=bool(stored_key))
+    history, anew = None, change.anew
+    fresh, keyless = not stored and bool(work.published.receipts), bool(stored) and not stored_key
+    if fresh or keyless or anew or _must_look(found.first, found.links, highest):
+        history, truncated_in_log = _history(
+            work.spark, work.feed, work.published, found.table, sources, assembled.definitions
+        )
+        if fresh and history.columns:  # its rows are in the log, under another name
+            anew, highest = True, _ANY
+            truncated = max(filter(None, (truncated, truncated_in_log)), default=None)
+    shape = shape_of(work.feed, found, told, change.applied(stored), stored_key, history)
+    retired = [name for name in stored if name in change.left - shape.live]
+    columns = {name: kind for name, kind in shape.spark_types.items() if name not in retired}
+    snapshot.evolve(columns, shape.key, change.renamed)
+    return State(
+        work.spark, work.feed, found.table, snapshot, shape, work.published, assembled.definitions, highest, truncated,
+        found.truncated is not None, sources, anew, change, retired,
+    )  # fmt: skip

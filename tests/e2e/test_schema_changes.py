@@ -1,0 +1,390 @@
+"""Tables whose columns change: in mid-hour, old and new messages interleaved, hours in any order and again.
+
+Every expectation is written down as rows. What the source says of a change differs by format: Canal and DataWorks send
+the statement, Qlik all columns, Debezium and IBM nothing but rows.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.e2e.altered import EPOCH, HOURS, Change, Installation, Row, Said, Statement, Version
+from tidemark.books import load_published
+from tidemark.catalog import read_rows
+from tidemark.errors import SchemaError
+from tidemark.lake import full_name
+from tidemark.settings import Settings
+
+Install = Callable[..., Installation]
+#: A column as hostile as MySQL allows.
+ODD = "a.b `c` 'd' \"e\\; --"
+V1 = {"id": "int", "name": "text", "qty": "int", "old": "text"}
+V2 = {"id": "int", "name": "text", "qty": "long", "note": "text", ODD: "text"}
+V3 = {"id": "int", "title": "text", "qty": "long", "note": "text", ODD: "text"}
+V4 = {"id": "int", "title": "text", "qty": "long", ODD: "text"}
+QUOTED = "`" + ODD.replace("`", "``") + "`"
+ALTERED = Statement(
+    20, V2, f"ALTER TABLE items ADD COLUMN note varchar(40), ADD {QUOTED} varchar(40), DROP OLD, MODIFY Qty bigint", 2
+)
+#: Written in another case than messages write the columns: to MySQL it is the same.
+RENAMED = Statement(40, V3, "ALTER TABLE items CHANGE NAME title varchar(40)", 3)
+DROPPED = Statement(50, V4, "ALTER TABLE items DROP COLUMN note", 4)
+
+BAG1, BAG2 = {"a": "int", "b": "text"}, {"a": "int", "b": "text", "c": "text"}
+BAGGED = {"key": (), "table": "bag"}
+
+
+def insert(position: int, version: Version, *values: Any) -> Change:
+    return Change("c", position, version, dict(zip(version, values, strict=True)))
+
+
+def update(position: int, version: Version, *values: Any) -> Change:
+    return Change("u", position, version, dict(zip(version, values, strict=True)))
+
+
+def bag(op: str, position: int, version: Version, *values: Any) -> Change:
+    row = dict(zip(version, values, strict=True))
+    return Change(op, position, version, row, row if op == "d" else None, **BAGGED)
+
+
+HISTORY: list[list[Said]] = [
+    [Statement(0, V1, "ALTER TABLE items COMMENT 'x'"), Statement(0, BAG1, "ALTER TABLE bag COMMENT 'x'", **BAGGED)]
+    + [insert(n, V1, n, f"a{n}", n, f"o{n}") for n in (1, 2, 3, 4, 5)]
+    + [bag("c", 6, BAG1, 1, "x"), bag("c", 7, BAG1, 1, "x"), bag("c", 8, BAG1, 2, "y")],
+    # in mid-hour; messages of before the change come behind those of after it
+    [
+        update(21, V2, 1, "b1", 3_000_000_000, "n1", "x1"),
+        ALTERED,
+        update(11, V1, 2, "b2", 12, "p2"),
+        insert(12, V1, 6, "a6", 6, "o6"),
+        Change("d", 22, V2, {"id": 5, "name": "a5", "qty": 5}),
+        Statement(30, BAG2, "ALTER TABLE bag ADD c varchar(40)", 2, **BAGGED),
+        bag("d", 31, BAG2, 1, "x", None),
+        bag("c", 32, BAG2, 3, "z", "new"),
+        bag("c", 9, BAG1, 4, "w"),
+    ],
+    [
+        update(41, V3, 4, "c4", 4, "n4", None),
+        RENAMED,
+        update(13, V1, 3, "b3", 13, "p3"),
+        update(21, V2, 1, "b1", 3_000_000_000, "n1", "x1"),
+    ],
+    # the statement alone: no row is changed
+    [DROPPED],
+]
+BAG = [(1, "x", None), (2, "y", None), (3, "z", "new"), (4, "w", None)]
+
+
+def table(columns: list[str], *rows: tuple[Any, ...]) -> list[Row]:
+    return [dict(zip(columns, row, strict=True)) for row in rows]
+
+
+STATED = table(
+    ["id", "title", "qty", "note", ODD, "old"],
+    (1, "b1", 3_000_000_000, None, "x1", None),
+    (2, "b2", 12, None, None, None),
+    (3, "b3", 13, None, None, None),
+    (4, "c4", 4, None, None, None),
+    (6, "a6", 6, None, None, None),
+)
+#: All columns are told: what was renamed is gone under its old name.
+LISTED = table(
+    ["id", "name", "title", "qty", "note", ODD, "old"],
+    (1, None, None, 3_000_000_000, None, "x1", None),
+    (2, None, None, 12, None, None, None),
+    (3, None, None, 13, None, None, None),
+    (4, None, "c4", 4, None, None, None),
+    (6, None, None, 6, None, None, None),
+)
+#: Nothing is told: a row has what its own messages said last.
+UNSAID = table(
+    ["id", "name", "title", "qty", "note", ODD, "old"],
+    (1, "b1", None, 3_000_000_000, "n1", "x1", None),
+    (2, "b2", None, 12, None, None, "p2"),
+    (3, "b3", None, 13, None, None, "p3"),
+    (4, None, "c4", 4, "n4", None, None),
+    (6, "a6", None, 6, None, None, "o6"),
+)
+#: Its records have no names, so the feed file lists columns; a rename cannot be told from the values.
+NAMELESS = [
+    {k: v for k, v in row.items() if k != "title"} | ({"name": "c4"} if row["id"] == 4 else {}) for row in UNSAID
+]
+EXPECTED = {"canal": STATED, "dataworks": STATED, "qlik": LISTED, "debezium": UNSAID, "ibm": NAMELESS}
+DB2 = {"int": "INTEGER", "long": "BIGINT", "text": "VARCHAR(40)"}
+IBM_TABLES = {
+    "s.items": {"key": ["id"], "columns": {n: DB2[k] for n, k in V2.items()},
+                "earlier_columns": [{n: DB2[k] for n, k in V1.items()}]},
+    "s.bag": {"columns": {n: DB2[k] for n, k in BAG2.items()}, "earlier_columns": [{n: DB2[k] for n, k in BAG1.items()}]},
+}  # fmt: skip
+NAMED: Row = {"s.items": {}, "s.bag": {}}
+
+
+@pytest.fixture
+def install(tmp_path: Path, spark: SparkSession, settings: Settings, request: pytest.FixtureRequest) -> Install:
+    """``install(format, suffix, tables)``: a feed with a name and tables of its own."""
+    test = request.node.originalname.removeprefix("test_")[:24].rstrip("_")
+
+    def make(format_: str, suffix: str = "", tables: Row | None = None) -> Installation:
+        name = f"sc_{test}_{format_}{suffix}"
+        default = IBM_TABLES if format_ == "ibm" else NAMED
+        return Installation(
+            format_, name, tmp_path / f"{format_}{suffix}", settings, default if tables is None else tables
+        )
+
+    return make
+
+
+def exported(installation: Installation, history: list[list[Said]]) -> Installation:
+    """A history's hours written. Qlik's metadata, which come once, are repeated, so that hours run in any order."""
+    for hour, said in enumerate(history):
+        before = [s for earlier in history[:hour] for s in earlier if isinstance(s, Statement)]
+        installation.export(hour, [*(before if installation.format == "qlik" else []), *said])
+    return installation
+
+
+@pytest.mark.parametrize("format_", EXPECTED)
+def test_columns_change_in_mid_hour_and_hours_run_in_any_order(
+    install: Install, spark: SparkSession, settings: Settings, format_: str
+) -> None:
+    outcomes = []
+    mixed = [("_m", (1, 3, 0, 2))] if format_ == "dataworks" else []
+    for suffix, order in (("", (0, 1, 2, 3)), ("_r", (3, 2, 1, 0)), *mixed):
+        made = exported(install(format_, suffix), HISTORY if format_ != "ibm" else WITHOUT_RENAME)
+        receipts = made.run(*order)
+        assert [receipt.quarantined for receipt in receipts] == [0, 0, 0, 0], order
+        outcomes.append((order, made.rows(), made.types()))
+        assert sorted(tuple(row.values()) for row in made.rows("bag")) == BAG, order
+        absent = spark.table(full_name(made.name, "items")).where("size(_tidemark.absent) > 0")
+        assert absent.count() == 0, order
+        again = [receipt.sequence for receipt in made.run(*order)]
+        assert again == [receipt.sequence for receipt in receipts], "the hours again: nothing to do"
+    for order, rows, types in outcomes:
+        assert rows == EXPECTED[format_], order
+        assert types == outcomes[0][2], order
+        assert list(types) == list(EXPECTED[format_][0]), order
+        assert types["qty"] == "int64"
+
+
+def v2_instead(said: Said) -> Said:
+    """What IBM's records can say of a renamed column: its value, in its place."""
+    if isinstance(said, Change) and said.version is V3:
+        row = {"name" if name == "title" else name: value for name, value in said.row.items()}
+        return Change(said.op, said.position, V2, row, table=said.table)
+    return said
+
+
+WITHOUT_RENAME = [[v2_instead(said) for said in hour] for hour in HISTORY]
+
+
+TEXT = V1 | {"qty": "text"}
+UNSAFE: list[list[Said]] = [
+    [Statement(0, V1, "ALTER TABLE items COMMENT 'x'"), insert(1, V1, 1, "a", 10, "o"), insert(2, V1, 2, "b", 20, "p")],
+    [
+        Statement(20, TEXT, "ALTER TABLE items MODIFY qty varchar(40)", 2),
+        insert(11, V1, 3, "c", 30, "q"),
+        update(21, TEXT, 2, "b", "many", "p"),
+    ],
+]
+DECLARED_TEXT = {"canal": "varchar(40)", "dataworks": "STRING", "qlik": "WSTRING", "debezium": "text"}
+
+
+def db2(version: Version, **more: Any) -> Row:
+    return {"s.items": {"key": ["id"], "columns": {name: DB2[kind] for name, kind in version.items()}, **more}}
+
+
+@pytest.mark.parametrize("format_", EXPECTED)
+def test_an_incompatible_type_stops_the_feed_and_the_way_out_works(
+    install: Install, settings: Settings, format_: str
+) -> None:
+    made = exported(install(format_, tables=db2(V1) if format_ == "ibm" else NAMED), UNSAFE)
+    made.run(0)
+    before = made.rows()
+    if format_ == "ibm":
+        made.tables = db2(TEXT)
+    with pytest.raises(SchemaError) as stopped:
+        made.run(1)
+    number = "bigint" if format_ == "dataworks" else "int"
+    assert f"table {made.name}.items: column qty is {number} and would become string" in str(stopped.value)
+    assert stopped.value.feed == made.name
+    assert made.rows() == before
+    assert [receipt.hour for receipt in load_published(settings, made.name).receipts] == [HOURS[0]]
+    name = {"name": f"{made.name}.items_2"}
+    made.tables = (
+        db2(TEXT, **name) if format_ == "ibm" else {"s.items": name | {"columns": {"qty": DECLARED_TEXT[format_]}}}
+    )
+    made.run(1)
+    assert {row["id"]: (row["name"], row["qty"]) for row in made.rows("items_2")} == {
+        1: ("a", "10"), 2: ("b", "many"), 3: ("c", "30"),
+    }  # fmt: skip
+    assert made.rows() == before, "the old table stays what it was"
+
+
+@pytest.mark.parametrize("format_", ["debezium", "canal", "dataworks", "qlik"])
+def test_another_key_stops_the_feed_and_the_way_out_works(install: Install, format_: str) -> None:
+    wide = ("id", "name")
+    changed = Change("u", 21, V1, dict(zip(V1, (1, "a", 11, "o"), strict=True)), key=wide)
+    history = [UNSAFE[0], [Statement(20, V1, "ALTER TABLE items COMMENT 'x'", 2, wide), changed]]
+    made = exported(install(format_, tables=NAMED), history)
+    made.run(0)
+    with pytest.raises(SchemaError, match=r"key") as stopped:
+        made.run(1)
+    assert f"table {made.name}.items" in str(stopped.value) and "id, name" in str(stopped.value)
+    made.tables = {"s.items": {"key": ["id"]}}
+    made.run(1)
+    assert [row["qty"] for row in made.rows()] == [11, 20]
+
+
+MILLIS, MICROS = "int64/io.debezium.time.Timestamp", "int64/io.debezium.time.MicroTimestamp"
+CLOCK1 = {"id": "int32", "at": MILLIS, "f": "float32", "big": "text"}
+CLOCK2 = {"id": "int32", "at": MICROS, "f": "float64", "big": "text"}
+CLOCKS: list[list[Said]] = [
+    [insert(1, CLOCK1, 1, EPOCH, 1.1, "one"), insert(2, CLOCK1, 2, EPOCH + 1, 1.1, "two")],
+    [
+        update(21, CLOCK2, 1, EPOCH * 1000 + 5, 2.2, "__debezium_unavailable_value"),
+        update(3, CLOCK1, 1, EPOCH + 3, 3.3, "last"),
+        insert(22, CLOCK2, 3, EPOCH * 1000 + 6, 2.2, "three"),
+        insert(4, CLOCK1, 4, EPOCH + 4, 1.1, "four"),
+    ],
+]
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_each_value_is_read_as_its_own_message_says(install: Install, order: tuple[int, ...]) -> None:
+    """A column's precision changes, and with it how messages write it: also where a late hour folds both again."""
+    made = exported(install("debezium", f"_{order[0]}"), CLOCKS)
+    made.run(*order)
+    single = 1.100000023841858  # 1.1 as the source's single precision has it
+    assert made.rows() == table(
+        ["id", "at", "f", "big"],
+        (1, "2026-11-20T00:00:00.000005", 2.2, "last"),
+        (2, "2026-11-20T00:00:00.001000", single, "two"),
+        (3, "2026-11-20T00:00:00.000006", 2.2, "three"),
+        (4, "2026-11-20T00:00:00.004000", single, "four"),
+    )
+    assert made.types()["f"] == "double"
+
+
+PAIR = {"id": "int", "a": "decimal(8,2)", "b": "int"}
+TAKEN: list[list[Said]] = [
+    [insert(1, PAIR, 1, "1.50", 10), insert(2, PAIR, 2, "2.50", 20), bag("c", 3, BAG1, 1, "x"), bag("c", 4, BAG1, 2, "y")],
+    [
+        Statement(20, PAIR, "ALTER TABLE items DROP b"),
+        Statement(21, PAIR, "ALTER TABLE items CHANGE a d decimal(9,2)"),
+        Statement(22, PAIR, "ALTER TABLE items CHANGE d b decimal(10,2)"),
+        update(23, {"id": "int", "b": "decimal(10,2)"}, 1, "12345678.50"),
+        Statement(24, BAG1, "ALTER TABLE bag DROP a, CHANGE b c varchar(40)", **BAGGED),
+        bag("d", 25, {"c": "text"}, "x"),
+        bag("c", 26, {"c": "text"}, "z"),
+    ],
+    [
+        Statement(30, PAIR, "ALTER TABLE items ADD a bigint"),
+        update(31, {"id": "int", "b": "decimal(10,2)", "a": "bigint"}, 1, "6.00", 7),
+    ],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("storage", ["iceberg", "parquet"])
+def test_names_that_are_taken_again_mean_what_they_meant(install: Install, storage: str) -> None:
+    """A column takes the name of a dropped one, and gives its own to a new one."""
+    types = None
+    for order in ((0, 1, 2), (2, 1, 0), *([(1, 2, 0)] if storage == "iceberg" else [])):
+        tables = {"s.items": {"storage": storage, "columns": {"b": "decimal(10,2)"}}, "s.bag": {"storage": storage}}
+        made = exported(install("canal", f"_{storage}_{order[0]}", tables), TAKEN)
+        made.run(*order)
+        assert made.rows() == [{"id": 1, "b": "6.00", "a": 7}, {"id": 2, "b": "2.50", "a": None}], order
+        assert sorted((row["a"], row["c"]) for row in made.rows("bag")) == [(None, "y"), (None, "z")], order
+        types = types or made.types()
+        assert made.types() == types, order
+
+
+@pytest.mark.parametrize("format_", ["debezium", "canal"])
+def test_columns_that_differ_only_in_case_stop_the_feed(install: Install, format_: str) -> None:
+    twins = V1 | {"NAME": "text"}
+    made = exported(install(format_), [UNSAFE[0], [insert(21, twins, 3, "c", 30, "q", "C")]])
+    fresh = exported(install(format_, "_fresh"), [[insert(21, twins, 3, "c", 30, "q", "C")]])
+    made.run(0)
+    before = made.rows()
+    for installation, hour in ((made, 1), (fresh, 0)):
+        with pytest.raises(SchemaError, match="columns 'name' and 'NAME' differ only in case"):
+            installation.run(hour)
+    assert (made.rows(), load_published(made.settings, fresh.name).receipts) == (before, [])
+
+
+def test_rows_of_impossible_columns_wait_in_quarantine(install: Install, settings: Settings) -> None:
+    """Each would spoil the table for good, or stop the feed: the rest of the hour goes on without them."""
+    wide = {f"c{n}": "text" for n in range(2_000)}
+    impossible: list[Version] = [{"_TideMark": "text"}, {"": "text"}, {"a\x1fb": "text"}, {"x" * 256: "text"}, wide]
+    made = install("plain_debezium", tables={"s.items": {"columns": {"id": "int"}}})
+    rows = [insert(n, {"id": "int"} | more, n, *("v" for _ in more)) for n, more in enumerate(impossible, 2)]
+    made.export(0, [insert(1, {"id": "int", "fine": "text"}, 1, "f"), *rows])
+    (receipt,) = made.run(0)
+    assert (receipt.landed, receipt.counts.applied, receipt.quarantined) == (6, 1, 5)
+    assert made.rows() == [{"id": 1, "fine": "f"}]
+    kept = {row["record"]: row["reason"] for row in read_rows(settings, "tidemark", made.name, "quarantine")}
+    assert kept == {
+        2: "a column is named _TideMark, which Tidemark keeps for itself",
+        3: "a column has no name",
+        4: "a column's name holds the control character U+001F",
+        5: "a column's name has 256 characters, more than 255",
+        6: "the row has 2001 columns, more than 2000",
+    }
+    # and where they are looked at again: a late hour reads the log
+    made.export(1, [Change("u", 9, {"id": "int", "fine": "text"}, {"id": 1, "fine": "__debezium_unavailable_value"})])
+    made.export(2, [insert(8, {"id": "int", "fine": "text"}, 1, "late")])
+    made.run(1, 2)
+    assert made.rows() == [{"id": 1, "fine": "late"}]
+
+
+def test_a_table_without_end_of_columns_stops_the_feed(install: Install) -> None:
+    made = install("plain_debezium", tables={"s.items": {"columns": {"id": "int"}}})
+    parts = [{"id": "int"} | {f"c{part}_{n}": "text" for n in range(700)} for part in range(3)]
+    made.export(0, [insert(n, part, n, *("v" for _ in range(700))) for n, part in enumerate(parts, 1)])
+    with pytest.raises(SchemaError, match=r"the table would have 2101 columns, more than 2000"):
+        made.run(0)
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_without_schemas_added_columns_appear_by_name(install: Install, order: tuple[int, ...]) -> None:
+    """Their type is the feed file's, or text. A late row that is folded again keeps a column its hour knows nothing of."""
+    known = {"id": "int", "big": "text"}
+    more = {"id": "int", "big": "text", "note": "text", "n": "int"}
+    tables = {"s.items": {"columns": {"id": "int", "n": "int"}}}
+    made = install("plain_debezium", f"_{order[0]}", tables)
+    made.export(0, [insert(1, known, 1, "one"), insert(2, known, 2, "two")])
+    made.export(1, [
+        Change("u", 21, more, {"id": 1, "big": "__debezium_unavailable_value", "note": "n1", "n": 7}),
+        update(3, known, 2, "newer"),
+    ])  # fmt: skip
+    made.run(*order)
+    rows = [{"id": 1, "big": "one", "note": "n1", "n": 7}, {"id": 2, "big": "newer", "note": None, "n": None}]
+    assert made.rows() == rows
+    assert list(made.types()) == ["id", "big", "note", "n"]
+
+
+def test_a_table_of_another_name_is_built_from_the_log(install: Install) -> None:
+    """What no later change touches is in it, and what was deleted stays so."""
+    made = install("plain_debezium", tables=NAMED)
+    made.export(0, [Change("c", n, V1, {"id": n}) for n in (2, 3, 4)])
+    made.export(1, [Change("d", 10, V1, {"id": 2}), Change("u", 11, V1, {"id": 3, "name": "b"})])
+    made.export(2, [Change("c", 20, V1, {"id": 5}), Change("c", 3, V1, {"id": 2, "name": "late"})])
+    made.run(0, 1)
+    made.tables = {"s.items": {"name": f"{made.name}.other", "key": ["id"]}}
+    (receipt,) = made.run(2)
+    assert [(row["id"], row["name"]) for row in made.rows("other")] == [("3", "b"), ("4", None), ("5", None)]
+    assert receipt.counts.superseded + receipt.counts.applied == 2
+
+
+def test_a_record_of_no_declared_width_says_which_there_are(install: Install, settings: Settings) -> None:
+    made = install("ibm")
+    made.export(0, [insert(1, V1, 1, "a", 10, "o"), insert(2, BAG1, 1, "x")])
+    (receipt,) = made.run(0)
+    assert (receipt.counts.applied, receipt.quarantined) == (1, 1)
+    (kept,) = read_rows(settings, "tidemark", made.name, "quarantine")
+    assert kept["reason"].endswith(
+        "4 values: s.items has 5 or 4 columns in the feed file, so a record has 10 or 8"
+    )  # fmt: skip
