@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from datetime import timedelta
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -153,7 +154,7 @@ def receipts(
 
 @app.command()
 def held(feed: Annotated[str, typer.Argument(help="The feed's name.")]) -> None:
-    """Print the transactions that wait for the rest of them, and what is missing."""
+    """Print the transactions that wait for the rest of them, what is missing, and which have waited for too long."""
     from pyiceberg.expressions import EqualTo
 
     from tidemark.books import load_published
@@ -161,12 +162,32 @@ def held(feed: Annotated[str, typer.Argument(help="The feed's name.")]) -> None:
 
     settings = Settings()
     published = load_published(settings, feed)
+    limit = _alarm(feed, settings)
+    # as the newest hour sees it, not the clock: it is what the feed's policy goes by
+    oldest = f"{parse_hour(published.hours[-1]) - limit:%Y-%m-%dT%H}" if published.hours and limit else ""
     rows = read_rows(settings, "tidemark", feed, "held", where=EqualTo(term="sequence", value=published.last_sequence))
     cells = [
-        [row["tx"], row["since"], str(row["changes"]), ", ".join(t for t in row["tables"] if t), _missing(row)]
+        [
+            row["tx"],
+            row["since"],
+            str(row["changes"]),
+            ", ".join(t for t in row["tables"] if t),
+            _missing(row) + (" (overdue)" if row["since"] < oldest else ""),
+        ]
         for row in sorted(rows, key=lambda row: (row["since"], row["tx"]))
     ]
     _print(f"{feed}: {len(cells)} held transactions", ["transaction", "since", "changes", "tables", "missing"], cells)
+
+
+def _alarm(feed: str, settings: Settings) -> timedelta | None:
+    """After how long the feed file calls a held transaction overdue; None when there is no such file any more."""
+    from tidemark.errors import ConfigError
+    from tidemark.feeds import find_feed
+
+    try:
+        return find_feed(feed, settings, deep=False).transactions.alarm
+    except ConfigError:
+        return None
 
 
 def _missing(row: dict[str, object]) -> str:
