@@ -129,7 +129,7 @@ def receipts(
 
 @app.command()
 def held(feed: Annotated[str, typer.Argument(help="The feed's name.")]) -> None:
-    """Print the transactions that wait for the rest of them, and what is missing."""
+    """Print the transactions that wait for the rest of them, what is missing, and which have waited for too long."""
     from tidemark.listings import held_listing
 
     _print_listing(held_listing(Settings(), feed))

@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from datetime import timedelta
 
 from pyiceberg.expressions import EqualTo
 
 from tidemark.books import load_published
 from tidemark.catalog import read_rows
+from tidemark.errors import ConfigError
+from tidemark.feeds import find_feed
+from tidemark.hours import parse_hour
 from tidemark.quarantine import list_kept_back
 from tidemark.receipts import Receipt
 from tidemark.settings import Settings
@@ -63,17 +67,28 @@ def receipts_by_table_listing(receipts: list[Receipt]) -> Listing:
 
 
 def held_listing(settings: Settings, feed: str) -> Listing:
-    """The transactions that wait for the rest of them, the oldest first, and what is missing."""
-    last = load_published(settings, feed).last_sequence
-    rows = read_rows(settings, "tidemark", feed, "held", where=EqualTo(term="sequence", value=last))
+    """The transactions that wait for the rest of them, the oldest first, what is missing, and which are overdue."""
+    published, limit = load_published(settings, feed), _alarm(feed, settings)
+    # as the newest hour sees it, not the clock: it is what the feed's policy goes by
+    oldest = f"{parse_hour(published.hours[-1]) - limit:%Y-%m-%dT%H}" if published.hours and limit else ""
+    rows = read_rows(settings, "tidemark", feed, "held", where=EqualTo(term="sequence", value=published.last_sequence))
     return Listing(
         f"{feed}: {len(rows)} held transactions",
         ["transaction", "since", "changes", "tables", "missing"],
         [
-            [row["tx"], row["since"], str(row["changes"]), ", ".join(t for t in row["tables"] if t), _missing(row)]
+            [row["tx"], row["since"], str(row["changes"]), ", ".join(t for t in row["tables"] if t),
+             _missing(row) + (" (overdue)" if row["since"] < oldest else "")]
             for row in sorted(rows, key=lambda row: (row["since"], row["tx"]))
         ],
-    )
+    )  # fmt: skip
+
+
+def _alarm(feed: str, settings: Settings) -> timedelta | None:
+    """After how long the feed file calls a held transaction overdue; None when there is no such file any more."""
+    try:
+        return find_feed(feed, settings, deep=False).transactions.alarm
+    except ConfigError:
+        return None
 
 
 def _missing(row: dict[str, object]) -> str:
