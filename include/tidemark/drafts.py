@@ -11,23 +11,30 @@ from __future__ import annotations
 from pydantic import BaseModel
 
 from tidemark.books import Published
+from tidemark.manifest import Manifest
 from tidemark.receipts import Receipt
 from tidemark.settings import Settings
 from tidemark.storage import storage_of
 
 
 class Draft(BaseModel):
-    """A receipt in the making. ``publication`` names its audit branches; ``staged``: tables that have one."""
+    """A receipt in the making. ``publication`` names its audit branches; ``staged``: tables that have one.
+    ``held_back``: tables in which checks put rows back, or began to; then the quarantine may hold a page of it."""
 
     receipt: Receipt
     publication: str
     staged: list[str]
     released_hours: list[str] = []
+    held_back: list[str] = []
     validated: bool = False
 
     def follows(self, published: Published) -> bool:
         """Whether this is the publication that comes next, and not one that is done or was overtaken."""
         return self.receipt.sequence == published.last_sequence + 1
+
+    def is_of(self, manifest: Manifest) -> bool:
+        """Whether it is of this hour, and of this version of its export."""
+        return (self.receipt.hour, self.receipt.manifest_version) == (manifest.hour, manifest.version)
 
 
 def save_draft(settings: Settings, draft: Draft) -> None:

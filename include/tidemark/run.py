@@ -56,13 +56,14 @@ def decode_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings)
 
 
 def compact_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
-    """Assemble and compact the hour, unless it is published. First what another hour began to publish is finished."""
+    """Assemble and compact the hour, unless it is published. First is finished what another hour began to publish, or
+    this one with an export that has changed since."""
     manifest, published = all_objects(settings, feed.feed, hour), load_published(settings, feed.feed)
     if _done(published, manifest):
         return
     _suit(spark, manifest, published)
     draft = load_draft(settings, feed.feed)
-    if draft and draft.validated and draft.follows(published) and draft.receipt.hour != hour:
+    if draft and draft.validated and draft.follows(published) and not draft.is_of(manifest):
         publish(spark, feed, published, draft, settings)
         published = load_published(settings, feed.feed)
     compact(spark, feed, manifest, published, settings)
@@ -71,8 +72,9 @@ def compact_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings
 def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> Receipt:
     """Validate and publish the hour; its receipt, also when it was published before.
 
-    When another hour was compacted or published since this one was compacted, its branches and pages are out of date
-    (in a DAG the hours of a feed take turns task by task, and a retry lets others go first): it is compacted again.
+    When another hour was compacted or published since this one was compacted, or more of this one has landed, its
+    branches and pages are out of date (in a DAG the hours of a feed take turns task by task, and a retry lets others go
+    first): it is compacted again.
     """
     manifest, published = all_objects(settings, feed.feed, hour), load_published(settings, feed.feed)
     receipt = published.of_hour(hour)
@@ -80,7 +82,7 @@ def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings
         return receipt
     _suit(spark, manifest, published)
     draft = load_draft(settings, feed.feed)
-    if draft is None or draft.receipt.hour != hour or not draft.follows(published):
+    if draft is None or not draft.is_of(manifest) or not draft.follows(published):
         compact_stage(spark, feed, hour, settings)
         published, draft = load_published(settings, feed.feed), load_draft(settings, feed.feed)
         assert draft is not None

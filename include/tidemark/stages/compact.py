@@ -74,7 +74,7 @@ def compact(spark: SparkSession, feed: Feed, manifest: Manifest, published: Publ
     """
     draft = load_draft(settings, feed.feed)
     sequence = published.last_sequence + 1
-    if draft and draft.validated and draft.follows(published) and draft.receipt.hour == manifest.hour:
+    if draft and draft.validated and draft.follows(published) and draft.is_of(manifest):
         return draft
     create_books(spark, feed.feed)
     assembled = assemble(spark, feed, manifest, published)
