@@ -26,7 +26,6 @@ class Draft(BaseModel):
     publication: str
     staged: list[str]
     retired: dict[str, list[str]] = {}
-    released_hours: list[str] = []
     held_back: list[str] = []
     validated: bool = False
 
