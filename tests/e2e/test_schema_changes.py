@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.e2e.altered import EPOCH, HOURS, Change, Installation, Row, Said, Statement, Version
+from tidemark import definitions
 from tidemark.books import load_published
 from tidemark.catalog import read_rows
 from tidemark.errors import SchemaError
@@ -346,6 +347,16 @@ def test_a_table_without_end_of_columns_stops_the_feed(install: Install) -> None
     made.export(0, [insert(n, part, n, *("v" for _ in range(700))) for n, part in enumerate(parts, 1)])
     with pytest.raises(SchemaError, match=r"the table would have 2101 columns, more than 2000"):
         made.run(0)
+
+
+def test_statements_without_end_stop_the_feed(install: Install, monkeypatch: pytest.MonkeyPatch) -> None:
+    made = exported(install("canal"), [[insert(1, V1, 1, "a", 10, "o"), ALTERED, RENAMED, RENAMED]])
+    monkeypatch.setattr(definitions, "_MOST_ENTRIES", 1)
+    with pytest.raises(SchemaError, match="more than 1 different statements about its tables"):
+        made.run(0)
+    monkeypatch.setattr(definitions, "_MOST_ENTRIES", 2)
+    made.run(0)
+    assert [row["title"] for row in made.rows()] == ["a"]
 
 
 @pytest.mark.parametrize("order", [(0, 1), (1, 0)])

@@ -13,7 +13,7 @@ from tidemark.definitions import Definition, define
 from tidemark.errors import SchemaError
 from tidemark.feeds import Feed
 from tidemark.formats.contract import SchemaEntry
-from tidemark.profile import MOST_COLUMNS, TableProfile, unpublishable
+from tidemark.profile import MOST_COLUMNS, TableProfile, bounded, unpublishable
 from tidemark.reshaping import Reshaping, reshaping
 from tidemark.rows import TableShape
 from tidemark.shapes import History, shape_of
@@ -209,6 +209,12 @@ def test_a_column_written_in_two_ways_is_read_by_each_message_s_own() -> None:
     both = shape_of(feed("debezium"), found, Definition(), {}, [], History([], [(schemas[1], 0)]))
     assert both.columns["at"] == ColumnType("timestamp_ntz", "rewritten")
     assert [both.rewrites[schema]["at"].encoding for schema in schemas] == ["epoch_millis", "epoch_micros"]
+
+
+def test_the_limit_of_what_one_hour_brings() -> None:
+    assert bounded("s.t", ["b", "a"]) == ["a", "b"]
+    with pytest.raises(SchemaError, match=r"table s\.t: its rows come with more than 5000 different sets of columns"):
+        bounded("s.t", (f"1\x1fc{n}" for n in range(5_001)))
 
 
 @pytest.mark.parametrize(
