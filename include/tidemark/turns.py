@@ -17,7 +17,7 @@ import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
 from datetime import timedelta
 from pathlib import Path
@@ -102,7 +102,8 @@ def _lease(storage: S3Objects, location: str, until: float) -> Iterator[Turn]:
         over.set()
         renewing.join()
         if not lost.is_set():
-            storage.swap(location, json.dumps({"holder": None}), mark)
+            with suppress(TransientError):  # what was done is done: the turn then ends by itself
+                storage.swap(location, json.dumps({"holder": None}), mark)
 
 
 def _acquired(storage: S3Objects, location: str, mine: str, until: float) -> str:
