@@ -39,6 +39,9 @@ from tidemark.stages.assemble import is_published, is_row
 from tidemark.stages.land import read_object
 from tidemark.storage import storage_of
 
+#: (hour, landed object) → the records it holds, counted in its bytes.
+Counted = dict[tuple[str, str], int]
+
 _AT_ONCE = 4
 _COUNTED = (
     "feed", "hour", "sequence", "landed", "split", "control", "held", "quarantined", "applied", "duplicate",
@@ -73,7 +76,7 @@ def audit(
     found.hours = {hour: receipt.landed for hour, receipt in receipts.items()}
     found.differences += _under_way(feed, settings, published)
     spark = open_session(settings, f"audit {feed.feed}")
-    counted: dict[str, int] = {}
+    counted: Counted = {}
     for hour, receipt in receipts.items():
         progress(f"bytes of {hour}")
         found.differences += _wrong_bytes(spark, feed, receipt, settings, counted)
@@ -128,7 +131,7 @@ def _under_way(feed: Feed, settings: Settings, published: Published) -> list[Dif
 
 
 def _wrong_bytes(
-    spark: SparkSession, feed: Feed, receipt: Receipt, settings: Settings, counted: dict[str, int]
+    spark: SparkSession, feed: Feed, receipt: Receipt, settings: Settings, counted: Counted
 ) -> list[Difference]:
     """Differences of an hour's manifests, its landed objects and its receipt. ``counted``: gets the records of each."""
     at = f"hour {receipt.hour}"
@@ -142,15 +145,15 @@ def _wrong_bytes(
     ]
     objects = _published_objects(manifests, receipt)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        looks = pool.map(lambda landed: _wrong_object(feed, landed, at, settings, counted), objects)
+        looks = pool.map(lambda landed: _wrong_object(feed, landed, receipt.hour, settings, counted), objects)
         told += [difference for look in looks for difference in look]
-    _count_by_decoding(spark, feed, objects, settings, counted)
+    _count_by_decoding(spark, feed, receipt.hour, objects, settings, counted)
     restore = "restore the manifest from a backup"
     sizes = ("objects", receipt.objects, len(objects)), ("bytes", receipt.bytes, sum(o.bytes for o in objects))
     for name, said, there in sizes:
         if said != there and not told:
             told.append(Difference("manifest", at, f"lists {there} {name}, the receipt {said}", restore))
-    if not told and (records := sum(counted[o.path] for o in objects)) != receipt.landed:
+    if not told and (records := sum(counted[receipt.hour, o.path] for o in objects)) != receipt.landed:
         mend = "one of the two was altered: hold the receipt against `tidemark receipts --format jsonl` of a backup"
         told.append(Difference("records", at, f"its objects hold {records}, the receipt says {receipt.landed}", mend))
     return told
@@ -163,9 +166,9 @@ def _published_objects(manifests: Iterable[Manifest], receipt: Receipt) -> list[
 
 
 def _wrong_object(
-    feed: Feed, landed: LandedObject, at: str, settings: Settings, counted: dict[str, int]
+    feed: Feed, landed: LandedObject, hour: str, settings: Settings, counted: Counted
 ) -> list[Difference]:
-    location, where = f"{settings.landing_root}/{landed.path}", f"{at}, object {landed.path}"
+    location, where = f"{settings.landing_root}/{landed.path}", f"hour {hour}, object {landed.path}"
     restore = f"restore it from a backup or from its source, {landed.source}"
     try:
         stored = storage_of(location, settings).find(location)
@@ -181,7 +184,7 @@ def _wrong_object(
         found = f"has SHA-256 {read.sha256}, its manifest says {landed.sha256}"
         return [Difference("object", where, found, restore)]
     if read.records is not None:
-        counted[landed.path] = read.records
+        counted[hour, landed.path] = read.records
         if landed.records not in (None, read.records):
             found = f"holds {read.records} records, its manifest says {landed.records}"
             return [Difference("manifest", where, found, "restore the manifest from a backup")]
@@ -189,7 +192,7 @@ def _wrong_object(
 
 
 def _count_by_decoding(
-    spark: SparkSession, feed: Feed, objects: list[LandedObject], settings: Settings, counted: dict[str, int]
+    spark: SparkSession, feed: Feed, hour: str, objects: list[LandedObject], settings: Settings, counted: Counted
 ) -> None:
     """Count the records of the objects whose container tells their number by reading them alone."""
     locations = {f"{settings.landing_root}/{o.path}": o.path for o in objects if o.records is None}
@@ -197,11 +200,11 @@ def _count_by_decoding(
     if there:
         records = load_container(feed.container["type"]).read(spark, there, feed.container_options)
         said = {row.object: row["count"] for row in records.groupBy("object").count().collect()}
-        counted.update({locations[location]: said.get(location, 0) for location in there})
+        counted.update({(hour, locations[location]): said.get(location, 0) for location in there})
 
 
 def _wrong_log(
-    spark: SparkSession, feed: Feed, published: Published, receipts: dict[str, Receipt], counted: dict[str, int]
+    spark: SparkSession, feed: Feed, published: Published, receipts: dict[str, Receipt], counted: Counted
 ) -> list[Difference]:
     """Differences of the hours' entries in the change log. One Spark job; collected is a row per object."""
     if not receipts:
@@ -223,8 +226,10 @@ def _wrong_log(
         landed[object_] = counts["landed"]
     mend = _RESTORE.replace("it", "the change log", 1)
     told = [
-        Difference("change log", f"object {path}", f"has {landed.get(path, 0)} of its {records} records", mend)
-        for path, records in sorted(counted.items())
+        Difference(
+            "change log", f"hour {hour}, object {path}", f"has {landed.get(path, 0)} of its {records} records", mend
+        )
+        for (hour, path), records in sorted(counted.items())
         if landed.get(path, 0) != records
     ]
     for hour, receipt in receipts.items():

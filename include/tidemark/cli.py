@@ -280,6 +280,7 @@ def quarantine_replay(
     been right at first. What is still wrong stays, with its reason. Again changes nothing."""
     from tidemark.errors import ConfigError
     from tidemark.feeds import find_feed
+    from tidemark.quarantine import list_kept_back
     from tidemark.run import hours_to_replay, replay_hour
 
     if to is not None and hour is None:
@@ -289,6 +290,10 @@ def quarantine_replay(
     hours = hours_to_replay(found, hour, to, settings)
     if not hours:
         out.print(f"{feed}: nothing is in quarantine", markup=False)
+    if hour is None:
+        for each in sorted({row["hour"] for row in list_kept_back(settings, feed)} - set(hours)):
+            again = f"`tidemark run {feed} --hour {each}` decodes all of it as the feed file is now"
+            out.print(f"{feed} {each}: stopped before it was published, nothing to replay: {again}", markup=False)
     for each in hours:
         with err.status(f"{feed} {each}") as status:
             receipt = replay_hour(found, each, settings, _progress(feed, each, status))

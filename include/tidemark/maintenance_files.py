@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections import defaultdict
 from datetime import datetime
 
@@ -12,6 +13,8 @@ from tidemark.files import files_under, remove_file, remove_folder
 from tidemark.manifest import load_manifests
 from tidemark.settings import Settings
 from tidemark.storage import storage_of
+
+_LANDED = re.compile(r"[^/]+/dt=(?P<day>\d{4}-\d\d-\d\d)/hr=(?P<hour>\d\d)/v(?P<version>\d{1,9})/[^/]+")
 
 
 def clear_parquet(feed: Feed, published: Published, expired: set[str], safe: datetime, settings: Settings) -> int:
@@ -41,17 +44,24 @@ def clear_parquet(feed: Feed, published: Published, expired: set[str], safe: dat
 
 def clear_landing(feed: Feed, safe: datetime, settings: Settings) -> int:
     """Remove files of the landing that no manifest lists and that were written before ``safe``: of a land that died
-    before its manifest. How many."""
+    before its manifest. How many.
+
+    Only of versions that have a manifest: nothing lands in their folders any more. In that of the next version a land
+    may be writing the same file anew at this moment.
+    """
     root = f"{settings.landing_root}/{feed.feed}"
-    by_hour: dict[str, list[str]] = defaultdict(list)
+    by_hour: dict[str, dict[str, int]] = defaultdict(dict)
     for path, at in files_under(root, settings).items():
-        parts = path.split("/")  # <topic>/dt=2026-11-20/hr=07/v00001/<object>
-        if at < safe and len(parts) == 5 and parts[1].startswith("dt=") and parts[2].startswith("hr="):
-            by_hour[f"{parts[1][3:]}T{parts[2][3:]}"].append(path)
+        place = _LANDED.fullmatch(path)
+        if place and at < safe:
+            by_hour[f"{place['day']}T{place['hour']}"][path] = int(place["version"])
     count = 0
-    for hour, paths in sorted(by_hour.items()):
-        listed = {o.path for manifest in load_manifests(settings, feed.feed, hour) for o in manifest.objects}
-        for path in sorted(path for path in paths if f"{feed.feed}/{path}" not in listed):
-            remove_file(f"{root}/{path}", settings)
-            count += 1
+    for hour, versions in sorted(by_hour.items()):
+        manifests = load_manifests(settings, feed.feed, hour)
+        listed = {landed.path for manifest in manifests for landed in manifest.objects}
+        newest = manifests[-1].version if manifests else 0
+        for path, version in sorted(versions.items()):
+            if version <= newest and f"{feed.feed}/{path}" not in listed:
+                remove_file(f"{root}/{path}", settings)
+                count += 1
     return count

@@ -143,8 +143,8 @@ DAMAGES: dict[str, tuple[Callable[[Lake], Any], list[tuple[str, str, str]]]] = {
     ),
     "entries of the log deleted": (
         lambda lake: lake.sql(CHANGES, f"DELETE FROM {{}} WHERE hour = '{HOURS[2]}' AND position IS NOT NULL"),
-        [("change log", HOURS[2], "landed 1, the receipt says 4"), ("change log", "object", "has 0 of its 3 records"),
-         ("table", ITEMS, "with another place")],
+        [("change log", HOURS[2], "landed 1, the receipt says 4"), ("table", ITEMS, "with another place"),
+         ("change log", f"{HOURS[2]}, object", "has 0 of its 3 records")],
     ),
     "a value in the log altered": (
         lambda lake: lake.sql(

@@ -66,9 +66,13 @@ def test_what_is_old_goes_and_all_reads_the_same(tmp_path: Path, spark: SparkSes
     for hour in (HOURS[3], HOURS[4]):
         twins.run(hour)
     data = Path(settings.lake_root) / name / "items" / "data"
-    landed = Path(settings.landing_root) / name / "t" / "dt=2026-11-20" / "hr=00" / "v00002"
-    old = [stray(data, "old.parquet", 4), stray(landed, "old.gz", 4)]
-    young = [stray(data, "young.parquet", 0), stray(landed, "young.gz", 0)]
+    landed = Path(settings.landing_root) / name / "t" / "dt=2026-11-20" / "hr=00"
+    old = [stray(data, "old.parquet", 4), stray(landed / "v00001", "old.gz", 4)]
+    young = [
+        stray(data, "young.parquet", 0),
+        stray(landed / "v00001", "young.gz", 0),
+        stray(landed / "v00002", "next.gz", 4),
+    ]
     kept = {
         table: twins.rows(name, table, storage) for table, storage in (("items", "iceberg"), ("folders", "parquet"))
     }
