@@ -94,6 +94,7 @@ def _judge(state: State, rows: DataFrame, published: DataFrame) -> DataFrame:
         .when(outdated, "superseded")
         .when(F.col("place") <= F.col("stored_place"), "refold")
         .when(F.col("link"), "refold")
+        .when(F.col("stored_place").isNull() & (F.col("place") <= state.pruned()), "refold")
         .otherwise("ordinary")
     )
     joined = suspect.join(known, ["key", "place"], "left").join(state.stored(), "key", "left")

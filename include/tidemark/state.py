@@ -9,11 +9,11 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from tidemark.books import Published, book
+from tidemark.books import PRUNED, Published, book
 from tidemark.definitions import Definitions, with_definitions
 from tidemark.feeds import Feed
 from tidemark.lake import changes_table
-from tidemark.names import TIDEMARK, quote
+from tidemark.names import TIDEMARK, publication_name, quote
 from tidemark.profile import TableProfile, bounded, distinct, names_in, unpublishable
 from tidemark.quarantine import ENTRY, kept_back
 from tidemark.reshaping import Reshaping, reshaping
@@ -37,7 +37,16 @@ class Work:
     settings: Settings
     hour: str
     published: Published
-    publication: str
+
+    @property
+    def sequence(self) -> int:
+        """The number of the publication in the making."""
+        return self.published.last_sequence + 1
+
+    @property
+    def publication(self) -> str:
+        """Its name."""
+        return publication_name(self.feed.feed, self.hour, self.sequence)
 
 
 @dataclass(frozen=True)
@@ -88,6 +97,11 @@ class State:
         if taken_back is not None:
             rows = rows.join(taken_back, "tx", "left_anti").select(*rows.columns)
         return with_definitions(rows, self.definitions, self.feed).where("problem is null")
+
+    def pruned(self) -> str:
+        """The highest place of a tombstone that maintenance has removed; empty: none has been."""
+        properties = self.spark.sql(f"SHOW TBLPROPERTIES {book(self.feed.feed, 'tombstones')}")
+        return next((row["value"] for row in properties.collect() if row["key"] == PRUNED), "")
 
     def stored(self) -> DataFrame:
         """``key``, ``stored_place``, ``stored_floor`` of each row and tombstone; the newer of the two."""
@@ -177,4 +191,20 @@ def open_state(
     return State(
         work.spark, work.feed, found.table, snapshot, shape, work.published, assembled.definitions, highest, truncated,
         found.truncated is not None, sources, anew, change, retired,
+    )  # fmt: skip
+
+
+def published_state(
+    spark: SparkSession, feed: Feed, published: Published, definitions: Definitions, source: str,
+    snapshot: IcebergSnapshot | ParquetSnapshot,
+) -> State:  # fmt: skip
+    """What is published of a source's table, as it stands: no hour is in the making, and nothing is evolved."""
+    table, sources = feed.published(source), (source,)
+    history, _ = _history(spark, feed, published, table, sources, definitions)
+    nothing = TableProfile(table, [source])
+    shape = shape_of(feed, nothing, definitions.of(source), snapshot.columns(), snapshot.key(), history)
+    truncated = published.table(table)[1]
+    return State(
+        spark, feed, table, snapshot, shape, published, definitions, None, truncated, False, sources, False,
+        Reshaping(), [],
     )  # fmt: skip

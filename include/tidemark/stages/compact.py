@@ -65,24 +65,22 @@ def compact(spark: SparkSession, feed: Feed, manifest: Manifest, published: Publ
     under the next sequence number, and the draft. Branches are made anew from main at each run.
     """
     draft = load_draft(settings, feed.feed)
-    sequence = published.last_sequence + 1
     if draft and draft.validated and draft.follows(published) and draft.of(manifest):
         return draft
     create_books(spark, feed.feed)
     assembled = assemble(spark, feed, manifest, published)
-    publication = f"{feed.feed}_{manifest.hour.replace('-', '_')}_{sequence}"
-    work = Work(spark, feed, settings, manifest.hour, published, publication)
+    work = Work(spark, feed, settings, manifest.hour, published)
     if manifest.small:
         # Each table of the feed plans and reads its own part of this: of a small hour, all at once is cheaper.
         assembled = replace(assembled, rows=assembled.rows.localCheckpoint())
     assembled, profiles = profiled(assembled, feed, published)
     tables = [_compact_table(work, found, assembled) for found in profiles]
-    _write_pages(work, sequence, assembled, tables)
+    _write_pages(work, assembled, tables)
     before = published.of_hour(manifest.hour)
     receipt = Receipt(
         feed=feed.feed,
         hour=manifest.hour,
-        sequence=sequence,
+        sequence=work.sequence,
         manifest_version=manifest.version,
         objects=len(manifest.objects),
         bytes=sum(o.bytes for o in manifest.objects),
@@ -96,7 +94,7 @@ def compact(spark: SparkSession, feed: Feed, manifest: Manifest, published: Publ
     receipt.balance()
     draft = Draft(
         receipt=receipt,
-        publication=publication,
+        publication=work.publication,
         staged=[t.receipt.table for t in tables if t.staged],
         retired={t.receipt.table: t.retired for t in tables if t.retired},
     )
@@ -136,7 +134,12 @@ def _compact_table(work: Work, found: TableProfile, assembled: Assembled) -> Com
         dropped=change.dropped,
     )
     receipt = receipt.model_copy(
-        update={"counts": outcome.counts, "rows_written": outcome.written, "rows_deleted": outcome.deleted}
+        update={
+            "counts": outcome.counts,
+            "rows_written": outcome.written,
+            "rows_deleted": outcome.deleted,
+            "staged_in": work.sequence,
+        }
     )
     gone = _tombstones(work, found.table, outcome.settled) if shape.key and outcome.deleted else None
     return Compacted(receipt, gone, outcome.quarantined, retired=state.retired)
@@ -349,7 +352,7 @@ def _refused(assembled: Assembled) -> DataFrame | None:
     )  # fmt: skip
 
 
-def _write_pages(work: Work, sequence: int, assembled: Assembled, tables: list[Compacted]) -> None:
+def _write_pages(work: Work, assembled: Assembled, tables: list[Compacted]) -> None:
     refused = _refused(assembled)
     log = work.spark.table(changes_table(work.feed.feed))
     unread = (F.col("hour") == work.hour) & (F.col("op") == "bad") & ~is_published(work.published)
@@ -366,10 +369,10 @@ def _write_pages(work: Work, sequence: int, assembled: Assembled, tables: list[C
         "tombstones": [t.tombstones for t in tables if t.tombstones is not None],
         "held": [assembled.open] if assembled.open is not None else [],
     }
-    clear_pages(work.spark, work.feed.feed, sequence)
+    clear_pages(work.spark, work.feed.feed, work.sequence)
     for name, parts in pages.items():
         if parts:
             together = parts[0]
             for part in parts[1:]:
                 together = together.unionByName(part)
-            write_page(work.spark, work.feed.feed, name, sequence, together)
+            write_page(work.spark, work.feed.feed, name, work.sequence, together)

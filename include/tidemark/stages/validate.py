@@ -178,7 +178,7 @@ def _wait(
     snapshot = open_snapshot(spark, declared.storage, table, feed.feed, settings)
     assembled, profiles = profiled(assemble(spark, feed, manifest, published), feed, published)
     rows = assembled.rows.where(F.col("table") == table)
-    work = Work(spark, feed, settings, manifest.hour, published, draft.publication)
+    work = Work(spark, feed, settings, manifest.hour, published)
     found = next(found for found in profiles if found.table == table)
     state = open_state(work, found, assembled, snapshot)
     key = list(state.shape.key)
