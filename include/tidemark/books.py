@@ -56,6 +56,12 @@ def clear_pages(spark: SparkSession, feed: str, sequence: int) -> None:
         spark.sql(f"DELETE FROM {book(feed, name)} WHERE sequence = {sequence:d}")  # noqa: S608 - quoted, a number
 
 
+def clear_page(spark: SparkSession, feed: str, name: str, sequence: int, stage: str) -> None:
+    """Remove what an attempt that was never published put in a book at one stage."""
+    where = f"sequence = {sequence:d} AND stage = '{stage}'"
+    spark.sql(f"DELETE FROM {book(feed, name)} WHERE {where}")  # noqa: S608 - quoted, a number, a name of ours
+
+
 def write_page(
     spark: SparkSession, feed: str, name: str, sequence: int, rows: DataFrame, stage: str | None = None
 ) -> None:

@@ -17,6 +17,7 @@ from tidemark.hours import format_hour, hours_between, parse_hour
 from tidemark.settings import Settings
 
 if TYPE_CHECKING:
+    from tidemark.listings import Listing
     from tidemark.receipts import Receipt
 
 app = typer.Typer(
@@ -116,78 +117,22 @@ def receipts(
     format: Annotated[Literal["table", "jsonl"], typer.Option(help="jsonl: whole receipts, one per line.")] = "table",
 ) -> None:
     """Print what became of every record that landed, hour by hour."""
-    from tidemark.catalog import read_rows
-    from tidemark.receipts import Receipt
+    from tidemark.listings import newest_receipts, receipts_by_table_listing, receipts_listing
 
-    rows = read_rows(Settings(), "tidemark", "receipts")
-    listed = sorted((Receipt.model_validate_json(row["receipt"]) for row in rows), key=lambda r: (r.feed, r.sequence))
-    newest = {(r.feed, r.hour): r for r in listed if feed is None or r.feed == feed}
-    shown = sorted(newest.values(), key=lambda r: (r.feed, r.hour))
+    shown = newest_receipts(Settings(), feed)
     if format == "jsonl":
         for receipt in shown:
             sys.stdout.write(receipt.model_dump_json() + "\n")
-    elif tables:
-        head = ["feed", "hour", "table", "applied", "duplicate", "superseded", "quarantined", "released", "warnings"]
-        cells = [
-            [r.feed, r.hour, t.table, t.counts.applied, t.counts.duplicate, t.counts.superseded, t.counts.quarantined,
-             t.counts.released_applied, "; ".join(t.warnings)]
-            for r in shown for t in r.tables
-        ]  # fmt: skip
-        _print("Receipts by table", head, [[str(c) for c in row] for row in cells])
     else:
-        head = [
-            "feed",
-            "hour",
-            "landed",
-            "split",
-            "applied",
-            "duplicate",
-            "superseded",
-            "control",
-            "held",
-            "quarantined",
-            "released",
-            "source time",
-            "notes",
-        ]
-        cells = [
-            [r.feed, r.hour, r.landed, r.split, r.counts.applied, r.counts.duplicate, r.counts.superseded, r.control,
-             r.held, r.quarantined, r.counts.released_applied,
-             f"{r.newest:%Y-%m-%d %H:%M:%S}" if r.newest else "", "; ".join(r.notes)]
-            for r in shown
-        ]  # fmt: skip
-        _print(
-            "Receipts: landed + split = applied + duplicate + superseded + control + held + quarantined",
-            head,
-            [[str(c) for c in row] for row in cells],
-        )
+        _print_listing((receipts_by_table_listing if tables else receipts_listing)(shown))
 
 
 @app.command()
 def held(feed: Annotated[str, typer.Argument(help="The feed's name.")]) -> None:
-    """Print the transactions that wait for the rest of them, and what is missing."""
-    from pyiceberg.expressions import EqualTo
+    """Print the transactions that wait for the rest of them, what is missing, and which have waited for too long."""
+    from tidemark.listings import held_listing
 
-    from tidemark.books import load_published
-    from tidemark.catalog import read_rows
-
-    settings = Settings()
-    published = load_published(settings, feed)
-    rows = read_rows(settings, "tidemark", feed, "held", where=EqualTo(term="sequence", value=published.last_sequence))
-    cells = [
-        [row["tx"], row["since"], str(row["changes"]), ", ".join(t for t in row["tables"] if t), _missing(row)]
-        for row in sorted(rows, key=lambda row: (row["since"], row["tx"]))
-    ]
-    _print(f"{feed}: {len(cells)} held transactions", ["transaction", "since", "changes", "tables", "missing"], cells)
-
-
-def _missing(row: dict[str, object]) -> str:
-    """What a held transaction waits for."""
-    parts, needed = int(str(row["parts"])), int(str(row["needed"]))
-    words = [] if row["ended"] else ["its end"]
-    if parts < needed:
-        words.append(f"{needed - parts} of {needed} parts")
-    return " and ".join(words)
+    _print_listing(held_listing(Settings(), feed))
 
 
 @quarantine_app.command("list")
@@ -197,11 +142,9 @@ def quarantine_list(
     limit: Annotated[int, typer.Option(help="So many at most.", min=1)] = 50,
 ) -> None:
     """List what is in quarantine, also of an hour that stopped before publishing."""
-    from tidemark.quarantine import list_kept_back
+    from tidemark.listings import quarantine_listing
 
-    rows = list_kept_back(Settings(), feed, format_hour(parse_hour(hour)) if hour else None)
-    cells = [[r["hour"], r["table"] or "", r["object"], str(r["record"]), r["reason"]] for r in rows[:limit]]
-    _print(f"{feed}: {len(rows)} in quarantine", ["hour", "table", "object", "record", "reason"], cells)
+    _print_listing(quarantine_listing(Settings(), feed, format_hour(parse_hour(hour)) if hour else None, limit))
 
 
 @quarantine_app.command("show")
@@ -313,6 +256,10 @@ def doctor() -> None:
     _print("Tidemark", ["", "what", "found"], [["ok" if f.good else "MEND", f.what, f.found] for f in findings])
     if not all(finding.good for finding in findings):
         raise typer.Exit(1)
+
+
+def _print_listing(listing: Listing) -> None:
+    _print(listing.title, listing.head, listing.rows)
 
 
 def _print(title: str, head: list[str], cells: list[list[str]]) -> None:

@@ -19,13 +19,14 @@ from tidemark.storage import storage_of
 
 class Draft(BaseModel):
     """A receipt in the making. ``publication`` names its audit branches; ``staged``: tables that have one; ``retired``:
-    by table, columns that hold nothing once it is published."""
+    by table, columns that hold nothing once it is published. ``held_back``: tables in which checks put rows back, or
+    began to; then the quarantine may hold a page of it."""
 
     receipt: Receipt
     publication: str
     staged: list[str]
     retired: dict[str, list[str]] = {}
-    released_hours: list[str] = []
+    held_back: list[str] = []
     validated: bool = False
 
     def of(self, manifest: Manifest) -> bool:

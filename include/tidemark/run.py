@@ -75,8 +75,8 @@ def decode_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings)
 
 
 def compact_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
-    """Assemble and compact the hour, unless it is published. First what another hour, or an older version of this one,
-    began to publish is finished."""
+    """Assemble and compact the hour, unless it is published. First is finished what another hour began to publish, or
+    this one with an export that has changed since."""
     with turn(settings, feed.feed):
         _compact(spark, feed, hour, settings)
 
@@ -96,8 +96,9 @@ def _compact(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> 
 def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> Receipt:
     """Validate and publish the hour; its receipt, also when it was published before.
 
-    When another hour was compacted or published since this one was compacted, its branches and pages are out of date
-    (in a DAG the hours of a feed take turns task by task, and a retry lets others go first): it is compacted again.
+    When another hour was compacted or published since this one was compacted, or more of this one has landed, its
+    branches and pages are out of date (in a DAG the hours of a feed take turns task by task, and a retry lets others go
+    first): it is compacted again.
     """
     with turn(settings, feed.feed) as held:
         return _publish(spark, feed, hour, settings, held)

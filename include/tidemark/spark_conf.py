@@ -66,6 +66,14 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     return conf
 
 
+#: By database: feeds that commit to SQLite at the same time wait for each other (ms); PostgreSQL that does not answer
+#: is given up after a minute (s), where its driver would wait for ever.
+_PATIENCE = {
+    "sqlite": {"jdbc.busy_timeout": "60000"},
+    "postgresql": {"jdbc.socketTimeout": "60", "jdbc.tcpKeepAlive": "true"},
+}
+
+
 def catalog_conf(settings: Settings) -> dict[str, str]:
     """The Iceberg catalog's own properties: JDBC on SQLite or PostgreSQL, or REST, and its storage."""
     uri = settings.catalog
@@ -74,8 +82,7 @@ def catalog_conf(settings: Settings) -> dict[str, str]:
         conf |= {"type": "jdbc", "jdbc.schema-version": "V1"}
         if settings.catalog_user:
             conf |= {"jdbc.user": settings.catalog_user, "jdbc.password": settings.catalog_password}
-        if uri.startswith("jdbc:sqlite:"):
-            conf["jdbc.busy_timeout"] = "60000"  # ms: feeds that commit at the same time wait for each other
+        conf |= _PATIENCE.get(uri.split(":")[1], {})
     else:
         conf["type"] = "rest"
     if settings.lake_root.startswith("s3://"):

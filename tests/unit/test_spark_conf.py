@@ -23,3 +23,12 @@ def test_what_the_installation_says_wins(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, jars=tmp_path, spark_conf={"spark.sql.shuffle.partitions": "64"})
     assert spark_conf(settings)["spark.sql.shuffle.partitions"] == "64"
     assert spark_conf(Settings(home=tmp_path, jars=tmp_path))["spark.sql.shuffle.partitions"] == "4"
+
+
+def test_catalogs_are_waited_for_but_not_for_ever(tmp_path: Path) -> None:
+    prefix = "spark.sql.catalog.lake.jdbc"
+    embedded = spark_conf(Settings(home=tmp_path, jars=tmp_path))
+    assert embedded[f"{prefix}.busy_timeout"] == "60000"
+    served = spark_conf(Settings(home=tmp_path, jars=tmp_path, catalog_uri="jdbc:postgresql://db/lake"))
+    assert served[f"{prefix}.socketTimeout"] == "60"
+    assert f"{prefix}.busy_timeout" not in served

@@ -30,7 +30,7 @@ __all__ = ["ENCODINGS", "Options", "column_types", "decode", "message_types"]
 _IMAGE = "map<string, string>"
 _EVENT = (
     f"before: {_IMAGE}, after: {_IMAGE}, op: string, "
-    "source: struct<ts_ms: bigint, name: string, schema: string, table: string, txId: string, %s>, "
+    "source: struct<ts_ms: bigint, name: string, schema: string, table: string, %s>, "
     "transaction: struct<id: string, total_order: bigint>, message: struct<prefix: string, content: string>, "
     "status: string, id: string, event_count: bigint"
 )

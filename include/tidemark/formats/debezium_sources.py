@@ -95,19 +95,19 @@ def _given(name: str) -> Callable[[Column], Column]:
 #: By the name of the option ``connector``.
 CONNECTORS = {
     "postgresql": Connector(
-        "sequence: string, lsn: bigint", "schema", _postgresql, _given("lsn"), "source.sequence is not two LSNs"
+        "txId: bigint, sequence: string, lsn: bigint", "schema", _postgresql, _given("lsn"), "source.sequence is not two LSNs"
     ),
     "mysql": Connector(
-        "db: string, file: string, pos: bigint, row: bigint", "db", _mysql, _mysql,
+        "txId: string, db: string, file: string, pos: bigint, row: bigint", "db", _mysql, _mysql,
         "source has no file and pos: its place in the order is unknown",
     ),
     "sqlserver": Connector(
-        "commit_lsn: string, change_lsn: string, event_serial_no: bigint", "schema", _sqlserver, _sqlserver,
+        "txId: string, commit_lsn: string, change_lsn: string, event_serial_no: bigint", "schema", _sqlserver, _sqlserver,
         _NO_LSN,
     ),
     "oracle": Connector(
-        "scn: string, commit_scn: string, rs_id: string, ssn: bigint", "schema", _oracle, _oracle,
+        "txId: string, scn: string, commit_scn: string, rs_id: string, ssn: bigint", "schema", _oracle, _oracle,
         "source has no scn: its place in the order is unknown",
     ),
-    "db2": Connector("commit_lsn: string, change_lsn: string", "schema", _db2, _db2, _NO_LSN),
+    "db2": Connector("txId: string, commit_lsn: string, change_lsn: string", "schema", _db2, _db2, _NO_LSN),
 }  # fmt: skip

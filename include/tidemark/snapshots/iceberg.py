@@ -188,9 +188,13 @@ class IcebergSnapshot:
         return {row["name"]: row["snapshot_id"] for row in self.spark.table(f"{self.name}.refs").collect()}
 
     def publish(self, hour: str, publication: str, *, reverted: bool) -> None:
-        """Fast-forward main to the branch, tag it, drop the branch. Done before: does nothing again."""
-        refs, branch = self._refs(), _branch(publication)
+        """Fast-forward main to the branch, tag it, drop the branch. Done before: does nothing again. ``reverted``:
+        whether rows were put back in it."""
+        refs, branch, before_checks = self._refs(), _branch(publication), _before_checks(publication)
         if branch in refs:
+            if before_checks in refs and not reverted:  # put back by an attempt that died, under other checks
+                self._put(branch, refs[before_checks])
+                refs[branch] = refs[before_checks]
             self.spark.sql(
                 f"CALL {quote(CATALOG)}.system.fast_forward("
                 f"table => '{self.namespace}.{self.short}', branch => 'main', to => '{branch}')"
@@ -207,7 +211,7 @@ class IcebergSnapshot:
                 hour=hour,
                 table=self.table,
             )
-        self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH IF EXISTS {quote(_before_checks(publication))}")
+        self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH IF EXISTS {quote(before_checks)}")
 
     def tag(self, hour: str) -> None:
         """Tag the current table for an hour that did not touch it, so that every table of a feed has the cut."""
@@ -218,8 +222,8 @@ class IcebergSnapshot:
         none goes."""
         branch, before_checks, refs = _branch(publication), _before_checks(publication), self._refs()
         whole = refs.get(before_checks, refs[branch])
-        self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE BRANCH {quote(before_checks)} AS OF VERSION {whole}")
-        self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE BRANCH {quote(branch)} AS OF VERSION {whole}")
+        self._put(before_checks, whole)
+        self._put(branch, whole)
         target = f"{self.name}.{quote('branch_' + branch)}"
         on = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in key)
         nothing = {name: F.lit(None).cast(self.columns()[name]) for name in dropped}
@@ -233,6 +237,9 @@ class IcebergSnapshot:
             f"WHEN MATCHED AND s._was IS NULL THEN DELETE WHEN MATCHED THEN UPDATE SET {sets}"
         )
         self.spark.catalog.dropTempView("tidemark_reverted")
+
+    def _put(self, branch: str, snapshot: int) -> None:
+        self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE BRANCH {quote(branch)} AS OF VERSION {snapshot}")
 
     def _property(self, name: str) -> str | None:
         """One of the properties the table was made with: they stay, so they are read once."""

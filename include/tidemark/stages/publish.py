@@ -36,8 +36,7 @@ def publish(spark: SparkSession, feed: Feed, published: Published, draft: Draft,
     for table in sorted(touched | others):
         snapshot = open_snapshot(spark, storage.get(table, "iceberg"), table, feed.feed, settings)
         if table in touched:
-            reverted = any(t.table == table and t.waiting for t in receipt.tables)
-            snapshot.publish(receipt.hour, draft.publication, reverted=reverted)
+            snapshot.publish(receipt.hour, draft.publication, reverted=table in draft.held_back)
             snapshot.retire(draft.retired.get(table, []))
         elif snapshot.columns():  # none: only truncates have come of it so far
             snapshot.tag(receipt.hour)

@@ -16,7 +16,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark import late
-from tidemark.books import Published, write_page
+from tidemark.books import Published, clear_page, write_page
 from tidemark.drafts import Draft, save_draft
 from tidemark.errors import CheckError, QuarantineLimitError
 from tidemark.feeds import Feed, Table
@@ -55,20 +55,10 @@ def validate(
     """
     if draft.validated:
         return draft
-    tables, stops, pages = [], [], []
-    for table in draft.receipt.tables:
-        if table.table not in draft.staged:
-            tables.append(table)
-            continue
-        verdict = _judge(spark, feed, table, draft, settings)
-        stops += [f"{table.table}: {stop}" for stop in verdict.stops]
-        counts, waiting = table.counts, table.waiting
-        if verdict.waiting is not None and not verdict.stops:
-            moved, page = _wait(spark, feed, manifest, published, draft, table.table, verdict.waiting, settings)
-            # A row that no change of the hour accounts for, of a key that rests on another, has been put back too.
-            counts, waiting = table.counts.plus(moved), max(1, moved.quarantined + moved.released_quarantined)
-            pages.append(page)
-        tables.append(table.model_copy(update={"counts": counts, "waiting": waiting, "warnings": verdict.warnings}))
+    staged = [table.table for table in draft.receipt.tables if table.table in draft.staged]
+    tables = {table.table: table for table in draft.receipt.tables}
+    verdicts = {name: _judge(spark, feed, tables[name], draft, settings) for name in staged}
+    stops = [f"{name}: {stop}" for name, verdict in verdicts.items() for stop in verdict.stops]
     if stops:
         raise CheckError(
             "checks failed, nothing is published: " + "; ".join(stops),
@@ -76,13 +66,30 @@ def validate(
             feed=feed.feed,
             hour=manifest.hour,
         )
+    waiting = {name: verdict.waiting for name, verdict in verdicts.items() if verdict.waiting is not None}
+    if not waiting.keys() <= set(draft.held_back):
+        draft = draft.model_copy(update={"held_back": sorted({*draft.held_back, *waiting})})
+        save_draft(settings, draft)
+    pages = []
+    for name, verdict in verdicts.items():
+        update: dict[str, object] = {"warnings": verdict.warnings}
+        if name in waiting:
+            moved, page = _wait(spark, feed, manifest, published, draft, name, waiting[name], settings)
+            update |= {
+                "counts": tables[name].counts.plus(moved),
+                "waiting": moved.quarantined + moved.released_quarantined,
+            }
+            pages.append(page)
+        tables[name] = tables[name].model_copy(update=update)
     if pages:
         together = reduce(DataFrame.unionByName, pages)
         write_page(spark, feed.feed, "quarantine", draft.receipt.sequence, together, stage="validate")
-    receipt = draft.receipt.model_copy(update={"tables": tables})
+    elif draft.held_back:  # by an attempt that died, under checks that have been mended since
+        clear_page(spark, feed.feed, "quarantine", draft.receipt.sequence, stage="validate")
+    receipt = draft.receipt.model_copy(update={"tables": list(tables.values())})
     receipt.balance()
     _within_limit(feed, receipt.quarantined, receipt.landed, manifest.hour)
-    draft = draft.model_copy(update={"receipt": receipt, "validated": True})
+    draft = draft.model_copy(update={"receipt": receipt, "held_back": sorted(waiting), "validated": True})
     save_draft(settings, draft)
     return draft
 

@@ -1,0 +1,18 @@
+"""A run that nothing happens to: what every other must come to."""
+
+from __future__ import annotations
+
+import pytest
+
+from tests.crash import installation
+from tests.crash.installation import Undisturbed, settings_of, state
+
+
+@pytest.fixture(scope="session")
+def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
+    folder = tmp_path_factory.mktemp("crash")
+    installation.make_exports(folder)
+    settings, trace = settings_of(folder, "undisturbed"), folder / "undisturbed.trace"
+    done = installation.run(settings, trace)
+    assert done.returncode == 0, done.stderr[-8000:]
+    return Undisturbed(folder, trace.read_text().splitlines(), state(settings))

@@ -1,0 +1,118 @@
+"""A small installation for runs that die, and all that a reader or an auditor could see of it.
+
+Its feed has what a half-done hour could spoil: transactions that end in the next hour, redelivered changes, rows that
+fail a check, a record that cannot be decoded, and a table in Parquet beside those in Iceberg.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import yaml
+
+from tidemark.books import load_published
+from tidemark.catalog import find_table
+from tidemark.manifest import load_manifests
+from tidemark.samples import ibm
+from tidemark.settings import Settings
+from tidemark.show import json_lines, read_snapshot
+from tidemark.spark_conf import QUICK_JAVA
+
+PROJECT = Path(__file__).parent.parent.parent
+FEED = "payroll"
+TABLES = ("payroll.employee", "payroll.payslip", "hr.position")
+#: In the order they are run: the second comes late.
+HOURS = ("2026-11-20T00", "2026-11-20T02", "2026-11-20T01", "2026-11-20T03")
+
+
+@dataclass(frozen=True)
+class Undisturbed:
+    """A run that nothing happened to: its effects in their order, and what came of it. ``folder``: its installation's."""
+
+    folder: Path
+    effects: list[str]
+    state: dict[str, Any]
+
+
+def make_exports(folder: Path) -> None:
+    """``exports`` and ``feeds``: what every lake of a test is made of."""
+    ibm.generate(folder, hours=len(HOURS), events=60, seed=5, poison=1)
+    file = folder / "feeds" / f"{FEED}.yaml"
+    feed = yaml.safe_load(file.read_text())
+    feed["tables"]["HR.POSITION"]["storage"] = "parquet"
+    feed["tables"]["PAYROLL.EMPLOYEE"]["checks"] = [{"column": "SALARY", "max": 60000, "consequence": "quarantine"}]
+    feed["quarantine"] = {"limit": 0.5}
+    file.write_text(yaml.safe_dump(feed, sort_keys=False))
+
+
+def settings_of(folder: Path, lake: str, **more: Any) -> Settings:
+    """The installation whose lake is ``folder/<lake>/lake``: all lakes have the same exports and feeds."""
+    quick = {"spark.driver.extraJavaOptions": QUICK_JAVA, "spark.sql.shuffle.partitions": "2"}
+    usual = {"home": folder, "feeds": Path("feeds"), "exports": "exports", "lake": f"{lake}/lake", "spark_conf": quick}
+    return Settings(**usual | {"jars": PROJECT / ".tidemark/jars", "driver_memory": "1g"} | more)
+
+
+def environment_of(settings: Settings) -> dict[str, str]:
+    """The same settings for a process."""
+    given = settings.model_dump(include=settings.model_fields_set)
+    said = {f"TIDEMARK_{k.upper()}": json.dumps(v) if isinstance(v, dict) else str(v) for k, v in given.items()}
+    return os.environ | said | {"PYTHONPATH": f"{PROJECT}/include:{PROJECT}"}
+
+
+def run(settings: Settings, trace: Path, death: dict[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
+    """Run all hours in a process of its own, which may die on the way."""
+    told = {"TIDEMARK_TRACE": str(trace), "TIDEMARK_DEATH": json.dumps(death or {})}
+    return start(settings, [sys.executable, "-m", "tests.crash.doomed", FEED, *HOURS], told)
+
+
+def start(
+    settings: Settings, command: list[str], more: dict[str, str] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """A command in a process group of its own, to its end. ``more``: its environment's."""
+    return subprocess.run(
+        command, env=environment_of(settings) | (more or {}), cwd=PROJECT, capture_output=True, text=True, timeout=900,
+        start_new_session=True, check=False,
+    )  # fmt: skip
+
+
+def state(settings: Settings) -> dict[str, Any]:
+    """Everything that counts, comparable: tables at each cut with their ``_tidemark``, receipts but for the time of
+    their publication, the books and the change log, the manifests."""
+    published = load_published(settings, FEED)
+    seen: dict[str, Any] = {
+        "receipts": [r.model_dump(mode="json", exclude={"published_at"}) for r in published.receipts],
+        "manifests": {
+            hour: [m.model_dump(mode="json", exclude={"created_at"}) for m in load_manifests(settings, FEED, hour)]
+            for hour in HOURS
+        },
+    }
+    for table in TABLES:
+        for hour in (None, *HOURS):
+            rows, key = read_snapshot(settings, table, hour)
+            seen[f"{table} at {hour or 'now'}"] = list(json_lines(rows, key))
+    for name in ("changes", "held", "tombstones", "quarantine"):
+        seen[name] = _rows(settings, "tidemark", FEED, name)
+    for table in TABLES[:2]:
+        seen[f"{table} with places"] = _rows(settings, *table.split("."))
+    return seen
+
+
+def _rows(settings: Settings, *name: str) -> list[str]:
+    table = find_table(settings, *name)
+    assert table is not None
+    rows: pa.Table = table.scan().to_arrow()
+    return sorted(repr(row) for row in rows.to_pylist())
+
+
+def assert_same(got: dict[str, Any], want: dict[str, Any], after: object) -> None:
+    """Names the first part that differs."""
+    assert got.keys() == want.keys()
+    for part, wanted in want.items():
+        assert got[part] == wanted, f"{part} differs after {after}"

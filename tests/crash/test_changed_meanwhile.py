@@ -1,0 +1,80 @@
+"""A run died, and before it was run again its export or its feed file changed."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from tests.e2e import test_promises as promises
+from tests.e2e.test_promises import HOURS, event, row, rows
+from tidemark.books import load_published
+from tidemark.catalog import read_rows
+from tidemark.drafts import Draft
+from tidemark.settings import Settings
+from tidemark.stages import validate
+
+run = promises.run  # the fixture
+
+
+class Died(Exception):
+    """In the place of the whole process."""
+
+
+def test_what_landed_after_a_publication_had_begun_is_published_too(
+    run: Any,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    def dies(*_: Any) -> None:
+        raise Died
+
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        patch.setattr("tidemark.run.publish", dies)
+        run(HOURS[0], [event("c", 1, row(1, 1))])
+    again = run(HOURS[0], [event("c", 2, row(2, 2)), event("u", 3, row(1, 3))])
+    assert (again.manifest_version, again.landed, again.counts.applied) == (2, 3, 3)
+    assert [r.manifest_version for r in load_published(settings, run.feed).receipts] == [1, 2]
+    assert rows(settings, run) == rows(settings, run, HOURS[0]) == [row(1, 3), row(2, 2)]
+
+
+@pytest.mark.parametrize("storage", ["iceberg", "parquet"])
+@pytest.mark.parametrize("dies_at", ["the quarantine's page", "the draft"])
+def test_rows_that_a_check_held_back_are_let_go_when_it_is_mended(
+    run: Any,
+    settings: Settings,
+    monkeypatch: pytest.MonkeyPatch,
+    storage: str,
+    dies_at: str,
+) -> None:
+    name = f"c_{storage}_{dies_at.split()[1][:5]}".replace("'", "")
+    run.table = f"{name}.items"
+
+    def feed(largest: int) -> dict[str, Any]:
+        check = {"column": "n", "max": largest, "consequence": "quarantine"}
+        return {"feed": name, "table": {"name": run.table, "storage": storage, "checks": [check]}}
+
+    saved = validate.save_draft
+
+    def dies_before(settings: Settings, draft: Draft) -> None:
+        if draft.validated:
+            raise Died
+        saved(settings, draft)
+
+    def dies(*_: Any, **__: Any) -> None:
+        raise Died
+
+    run(HOURS[0], [event("c", 1, row(1, 1)), event("c", 2, row(2, 2))], **feed(9))
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        if dies_at == "the draft":
+            patch.setattr(validate, "save_draft", dies_before)
+        else:
+            patch.setattr(validate, "write_page", dies)
+        run(HOURS[1], [event("u", 20, row(1, 10)), event("u", 21, row(2, 3))], **feed(9))
+    assert rows(settings, run) == [row(1, 1), row(2, 2)]
+    receipt = run(HOURS[1], None, **feed(20))
+    assert (receipt.counts.applied, receipt.quarantined) == (2, 0)
+    assert rows(settings, run) == [row(1, 10), row(2, 3)]
+    assert read_rows(settings, "tidemark", name, "quarantine") == []
+    run(HOURS[2], [event("u", 15, row(1, 5))], **feed(20))  # late: the log's changes are folded again
+    assert rows(settings, run) == [row(1, 10), row(2, 3)]

@@ -1,0 +1,94 @@
+"""``kill -9`` of Python and JVM at any moment; then the same command again. ``make crashes KILLS=200`` kills more often."""
+
+from __future__ import annotations
+
+import os
+import random
+import re
+from typing import Any
+
+import pytest
+
+from tests.crash import installation
+from tests.crash.installation import FEED, HOURS, TABLES, Undisturbed, assert_same, settings_of, state
+from tidemark.books import load_published
+from tidemark.errors import ConfigError
+from tidemark.settings import Settings
+from tidemark.show import json_lines, read_snapshot
+
+KILLS = int(os.environ.get("TIDEMARK_KILLS", "50"))
+#: Kills that one lake goes through before it is compared. A kill costs a start of Spark, a comparison two.
+ON_ONE_LAKE = 10
+
+#: Where the ordinary run dies, in the order it gets there: the hour, the effect, and before or after it.
+BOUNDARIES = [
+    (0, "write_new landing/.*", "after"),  # landed
+    (0, "overwrite lake.tidemark.payroll.changes", "after"),  # decoded
+    (0, "append lake.payroll.payslip.branch_.*", "after"),  # a table is compacted, another is not
+    (0, "fast_forward payroll.payslip", "before"),  # one table is published, another is not
+    (1, "write_text _drafts/payroll.json", "before"),  # branches and pages without a draft
+    (1, "overwrite lake.tidemark.payroll.quarantine", "after"),  # checked, and nobody knows
+    (2, "write_text _drafts/payroll.json validated", "after"),  # the point of no return
+    (2, "write_text snapshots/hr.position/_cuts/.*", "after"),  # a cut, and not yet the newest
+    (2, "append lake.tidemark.receipts", "before"),  # all is published but for the receipt
+    (3, "append lake.tidemark.receipts", "after"),  # nobody heard that it went well
+]
+
+
+def test_killed_at_the_boundaries_of_stages(undisturbed: Undisturbed) -> None:
+    deaths = []
+    for hour, pattern, when in BOUNDARIES:
+        at = [e for e in undisturbed.effects if re.fullmatch(f"{HOURS[hour]} (?:{pattern})", e)]
+        assert at, f"no effect of {HOURS[hour]} is like {pattern}"
+        deaths.append({"at": at[-1], "when": when})
+    assert survived(undisturbed, "boundaries", deaths) == len(deaths)
+
+
+@pytest.mark.long
+@pytest.mark.timeout(120 * KILLS)
+def test_killed_anywhere(undisturbed: Undisturbed) -> None:
+    chance, kills, lakes = random.Random(KILLS), 0, 0
+    while kills < KILLS:
+        places = sorted(chance.sample(range(len(undisturbed.effects)), min(ON_ONE_LAKE, KILLS - kills)))
+        deaths = [
+            {"at": undisturbed.effects[i], "when": chance.choice(("before", "after", chance.uniform(0.0, 1.5)))}
+            for i in places
+        ]
+        kills, lakes = kills + survived(undisturbed, f"lake{lakes}", deaths), lakes + 1
+        assert lakes <= 2 * KILLS / ON_ONE_LAKE + 2, "too many runs ended before they could be killed"
+
+
+def survived(undisturbed: Undisturbed, lake: str, deaths: list[dict[str, Any]]) -> int:
+    """Runs that die, one after the other, each beginning where the one before it died; then one that does not.
+    Compares what came of it; how many were killed."""
+    settings, killed = settings_of(undisturbed.folder, lake), 0
+    for number, death in enumerate(deaths):
+        trace = undisturbed.folder / f"{lake}.{number}.trace"
+        done = installation.run(settings, trace, death)
+        assert done.returncode in (-9, 0), f"{death}: {done.stderr[-8000:]}"
+        killed += done.returncode == -9
+        assert_readable(undisturbed, settings, death)
+    done = installation.run(settings, undisturbed.folder / f"{lake}.trace")
+    assert done.returncode == 0, done.stderr[-8000:]
+    assert_same(state(settings), undisturbed.state, deaths)
+    return killed
+
+
+def assert_readable(undisturbed: Undisturbed, settings: Settings, death: dict[str, Any]) -> None:
+    """What half-done hours left is not seen: whole receipts, and tables as they are at one cut or another."""
+    receipts = [r.model_dump(mode="json", exclude={"published_at"}) for r in load_published(settings, FEED).receipts]
+    assert receipts == undisturbed.state["receipts"][: len(receipts)], death
+    for table in TABLES:
+        for receipt in receipts:
+            cut = f"{table} at {receipt['hour']}"
+            assert shown(settings, table, receipt["hour"]) == undisturbed.state[cut], (cut, death)
+        possible = [[], *(undisturbed.state[f"{table} at {hour}"] for hour in HOURS)]
+        assert shown(settings, table, None) in possible, (table, death)
+
+
+def shown(settings: Settings, table: str, hour: str | None) -> list[str]:
+    try:
+        rows, key = read_snapshot(settings, table, hour)
+    except ConfigError:  # not published yet
+        return []
+    return list(json_lines(rows, key))

@@ -1,0 +1,56 @@
+"""A late hour costs what its keys cost: the rows that are folded again and written are those of its keys alone."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from tests.convergence import debezium
+from tests.convergence.histories import ROOM
+from tests.convergence.wire import Format, Sent
+from tests.e2e.told import HOURS, Exports, change, unit
+from tidemark import late
+from tidemark.settings import Settings
+
+KEYS, TOUCHED = 200, 10
+_UNSENT = frozenset({"big"})
+
+
+def test_only_the_keys_of_a_late_hour_are_folded_again(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    folded: list[int] = []
+
+    def seen(rows: DataFrame, targets: DataFrame) -> DataFrame:
+        found = with_ancestors(rows, targets)
+        folded.append(found.count())
+        return found
+
+    with_ancestors = late.with_ancestors
+    monkeypatch.setattr(late, "with_ancestors", seen)
+    exports = Exports(Format("debezium", debezium, "kafka_json"), tmp_path, settings, "late_cost")
+    first, newest = ([_write(at, key, op) for key in range(KEYS)] for at, op in ((1, "insert"), (3000, "update")))
+    exports.run(HOURS[0], [one for sent in first for one in sent])
+    exports.run(HOURS[2], [one for sent in newest for one in sent])
+    assert folded == [], "nothing was late"
+
+    between = [_write(1500, key, "update", whole=True) for key in range(TOUCHED)]
+    receipt = exports.run(HOURS[1], [one for sent in between for one in sent])
+    # of each key: the late update, which sent every column, and the newest, which did not
+    assert folded == [2 * TOUCHED]
+    (table,) = receipt.tables
+    assert (table.counts.applied, table.rows_written, table.rows_deleted) == (TOUCHED, TOUCHED, 0)
+    shown = exports.rows("a", HOURS[1])
+    assert len(shown) == KEYS
+    for key, (n, big) in shown.items():
+        rests_on = 1500 if key < TOUCHED else 1
+        assert (n, big) == ((3000 + key) * ROOM + 10, f"b{(rests_on + key) * ROOM + 10}")
+
+
+def _write(at: int, key: int, op: str, *, whole: bool = False) -> list[Sent]:
+    return debezium.encode(
+        unit(at + key, change("a", at + key, 10, op, key, frozenset() if whole or op == "insert" else _UNSENT),
+             together=False)
+    )  # fmt: skip

@@ -1,0 +1,102 @@
+"""Promise 3, one mechanism after the other: a transaction over tables, topics and hours shows whole or not at all."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.convergence import dataworks, debezium, ibm, qlik
+from tests.convergence.wire import Format
+from tests.e2e.told import HOURS, Exports, change, unit
+from tidemark.catalog import read_rows
+from tidemark.settings import Settings
+
+FORMATS = (
+    Format("dataworks", dataworks, "kafka_json", stream=True),
+    Format("debezium", debezium, "kafka_json"),
+    Format("ibm", ibm, "raw"),
+    Format("qlik", qlik, "kafka_json"),
+)
+
+
+@pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
+def test_a_transaction_over_hours_shows_whole_and_in_its_place(
+    spark: SparkSession, settings: Settings, tmp_path: Path, format_: Format, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows are in no table at the cuts before it is whole. Meanwhile a newer one wrote one of its keys: what that
+    sent stays, what it did not send comes from the older."""
+    exports = Exports(format_, tmp_path, settings, f"tx_{format_.name}")
+    encode = format_.encoder.encode
+    base = encode(unit(1, change("a", 1, 10, "insert", 102), change("b", 1, 12, "insert", 1)))
+    long = encode(
+        unit(1001, change("a", 1001, 10, "insert", 101), change("b", 1001, 12, "insert", 101),
+             change("a", 1001, 14, "update", 102))
+    )  # fmt: skip
+    newer = encode(unit(2001, change("a", 2001, 10, "update", 102, format_.encoder.TRAITS.absent[0])))
+    assert "big" in format_.encoder.TRAITS.absent[0]
+    half = len(long) // 2
+    if format_.stream:  # the first hour is run last: only so does something newer come before the rest
+        receipts = {HOURS[1]: exports.run(HOURS[1], [*long[half:], *newer])}
+        (waits,) = exports.held(monkeypatch)
+        assert waits[1:3] == [HOURS[1], "2"] and waits[4] == "1 of 2 parts", waits
+        receipts[HOURS[0]] = exports.run(HOURS[0], [*base, *long[:half]])
+        partly, whole = [HOURS[1]], HOURS[0]
+    else:
+        receipts = {
+            HOURS[0]: exports.run(HOURS[0], [*base, *long[:half]]),
+            HOURS[1]: exports.run(HOURS[1], newer),
+        }
+        partly, whole = HOURS[:2], HOURS[2]
+        (waits,) = exports.held(monkeypatch)
+        assert waits[1] == HOURS[0] and waits[4] == "its end", waits
+        receipts[whole] = exports.run(whole, long[half:])
+        assert receipts[HOURS[0]].held_transactions == receipts[HOURS[1]].held_transactions == 1
+    for hour in partly:
+        assert 101 not in exports.rows("a", hour) and all(
+            "1001" not in str(n) for n, _ in exports.rows("a", hour).values()
+        )
+        if not format_.stream:
+            assert 101 not in exports.rows("b", hour)
+    assert exports.held(monkeypatch) == []
+    assert exports.rows("a", whole) == {101: (100110, "b100110"), 102: (200110, "b100114")}
+    assert exports.rows("b", whole) == {1: (112, "b112"), 101: (100112, "b100112")}
+    assert receipts[whole].held_transactions == 0
+
+
+def test_what_never_completes_is_told_and_the_policy_decides(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Held until it is overdue, then noted, by the feed's policy held on, given up to quarantine, or applied."""
+    exports = Exports(FORMATS[1], tmp_path, settings, "tx_overdue", transactions={"alarm": "2h"})
+    encode = debezium.encode
+    whole = encode(unit(1, change("a", 1, 10, "insert", 1)))
+    given_up = encode(unit(1001, change("a", 1001, 10, "insert", 101), change("b", 1001, 12, "insert", 101)))
+    applied = encode(unit(2001, change("a", 2001, 10, "insert", 201), change("b", 2001, 12, "insert", 201)))
+    heartbeat = encode(unit(3001, change("a", 3001, 10, "update", 1)))
+    first = exports.run(HOURS[0], [*whole, *given_up[:2]])
+    assert (first.held, first.held_transactions, first.notes) == (1, 1, [])
+    second = exports.run(HOURS[2], [])
+    assert (second.held_transactions, second.notes) == (1, []), "at the limit it is not yet overdue"
+    (waits,) = exports.held(monkeypatch)
+    assert waits[1:] == [HOURS[0], "1", "tx_overdue.a", "its end"]
+    third = exports.run(HOURS[3], heartbeat)
+    assert (third.held_transactions, third.notes) == (1, ["1 overdue transactions (hold)"])
+    assert [waits[4] for waits in exports.held(monkeypatch)] == ["its end (overdue)"]
+    assert exports.rows("a", HOURS[3]) == {1: (300110, "b300110")}
+
+    fourth = exports.run(HOURS[4], applied[:2], policy="quarantine")
+    assert (fourth.held_transactions, fourth.notes) == (1, ["1 overdue transactions (quarantine)"])
+    (kept,) = read_rows(settings, "tidemark", "tx_overdue", "quarantine")
+    assert kept["reason"] == "its transaction never completed" and json.loads(kept["change"])["after"]["id"] == "101"
+    assert [waits[1] for waits in exports.held(monkeypatch)] == [HOURS[4]]
+
+    fifth = exports.run(HOURS[7], [], policy="apply")
+    assert (fifth.held_transactions, fifth.notes) == (0, ["1 overdue transactions (apply)"])
+    assert exports.rows("a", HOURS[7]) == {1: (300110, "b300110"), 201: (200110, "b200110")}
+    rest = exports.run(HOURS[5], applied[2:])
+    assert exports.rows("a", HOURS[5]) == exports.rows("a", HOURS[7])
+    assert exports.rows("b", HOURS[5]) == {201: (200112, "b200112")}, "the rest of what was applied comes"
+    assert (rest.held_transactions, rest.counts.applied) == (0, 1)
