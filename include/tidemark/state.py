@@ -176,7 +176,9 @@ def open_state(
     highest, truncated = reached(work, found)
     change = reshaping(told, work.published.reshapes(found.table), stored, highest, keyed=bool(stored_key))
     history, anew = None, change.anew
-    fresh, keyless = not stored and bool(work.published.receipts), bool(stored) and not stored_key
+    # Made by an attempt that was not published, it is no less new.
+    fresh = bool(work.published.receipts) and not (stored and found.table in work.published.tables)
+    keyless = bool(stored) and not stored_key
     if fresh or keyless or anew or _must_look(found.first, found.links, highest):
         history, truncated_in_log = _history(
             work.spark, work.feed, work.published, found.table, sources, assembled.definitions

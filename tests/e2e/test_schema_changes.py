@@ -17,8 +17,9 @@ from tests.e2e.altered import EPOCH, HOURS, Change, Installation, Row, Said, Sta
 from tidemark import definitions
 from tidemark.books import load_published
 from tidemark.catalog import read_rows
-from tidemark.errors import SchemaError
+from tidemark.errors import CheckError, SchemaError
 from tidemark.lake import full_name
+from tidemark.run import run_hour
 from tidemark.settings import Settings
 
 Install = Callable[..., Installation]
@@ -385,6 +386,9 @@ def test_a_table_of_another_name_is_built_from_the_log(install: Install) -> None
     made.export(2, [Change("c", 20, V1, {"id": 5}), Change("c", 3, V1, {"id": 2, "name": "late"})])
     made.run(0, 1)
     made.tables = {"s.items": {"name": f"{made.name}.other", "key": ["id"]}}
+    never = {"checks": [{"column": "name", "isin": ["nobody"]}]}
+    with pytest.raises(CheckError):  # a run that only gets as far as making the table
+        run_hour(made.feed(tables={"s.items": made.tables["s.items"] | never}), HOURS[2], made.settings)
     (receipt,) = made.run(2)
     assert [(row["id"], row["name"]) for row in made.rows("other")] == [("3", "b"), ("4", None), ("5", None)]
     assert receipt.counts.superseded + receipt.counts.applied == 2
