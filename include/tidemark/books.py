@@ -25,6 +25,10 @@ _SCHEMAS = {
     "quarantine": "stage string, hour string, own boolean, `table` string, object string, record bigint, entry int, "
     "topic string, position string, reason string, raw binary, change string",
 }
+#: The books of a feed, beside its change log.
+BOOKS = tuple(_SCHEMAS)
+#: Property of the tombstones: the highest place among those that maintenance has removed.
+PRUNED = "tidemark.pruned"
 _RECEIPT = (
     "feed string, hour string, sequence bigint, landed bigint, split bigint, applied bigint, duplicate bigint, "
     "superseded bigint, control bigint, held bigint, quarantined bigint, published_at timestamp, receipt string"

@@ -9,7 +9,7 @@ from __future__ import annotations
 import re
 from collections import Counter
 from collections.abc import Iterable, Iterator
-from datetime import datetime
+from datetime import datetime, timedelta
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -57,6 +57,13 @@ def first_hour(value: object) -> object:
         return parse_hour(value) if isinstance(value, str) else value
     except ConfigError as error:
         raise ValueError("a whole hour in UTC, like 2026-11-20T00:00:00Z") from error
+
+
+def safe_age(value: timedelta) -> timedelta:
+    """Iceberg refuses to call younger files orphaned."""
+    if value < timedelta(days=1):
+        raise ValueError("a day or more, like 3d")
+    return value
 
 
 def cron_line(value: str) -> str:

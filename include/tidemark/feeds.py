@@ -40,6 +40,7 @@ from tidemark.feed_rules import (
     published_name,
     published_names,
     rules_across_keys,
+    safe_age,
     topic_name,
 )
 from tidemark.feed_yaml import Document, read_yaml
@@ -162,6 +163,24 @@ class Transactions(Model):
     )
 
 
+class Retention(Model):
+    """What maintenance removes, and when."""
+
+    tombstones: Duration = Field(
+        timedelta(days=30),
+        description="How long the place of a deleted key is kept at hand. An older change that comes later costs more "
+        "then: its key is looked up in the change log.",
+    )
+    cuts: Duration | None = Field(
+        None, description="How long the cut of an hour can be read back after it was published. null: for ever."
+    )
+    orphans: Annotated[Duration, AfterValidator(safe_age)] = Field(
+        timedelta(days=3),
+        description="The age from which on files that nothing refers to are removed; at least 1d. A run that takes "
+        "longer than this would lose its files.",
+    )
+
+
 class Feed(Model):
     """One replication task or connector: its topics, tables, format and settings. One file, one DAG."""
 
@@ -187,6 +206,7 @@ class Feed(Model):
     )
     quarantine: Quarantine = Field(Quarantine(), description="How many bad records an hour may hold.")
     transactions: Transactions = Field(Transactions(), description="What happens to transactions that do not complete.")
+    retention: Retention = Field(Retention(), description="What maintenance removes, and when.")
     retries: int = Field(
         3, ge=0, description="How often Airflow tries a task again after an error that can pass by itself."
     )

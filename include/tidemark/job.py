@@ -34,7 +34,7 @@ def main(
     parser.add_argument("hours", metavar="HOUR", nargs="*", help="an hour in UTC, like 2026-11-20T07")
     given = parser.parse_args(arguments)
     if not least <= len(given.hours) <= most:
-        parser.error(f"it takes {least} HOUR" if least == most else f"it takes {least} to {most} HOURs")
+        parser.error(f"it takes {least} of HOUR" if least == most else f"it takes {least} to {most} of HOUR")
     try:
         work(given.feed, *(format_hour(parse_hour(hour)) for hour in given.hours))
     except TerminalError as error:

@@ -124,6 +124,13 @@ class SparkStage(SparkSubmitOperator):
         return kind(message.strip(), feed=self._feed, hour=hours[0] if hours else None)
 
 
+class SparkMaintain(SparkStage):
+    """Submits ``jobs/maintain.py FEED``."""
+
+    def hours(self, context: Context) -> Sequence[str]:
+        return []
+
+
 class SparkReplay(SparkStage):
     """Submits ``jobs/replay.py FEED [FIRST_HOUR [LAST_HOUR]]``, the hours by the run's params ``hour`` and ``to``."""
 

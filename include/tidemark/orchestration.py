@@ -133,6 +133,28 @@ Owner: {feed.owner}
 """
 
 
+def describe_maintain(feed: Feed) -> str:
+    """The ``doc_md`` of the DAG that maintains a feed."""
+    keep = feed.retention
+    cuts = "for ever" if keep.cuts is None else f"for {keep.cuts}"
+    when = "Every day at 03:30 (UTC)." if feed.start and feed.schedule else "Not on schedule: trigger it."
+    return f"""\
+Removes what `{feed.feed}` no longer needs. {when} Tables read the same before and after; the change log, the receipts,
+the quarantine and what landed stay.
+
+- tombstones of publications older than {keep.tombstones}
+- cuts of hours: kept {cuts}
+- audit branches of publications that never came to be, and files older than {keep.orphans} that nothing refers to
+- small data files are put together
+
+It takes the feed's pool, so that no hour is published meanwhile. By hand:
+
+    airflow dags trigger maintain_{feed.feed}
+
+Owner: {feed.owner}
+"""
+
+
 def describe_replay(feed: Feed) -> str:
     """The ``doc_md`` of the DAG that replays a feed's quarantine."""
     dag_id = f"replay_{feed.feed}"

@@ -11,10 +11,10 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.parquet as pq
-from pyarrow import fs
 
 from tidemark.catalog import find_table
 from tidemark.errors import ConfigError
+from tidemark.files import filesystem
 from tidemark.hours import tag_of
 from tidemark.names import TIDEMARK, is_published_name
 from tidemark.settings import Settings
@@ -50,13 +50,9 @@ def _read_parquet(settings: Settings, table: str, as_of: str | None) -> tuple[pa
             raise _no_cut(table, as_of, [o.name.removesuffix(".json") for o in storage.list_objects(f"{root}/_cuts")])
         raise ConfigError(f"there is no published table {table}", mend="see `tidemark receipts` for what is published")
     folder = f"{root}/{json.loads(storage.read_text(pointer))['folder']}"
-    rows = pq.read_table(folder.removeprefix("s3://"), filesystem=_filesystem(settings) if "://" in folder else None)
+    system, path = filesystem(folder, settings)
+    rows = pq.read_table(path, filesystem=system)
     return _source_columns(rows), json.loads(storage.read_text(f"{root}/_key.json"))
-
-
-def _filesystem(settings: Settings) -> fs.S3FileSystem:
-    endpoint = settings.s3_endpoint or None
-    return fs.S3FileSystem(endpoint_override=endpoint, region=settings.s3_region)
 
 
 def _source_columns(rows: pa.Table) -> pa.Table:

@@ -15,7 +15,7 @@ import pytest
 from tidemark.orchestration import pool_of, pools, sound_feeds
 
 PROJECT = Path(__file__).parent.parent.parent
-KINDS = ("ingest", "replay")
+KINDS = ("ingest", "maintain", "replay")
 Load = Callable[[], Any]
 
 
@@ -82,6 +82,12 @@ def test_publishing_tells_the_assets(load: Load) -> None:
     for task in (dags["ingest_shop"].get_task("validate_publish"), dags["replay_shop"].get_task("replay")):
         names = {asset.name for asset in task.outlets}
         assert names == {"tidemark/shop", "tidemark/shop.orders", "tidemark/shop.people"}
+
+
+def test_maintenance_is_daily_where_the_feed_is_on_schedule(load: Load) -> None:
+    dags = load().dags
+    assert [dags[f"maintain_{feed}"].schedule for feed in ("shop", "timed")] == [None, "30 3 * * *"]
+    assert not any(dags[f"maintain_{feed}"].catchup for feed in ("shop", "timed"))
 
 
 def test_only_a_feed_with_a_start_runs_by_itself(load: Load) -> None:

@@ -228,3 +228,11 @@ def test_a_replay_that_fails_says_why(replay: Any, submits: Submits) -> None:
     with pytest.raises(TerminalError, match="stage replay failed: feed shop, hour 2026-11-20T07: it is so") as raised:
         replay.get_task("replay").execute({"params": {"hour": HOUR, "to": None}})
     assert raised.value.hour == HOUR
+
+
+def test_maintenance_is_told_its_feed(feeds: Path, airflow_database: None, submits: Submits) -> None:
+    from airflow.dag_processing.dagbag import DagBag
+
+    dag = DagBag(dag_folder=str(PROJECT / "dags" / "maintain.py")).dags["maintain_shop"]
+    assert dag.test().state == "success"
+    assert submits.jobs == ["maintain.py shop"]

@@ -182,10 +182,7 @@ class IcebergSnapshot:
         """Fast-forward main to the branch, tag it, drop the branch. Done before: does nothing again."""
         refs, branch = self._refs(), _branch(publication)
         if branch in refs:
-            self.spark.sql(
-                f"CALL {quote(CATALOG)}.system.fast_forward("
-                f"table => '{self.namespace}.{self.short}', branch => 'main', to => '{branch}')"
-            )
+            self._fast_forward(branch)
             self.spark.sql(
                 f"ALTER TABLE {self.name} CREATE OR REPLACE TAG {quote(tag_of(hour))} AS OF VERSION {refs[branch]}"
             )
@@ -199,6 +196,31 @@ class IcebergSnapshot:
                 table=self.table,
             )
         self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH IF EXISTS {quote(_before_checks(publication))}")
+
+    def _fast_forward(self, branch: str) -> None:
+        table = f"table => '{self.namespace}.{self.short}'"
+        forward = f"CALL {quote(CATALOG)}.system.fast_forward({table}, branch => 'main', to => '{branch}')"
+        try:
+            self.spark.sql(forward)
+        except Exception as error:
+            # Maintenance has put files together since the branch was made: the same rows, which can be left again.
+            if "not an ancestor" not in str(error) or (base := self._before_rewrite(branch)) is None:
+                raise
+            self.spark.sql(f"CALL {quote(CATALOG)}.system.rollback_to_snapshot({table}, snapshot_id => {base:d})")
+            self.spark.sql(forward)
+
+    def _before_rewrite(self, branch: str) -> int | None:
+        """The snapshot of main that the branch goes on from, when all that main has had since holds the same rows."""
+        snapshots = {row["snapshot_id"]: row for row in self.spark.table(f"{self.name}.snapshots").collect()}
+        refs, ancestors = self._refs(), set()
+        at = refs[branch]
+        while at in snapshots:
+            ancestors.add(at)
+            at = snapshots[at]["parent_id"]
+        at = refs["main"]
+        while at in snapshots and at not in ancestors and snapshots[at]["operation"] == "replace":
+            at = snapshots[at]["parent_id"]
+        return at if at in ancestors else None
 
     def tag(self, hour: str) -> None:
         """Tag the current table for an hour that did not touch it, so that every table of a feed has the cut."""

@@ -28,7 +28,7 @@ from tidemark.manifest import LandedObject, Manifest, load_manifests, save_manif
 from tidemark.settings import Settings
 from tidemark.storage import StoredObject, storage_of
 
-__all__ = ["Readiness", "is_complete", "land"]
+__all__ = ["Readiness", "is_complete", "land", "read_object"]
 
 R = TypeVar("R")
 
@@ -41,7 +41,7 @@ _COMPRESSED = re.compile(r"\.(?:gz|zst|zstd|bz2|lz4|snappy|deflate|xz)$", re.IGN
 
 
 @dataclass(frozen=True)
-class _Read:
+class ReadObject:
     """One object of the source, read from end to end."""
 
     topic: str
@@ -103,7 +103,7 @@ def _land_changed(
                 known.append(landed.pop(object_.path))
             else:
                 unread.append((export.topic, stored))
-    read = _at_once(lambda topic, stored: _read(topic, stored, feed, settings), unread)
+    read = _at_once(lambda topic, stored: read_object(topic, stored, feed, settings), unread)
     same, new = _split_known(read, landed.values())
     if former and not new:
         return former[-1]
@@ -134,7 +134,7 @@ def _at_once(work: Callable[..., R], items: Sequence[tuple[Any, ...]]) -> list[R
             raise
 
 
-def _split_known(read: list[_Read], landed: Iterable[LandedObject]) -> tuple[list[LandedObject], list[_Read]]:
+def _split_known(read: list[ReadObject], landed: Iterable[LandedObject]) -> tuple[list[LandedObject], list[ReadObject]]:
     """Objects whose bytes have landed before, under this or another name, and those that are new.
 
     A landed object answers for one object of the source: two that hold the same bytes are two.
@@ -143,7 +143,7 @@ def _split_known(read: list[_Read], landed: Iterable[LandedObject]) -> tuple[lis
     for object_ in landed:
         by_content[object_.topic, object_.sha256].append(object_)
     same: list[LandedObject] = []
-    new: list[_Read] = []
+    new: list[ReadObject] = []
     for one in read:
         copies = by_content[one.topic, one.sha256]
         same_name = [object_ for object_ in copies if object_.source == one.stored.location]
@@ -155,7 +155,8 @@ def _split_known(read: list[_Read], landed: Iterable[LandedObject]) -> tuple[lis
     return same, new
 
 
-def _read(topic: str, stored: StoredObject, feed: Feed, settings: Settings) -> _Read:
+def read_object(topic: str, stored: StoredObject, feed: Feed, settings: Settings) -> ReadObject:
+    """Read one object from end to end. ExportError where it is damaged, ConflictError where it changes meanwhile."""
     container = load_container(feed.container["type"])
     with storage_of(stored.location, settings).open(stored) as stream:
         raw = _Hashed(stream)
@@ -180,10 +181,10 @@ def _read(topic: str, stored: StoredObject, feed: Feed, settings: Settings) -> _
         raise ConflictError(
             problem, object=stored.location, mend="wait until the exporter has ended, then run the hour"
         )
-    return _Read(topic, stored, raw.digest.hexdigest(), records, suffix)
+    return ReadObject(topic, stored, raw.digest.hexdigest(), records, suffix)
 
 
-def _copy(one: _Read, feed: str, hour: str, version: int, settings: Settings) -> LandedObject:
+def _copy(one: ReadObject, feed: str, hour: str, version: int, settings: Settings) -> LandedObject:
     # Content and origin are in the name: two runs at once write the same bytes to the same place, or another place.
     # The rest of the name is cut to what no file system, URI or Spark glob takes for something else.
     unique = hashlib.sha256(f"{one.sha256}/{one.stored.name}".encode()).hexdigest()[:12]

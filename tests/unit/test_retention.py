@@ -1,0 +1,43 @@
+"""Which cuts have served their time."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime, timedelta
+
+from tests.unit.qlik_messages import feed
+from tidemark.books import Published
+from tidemark.feeds import Retention
+from tidemark.receipts import Receipt
+from tidemark.retention import expired_hours
+
+NOW = datetime(2026, 11, 30, tzinfo=UTC)
+
+
+def receipt(sequence: int, hour: str, days: float) -> Receipt:
+    """Published so many days ago."""
+    return Receipt(
+        feed="crm", hour=hour, sequence=sequence, manifest_version=1, objects=0, bytes=0, landed=0, split=0, control=0,
+        bad=0, held=0, published_at=NOW - timedelta(days=days),
+    )  # fmt: skip
+
+
+def test_a_cut_is_as_old_as_its_hours_last_publication() -> None:
+    published = Published(
+        [
+            receipt(1, "2026-11-20T00", 9),
+            receipt(2, "2026-11-20T01", 9),
+            receipt(3, "2026-11-20T02", 7),
+            receipt(4, "2026-11-20T01", 1),
+        ]
+    )
+    kept = feed().model_copy(update={"retention": Retention(cuts=timedelta(days=7))})
+    assert expired_hours(kept, published, NOW) == {"2026-11-20T00"}
+    assert expired_hours(kept, published, NOW + timedelta(hours=1)) == {"2026-11-20T00", "2026-11-20T02"}
+    assert expired_hours(feed(), published, NOW) == set(), "for ever, unless the feed file says otherwise"
+
+
+def test_the_newest_cut_stays_however_old() -> None:
+    published = Published([receipt(1, "2026-11-20T00", 90), receipt(2, "2026-11-20T01", 80)])
+    kept = feed().model_copy(update={"retention": Retention(cuts=timedelta(0))})
+    assert expired_hours(kept, published, NOW) == {"2026-11-20T00"}
+    assert expired_hours(kept, Published(), NOW) == set()
