@@ -164,6 +164,55 @@ def receipts(
 
 
 @app.command()
+def audit(
+    feed: Annotated[str, typer.Argument(help="The feed's name.")],
+    first: Annotated[str | None, typer.Option("--from", help="The first hour in UTC. Default: the oldest.")] = None,
+    last: Annotated[str | None, typer.Option("--to", help="The last hour, included. Default: the newest.")] = None,
+) -> None:
+    """Count again from the landed bytes, and hold receipts, change log, quarantine, cuts and tables against each other.
+
+    A line per hour; each difference with its place and what to do, and exit 1.
+    """
+    from tidemark.audit import audit as examine
+    from tidemark.feeds import find_feed
+
+    settings = Settings()
+    found = find_feed(feed, settings)
+    begin, end = (format_hour(parse_hour(hour)) if hour else None for hour in (first, last))
+    with err.status(feed) as status:
+        told = examine(found, settings, begin, end, lambda stage: status.update(f"{feed}: {stage}"))
+    wrong = {hour for hour in told.hours for difference in told.differences if hour in difference.where}
+    for hour, landed in told.hours.items():
+        verdict = "see below" if hour in wrong else "agrees"
+        out.print(f"{feed} {hour}: {landed} records landed, {verdict}", markup=False)
+    for difference in told.differences:
+        out.print(_plain(str(difference)), markup=False)
+    if told.differences:
+        out.print(f"{len(told.differences)} differences", markup=False)
+        raise typer.Exit(1)
+
+
+@app.command()
+def maintain(feed: Annotated[str, typer.Argument(help="The feed's name.")]) -> None:
+    """Remove what is no longer needed: old tombstones and cuts, as the feed file says, and orphaned files.
+
+    Tables, receipts, the change log and what landed stay. Not while an hour of the feed runs.
+    """
+    from tidemark.feeds import find_feed
+    from tidemark.maintenance import maintain as tidy
+
+    settings = Settings()
+    found = find_feed(feed, settings)
+    with err.status(feed) as status:
+        done = tidy(found, settings, lambda stage: status.update(f"{feed}: {stage}"))
+    out.print(
+        f"{feed}: removed {done.tombstones} tombstones, {done.cuts} cuts, {done.branches} branches, {done.orphans} "
+        f"orphaned files, {done.folders} folders, {done.landed} landed files; rewrote {done.rewritten} files",
+        markup=False,
+    )
+
+
+@app.command()
 def held(feed: Annotated[str, typer.Argument(help="The feed's name.")]) -> None:
     """Print the transactions that wait for the rest of them, and what is missing."""
     from pyiceberg.expressions import EqualTo
@@ -231,6 +280,7 @@ def quarantine_replay(
     been right at first. What is still wrong stays, with its reason. Again changes nothing."""
     from tidemark.errors import ConfigError
     from tidemark.feeds import find_feed
+    from tidemark.quarantine import list_kept_back
     from tidemark.run import hours_to_replay, replay_hour
 
     if to is not None and hour is None:
@@ -240,6 +290,10 @@ def quarantine_replay(
     hours = hours_to_replay(found, hour, to, settings)
     if not hours:
         out.print(f"{feed}: nothing is in quarantine", markup=False)
+    if hour is None:
+        for each in sorted({row["hour"] for row in list_kept_back(settings, feed)} - set(hours)):
+            again = f"`tidemark run {feed} --hour {each}` decodes all of it as the feed file is now"
+            out.print(f"{feed} {each}: stopped before it was published, nothing to replay: {again}", markup=False)
     for each in hours:
         with err.status(f"{feed} {each}") as status:
             receipt = replay_hour(found, each, settings, _progress(feed, each, status))
@@ -334,4 +388,8 @@ def _escape(text: str) -> str:
     """Values from messages are no markup and no terminal commands."""
     from rich.markup import escape
 
-    return escape("".join(c if c.isprintable() or c == "\n" else "�" for c in text))
+    return escape(_plain(text))
+
+
+def _plain(text: str) -> str:
+    return "".join(c if c.isprintable() or c == "\n" else "�" for c in text)

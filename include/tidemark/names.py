@@ -18,6 +18,11 @@ def is_published_name(text: str) -> bool:
     return re.fullmatch(PUBLISHED_NAME, text) is not None
 
 
+def publication_name(feed: str, hour: str, sequence: int) -> str:
+    """A publication's name, which its audit branches carry: ``shop_2026_11_20T07_12``."""
+    return f"{feed}_{hour.replace('-', '_')}_{sequence}"
+
+
 def quote(name: str) -> str:
     """An SQL identifier from hostile text: back-ticked, back-ticks doubled."""
     return "`" + name.replace("`", "``") + "`"

@@ -40,6 +40,7 @@ class TableReceipt(BaseModel):
 
     table: str
     counts: Counts = Counts()
+    staged_in: int = Field(0, description="The publication that wrote the rows below; 0: none did.")
     rows_written: int = 0
     rows_deleted: int = 0
     highest: str | None = Field(None, description="The newest place applied so far: later hours below it are late.")

@@ -18,7 +18,7 @@ from tests.unit.qlik_messages import headers, message, metadata
 from tidemark import run
 from tidemark.books import load_published
 from tidemark.cli import app
-from tidemark.errors import CheckError, ConfigError, ExportError
+from tidemark.errors import CheckError, ConfigError, ExportError, QuarantineLimitError
 from tidemark.feeds import Feed
 from tidemark.manifest import load_manifests
 from tidemark.quarantine import list_kept_back, recall
@@ -308,6 +308,27 @@ def test_a_replay_that_died_is_carried_on(
     assert reasons(settings, twins) == []
 
 
+def test_a_replay_overtakes_no_publication_that_died(
+    twins: Twins, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A newer version of the hour was validated and no more: it is published first, and the replay on top of it."""
+    right = items(columns=WIDE)
+    twins.export(HOURS[0], [event("c", 1, row(1, 5_000_000_000)), event("c", 2, row(2, 2))])
+    twins.run(HOURS[0])
+    twins.export(HOURS[0], [event("c", 3, row(3, 3))])
+
+    def dies(*_: object) -> Receipt:
+        raise RuntimeError("the machine is gone")
+
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
+        patch.setattr(run, "publish", dies)
+        twins.run(HOURS[0], **right)
+    receipt = twins.replay(HOURS[0], **right)
+    assert receipt is not None and (receipt.sequence, receipt.landed, receipt.quarantined) == (3, 3, 0)
+    twins.run_right(HOURS[:1], **right)
+    twins.same("items")
+
+
 def test_an_hour_is_landed_anew_after_its_replay(twins: Twins, settings: Settings) -> None:
     """What is published stays as it was decoded, and a replay and a new version of the export do not hide each other."""
     big, right = 5_000_000_000, items(columns=WIDE)
@@ -373,6 +394,13 @@ def test_the_command_line_replays(
             in said.output
         )
     assert len(tidemark("quarantine", "list", twins.mended).output.splitlines()) == 1 + 2
+    twins.export(HOURS[2], [b"{"] * 12)
+    with pytest.raises(QuarantineLimitError):
+        tidemark("run", twins.mended, "--hour", HOURS[2])
+    said = tidemark("quarantine", "replay", twins.mended).output
+    assert f"{HOURS[2]}: stopped before it was published, nothing to replay: `tidemark run" in said
+    with pytest.raises(ConfigError, match="the hour was never published, so that nothing of it has to be replayed"):
+        tidemark("quarantine", "replay", twins.mended, "--hour", HOURS[2])
     with pytest.raises(ExportError, match="the hour has not landed"):
         tidemark("quarantine", "replay", twins.mended, "--hour", HOURS[3])
     with pytest.raises(ConfigError, match="--to"):

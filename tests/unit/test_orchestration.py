@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tidemark.errors import ConfigError
-from tidemark.orchestration import hour_of_run, submit_conf
+from tidemark.orchestration import hour_of_run, replay_arguments, submit_conf
 from tidemark.settings import Settings
 
 
@@ -46,3 +46,12 @@ def test_the_catalog_stays_off_the_command_line(tmp_path: Path) -> None:
     assert conf["spark.executor.cores"] == "3"
     assert conf["spark.driver.memory"] == "2g"
     assert not any("open-sesame" in value for value in conf.values())
+
+
+def test_the_hours_of_a_replay() -> None:
+    assert replay_arguments(None, "") == []
+    assert replay_arguments("2026-11-20T05:00", None) == ["2026-11-20T05"]
+    assert replay_arguments("2026-11-20T05", "2026-11-20T07") == ["2026-11-20T05", "2026-11-20T07"]
+    for first, last in ((None, "2026-11-20T05"), ("2026-11-20T05", "2026-11-20T04"), ("today", None)):
+        with pytest.raises(ConfigError):
+            replay_arguments(first, last)

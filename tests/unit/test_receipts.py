@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidemark.errors import AccountError
-from tidemark.receipts import Counts, Receipt, TableReceipt
+from tidemark.receipts import Counts, Recalled, Receipt, TableReceipt
 
 
 def receipt(**changes: object) -> Receipt:
@@ -33,3 +33,25 @@ def test_an_hour_published_again_adds_up() -> None:
     again = receipt(sequence=2).follow(receipt())
     assert (again.landed, again.counts.applied, again.sequence) == (24, 10, 2)
     again.balance()
+
+
+def test_what_a_replay_takes_up_again_counts_as_it_comes_out_now() -> None:
+    before = receipt(recalls=3)
+    taken = Recalled(landed=3, split=1, bad=1, refused=0, held=2, tables={"a.b": 1})
+    counts = Counts(applied=3, superseded=1)
+    fresh = receipt(
+        sequence=4,
+        landed=3,
+        split=1,
+        control=0,
+        bad=0,
+        held=0,
+        recalls=2,
+        tables=[TableReceipt(table="a.b", counts=counts)],
+    )
+    again = fresh.follow(before.without(taken))
+    again.balance()
+    assert (again.landed, again.split, again.quarantined, again.held, again.recalls) == (12, 1, 0, 0, 3)
+    assert (again.counts.applied, again.counts.superseded) == (8, 2)
+    with pytest.raises(AccountError):
+        fresh.follow(before.without(Recalled(bad=1))).balance()

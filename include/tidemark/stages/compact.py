@@ -23,6 +23,7 @@ from tidemark.feeds import Feed
 from tidemark.fold import fold
 from tidemark.lake import changes_table
 from tidemark.manifest import Manifest
+from tidemark.names import publication_name
 from tidemark.profile import TableProfile, profile
 from tidemark.receipts import Counts, Receipt, TableReceipt
 from tidemark.rows import TableShape, key_is_whole, keyed_rows, settle
@@ -46,7 +47,16 @@ class Work:
     settings: Settings
     hour: str
     published: Published
-    publication: str
+
+    @property
+    def sequence(self) -> int:
+        """The number of the publication in the making."""
+        return self.published.last_sequence + 1
+
+    @property
+    def publication(self) -> str:
+        """Its name."""
+        return publication_name(self.feed.feed, self.hour, self.sequence)
 
 
 @dataclass(frozen=True)
@@ -76,23 +86,21 @@ def compact(spark: SparkSession, feed: Feed, manifest: Manifest, published: Publ
     under the next sequence number, and the draft. Branches are made anew from main at each run.
     """
     draft = load_draft(settings, feed.feed)
-    sequence = published.last_sequence + 1
     if draft and draft.validated and draft.follows(published) and draft.of(manifest):
         return draft
     create_books(spark, feed.feed)
     assembled = assemble(spark, feed, manifest, published)
-    publication = f"{feed.feed}_{manifest.hour.replace('-', '_')}_{sequence}"
-    work = Work(spark, feed, settings, manifest.hour, published, publication)
+    work = Work(spark, feed, settings, manifest.hour, published)
     if manifest.small:
         # Each table of the feed plans and reads its own part of this: of a small hour, all at once is cheaper.
         assembled = replace(assembled, rows=assembled.rows.localCheckpoint())
     tables = [_compact_table(work, found, assembled) for found in profile(assembled.rows)]
-    _write_pages(work, sequence, assembled, tables)
+    _write_pages(work, assembled, tables)
     before = published.of_hour(manifest.hour)
     receipt = Receipt(
         feed=feed.feed,
         hour=manifest.hour,
-        sequence=sequence,
+        sequence=work.sequence,
         manifest_version=manifest.version,
         objects=len(manifest.objects),
         bytes=sum(o.bytes for o in manifest.objects),
@@ -104,7 +112,7 @@ def compact(spark: SparkSession, feed: Feed, manifest: Manifest, published: Publ
     if before:
         receipt = receipt.follow(before.without(assembled.recalled))
     receipt.balance()
-    draft = Draft(receipt=receipt, publication=publication, staged=[t.receipt.table for t in tables if t.staged])
+    draft = Draft(receipt=receipt, publication=work.publication, staged=[t.receipt.table for t in tables if t.staged])
     save_draft(settings, draft)
     return draft
 
@@ -133,6 +141,7 @@ def _compact_table(work: Work, found: TableProfile, assembled: Assembled) -> Com
     receipt = TableReceipt(
         table=found.table,
         counts=outcome.counts,
+        staged_in=work.sequence,
         rows_written=outcome.written,
         rows_deleted=outcome.deleted,
         highest=highest_now,
@@ -341,7 +350,7 @@ def _refused(assembled: Assembled) -> DataFrame | None:
     )  # fmt: skip
 
 
-def _write_pages(work: Work, sequence: int, assembled: Assembled, tables: list[Compacted]) -> None:
+def _write_pages(work: Work, assembled: Assembled, tables: list[Compacted]) -> None:
     refused = _refused(assembled)
     log = work.spark.table(changes_table(work.feed.feed))
     unread = (F.col("hour") == work.hour) & (F.col("op") == "bad") & ~is_published(work.published)
@@ -358,10 +367,10 @@ def _write_pages(work: Work, sequence: int, assembled: Assembled, tables: list[C
         "tombstones": [t.tombstones for t in tables if t.tombstones is not None],
         "held": [assembled.open] if assembled.open is not None else [],
     }
-    clear_pages(work.spark, work.feed.feed, sequence)
+    clear_pages(work.spark, work.feed.feed, work.sequence)
     for name, parts in pages.items():
         if parts:
             together = parts[0]
             for part in parts[1:]:
                 together = together.unionByName(part)
-            write_page(work.spark, work.feed.feed, name, sequence, together)
+            write_page(work.spark, work.feed.feed, name, work.sequence, together)

@@ -159,7 +159,7 @@ def _wait(
     snapshot = open_snapshot(spark, declared.storage, table, feed.feed, settings)
     assembled = assemble(spark, feed, manifest, published)
     rows = assembled.rows.where(F.col("table") == table)
-    work, found = Work(spark, feed, settings, manifest.hour, published, draft.publication), profile(rows)[0]
+    work, found = Work(spark, feed, settings, manifest.hour, published), profile(rows)[0]
     state = open_state(work, found, assembled, snapshot)
     key = list(state.shape.key)
     keys = waiting.select(F.struct(*(F.col(quote(n)) for n in key)).alias("key"), "reason")

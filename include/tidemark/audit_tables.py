@@ -1,0 +1,153 @@
+"""Tables under audit: what readers see of each against the fold of the whole change log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark import late, multiset
+from tidemark.books import Published
+from tidemark.columns import ColumnType
+from tidemark.definitions import Definition, load_definitions, with_definitions
+from tidemark.differences import Difference
+from tidemark.encodings import ENCODINGS
+from tidemark.feeds import Feed
+from tidemark.fold import fold
+from tidemark.formats import load_format
+from tidemark.lake import changes_table
+from tidemark.lineage import with_ancestors
+from tidemark.names import TIDEMARK, quote
+from tidemark.rows import TableShape, key_is_whole, keyed_rows, settle
+from tidemark.settings import Settings
+from tidemark.snapshots import open_snapshot
+from tidemark.snapshots.iceberg import IcebergSnapshot
+from tidemark.snapshots.parquet import ParquetSnapshot
+from tidemark.stages.assemble import is_published, is_row
+
+Snapshot = IcebergSnapshot | ParquetSnapshot
+
+
+def wrong_rows(
+    spark: SparkSession, feed: Feed, published: Published, hours: Sequence[str] | None, settings: Settings
+) -> list[Difference]:
+    """Differences of all tables of the feed. ``hours``: only of the keys that changes of these hours touch; None: all."""
+    log = spark.table(changes_table(feed.feed)).where(is_published(published))
+    definitions = load_definitions(log, feed)
+    storage = {feed.published(source): table.storage for source, table in feed.tables.items()}
+    rows = with_definitions(log.where(is_row()), definitions, feed)
+    told: list[Difference] = []
+    for table, source, schemas in _sources(rows):
+        snapshot = open_snapshot(spark, storage.get(table, "iceberg"), table, feed.feed, settings)
+        stored = snapshot.columns()
+        if stored:
+            shape = _shape(feed, source, definitions.of(source), schemas, snapshot, stored)
+            truncated = published.table(table)[1]
+            state = late.State(
+                spark, feed, table, snapshot, shape, published, definitions, None, truncated, emptied=False
+            )
+            told += _compare(state, stored, hours)
+    return told
+
+
+def _sources(rows: DataFrame) -> list[tuple[str, str, list[str]]]:
+    """(table, source's table, its message schemas, oldest first) of all rows. What is collected is metadata."""
+    found = rows.groupBy("table", "source_table", "message_schema").agg(F.max("position").alias("last"))
+    tables: dict[tuple[str, str], list[str]] = {}
+    for row in found.orderBy("table", "last").collect():
+        schemas = tables.setdefault((row["table"], row["source_table"]), [])
+        schemas += [row["message_schema"]] if row["message_schema"] is not None else []
+    return [(table, source, schemas) for (table, source), schemas in tables.items()]
+
+
+def _shape(
+    feed: Feed, source: str, told: Definition, schemas: list[str], snapshot: Snapshot, stored: dict[str, str]
+) -> TableShape:
+    """How the table's text is read: by the feed file, the messages and the stream, the newest of each, and as it is
+    stored where none of them tells."""
+    format_ = load_format(feed.format["type"])
+    columns: dict[str, ColumnType] = dict(told.columns)
+    for schema in schemas:
+        columns |= format_.message_types(schema)
+    declared = feed.tables[source].columns if source in feed.tables else {}
+    for name, kind in format_.column_types(declared, feed.format_options).items():
+        sent = columns.get(name)
+        if not schemas or sent is None or (sent.encoding, sent.arg) == (kind.encoding, kind.arg):
+            columns[name] = kind
+    known = {name: columns.get(name, ColumnType(kind)) for name, kind in stored.items()}
+    # A wider type is stored where an hour of a wider one was published: what does not fit it would be no value.
+    wide = {name: replace(kind, spark=stored[name]) for name, kind in known.items()}
+    return TableShape(tuple(snapshot.key()), wide, {**ENCODINGS, **format_.ENCODINGS})
+
+
+def _compare(state: late.State, stored: dict[str, str], hours: Sequence[str] | None) -> list[Difference]:
+    """Differences of one table: rows that are missing or too many, with another place, with other values."""
+    log = state.published_rows()
+    wanted = _keyed(state, log, hours) if state.shape.key else _keyless(state, log)
+    names = [name for name in stored if name in state.shape.columns]
+    there = state.snapshot.read().select(
+        _key_of(state.shape).alias("key"),
+        F.col(f"{TIDEMARK}.place").alias("place"),
+        F.struct(*(F.col(quote(name)) for name in names)).alias("row"),
+    )
+    wanted = wanted.select("key", "place", F.struct(*(F.col("row")[name].alias(name) for name in names)).alias("row"))
+    if hours is not None and state.shape.key:
+        there = there.join(_touched(state, log, hours), "key", "left_semi")
+    w, t = wanted.alias("w"), there.alias("t")
+    both = w.join(t, F.col("w.key") == F.col("t.key"), "full_outer")
+    kind = (
+        F.when(F.col("t.key").isNull(), "missing")
+        .when(F.col("w.key").isNull(), "too many")
+        .when(F.col("w.place") != F.col("t.place"), "with another place in the order")
+        .when(~F.col("w.row").eqNullSafe(F.col("t.row")), "with other values")
+    )
+    wrong = both.select(kind.alias("kind"), F.to_json(F.coalesce("w.key", "t.key")).alias("key")).where(
+        "kind is not null"
+    )
+    mend = (
+        f"take {state.table} back to its last cut that is right (Iceberg's rollback_to_snapshot), and restore the change "
+        "log if it is that which was altered"
+    )
+    return [
+        Difference("table", state.table, f"{count} rows {which} by the change log, like the one of key {key}", mend)
+        for which, count, key in wrong.groupBy("kind").agg(F.count(F.lit(1)), F.min("key")).orderBy("kind").collect()
+    ]
+
+
+def _key_of(shape: TableShape) -> Column:
+    """The key of a stored row; without one, the place that its copy has."""
+    if not shape.key:
+        return F.struct(F.col(f"{TIDEMARK}.place").alias("copy"))
+    return F.struct(*(F.col(quote(name)) for name in shape.key))
+
+
+def _rows(state: late.State, log: DataFrame) -> DataFrame:
+    rows = keyed_rows(log, state.shape, expand=True).where(key_is_whole(state.shape))
+    return rows.withColumn("counts", F.lit(False))
+
+
+def _touched(state: late.State, log: DataFrame, hours: Sequence[str]) -> DataFrame:
+    """The keys that the hours' changes speak of."""
+    return _rows(state, log.where(F.col("hour").isin(list(hours)))).select("key").distinct()
+
+
+def _keyed(state: late.State, log: DataFrame, hours: Sequence[str] | None) -> DataFrame:
+    """``key``, ``place`` and typed ``row`` of each row that should be there."""
+    rows = _rows(state, log)
+    targets = rows.select("key").distinct() if hours is None else _touched(state, log, hours)
+    folded = fold(with_ancestors(rows, targets.localCheckpoint()), partial=True)
+    settled = settle(folded, state.shape, "", whole=True)
+    return settled.where("not gone").select("key", F.col("tidemark.place").alias("place"), "row")
+
+
+def _keyless(state: late.State, log: DataFrame) -> DataFrame:
+    """The same of a table without a key, whose copies have their places for keys."""
+    shape = state.shape
+    images = multiset.copies(multiset.effective(log)).where("now > 0")
+    copy = F.explode(F.sequence(F.lit(1).cast("bigint"), F.col("now"))).alias("copy")
+    each = images.select("hash", "image", copy)
+    place = F.concat("hash", F.lit("#"), F.lpad(F.col("copy").cast("string"), 12, "0"))
+    values = [shape.value(name, F.element_at("image", F.lit(name))).alias(name) for name in shape.columns]
+    return each.select(F.struct(place.alias("copy")).alias("key"), place.alias("place"), F.struct(*values).alias("row"))

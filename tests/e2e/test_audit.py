@@ -1,0 +1,251 @@
+"""Audit: a lake that is whole has no difference, and each way of damaging it is found, with its place."""
+
+# ruff: noqa: S608 - the statements are the tests' own
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from tests.e2e.test_promises import HOURS, event, row
+from tests.e2e.test_replay import COLUMNS, TRANSACTIONS, end, part
+from tests.e2e.twins import Twins
+from tidemark.audit import audit
+from tidemark.cli import app
+from tidemark.errors import ConfigError
+from tidemark.feeds import Feed
+from tidemark.manifest import load_manifest
+from tidemark.settings import Settings
+
+NAME = "au_mended"
+ITEMS, LINES, FOLDERS = f"{NAME}.items", f"{NAME}.lines", f"{NAME}.folders"
+CHECK = {"column": "big", "pattern": "^[a-z]", "consequence": "quarantine"}
+TABLES = {
+    "s.items": {"columns": COLUMNS, "checks": [CHECK]},
+    "s.lines": {"columns": {"id": "bigint", "n": "int"}, "key": []},
+    "s.folders": {"columns": COLUMNS, "storage": "parquet"},
+}
+
+
+def line(lsn: int, n: int, op: str = "c") -> dict[str, Any]:
+    record = event("c", lsn, {"id": 1, "n": n}, table="lines")
+    value = json.loads(record["value"]) | {"op": op}
+    if op == "d":
+        value |= {"before": {"id": 1, "n": n}, "after": None}
+    return record | {"key": None, "value": json.dumps(value)}
+
+
+@pytest.fixture(scope="module")
+def feed(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, settings: Settings) -> Feed:
+    """Three hours with all there is: tables of three kinds, quarantine of every stage, a held transaction, a replay."""
+    twins = Twins("au", tmp_path_factory.mktemp("audit"), spark, settings, **TRANSACTIONS, tables=TABLES)
+    folder = event("c", 3, row(1, 1), table="folders")
+    hours = {
+        HOURS[0]: [event("c", 1, row(1, 1)), event("c", 2, row(2, 2, "big")), folder, line(4, 7), line(5, 7), b"{", b"[]"],
+        HOURS[1]: [event("c", 10, row(6, 6, "6")), event("c", 11, row(3, 5_000_000_000)), event("d", 12, None, key={"id": 2}),
+                   line(13, 7, "d"), line(14, 8), event("u", 15, row(1, 5), table="folders")],
+        HOURS[2]: [part(event("c", 20, row(5, 5)), "5", 1), event("u", 21, row(1, 7)), event("c", 1, row(1, 1))],
+    }  # fmt: skip
+    for hour, records in hours.items():
+        twins.export(hour, records)
+        twins.export(hour, [end("9", 2)] if hour == HOURS[2] else [], "tx")
+        twins.run(hour)
+    wider = {**TABLES["s.items"], "columns": {**COLUMNS, "n": "bigint"}}
+    twins.replay(HOURS[1], tables={**TABLES, "s.items": wider})
+    return twins.feed(NAME, tables={**TABLES, "s.items": wider})
+
+
+def test_a_lake_that_is_whole_has_no_difference(feed: Feed, settings: Settings) -> None:
+    found = audit(feed, settings)
+    assert [str(difference) for difference in found.differences] == []
+    assert found.hours == {HOURS[0]: 7, HOURS[1]: 6, HOURS[2]: 4}
+    assert audit(feed, settings, HOURS[1], HOURS[1]).hours == {HOURS[1]: 6}
+    with pytest.raises(ConfigError, match="no hour of it is published"):
+        audit(feed, settings, HOURS[4])
+
+
+class Lake:
+    """Damages, each undone afterwards."""
+
+    def __init__(self, spark: SparkSession, settings: Settings) -> None:
+        self.spark, self.settings = spark, settings
+
+    @contextmanager
+    def sql(self, table: str, statement: str) -> Iterator[None]:
+        """A statement on a table of the lake."""
+        name = ".".join(f"`{part}`" for part in ("lake", *table.split(".")))
+        before = self.spark.sql(f"SELECT snapshot_id FROM {name}.refs WHERE name = 'main'").first()
+        assert before is not None
+        self.spark.sql(statement.format(name))
+        yield
+        self.spark.sql(f"CALL lake.system.set_current_snapshot(table => '{table}', snapshot_id => {before[0]})")
+
+    @contextmanager
+    def tag(self, table: str, hour: str, change: str) -> Iterator[None]:
+        tag = "hour_" + hour.replace("-", "_")
+        name = ".".join(f"`{part}`" for part in ("lake", *table.split(".")))
+        was = self.spark.sql(f"SELECT snapshot_id FROM {name}.refs WHERE name = '{tag}'").first()
+        first = self.spark.sql(f"SELECT snapshot_id FROM {name}.snapshots ORDER BY committed_at").first()
+        assert was is not None and first is not None
+        self.spark.sql(f"ALTER TABLE {name} {change.format(tag=tag, first=first[0])}")
+        yield
+        self.spark.sql(f"ALTER TABLE {name} CREATE OR REPLACE TAG {tag} AS OF VERSION {was[0]}")
+
+    @contextmanager
+    def file(self, location: str, damage: Callable[[bytes], bytes | None]) -> Iterator[None]:
+        path = Path(location)
+        was = path.read_bytes()
+        now = damage(was)
+        path.unlink() if now is None else path.write_bytes(now)
+        yield
+        path.write_bytes(was)
+
+    def landed(self, hour: str, records: int) -> str:
+        """A landed object of the hour with so many records."""
+        objects = load_manifest(self.settings, NAME, hour).objects
+        return next(f"{self.settings.landing_root}/{o.path}" for o in objects if o.records == records)
+
+
+def flipped(content: bytes) -> bytes:
+    return content[:-1] + bytes([content[-1] ^ 1])
+
+
+def manifest(settings: Settings, hour: str) -> str:
+    return f"{settings.landing_root}/{NAME}/_manifests/{hour}/v00001.json"
+
+
+CHANGES, RECEIPTS = f"tidemark.{NAME}.changes", "tidemark.receipts"
+OF_FEED = f"WHERE feed = '{NAME}' AND"
+DAMAGES: dict[str, tuple[Callable[[Lake], Any], list[tuple[str, str, str]]]] = {
+    "an object altered": (
+        lambda lake: lake.file(lake.landed(HOURS[1], 6), flipped), [("object", HOURS[1], "")],
+    ),
+    "an object cut off": (
+        lambda lake: lake.file(lake.landed(HOURS[0], 7), lambda was: was[:-3]), [("object", HOURS[0], "bytes, its manifest")],
+    ),
+    "an object removed": (
+        lambda lake: lake.file(lake.landed(HOURS[2], 3), lambda _: None), [("object", HOURS[2], "is missing")],
+    ),
+    "a manifest removed": (
+        lambda lake: lake.file(manifest(lake.settings, HOURS[0]), lambda _: None), [("manifest", HOURS[0], "is missing")],
+    ),
+    "a manifest altered": (
+        lambda lake: lake.file(
+            manifest(lake.settings, HOURS[0]), lambda was: was.replace(b'"records": 7', b'"records": 8')
+        ),
+        [("manifest", HOURS[0], "holds 7 records, its manifest says 8")],
+    ),
+    "entries of the log deleted": (
+        lambda lake: lake.sql(CHANGES, f"DELETE FROM {{}} WHERE hour = '{HOURS[2]}' AND position IS NOT NULL"),
+        [("change log", HOURS[2], "landed 1, the receipt says 4"), ("table", ITEMS, "with another place"),
+         ("change log", f"{HOURS[2]}, object", "has 0 of its 3 records")],
+    ),
+    "a value in the log altered": (
+        lambda lake: lake.sql(
+            CHANGES,
+            "UPDATE {} SET after = map('id', '1', 'n', '8', 'big', 'x') " f"WHERE hour = '{HOURS[2]}' AND op = 'update'",
+        ),
+        [("table", ITEMS, "1 rows with other values by the change log, like the one of key {\"id\":1}")],
+    ),
+    "a receipt altered": (
+        lambda lake: lake.sql(RECEIPTS, 'UPDATE {} SET receipt = replace(receipt, \'"landed":7\', \'"landed":8\') '
+                                        f"{OF_FEED} sequence = 1"),
+        [("receipt", f"receipt 1 of {HOURS[0]}", "landed 7, in its text 8"), ("receipt", "receipt 1", "sum does not hold"),
+         ("records", HOURS[0], "hold 7, the receipt says 8"), ("change log", HOURS[0], "landed 7, the receipt says 8")],
+    ),
+    "a receipt unreadable": (
+        lambda lake: lake.sql(RECEIPTS, f"UPDATE {{}} SET receipt = '{{{{' {OF_FEED} sequence = 3"),
+        [("receipt", f"receipt 3 of {HOURS[2]}", "cannot be read"), ("receipt", "publication 3", "has no receipt")],
+    ),
+    "a receipt removed": (
+        lambda lake: lake.sql(RECEIPTS, f"DELETE FROM {{}} {OF_FEED} sequence = 1"),
+        [("receipt", "publication 1", "has no receipt"), ("cut", "", "has no receipt")],
+    ),
+    "a row deleted": (
+        lambda lake: lake.sql(ITEMS, "DELETE FROM {} WHERE id = 3"),
+        [("table", ITEMS, '1 rows missing by the change log, like the one of key {"id":3}')],
+    ),
+    "a row altered": (
+        lambda lake: lake.sql(ITEMS, "UPDATE {} SET big = 'y' WHERE id = 1"),
+        [("table", ITEMS, '1 rows with other values by the change log, like the one of key {"id":1}')],
+    ),
+    "a row added": (
+        lambda lake: lake.sql(ITEMS, "INSERT INTO {} SELECT 77, n, big, _tidemark FROM {} WHERE id = 1".replace("{}", "{0}")),
+        [("table", ITEMS, '1 rows too many by the change log, like the one of key {"id":77}')],
+    ),
+    "a copy of a row without a key deleted": (
+        lambda lake: lake.sql(LINES, "DELETE FROM {} WHERE n = 8"), [("table", LINES, "1 rows missing")],
+    ),
+    "a table taken back": (
+        lambda lake: lake.sql(
+            ITEMS, f"CALL lake.system.set_current_snapshot(table => '{ITEMS}', ref => 'hour_2026_11_20T00')"
+        ),
+        [("table", ITEMS, "readers see au_mended_2026_11_20T00_1"), ("table", ITEMS, "with another place")],
+    ),
+    "a tag removed": (
+        lambda lake: lake.tag(ITEMS, HOURS[0], "DROP TAG {tag}"), [("cut", HOURS[0], "its tag hour_2026_11_20T00 is gone")],
+    ),
+    "a tag moved": (
+        lambda lake: lake.tag(ITEMS, HOURS[2], "CREATE OR REPLACE TAG {tag} AS OF VERSION {first}"),
+        [("cut", HOURS[2], "not to publication 3")],
+    ),
+    "a cut in folders removed": (
+        lambda lake: lake.file(f"{lake.settings.lake_root}/snapshots/{FOLDERS}/_cuts/{HOURS[0]}.json", lambda _: None),
+        [("cut", f"{HOURS[0]}, table {FOLDERS}", "is gone")],
+    ),
+    "a page of the quarantine removed": (
+        lambda lake: lake.sql(f"tidemark.{NAME}.quarantine", "DELETE FROM {} WHERE sequence = 1"),
+        [("quarantine", f"{HOURS[0]}, undecodable", "0 in quarantine, the receipt says 2")],
+    ),
+    "a check's page removed": (
+        lambda lake: lake.sql(f"tidemark.{NAME}.quarantine", "DELETE FROM {} WHERE stage = 'validate'"),
+        [("quarantine", f"{HOURS[1]}, {ITEMS}", "0 in quarantine")],
+    ),
+    "a held transaction forgotten": (
+        lambda lake: lake.sql(f"tidemark.{NAME}.held", "DELETE FROM {} WHERE sequence = 4"),
+        [("held", HOURS[1], "0 transactions are listed as held, the receipt says 2")],
+    ),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("damage", DAMAGES)
+def test_each_damage_is_found_with_its_place(feed: Feed, spark: SparkSession, settings: Settings, damage: str) -> None:
+    harm, expected = DAMAGES[damage]
+    with harm(Lake(spark, settings)):
+        found = [(d.kind, d.where, d.found) for d in audit(feed, settings).differences]
+    for kind, where, what in expected:
+        assert any((kind == k and where in w and what in f) for k, w, f in found), (kind, where, what, found)
+
+
+def test_the_command_line_says_what_to_do(
+    feed: Feed, spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    import yaml
+
+    said = feed.model_dump(mode="json", exclude_defaults=True) | {"container": feed.container, "format": feed.format}
+    said["exports"]["settle"] = "0s"
+    (tmp_path / f"{NAME}.yaml").write_text(yaml.safe_dump(said))
+    for name, value in {"HOME": settings.home, "FEEDS": tmp_path, "JARS": settings.jars}.items():
+        monkeypatch.setenv(f"TIDEMARK_{name}", str(value))
+
+    def tidemark() -> Any:
+        return CliRunner().invoke(app, ["audit", NAME, "--from", HOURS[0], "--to", HOURS[1]])
+
+    good = tidemark()
+    assert good.exit_code == 0
+    assert good.output.splitlines()[-2:] == [
+        f"{NAME} {HOURS[0]}: 7 records landed, agrees", f"{NAME} {HOURS[1]}: 6 records landed, agrees",
+    ]  # fmt: skip
+    lake = Lake(spark, settings)
+    with lake.file(lake.landed(HOURS[1], 6), lambda _: None):
+        bad = tidemark()
+    assert bad.exit_code == 1
+    assert f"{NAME} {HOURS[1]}: 6 records landed, see below" in bad.output
+    assert "is missing\n  To mend: restore it from a backup or from its source, /" in bad.output
+    assert bad.output.splitlines()[-1] == "1 differences"
