@@ -25,7 +25,7 @@ from tidemark.settings import Settings
 
 NAME = "au_mended"
 ITEMS, LINES, FOLDERS = f"{NAME}.items", f"{NAME}.lines", f"{NAME}.folders"
-CHECK = {"column": "n", "max": 90, "consequence": "quarantine"}
+CHECK = {"column": "big", "pattern": "^[a-z]", "consequence": "quarantine"}
 TABLES = {
     "s.items": {"columns": COLUMNS, "checks": [CHECK]},
     "s.lines": {"columns": {"id": "bigint", "n": "int"}, "key": []},
@@ -48,7 +48,7 @@ def feed(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, settings
     folder = event("c", 3, row(1, 1), table="folders")
     hours = {
         HOURS[0]: [event("c", 1, row(1, 1)), event("c", 2, row(2, 2, "big")), folder, line(4, 7), line(5, 7), b"{", b"[]"],
-        HOURS[1]: [event("u", 10, row(1, 99)), event("c", 11, row(3, 5_000_000_000)), event("d", 12, None, key={"id": 2}),
+        HOURS[1]: [event("c", 10, row(6, 6, "6")), event("c", 11, row(3, 5_000_000_000)), event("d", 12, None, key={"id": 2}),
                    line(13, 7, "d"), line(14, 8), event("u", 15, row(1, 5), table="folders")],
         HOURS[2]: [part(event("c", 20, row(5, 5)), "5", 1), event("u", 21, row(1, 7)), event("c", 1, row(1, 1))],
     }  # fmt: skip
