@@ -32,7 +32,7 @@ def wrong_rows(
 ) -> list[Difference]:
     """Differences of all tables of the feed. ``hours``: only of the keys that changes of these hours touch; None: all."""
     log = spark.table(changes_table(feed.feed)).where(is_published(published))
-    definitions = load_definitions(log, feed)
+    definitions = load_definitions(log.withColumn("own", F.lit(False)), feed)
     storage = {feed.published(source): table.storage for source, table in feed.tables.items()}
     told: list[Difference] = []
     for row in log.where(is_row()).select("source_table").distinct().orderBy("source_table").collect():
