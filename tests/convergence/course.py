@@ -105,6 +105,7 @@ class Course:
         """Hours cut the stream, within a unit too. What comes again, or with a changed export, is a whole unit."""
         stream = [(unit, one) for unit, sent in encoded for one in sent if one.topic]
         cuts = [len(stream) * (hour + 1) // len(HOURS) for hour in range(len(HOURS))]
+        cuts = [cut + (cut < len(stream) and stream[cut][1].tight) for cut in cuts]
         hours = [next(hour for hour, cut in enumerate(cuts) if index < cut) for index in range(len(stream))]
         # A verdict that takes back what an hour before began must be the first to end something in its hour.
         torn = {
@@ -134,7 +135,8 @@ class Course:
         tx = f"{one.says.tx}.again"
         known = self.source.transactions[one.says.tx]
         parts = frozenset(f"{name}.again" for name in known.parts)
-        self.source.transactions[tx] = replace(known, parts=parts)
+        taken_back = known.taken_back and f"{known.taken_back}.again"
+        self.source.transactions[tx] = replace(known, parts=parts, taken_back=taken_back)
         return replace(one, says=replace(one.says, name=f"{one.says.name}.again", tx=tx))
 
     def _objects(self) -> dict[tuple[str, Publication], list[Object]]:

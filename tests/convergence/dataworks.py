@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from typing import Any
 
 from tests.convergence.histories import KEYS, ROOM, Deed, Traits, Unit
@@ -47,8 +48,10 @@ def _row(unit: Unit, index: int, deed: Deed, tx: str | None) -> list[Sent]:
     change = deed[-1]
     moved = change.prior is not None
     paired = change.op == "update" or moved
-    if paired and not change.absent and unit.choice(index, 3) == 0:
-        # The row before, a delete of its key, and the row after.
+    if paired and unit.choice(index, 3) == 0:
+        # The row before, a delete of its key, and the row after: what that lacks is what the row before had.
+        if change.absent:
+            change = replace(change, op="insert", prior=change.prior or change.key)
         gone = Change(change.table, change.position, "delete", change.prior or change.key)
         own = tx or name_of(unit, f"pair{index}")
         halves = (("UPDATE_BEFOR", (gone,), _old(change), None), ("UPDATE_AFTER", (change,), None, row(change)))
@@ -57,6 +60,7 @@ def _row(unit: Unit, index: int, deed: Deed, tx: str | None) -> list[Sent]:
                 Message(name_of(unit, f"{index}.{op}"), changes, own),
                 TOPICS[0],
                 _message(op, change.position, change.table, before, after),
+                tight=bool(change.absent) and before is None,
             )
             for op, changes, before, after in halves
         ]

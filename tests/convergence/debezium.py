@@ -35,8 +35,9 @@ def encode(unit: Unit) -> list[Sent]:
     """In the order of the log. Half of the long transactions began early: their LSNs lie before those of others."""
     sent: list[Sent] = []
     events = [change for deed in unit.deeds for change in deed]
-    # rows that a snapshot read again are in no transaction
-    marked = [change for change in events if unit.together and not _loaded(change, unit)]
+    # Rows that a snapshot read again are in no transaction. Rows without a key are: nothing else tells a row that comes
+    # again at once from its twin.
+    marked = [c for c in events if (unit.together or c.table == KEYLESS) and not _loaded(c, unit)]
     tx = name_of(unit, "tx") if marked else None
     begun = unit.number - (700 if unit.choice(0, 2) and unit.number > 2000 else 0)
     order = 0

@@ -20,8 +20,8 @@ from tests.convergence.oracle import Change, Image, Key, Value
 SPREAD = 1000
 #: Positions within a unit.
 ROOM = 100
-#: One history in so many truncates tables: it takes the rows of all others with it.
-_TRUNCATING = 6
+#: One history in so many truncates tables, in its first units: that takes the rows of all others with it.
+_TRUNCATING, _UNTIL = 3, 3
 KEYS = {"a": ("id",), "b": ("id", "no"), "t0": ("id",), "t1": ("id",)}
 KEYLESS = "m"
 
@@ -138,7 +138,8 @@ class _Writer:
         key, to = self._key(table, one), self._key(table, other)
         absent = self.can.absent[lacks % len(self.can.absent)]
         there, was = self.stands.get((table, key), True), (table, key) in self.stands
-        if what == "truncate" and table.startswith("t") and self.number % _TRUNCATING == 0:
+        early = at < _UNTIL * SPREAD * ROOM
+        if what == "truncate" and table.startswith("t") and self.number % _TRUNCATING == 0 and early:
             self.stands = {name: name[0] != table and stood for name, stood in self.stands.items()}
             yield (Change(table, at, "truncate"),)
         elif what == "load" and self.can.loads and there:

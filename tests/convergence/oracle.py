@@ -56,10 +56,11 @@ class Message:
 
 @dataclass(frozen=True)
 class Transaction:
-    """``parts``: the names of all messages without which it is not complete. ``taken_back``: by the source."""
+    """``parts``: the names of all messages without which it is not complete. ``taken_back``: the name of the message by
+    which the source takes it back: then nothing of it counts, and once that is there nothing of it is waited for."""
 
     parts: frozenset[str]
-    taken_back: bool = False
+    taken_back: str | None = None
 
 
 @dataclass(frozen=True)
@@ -93,7 +94,7 @@ class Source:
         whole = {
             name
             for name in {message.tx for message in messages if message.tx is not None}
-            if self.complete(name, names) and not self.transactions[name].taken_back
+            if self.complete(name, names) and self.transactions[name].taken_back is None
         }
         return {
             change for message in messages if message.tx is None or message.tx in whole for change in message.changes
@@ -175,11 +176,9 @@ def account(source: Source, delivered: Iterable[Message], landed: Iterable[Messa
     for message in delivered:
         entries = message.entries
         said = Account(landed=1, split=entries - 1)
-        if not message.changes:
+        if not message.changes or (message.tx is not None and source.transactions[message.tx].taken_back in names):
             said += Account(control=entries)
         elif message.tx is not None and not source.complete(message.tx, names):
             said += Account(held=entries)
-        elif message.tx is not None and source.transactions[message.tx].taken_back:
-            said += Account(control=entries)
         total += said
     return total

@@ -6,6 +6,7 @@ A failure names the history and how to run it alone.
 
 from __future__ import annotations
 
+import json
 import math
 import os
 from collections import Counter
@@ -13,6 +14,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -30,9 +32,9 @@ from tidemark.run import run_hour
 from tidemark.settings import Settings
 
 FORMATS = (
-    Format("canal", canal, "lines"),
+    Format("canal", canal, "lines", parquet=("b", "t1")),
     Format("dataworks", dataworks, "kafka_json", stream=True),
-    Format("debezium", debezium, "kafka_json"),
+    Format("debezium", debezium, "kafka_json", parquet=("a", KEYLESS)),
     Format("ibm", ibm, "raw", in_order=True),
     Format("qlik", qlik, "pubsub"),
 )
@@ -134,9 +136,12 @@ def read(settings: Settings, schema: str, table: str, hour: str) -> list[dict[st
     """All rows of a cut, with what the lake keeps of each; none where the table was not there yet."""
     found = find_table(settings, schema, table)
     snapshot = found.snapshot_by_name(tag_of(hour)) if found else None
-    if found is None or snapshot is None:
-        return []
-    rows: list[dict[str, Any]] = found.scan(snapshot_id=snapshot.snapshot_id).to_arrow().to_pylist()
+    pointer = Path(settings.lake_root) / "snapshots" / f"{schema}.{table}" / "_cuts" / f"{hour}.json"
+    rows: list[dict[str, Any]] = []
+    if found and snapshot:
+        rows = found.scan(snapshot_id=snapshot.snapshot_id).to_arrow().to_pylist()
+    elif pointer.exists():
+        rows = pq.read_table(pointer.parent.parent / json.loads(pointer.read_text())["folder"]).to_pylist()
     return rows
 
 

@@ -86,11 +86,14 @@ def test_copies_are_counted_in_no_order() -> None:
 
 def test_a_transaction_takes_part_when_all_of_it_is_there() -> None:
     source = Source(
-        transactions={"x": Transaction(frozenset("abc")), "y": Transaction(frozenset("d"), taken_back=True)}
+        transactions={"x": Transaction(frozenset("abc")), "y": Transaction(frozenset("de"), taken_back="e")}
     )
     a, b, c = Message("a", (insert(1, a=1),), "x"), Message("b", (insert(2, 2, a=2),), "x"), Message("c", (), "x")
     d = Message("d", (insert(3, 3, a=3), insert(4, 4, a=4)), "y", entries=2)
     assert source.tables([a, b, b, d]) == {}
     assert source.tables([c, b, a, d]) == {"t": {KEY: Row({"id": 1, "a": 1}), (2,): Row({"id": 2, "a": 2})}}
     assert account(source, [a, b, b], [a, b]) == Account(landed=3, held=3)
-    assert account(source, [c, d], [a, b, c, d]) == Account(landed=2, split=1, control=3)
+    assert account(source, [c, d], [a, b, c, d]) == Account(landed=2, split=1, control=1, held=2)
+    e = Message("e", (), "y")
+    assert account(source, [d, e], [d, e]) == Account(landed=2, split=1, control=3)
+    assert source.tables([d, e]) == {}

@@ -13,7 +13,8 @@ from tests.convergence.oracle import Change, Message, Transaction
 
 @dataclass(frozen=True)
 class Sent:
-    """A message on its way: what it says, and its bytes on a topic. ``needed``: the transaction waits for it."""
+    """A message on its way: what it says, and its bytes on a topic. ``needed``: the transaction waits for it.
+    ``tight``: it comes in the hour of the message before it."""
 
     says: Message
     topic: str
@@ -21,23 +22,28 @@ class Sent:
     key: bytes | None = None
     headers: tuple[tuple[str, str], ...] = ()
     needed: bool = True
+    tight: bool = False
 
 
 @dataclass(frozen=True)
 class Format:
     """A format under test. ``stream``: only the order tells which rows are of a transaction, so that exports keep it:
     hours cut the stream, and what is delivered again is a whole unit. ``in_order``: a transaction's end says nothing of
-    how much came before it, so that it comes last."""
+    how much came before it, so that it comes last. ``parquet``: tables that are kept in Parquet folders."""
 
     name: str
     encoder: ModuleType
     container: str
     stream: bool = False
     in_order: bool = False
+    parquet: tuple[str, ...] = ()
 
     def feed(self, name: str, exports: str) -> dict[str, Any]:
         """The feed file."""
         own: dict[str, Any] = self.encoder.feed(name)
+        for table in own["tables"].values():
+            if table["name"].removeprefix(f"{name}.") in self.parquet:
+                table["storage"] = "parquet"
         return {
             "feed": name, "description": "d", "owner": "o", "topics": list(self.encoder.TOPICS),
             "exports": {"path": f"{exports}/{{topic}}/dt={{date}}/hr={{hour}}/*", "missing": "empty"},
@@ -46,10 +52,13 @@ class Format:
 
 
 def transactions(sent: Sequence[Sent], *, taken_back: bool = False) -> dict[str, Transaction]:
-    """The transactions that messages of one unit are part of."""
+    """The transactions that messages of one unit are part of. ``taken_back``: the last message says so."""
     names = {one.says.tx for one in sent if one.says.tx is not None}
     return {
-        name: Transaction(frozenset(one.says.name for one in sent if one.says.tx == name and one.needed), taken_back)
+        name: Transaction(
+            frozenset(one.says.name for one in sent if one.says.tx == name and one.needed),
+            sent[-1].says.name if taken_back else None,
+        )
         for name in names
     }
 

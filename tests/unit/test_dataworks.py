@@ -351,6 +351,23 @@ def test_halves_of_a_pair_in_a_transaction_are_part_of_it(in_hour: dict[str, lis
     assert {row.tx_part for row in halves} == {None}, "markers alone tell whether it is whole"
 
 
+def test_a_half_that_lacks_columns_rests_on_the_other(spark: SparkSession) -> None:
+    """In whichever order they come, each twice; without the other in its hour it cannot be read."""
+    lacking = {"id": 2, "price": 2.0}
+    alone = message("UPDATE_AFTER", "4", after=lacking)
+    halves = [message("UPDATE_AFTER", "3", after=lacking), message("UPDATE_BEFOR", "3", before=ROW)]
+    run = [*halves, message("UPDATE_BEFOR", "2", before={"id": 9}), *halves, alone]
+    records = [(f"{ONE}/x", i, m, "t", 0, i, None, None, m, None, None) for i, m in enumerate(run)]
+    for transactions in (True, False):
+        options = dataworks.Options(transactions=transactions)
+        decoded = dataworks.decode(spark.createDataFrame(records, RECORDS), FEED, options).orderBy("record").collect()
+        told = [(change.op, change.key, change.prior_key, change.absent) for change in decoded]
+        known = ("insert", {"id": "2"}, {"id": "1"}, ["name"]) if transactions else ("bad", None, None, None)
+        assert [told[0], told[3], told[5]] == [known, known, ("bad", None, None, None)]
+        assert [told[1], told[4]] == [("delete", {"id": "1"}, None, None)] * 2
+        assert "the row before it is not in the hour" in decoded[5].problem
+
+
 def test_without_markers_rows_stand_alone(spark: SparkSession) -> None:
     run = [begin(1), row(2), row(3, "UPDATE_BEFOR"), end(4), end(5, "XAROLLBACK")]
     records = [(f"{ONE}/x", i, m, "t", 0, i, None, None, m, None, None) for i, m in enumerate(run)]

@@ -278,7 +278,7 @@ def test_place_in_the_sources_order(decoded: dict[str, list[Row]]) -> None:
     row = only(decoded["insert"])
     assert row.position == "0000000000000271000c000000000000.99999.000000"
     assert row.tx == "00000000038846420000@0000000000000271000c000000000000"
-    assert (row.tx_end, row.tx_part, row.tx_ordinal, row.tx_count) == (True, None, None, None)
+    assert (row.tx_end, row.tx_part, row.tx_ordinal, row.tx_count) == (True, None, 0, None)
     assert only(decoded["short lsn"]).position.startswith("00000000000000000000038846420000.")
     assert only(decoded["long unit"]).tx.startswith("0000000003884642000000ab@")
     segment = only(decoded["segment"])

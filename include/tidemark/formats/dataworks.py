@@ -27,7 +27,8 @@ from tidemark.table_changes import TableChange
 
 __all__ = ["ENCODINGS", "Options", "column_types", "decode", "message_types", "table_change"]
 
-_IMAGE = "struct<dataColumn: map<string, string>>"
+_KEY = "map<string, string>"
+_IMAGE = f"struct<dataColumn: {_KEY}>"
 _VALUE = (
     "schema: struct<dataColumn: array<struct<name: string, type: string>>, primaryKey: array<string>, "
     "source: struct<dbType: string, dbName: string, schemaName: string, tableName: string>>, "
@@ -122,14 +123,33 @@ def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
     keyed = messages.withColumn("image", shown).withColumn("names", _key_names())
     told = keyed.withColumn("problem", F.coalesce("problem", _problem()))
     told = told.withColumn("position", F.when(F.col("problem").isNull(), F.col("position")))
+    good_half = F.col("problem").isNull() & (F.col("kind") == "UPDATE_BEFOR")
+    told = told.withColumn(
+        "old_half", F.when(good_half, F.struct("position", "source_table", _key(F.col("image")).alias("key")))
+    )
     if options.transactions:
         told = tied(told)
         lost = (F.col("kind") == "XAROLLBACK") & F.col("marked").isNull() & F.col("position").isNotNull()
         reason = "XAROLLBACK stands behind the end of its transaction, and nothing says which one it takes back"
         told = told.withColumn("problem", F.coalesce("problem", F.when(lost, F.lit(reason))))
     else:
-        told = told.withColumn("marked", F.lit(None).cast("string"))
-    return _entries(told, options)
+        told = told.withColumn("marked", F.lit(None).cast("string")).withColumn("old_key", F.lit(None).cast(_KEY))
+    lost = _is_new_half() & (F.size(_lacking()) > 0) & F.col("old_key").isNull()
+    reason = (
+        "the row after an update lacks columns, and the row before it is not in the hour: nothing says whose they were"
+    )
+    told = told.withColumn("problem", F.coalesce("problem", F.when(lost, F.lit(reason))))
+    return _entries(told)
+
+
+def _is_new_half() -> Column:
+    """Whether a message is the row after an update, whose row before came by itself."""
+    return (F.col("kind") == "UPDATE_AFTER") & F.col("before").isNull()
+
+
+def _lacking() -> Column:
+    """The columns the message lists, and its row does not hold."""
+    return F.array_except(F.transform("listed", lambda column: column["name"]), F.map_keys("after"))
 
 
 def _position(sequence: Column) -> Column:
@@ -176,7 +196,7 @@ def _key(image: Column) -> Column:
     return F.when(names.isNotNull() & image.isNotNull(), F.map_from_arrays(names, values))
 
 
-def _entries(messages: DataFrame, options: Options) -> DataFrame:
+def _entries(messages: DataFrame) -> DataFrame:
     c = F.col
     kind, bad = c("kind"), c("problem").isNotNull()
     row = kind.isin(*_ROWS) & ~bad
@@ -184,16 +204,17 @@ def _entries(messages: DataFrame, options: Options) -> DataFrame:
     emptied = kind.isin(*_EMPTIED) & ~bad & ~temporary
     statement = kind.isin(*_STATEMENTS) & c("source_table").isNotNull() & ~bad
     both = (kind == "UPDATE_AFTER") & c("before").isNotNull()
-    half = row & ((kind == "UPDATE_BEFOR") | ((kind == "UPDATE_AFTER") & c("before").isNull()))
+    half = row & ((kind == "UPDATE_BEFOR") | _is_new_half())
+    # The row before takes its key away, columns that the row after lacks too: it has them from there, as on a key change.
+    rests = row & _is_new_half() & (F.size(_lacking()) > 0)
     marked, pair = c("marked"), half & c("marked").isNull()
     in_transaction = marked.isNotNull() & (row | emptied)
     marker = marked.isNotNull() & kind.isin(BEGIN, *ENDS) & ~bad
     moved = F.exists("names", lambda name: ~F.element_at("before", name).eqNullSafe(F.element_at("after", name)))
-    listed = F.transform("listed", lambda column: column["name"])
     said = F.to_json(F.struct(kind.alias("op"), c("text").alias("text"), _family(c("source")).alias("dialect")))
     columns = {
         "op": F.when(bad, "bad")
-        .when(kind == "INSERT", "insert")
+        .when((kind == "INSERT") | rests, "insert")
         .when(kind == "UPDATE_AFTER", "update")
         .when(kind.isin("DELETE", "UPDATE_BEFOR"), "delete")
         .when(emptied, "truncate")
@@ -203,10 +224,10 @@ def _entries(messages: DataFrame, options: Options) -> DataFrame:
         "source_table": F.when(row | emptied | statement, c("source_table")),
         "position": F.when(row | emptied | statement, c("position")),
         "key": F.when(row, _key(c("image"))),
-        "prior_key": F.when(row & both & F.coalesce(moved, F.lit(False)), _key(c("before"))),
+        "prior_key": F.when(row & both & F.coalesce(moved, F.lit(False)), _key(c("before"))).when(rests, c("old_key")),
         "before": F.when(row & (kind != "INSERT"), c("before")),
         "after": F.when(row & kind.isin("INSERT", "UPDATE_AFTER"), c("after")),
-        "absent": F.when(row & kind.isin("INSERT", "UPDATE_AFTER"), F.array_except(listed, F.map_keys("after"))),
+        "absent": F.when(row & kind.isin("INSERT", "UPDATE_AFTER"), _lacking()),
         "tx": F.when(in_transaction | marker, marked).when(
             pair, F.concat(F.lit("pair:"), c("source_table"), F.lit(":"), F.ltrim("position", F.lit("0")))
         ),

@@ -23,8 +23,10 @@ _NOWHERE = "~"  # behind every position: what stands nowhere in the order is in 
 
 
 def tied(entries: DataFrame) -> DataFrame:
-    """Entries with ``kind``, ``position`` (null: nowhere in the order) and ``object`` → the same with ``marked``: the
-    name of the transaction they are in, null outside of one.
+    """Entries with ``kind``, ``position`` (null: nowhere in the order), ``object`` and ``old_half`` (of the row before an
+    update that came as two: position, source_table, key) → the same with ``marked``: the name of the transaction they
+    are in, null outside of one; and ``old_key``: of the row after, the key in the row before, null where that is in
+    another hour.
 
     One sort of the hour's entries.
     """
@@ -48,10 +50,16 @@ def tied(entries: DataFrame) -> DataFrame:
             "behind_": F.expr("lead(marker_) IGNORE NULLS").over(order),
             "last_": F.expr("lag(begun_) IGNORE NULLS").over(order),
             "follows_": F.lag(F.when(placed, c("kind"))).over(order),
+            "old_before_": F.expr("lag(old_half) IGNORE NULLS").over(order),
+            "old_behind_": F.expr("lead(old_half) IGNORE NULLS").over(order),
         }
     )
-    named = seen.withColumn("marked", F.when(placed, _name()))
-    return named.drop("hour_", "marker_", "begun_", "rank_", "before_", "behind_", "last_", "follows_")
+    halves = [
+        F.when((c(old)["position"] == c("position")) & (c(old)["source_table"] == c("source_table")), c(old)["key"])
+        for old in ("old_before_", "old_behind_")
+    ]
+    named = seen.withColumn("marked", F.when(placed, _name())).withColumn("old_key", F.coalesce(*halves))
+    return named.select(*entries.columns, "marked", "old_key")
 
 
 def _name() -> Column:

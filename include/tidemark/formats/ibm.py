@@ -201,7 +201,7 @@ def _place() -> dict[str, Column]:
         # A unit of work's identifier can come again: with its commit it cannot.
         "tx": F.concat("unit", F.lit("@"), "lsn"),
         "tx_part": F.when(~final, c("segment")),
-        "tx_ordinal": F.when(~final, c("segment").cast("bigint")),
+        "tx_ordinal": c("segment").cast("bigint"),  # 0 of the last one asks for no other part
         "tx_end": final,
     }
     return {name: F.when(c("message").isNotNull(), told) for name, told in place.items()}
