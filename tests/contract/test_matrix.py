@@ -33,7 +33,7 @@ EXCUSED = {
 PAIRS = [(f, c) for f in FORMATS for c in CONTAINERS if c != WHOLE and (f, c) not in EXCUSED]
 
 #: Formats whose generators leave out, by the container, what cannot be told apart there.
-OWN_MESSAGES = {"canal"}
+OWN_MESSAGES = {"canal", "debezium"}
 
 _EVERYWHERE = {"object", "record", "raw"}
 _WITHOUT_OFFSETS = {"partition", "offset"}
