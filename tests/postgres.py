@@ -16,6 +16,8 @@ from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
 
+import psycopg2
+
 USER, PASSWORD = "tide", "mark"
 
 
@@ -57,8 +59,12 @@ def postgres(*databases: str) -> Iterator[Postgres]:
         with (folder / "log").open("wb") as log:
             server = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, **other)
         try:
-            _wait(port, server)
-            _create(port, databases)
+            connection = _connect(port, server)
+            connection.autocommit = True
+            with connection.cursor() as cursor:
+                for database in databases:
+                    cursor.execute(f'CREATE DATABASE "{database}"')
+            connection.close()
             yield Postgres(port)
         finally:
             server.send_signal(signal.SIGINT)  # not TERM: that waits for clients
@@ -67,22 +73,13 @@ def postgres(*databases: str) -> Iterator[Postgres]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
-def _wait(port: int, server: subprocess.Popen[bytes]) -> None:
+def _connect(port: int, server: subprocess.Popen[bytes]) -> psycopg2.extensions.connection:
+    """A connection, as soon as the server gives one."""
     end = time.monotonic() + 60
-    while time.monotonic() < end and server.poll() is None:
-        with socket.socket() as probe:
-            if probe.connect_ex(("127.0.0.1", port)) == 0:
-                return
+    while True:
+        try:
+            return psycopg2.connect(host="127.0.0.1", port=port, user=USER, password=PASSWORD, dbname="postgres")
+        except psycopg2.OperationalError:  # not yet listening, or still starting
+            if time.monotonic() > end or server.poll() is not None:
+                raise
         time.sleep(0.1)
-    raise RuntimeError("PostgreSQL did not start")
-
-
-def _create(port: int, databases: tuple[str, ...]) -> None:
-    import psycopg2
-
-    connection = psycopg2.connect(host="127.0.0.1", port=port, user=USER, password=PASSWORD, dbname="postgres")
-    connection.autocommit = True
-    with connection.cursor() as cursor:
-        for database in databases:
-            cursor.execute(f'CREATE DATABASE "{database}"')
-    connection.close()

@@ -52,10 +52,10 @@ def make_exports(folder: Path) -> None:
     file.write_text(yaml.safe_dump(feed, sort_keys=False))
 
 
-def settings_of(folder: Path, lake: str, **more: Any) -> Settings:
-    """The installation whose lake is ``folder/<lake>/lake``: all lakes have the same exports and feeds."""
+def settings_of(folder: Path, name: str, **more: Any) -> Settings:
+    """The installation whose lake is ``folder/<name>/lake``: all lakes have the same exports and feeds."""
     quick = {"spark.driver.extraJavaOptions": QUICK_JAVA, "spark.sql.shuffle.partitions": "2"}
-    usual = {"home": folder, "feeds": Path("feeds"), "exports": "exports", "lake": f"{lake}/lake", "spark_conf": quick}
+    usual = {"home": folder, "feeds": Path("feeds"), "exports": "exports", "lake": f"{name}/lake", "spark_conf": quick}
     return Settings(**usual | {"jars": PROJECT / ".tidemark/jars", "driver_memory": "1g"} | more)
 
 
