@@ -16,6 +16,7 @@ from tests.e2e.test_promises import HOURS, event, row
 from tests.e2e.twins import Twins
 from tests.unit.qlik_messages import headers, message, metadata
 from tidemark import run
+from tidemark.audit import audit
 from tidemark.books import load_published
 from tidemark.cli import app
 from tidemark.errors import CheckError, ConfigError, ExportError, QuarantineLimitError
@@ -113,6 +114,22 @@ def test_a_row_that_waited_for_a_check_is_filled_in_under_newer_changes(
     twins.replay(HOURS[1], **relaxed)
     twins.same("items", storage=storage)
     assert [record for _, record, _ in reasons(settings, twins)] == [5], "12 is still too much"
+
+
+def test_a_late_change_does_not_bring_in_what_waits(twins: Twins, settings: Settings) -> None:
+    strict = items(checks=[{"column": "n", "max": 9, "consequence": "quarantine"}])
+    hours = {
+        HOURS[0]: event("c", 1, row(1, 1, "one")),
+        HOURS[2]: event("u", 20, row(1, 10, "ten")),
+        HOURS[3]: event("u", 30, row(1, 3, ABSENT)),
+        HOURS[1]: event("u", 10, row(1, 2, "two")),
+    }
+    for hour, record in hours.items():
+        twins.export(hour, [record])
+        twins.run(hour, **strict)
+    assert [(r["n"], r["big"]) for r in twins.rows(twins.mended, "items")] == [(3, "two")]
+    twins.replay(HOURS[2], **items())
+    assert [(r["n"], r["big"]) for r in twins.rows(twins.mended, "items")] == [(3, "ten")]
 
 
 def qlik(
@@ -344,6 +361,7 @@ def test_an_hour_is_landed_anew_after_its_replay(twins: Twins, settings: Setting
     assert len(load_manifests(settings, twins.mended, HOURS[0])) == 4, "a replay is no change of the source"
     twins.run_right(HOURS[:1], **right)
     twins.same("items")
+    assert audit(twins.feed(twins.mended, **right), settings).differences == [], "no entry is there twice"
 
 
 def test_a_replay_that_a_check_stops_changes_nothing(twins: Twins, settings: Settings) -> None:
