@@ -47,7 +47,6 @@ _COUNTED = (
     "feed", "hour", "sequence", "landed", "split", "control", "held", "quarantined", "applied", "duplicate",
     "superseded",
 )  # fmt: skip
-_RESTORE = "restore it from a backup, or take the table back to a snapshot of before (Iceberg's rollback_to_snapshot)"
 
 
 @dataclass
@@ -203,6 +202,10 @@ def _count_by_decoding(
         counted.update({(hour, locations[location]): said.get(location, 0) for location in there})
 
 
+def _restored(what: str) -> str:
+    return f"restore {what} from a backup, or take it back to a snapshot of before (Iceberg's rollback_to_snapshot)"
+
+
 def _wrong_log(
     spark: SparkSession, feed: Feed, published: Published, receipts: dict[str, Receipt], counted: Counted
 ) -> list[Difference]:
@@ -224,7 +227,7 @@ def _wrong_log(
         hour, object_ = counts.pop("hour"), counts.pop("object")
         said[hour].update(counts)
         landed[object_] = counts["landed"]
-    mend = _RESTORE.replace("it", "the change log", 1)
+    mend = _restored("the change log")
     told = [
         Difference(
             "change log", f"hour {hour}, object {path}", f"has {landed.get(path, 0)} of its {records} records", mend
@@ -254,14 +257,14 @@ def _wrong_books(
         for name in sorted(wanted.keys() | there.keys()):
             if there[name] != wanted[name]:
                 found = f"{there[name]} in quarantine, the receipt says {wanted[name]}"
-                mend = _RESTORE.replace("it", f"tidemark.{feed.feed}.quarantine", 1)
+                mend = _restored(f"tidemark.{feed.feed}.quarantine")
                 told.append(Difference("quarantine", f"hour {hour}, {name}", found, mend))
     last = published.receipts[-1] if published.receipts else None
     if last is not None:
         held = spark.table(book(feed.feed, "held")).where(F.col("sequence") == last.sequence).count()
         if held != last.held_transactions:
             found = f"{held} transactions are listed as held, the receipt says {last.held_transactions}"
-            mend = _RESTORE.replace("it", f"tidemark.{feed.feed}.held", 1)
+            mend = _restored(f"tidemark.{feed.feed}.held")
             told.append(Difference("held", f"hour {last.hour}, publication {last.sequence}", found, mend))
     return told
 

@@ -27,8 +27,7 @@ _SCHEMAS = {
 }
 #: The books of a feed, beside its change log.
 BOOKS = tuple(_SCHEMAS)
-#: Property of the tombstones: the highest place among those that maintenance has removed.
-PRUNED = "tidemark.pruned"
+_PRUNED = "tidemark.pruned"
 _RECEIPT = (
     "feed string, hour string, sequence bigint, landed bigint, split bigint, applied bigint, duplicate bigint, "
     "superseded bigint, control bigint, held bigint, quarantined bigint, published_at timestamp, receipt string"
@@ -52,6 +51,18 @@ def create_books(spark: SparkSession, feed: str) -> None:
 def book(feed: str, name: str) -> str:
     """The full name of one of the feed's books."""
     return full_name("tidemark", feed, name)
+
+
+def pruned(spark: SparkSession, feed: str) -> str:
+    """The highest place of a tombstone that maintenance has removed; empty: none has been."""
+    properties = spark.sql(f"SHOW TBLPROPERTIES {book(feed, 'tombstones')}").collect()
+    return next((row["value"] for row in properties if row["key"] == _PRUNED), "")
+
+
+def note_pruned(spark: SparkSession, feed: str, place: str) -> None:
+    """Have :func:`pruned` say so from now on."""
+    literal = place.replace("\\", "\\\\").replace("'", "\\'")
+    spark.sql(f"ALTER TABLE {book(feed, 'tombstones')} SET TBLPROPERTIES ('{_PRUNED}' = '{literal}')")
 
 
 def clear_pages(spark: SparkSession, feed: str, sequence: int) -> None:

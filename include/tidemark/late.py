@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.books import pruned
 from tidemark.errors import SchemaError
 from tidemark.fold import fold
 from tidemark.lineage import descendants, is_link, with_ancestors
@@ -94,7 +95,7 @@ def _judge(state: State, rows: DataFrame, published: DataFrame) -> DataFrame:
         .when(outdated, "superseded")
         .when(F.col("place") <= F.col("stored_place"), "refold")
         .when(F.col("link"), "refold")
-        .when(F.col("stored_place").isNull() & (F.col("place") <= state.pruned()), "refold")
+        .when(F.col("stored_place").isNull() & (F.col("place") <= pruned(state.spark, state.feed.feed)), "refold")
         .otherwise("ordinary")
     )
     joined = suspect.join(known, ["key", "place"], "left").join(state.stored(), "key", "left")

@@ -16,13 +16,13 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.books import BOOKS, PRUNED, Published, book, load_published
+from tidemark.books import BOOKS, Published, book, load_published, note_pruned, pruned
 from tidemark.drafts import load_draft
 from tidemark.feeds import Feed, find_feed
 from tidemark.hours import tag_of
 from tidemark.lake import full_name, open_session
 from tidemark.maintenance_files import clear_landing, clear_parquet
-from tidemark.names import quote
+from tidemark.names import publication_of_branch, quote
 from tidemark.retention import expired_hours
 from tidemark.settings import Settings
 from tidemark.spark_conf import CATALOG
@@ -59,7 +59,7 @@ def maintain(
     progress("cuts and branches")
     expired = expired_hours(feed, published, now)
     cuts = sum(_drop_cuts(spark, table, expired) for table in tables)
-    branches = sum(_drop_branches(spark, table, published) for table in tables)
+    branches = sum(_drop_branches(spark, feed.feed, table, published) for table in tables)
     progress("small files")
     draft = load_draft(settings, feed.feed)
     in_the_making = draft is not None and draft.follows(published)
@@ -105,9 +105,7 @@ def _prune_tombstones(spark: SparkSession, feed: Feed, published: Published, now
     assert old is not None
     if not old[0]:
         return 0
-    noted = {row["key"]: row["value"] for row in spark.sql(f"SHOW TBLPROPERTIES {table}").collect()}.get(PRUNED)
-    highest = max(filter(None, (noted, old[1]))).replace("\\", "\\\\").replace("'", "\\'")
-    spark.sql(f"ALTER TABLE {table} SET TBLPROPERTIES ('{PRUNED}' = '{highest}')")
+    note_pruned(spark, feed.feed, max(pruned(spark, feed.feed), old[1]))
     spark.sql(f"DELETE FROM {table} WHERE sequence <= {until:d}")  # noqa: S608 - quoted, a number
     return int(old[0])
 
@@ -123,12 +121,12 @@ def _drop_cuts(spark: SparkSession, table: tuple[str, ...], expired: set[str]) -
     return len(tags)
 
 
-def _drop_branches(spark: SparkSession, table: tuple[str, ...], published: Published) -> int:
+def _drop_branches(spark: SparkSession, feed: str, table: tuple[str, ...], published: Published) -> int:
     """Audit branches of publications that never came to be: another one has their number by now."""
     stale = [
         name
         for name in _refs(spark, table)
-        if name.startswith(("audit_", "compacted_")) and int(name.rpartition("_")[2]) <= published.last_sequence
+        if (made := publication_of_branch(name, feed)) is not None and made <= published.last_sequence
     ]
     for branch in stale:
         spark.sql(f"ALTER TABLE {full_name(*table)} DROP BRANCH {quote(branch)}")

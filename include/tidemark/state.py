@@ -9,7 +9,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from tidemark.books import PRUNED, Published, book
+from tidemark.books import Published, book
 from tidemark.definitions import Definitions, with_definitions
 from tidemark.feeds import Feed
 from tidemark.lake import changes_table
@@ -97,11 +97,6 @@ class State:
         if taken_back is not None:
             rows = rows.join(taken_back, "tx", "left_anti").select(*rows.columns)
         return with_definitions(rows, self.definitions, self.feed).where("problem is null")
-
-    def pruned(self) -> str:
-        """The highest place of a tombstone that maintenance has removed; empty: none has been."""
-        properties = self.spark.sql(f"SHOW TBLPROPERTIES {book(self.feed.feed, 'tombstones')}")
-        return next((row["value"] for row in properties.collect() if row["key"] == PRUNED), "")
 
     def stored(self) -> DataFrame:
         """``key``, ``stored_place``, ``stored_floor`` of each row and tombstone; the newer of the two."""

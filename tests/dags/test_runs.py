@@ -59,15 +59,19 @@ def landed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     return done
 
 
-@pytest.fixture
-def ingest(feeds: Path, airflow_database: None) -> Any:
-    """The shop's DAG; a task that fails is not tried again, so that the tests need not wait."""
+def of_the_shop(kind: str) -> Any:
+    """The shop's DAG of a kind; a task that fails is not tried again, so that the tests need not wait."""
     from airflow.dag_processing.dagbag import DagBag
 
-    dag = DagBag(dag_folder=str(PROJECT / "dags" / "ingest.py")).dags["ingest_shop"]
+    dag = DagBag(dag_folder=str(PROJECT / "dags" / f"{kind}.py")).dags[f"{kind}_shop"]
     for task in dag.tasks:
         task.retries = 0
     return dag
+
+
+@pytest.fixture
+def ingest(feeds: Path, airflow_database: None) -> Any:
+    return of_the_shop("ingest")
 
 
 def states(run: Any) -> dict[str, str]:
@@ -193,13 +197,7 @@ def test_an_export_that_never_completes_fails_with_what_is_missing(
 
 @pytest.fixture
 def replay(feeds: Path, airflow_database: None) -> Any:
-    """The DAG that replays the shop's quarantine."""
-    from airflow.dag_processing.dagbag import DagBag
-
-    dag = DagBag(dag_folder=str(PROJECT / "dags" / "replay.py")).dags["replay_shop"]
-    for task in dag.tasks:
-        task.retries = 0
-    return dag
+    return of_the_shop("replay")
 
 
 @pytest.mark.parametrize(

@@ -9,6 +9,7 @@ from typing import Any
 import fastavro
 
 from tidemark.feeds import Feed
+from tidemark.samples.qlik_wire import table_columns
 
 SEQUENCE = "20261120010203000000000000000000001"
 
@@ -50,16 +51,6 @@ def metadata(
     data_schema: str = "",
 ) -> dict[str, Any]:
     """A metadata message: columns in order with their types as ``NUMERIC(9,2)``."""
-    listed = {}
-    for ordinal, (name, written) in enumerate(columns.items(), 1):
-        kind, _, sizes = written.rstrip(")").partition("(")
-        first, _, second = sizes.partition(",")
-        numeric = kind == "NUMERIC"
-        listed[name] = {
-            "ordinal": ordinal, "type": kind, "length": 0 if numeric else int(first or 0),
-            "precision": int(first) if numeric else 0, "scale": int(second or 0),
-            "primaryKeyPosition": key.index(name) + 1 if name in key else 0,
-        }  # fmt: skip
     schema, _, name = table.partition(".")
     lineage = {
         "server": "repl1", "task": "crm", "schema": schema, "table": name, "tableVersion": version,
@@ -68,7 +59,7 @@ def metadata(
     return {
         "schemaId": schema_id,
         "lineage": lineage,
-        "tableStructure": {"tableColumns": listed},
+        "tableStructure": {"tableColumns": table_columns(columns, key)},
         "dataSchema": data_schema,
     }
 

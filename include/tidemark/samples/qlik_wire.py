@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
@@ -95,25 +96,30 @@ def schema_id(table: str, version: int) -> str:
     return f"{list(TABLES).index(table) + 1:028X}{version:04X}"
 
 
-def metadata(table: str, version: int, told: datetime) -> dict[str, Any]:
-    """The metadata message of a table."""
-    of, (schema, name) = TABLES[table], table.split(".")
-    columns = {}
-    for ordinal, (column, written) in enumerate(of.at(version).items(), 1):
+def table_columns(columns: Mapping[str, str], key: Sequence[str]) -> dict[str, Any]:
+    """The columns of a metadata message, in order, out of their types as ``NUMERIC(9,2)``."""
+    listed = {}
+    for ordinal, (name, written) in enumerate(columns.items(), 1):
         kind, _, sizes = written.rstrip(")").partition("(")
         first, _, second = sizes.partition(",")
         numeric = kind == "NUMERIC"
-        columns[column] = {
+        listed[name] = {
             "ordinal": ordinal, "type": kind, "length": 0 if numeric else int(first or 0),
             "precision": int(first) if numeric else 0, "scale": int(second or 0),
-            "primaryKeyPosition": of.key.index(column) + 1 if column in of.key else 0,
+            "primaryKeyPosition": key.index(name) + 1 if name in key else 0,
         }  # fmt: skip
+    return listed
+
+
+def metadata(table: str, version: int, told: datetime) -> dict[str, Any]:
+    """The metadata message of a table."""
+    of, (schema, name) = TABLES[table], table.split(".")
     return {
         "schemaId": schema_id(table, version),
         "lineage": {
             "server": "replicate", "task": "crm", "schema": schema, "table": name, "tableVersion": version,
             "timestamp": told.isoformat(timespec="milliseconds"),
         },
-        "tableStructure": {"tableColumns": columns},
+        "tableStructure": {"tableColumns": table_columns(of.at(version), of.key)},
         "dataSchema": None,
     }  # fmt: skip

@@ -99,11 +99,7 @@ def _refuse_other_records(
 ) -> None:
     """ExportError when a taken record has other bytes by today's feed file: its number names another one by now."""
     paths = [f"{settings.landing_root}/{row.object}" for row in parts.select("object").distinct().collect()]
-    container = load_container(feed.container["type"])
-    records = container.read(spark, paths, feed.container_options)
-    records = records.select(
-        F.substring("object", len(settings.landing_root) + 2, 1 << 20).alias("object"), "record", "raw"
-    )
+    records = _records(spark, feed, paths, settings)
     known = parts.where("raw is not null").select("object", "record", "raw").distinct()
     if not known.join(records, ["object", "record", "raw"], "left_anti").isEmpty():
         raise _cut_elsewhere(feed, manifest)
@@ -128,13 +124,12 @@ def changes(spark: SparkSession, feed: Feed, paths: list[str], settings: Setting
             .withColumn("table", F.lit(None).cast("string"))
             .select("*", *image_names())
         )
-    container, format_ = load_container(feed.container["type"]), load_format(feed.format["type"])
-    records = container.read(spark, paths, feed.container_options)
-    root = len(settings.landing_root.encode()) + 1
-    records = records.withColumn("object", behind(F.col("object"), root)).withColumn(
-        "problem", F.coalesce("problem", _foreign(feed))
+    records = _records(spark, feed, paths, settings).withColumn("problem", F.coalesce("problem", _foreign(feed)))
+    decoded = (
+        load_format(feed.format["type"])
+        .decode(records, feed, feed.format_options)
+        .withColumn("table", _published(feed))
     )
-    decoded = format_.decode(records, feed, feed.format_options).withColumn("table", _published(feed))
     problem = F.coalesce("problem", _unpublishable(feed))
     bad = F.col("problem").isNotNull()
     kept = {"op": F.when(bad, "bad").otherwise(F.col("op")), "raw": F.when(bad, F.col("raw"))}
@@ -142,6 +137,12 @@ def changes(spark: SparkSession, feed: Feed, paths: list[str], settings: Setting
         *(kept.get(field.name, F.col(field.name)).alias(field.name) for field in CHANGES), "table", *image_names()
     )
     return listed
+
+
+def _records(spark: SparkSession, feed: Feed, paths: list[str], settings: Settings) -> DataFrame:
+    """RECORDS of landed objects; ``object`` is relative to the landing."""
+    records: DataFrame = load_container(feed.container["type"]).read(spark, paths, feed.container_options)
+    return records.withColumn("object", behind(F.col("object"), len(settings.landing_root.encode()) + 1))
 
 
 def ensure_log(spark: SparkSession, feed: str) -> str:

@@ -1,0 +1,21 @@
+"""Names: which branches of a table are a feed's own."""
+
+from __future__ import annotations
+
+import pytest
+
+from tidemark.names import publication_name, publication_of_branch
+
+
+@pytest.mark.parametrize("kind", ["audit", "compacted"])
+def test_a_publications_branches_tell_its_number(kind: str) -> None:
+    branch = f"{kind}_{publication_name('shop_eu', '2026-11-20T07', 12)}"
+    assert publication_of_branch(branch, "shop_eu") == 12
+
+
+@pytest.mark.parametrize(
+    "branch",
+    ["main", "audit_mine", "audit_2025", "compacted_1", "audit_crm_2026_11_20T07_12", "audit_shop_2026_11_20T07_12x"],
+)
+def test_a_branch_that_somebody_else_made_is_none_of_the_feeds(branch: str) -> None:
+    assert publication_of_branch(branch, "shop") is None
