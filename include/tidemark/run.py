@@ -20,7 +20,7 @@ from tidemark.quarantine import hours_in_quarantine, recall
 from tidemark.receipts import Receipt
 from tidemark.settings import Settings
 from tidemark.stages.compact import compact
-from tidemark.stages.decode import decode
+from tidemark.stages.decode import decode, decoded_version
 from tidemark.stages.land import land
 from tidemark.stages.publish import publish
 from tidemark.stages.validate import validate
@@ -76,21 +76,25 @@ def decode_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings)
 
 def compact_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
     """Assemble and compact the hour, unless it is published. First is finished what another hour began to publish, or
-    this one with an export that has changed since."""
+    this one with an export that has changed since. It is decoded again when more of it has landed since it was."""
     with turn(settings, feed.feed):
         _compact(spark, feed, hour, settings)
 
 
 def _compact(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
-    manifest, published = all_objects(settings, feed.feed, hour), load_published(settings, feed.feed)
-    if _done(published, manifest):
-        return
-    _suit(spark, manifest, published)
-    draft = load_draft(settings, feed.feed)
-    if draft and draft.validated and draft.follows(published) and not draft.of(manifest):
-        publish(spark, feed, published, draft, settings)
-        published = load_published(settings, feed.feed)
-    compact(spark, feed, manifest, published, settings)
+    with turn(settings, feed.feed, hour):  # what is compacted does not change meanwhile
+        manifest, published = all_objects(settings, feed.feed, hour), load_published(settings, feed.feed)
+        if _done(published, manifest):
+            return
+        _suit(spark, manifest, published)
+        draft = load_draft(settings, feed.feed)
+        if draft and draft.validated and draft.follows(published) and not draft.of(manifest):
+            publish(spark, feed, published, draft, settings)
+            published = load_published(settings, feed.feed)
+        if decoded_version(settings, feed.feed, hour) != manifest.version:
+            # More has landed since, or was recalled: the run that did so may be behind this one.
+            decode(spark, feed, manifest, published, settings)
+        compact(spark, feed, manifest, published, settings)
 
 
 def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> Receipt:

@@ -29,22 +29,28 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 @pytest.fixture(scope="module")
 def feed(sample: Path, spark: SparkSession, settings: Settings) -> Feed:
-    """The generated feed under a name and with tables of its own, all hours landed and decoded."""
-    feed = load_feed(sample / "feeds" / "payroll.yaml")
-    tables = {
-        name: table.model_copy(update={"name": f"turns.{name.split('.')[1]}"}) for name, table in feed.tables.items()
-    }
-    exports = feed.exports.model_copy(update={"path": f"{sample}/exports/{feed.exports.path}"})
-    feed = feed.model_copy(update={"feed": "turns", "tables": tables, "exports": exports})
+    """All hours landed and decoded."""
+    feed = feed_of(sample, "turns")
     for hour in HOURS:
         land(feed, hour, settings)
         run.decode_stage(spark, feed, hour, settings)
     return feed
 
 
-def assert_cut(sample: Path, feed: Feed, hour: str, settings: Settings) -> None:
+def feed_of(sample: Path, name: str) -> Feed:
+    """The generated feed under a name and with tables of its own."""
+    feed = load_feed(sample / "feeds" / "payroll.yaml")
+    tables = {
+        source: table.model_copy(update={"name": f"{name}.{source.split('.')[1]}"})
+        for source, table in feed.tables.items()
+    }
+    exports = feed.exports.model_copy(update={"path": f"{sample}/exports/{feed.exports.path}"})
+    return feed.model_copy(update={"feed": name, "tables": tables, "exports": exports})
+
+
+def assert_cut(sample: Path, feed: Feed, hour: str, settings: Settings, truth_of: str = "") -> None:
     for source, table in feed.tables.items():
-        truth = (sample / "truth" / hour / f"{source.lower()}.jsonl").read_text().splitlines()
+        truth = (sample / "truth" / (truth_of or hour) / f"{source.lower()}.jsonl").read_text().splitlines()
         assert table.name
         rows, key = read_snapshot(settings, table.name, hour)
         assert [json.loads(line) for line in json_lines(rows, key)] == [json.loads(line) for line in truth], table.name
@@ -79,6 +85,30 @@ def test_a_publication_that_died_is_finished_before_the_next_hour(
     run.publish_stage(spark, feed, fourth, settings)
     assert_cut(sample, feed, third, settings)
     assert_cut(sample, feed, fourth, settings)
+
+
+@pytest.mark.parametrize("before", ["compact", "publish"])
+def test_what_lands_between_two_stages_is_part_of_the_hour(
+    spark: SparkSession, settings: Settings, tmp_path: Path, before: str
+) -> None:
+    """Another run landed more of the hour and is behind this one. Only decoding tells how many records there are."""
+    hour, later = HOURS[:2]
+    ibm.generate(tmp_path, hours=2, events=60, seed=5)
+    feed = feed_of(tmp_path, f"meanwhile_{before}")
+    land(feed, hour, settings)
+    run.decode_stage(spark, feed, hour, settings)
+    if before == "publish":
+        run.compact_stage(spark, feed, hour, settings)
+    folder = tmp_path / "exports" / "db2.payroll" / f"dt={hour[:10]}"
+    (folder / f"hr={later[11:]}" / "part-00000.del.gz").rename(folder / f"hr={hour[11:]}" / "part-00001.del.gz")
+    manifest = land(feed, hour, settings)
+    assert (manifest.version, [landed.records for landed in manifest.objects]) == (2, [None, None])
+    if before == "compact":
+        run.compact_stage(spark, feed, hour, settings)
+    assert run.publish_stage(spark, feed, hour, settings).manifest_version == 2
+    assert_cut(tmp_path, feed, hour, settings, truth_of=later)
+    run.decode_stage(spark, feed, hour, settings)  # the other run's turn has come: nothing is left to do
+    assert run.publish_stage(spark, feed, hour, settings).sequence == 1
 
 
 def test_every_page_is_of_its_own_hour(spark: SparkSession, feed: Feed, settings: Settings) -> None:

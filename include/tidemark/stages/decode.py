@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.books import Published
+from tidemark.catalog import find_table
 from tidemark.containers import load_container
 from tidemark.containers.objects import behind, landed_version
 from tidemark.errors import ExportError
@@ -35,6 +36,8 @@ _LOG_PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "50",
 }
+#: In the summary of a commit: the hour it decoded, and which version of its export.
+_DECODED = "tidemark.decoded"
 
 
 def decode(spark: SparkSession, feed: Feed, manifest: Manifest, published: Published, settings: Settings) -> None:
@@ -59,7 +62,19 @@ def decode(spark: SparkSession, feed: Feed, manifest: Manifest, published: Publi
             own_version = F.lit(manifest.version).alias("version")
             rows = rows.unionByName(again.select(F.lit(manifest.hour).alias("hour"), own_version, "*"))
         rows = kept.unionByName(rows)
-    rows.writeTo(table).overwrite(F.col("hour") == manifest.hour)
+    writer = rows.writeTo(table).option(f"snapshot-property.{_DECODED}", f"{manifest.hour} {manifest.version}")
+    writer.overwrite(F.col("hour") == manifest.hour)
+
+
+def decoded_version(settings: Settings, feed: str, hour: str) -> int | None:
+    """The version of the hour's export that the change log holds; None where nobody knows (it was never decoded, or so
+    long ago that maintenance has removed the commit)."""
+    table = find_table(settings, "tidemark", feed, "changes")
+    for snapshot in reversed(table.metadata.snapshots if table else []):
+        said = snapshot.summary.additional_properties.get(_DECODED, "") if snapshot.summary else ""
+        if said.startswith(f"{hour} "):
+            return int(said.removeprefix(f"{hour} "))
+    return None
 
 
 def _again(
