@@ -10,6 +10,7 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Iterable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -132,10 +133,13 @@ class Stack:
 def kill(process: psutil.Process) -> None:
     """``kill -9`` of a process and of all it started, as when the machine is gone."""
     for one in [process, *_family(process)]:
-        try:
-            one.kill()
-        except psutil.NoSuchProcess:
-            continue
+        kill_alone(one)
+
+
+def kill_alone(process: psutil.Process) -> None:
+    """``kill -9`` of one process. What it started lives on."""
+    with suppress(psutil.NoSuchProcess):
+        process.kill()
 
 
 def patiently(reached: Callable[[], bool], seconds: float, what: str) -> None:

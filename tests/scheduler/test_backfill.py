@@ -9,14 +9,15 @@ import os
 import random
 import threading
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import timedelta
 from pathlib import Path
 
 import pytest
 import yaml
 
-from tests.scheduler.stack import STAGES, Stack, kill, patiently
+from tests.postgres import postgres
+from tests.scheduler.stack import STAGES, Stack, kill, kill_alone, patiently
 from tidemark.books import load_published
 from tidemark.hours import format_hour, hours_between, parse_hour
 from tidemark.samples import canal, ibm
@@ -31,15 +32,24 @@ AN_HOUR = 90
 
 
 @pytest.fixture
-def stack(tmp_path: Path) -> Iterator[Stack]:
-    made = Stack(tmp_path)
-    try:
+def stack(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stack]:
+    """An Airflow whose own database is SQLite, as on a laptop, or PostgreSQL."""
+    with ExitStack() as ending:
+        server = ending.enter_context(postgres("airflow")) if request.param == "postgresql" else None
+        made = Stack(tmp_path, server.url("airflow") if server else "")
+        ending.callback(made.stop)
         yield made
-    finally:
-        made.stop()
 
 
-@pytest.mark.parametrize(("hours", "deaths"), [(3, 1), pytest.param(LONG, LONG // 4, marks=pytest.mark.long)])
+@pytest.mark.parametrize(
+    ("stack", "hours", "deaths"),
+    [
+        ("sqlite", 3, 1),
+        pytest.param("sqlite", LONG, LONG // 4, marks=pytest.mark.long),
+        pytest.param("postgresql", 3, 3, marks=pytest.mark.long),
+    ],
+    indirect=["stack"],
+)
 @pytest.mark.timeout(2 * LONG * AN_HOUR)
 def test_backfills_with_a_failing_hour_come_to_the_truth_once_it_is_mended(
     stack: Stack, hours: int, deaths: int
@@ -97,8 +107,8 @@ def spoil(folder: Path, hour: str) -> Callable[[], None]:
 
 @contextmanager
 def workers_die(stack: Stack, deaths: int) -> Iterator[list[tuple[str, str, str]]]:
-    """Meanwhile so many workers are killed with the Spark driver they wait for, each in the next stage of a feed in
-    turn: (stage, feed, hour) of each."""
+    """Meanwhile so many workers are killed, each in the next stage of a feed in turn: with the Spark driver they wait
+    for or, every second time, alone, so that nobody waits for the driver any more. (stage, feed, hour) of each."""
     died: list[tuple[str, str, str]] = []
     ended, chance = threading.Event(), random.Random(1)
 
@@ -107,7 +117,7 @@ def workers_die(stack: Stack, deaths: int) -> Iterator[list[tuple[str, str, str]
             stage, feed = STAGES[(1 + len(died)) % 3], tuple(FEEDS)[len(died) % 2]
             if found := stack.worker_of(stage, feed):
                 ended.wait(chance.uniform(0, 6))  # a driver takes a few seconds to start and a few to work
-                kill(found[0])
+                (kill if len(died) % 2 == 0 else kill_alone)(found[0])
                 died.append((stage, feed, found[1]))
 
     watcher = threading.Thread(target=watch)

@@ -1,0 +1,57 @@
+"""Hours whose writes fail one after the other: ``python -m tests.crash.failing FEED FAILURES RESULT HOUR …``.
+
+FAILURES is a JSON list of effects (``at``, and ``when``: before it is done, or after it was and only its answer is
+lost). Each hour is run until none of its failures is left and it has come to its end, all in one Spark session. RESULT
+gets the failures that happened.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+from tests.crash.effects import effects
+from tidemark.errors import TransientError
+from tidemark.feeds import find_feed
+from tidemark.run import run_hour
+from tidemark.settings import Settings
+
+
+class Injected(TransientError):
+    """What the test does to an effect."""
+
+
+def main(feed: str, failures: Path, result: Path, hours: list[str]) -> None:
+    settings = Settings()
+    happened: list[dict[str, str]] = []
+    current, failure = "", None
+
+    def around(name: str, do: Callable[[], Any]) -> Any:
+        nonlocal failure
+        given = failure if failure and failure["at"] == f"{current} {name}" else None
+        if given:
+            failure = None
+            happened.append(given)
+            if given["when"] == "before":
+                raise Injected(f"{name} failed")
+        done = do()
+        if given:
+            raise Injected(f"the answer to {name} was lost")
+        return done
+
+    with effects(around):
+        for hour in hours:
+            current = hour
+            for failure in [*(f for f in json.loads(failures.read_text()) if f["at"].startswith(hour)), None]:  # noqa: B007
+                try:
+                    run_hour(find_feed(feed, settings), hour, settings)
+                except Injected:
+                    continue
+    result.write_text(json.dumps(happened))
+
+
+if __name__ == "__main__":
+    main(sys.argv[1], Path(sys.argv[2]), Path(sys.argv[3]), sys.argv[4:])
