@@ -24,7 +24,7 @@ convergence: setup  ## random histories of every format against the oracle, by t
 backfill: setup  ## 48 hours of two feeds through Airflow, with failing hours and dying workers (HOURS=…)
 	@TIDEMARK_BACKFILL_HOURS=$(or $(HOURS),48) scripts/in-project python -m pytest -m long tests/scheduler $(PYTEST)
 
-crashes: setup  ## runs killed at any moment, fifty times (KILLS=…)
+crashes: setup  ## runs killed at any moment, fifty times (KILLS=…), and storage and catalog on their bad days
 	@TIDEMARK_KILLS=$(or $(KILLS),50) scripts/in-project python -m pytest -m long tests/crash $(PYTEST)
 
 ui: setup  ## Airflow with your feeds, on http://127.0.0.1:8080 (AIRFLOW_PORT=… for another port)

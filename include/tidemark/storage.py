@@ -172,7 +172,7 @@ class S3Objects(Storage):
         found = []
         with _s3_errors(folder):
             pages = self._s3.get_paginator("list_objects_v2").paginate(Bucket=bucket, Prefix=prefix, Delimiter="/")
-            for entry in (entry for page in pages for entry in page.get("Contents", [])):
+            for entry in (entry for page in pages for entry in _whole(page, "Name").get("Contents", [])):
                 name = entry["Key"].removeprefix(prefix)
                 if not name or not fnmatchcase(name, pattern):
                     continue
@@ -193,6 +193,7 @@ class S3Objects(Storage):
                 if error.response["ResponseMetadata"]["HTTPStatusCode"] == 404:
                     return None
                 raise
+            _whole(head, "ContentLength", "ETag", "LastModified")
         name = key.rpartition("/")[2]
         return StoredObject(location, name, head["ContentLength"], head["ETag"], head["LastModified"])
 
@@ -200,14 +201,19 @@ class S3Objects(Storage):
     def open(self, stored: StoredObject) -> Iterator[BinaryIO]:
         bucket, key = _split(stored.location)
         with _s3_errors(stored.location):
-            body = self._s3.get_object(Bucket=bucket, Key=key, IfMatch=stored.mark)["Body"]
-            with body:
-                yield cast(BinaryIO, body)
+            said = _whole(self._s3.get_object(Bucket=bucket, Key=key, IfMatch=stored.mark), "ContentLength")
+            with said["Body"]:  # which, entered, would give what it wraps
+                yield cast(BinaryIO, said["Body"])
 
     def read_text(self, location: str) -> str:
+        return self.read_marked(location)[0]
+
+    def read_marked(self, location: str) -> tuple[str, str]:
+        """The whole of a small object, and its mark."""
         bucket, key = _split(location)
         with _s3_errors(location):
-            return self._s3.get_object(Bucket=bucket, Key=key)["Body"].read().decode("utf-8")
+            said = _whole(self._s3.get_object(Bucket=bucket, Key=key), "ContentLength", "ETag")
+            return said["Body"].read().decode("utf-8"), said["ETag"]
 
     def write_text(self, location: str, text: str) -> None:
         bucket, key = _split(location)
@@ -231,7 +237,7 @@ class S3Objects(Storage):
 
     def swap(self, location: str, text: str, mark: str | None) -> str | None:
         """Write a small object over the one with this mark (None: where none is), and no other. Its new mark, or None
-        where somebody was faster."""
+        where somebody was faster; that may have been an earlier try of this call, whose answer was lost."""
         from botocore.exceptions import ClientError
 
         bucket, key = _split(location)
@@ -245,7 +251,7 @@ class S3Objects(Storage):
                 if error.response["ResponseMetadata"]["HTTPStatusCode"] in (404, 409, 412):
                     return None
                 raise
-        return said["ETag"]
+            return str(_whole(said, "ETag")["ETag"])
 
     def bring(self, source: Storage, stored: StoredObject, target: str, sha256: str) -> None:
         """From S3 the server copies by itself, held to the ETag that was listed; files are uploaded with SHA-256."""
@@ -334,6 +340,14 @@ def _file_errors(location: str) -> Iterator[None]:
         raise TransientError(f"the file system failed: {error}", object=location) from error
 
 
+def _whole(answer: Any, *needed: str) -> Any:
+    """An answer of S3, unless it lacks what every such answer has: Python's HTTP takes the end of a broken connection
+    for the end of the headers, and what was to follow for empty."""
+    if any(name not in answer for name in needed):
+        raise ConnectionError("its answer was cut off")
+    return answer
+
+
 @contextmanager
 def _s3_errors(location: str) -> Iterator[None]:
     from boto3.exceptions import Boto3Error
@@ -359,7 +373,7 @@ def _s3_errors(location: str) -> Iterator[None]:
         raise TerminalError("there are no credentials for S3", object=location, mend=mend) from error
     except ParamValidationError as error:
         raise TerminalError(f"S3 cannot be asked for this: {error}", object=location) from error
-    except (BotoCoreError, Boto3Error, OSError) as error:
+    except (BotoCoreError, Boto3Error, OSError, KeyError) as error:  # KeyError: s3transfer on an answer cut off
         mend = "check TIDEMARK_S3_ENDPOINT and the network; it is tried again"
         raise TransientError(f"S3 did not answer: {error}", object=location, mend=mend) from error
 

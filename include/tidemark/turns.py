@@ -83,6 +83,8 @@ def _lease(storage: S3Objects, location: str, until: float) -> Iterator[Turn]:
             beat += 1
             try:
                 renewed = storage.swap(location, json.dumps({"holder": mine, "beat": beat}), mark)
+                if renewed is None:  # or was it this holder itself, and did not hear of it?
+                    renewed = _mark_of(storage, location, mine)
             except TransientError:
                 continue  # there is time for some more tries
             if renewed is None:
@@ -91,7 +93,7 @@ def _lease(storage: S3Objects, location: str, until: float) -> Iterator[Turn]:
             mark = renewed
 
     def check() -> None:
-        if lost.is_set() or _holder(storage, location) != mine:
+        if lost.is_set() or _mark_of(storage, location, mine) is None:
             raise ConflictError("another run took the turn over", object=location, mend="run the hour again")
 
     renewing = threading.Thread(target=renew, daemon=True)
@@ -110,21 +112,28 @@ def _acquired(storage: S3Objects, location: str, mine: str, until: float) -> str
     """The mark of the object that says the turn is ours."""
     text, seen, since = json.dumps({"holder": mine}), "", time.monotonic()
     while True:
-        stored = storage.find(location)
-        if stored is None or _holder(storage, location) is None:
-            free = True
-        else:
-            if stored.mark != seen:
-                seen, since = stored.mark, time.monotonic()
-            free = time.monotonic() - since > _LEASE.total_seconds()
-        if free and (mark := storage.swap(location, text, stored.mark if stored else None)):
+        holder, mark = _read(storage, location) if storage.find(location) else (None, None)
+        if holder == mine and mark:  # written by an earlier try, whose answer was lost
             return mark
+        if mark and mark != seen:
+            seen, since = mark, time.monotonic()
+        if (holder is None or time.monotonic() - since > _LEASE.total_seconds()) and (
+            swapped := storage.swap(location, text, mark)
+        ):
+            return swapped
         _wait(location, until)
 
 
-def _holder(storage: S3Objects, location: str) -> str | None:
-    holder: str | None = json.loads(storage.read_text(location)).get("holder")
-    return holder
+def _mark_of(storage: S3Objects, location: str, mine: str) -> str | None:
+    """The mark of the object if it says that the turn is ours."""
+    holder, mark = _read(storage, location)
+    return mark if holder == mine else None
+
+
+def _read(storage: S3Objects, location: str) -> tuple[str | None, str]:
+    """Whose turn it is, and the mark of the object that says so."""
+    text, mark = storage.read_marked(location)
+    return json.loads(text).get("holder"), mark
 
 
 def _wait(location: str, until: float) -> None:

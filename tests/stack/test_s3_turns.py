@@ -12,6 +12,7 @@ import pytest
 from tidemark import turns
 from tidemark.errors import ConflictError
 from tidemark.settings import Settings
+from tidemark.storage import S3Objects
 from tidemark.turns import turn
 
 SOON = timedelta(seconds=1)
@@ -52,6 +53,26 @@ def test_a_turn_that_is_renewed_is_kept(settings: Settings, monkeypatch: pytest.
         held.check()
     with turn(settings, "shop", patience=SOON / 2):
         pass
+
+
+def test_a_turn_whose_answers_are_lost_is_held_all_the_same(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """S3 does what it is asked for and nobody hears of it: boto asks again, and is told that somebody was faster."""
+    monkeypatch.setattr(turns, "_LEASE", SOON)
+    swap, asked = S3Objects.swap, []
+
+    def unheard(self: S3Objects, location: str, text: str, mark: str | None) -> str | None:
+        asked.append(swap(self, location, text, mark))
+        return swap(self, location, text, mark)
+
+    monkeypatch.setattr(S3Objects, "swap", unheard)
+    started = time.monotonic()
+    with turn(settings, "shop", patience=SOON) as held:
+        assert time.monotonic() - started < SOON.total_seconds()
+        time.sleep(1.5 * SOON.total_seconds())
+        held.check()
+    assert len(asked) > 3 and all(asked)
 
 
 def test_who_stood_still_for_too_long_has_lost_it(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
