@@ -18,6 +18,7 @@ from pathlib import Path
 
 import services
 
+from tidemark.samples.exporting import Sample
 from tidemark.spark_conf import QUICK_JAVA
 
 DEMO = services.HOME.parent
@@ -67,9 +68,9 @@ def make_exports() -> None:
             (target / "_SUCCESS").touch()
     (DEMO / "feeds").mkdir()
     shutil.copy(PROJECT / "include" / "feeds" / "shop.yaml", DEMO / "feeds")
-    ibm.generate(DEMO, hours=len(HOURS), events=300, seed=7, poison=1)
+    ibm.generate(DEMO, Sample(hours=len(HOURS), events=300, seed=7, poison=1))
     for generator in (qlik, dataworks, canal):
-        generator.generate(DEMO, hours=len(HOURS), events=200, seed=7)
+        generator.generate(DEMO, Sample(hours=len(HOURS), events=200, seed=7))
 
 
 def backfill(api: Api, feed: str) -> None:

@@ -22,9 +22,10 @@ from pathlib import Path
 from tidemark.feeds import load_feed
 from tidemark.run import run_hour
 from tidemark.samples import ibm
+from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
 settings = Settings()
-ibm.generate(settings.home, hours=1, events=30, seed=1)
+ibm.generate(settings.home, Sample(hours=1, events=30, seed=1))
 run_hour(load_feed(settings.home / "feeds/payroll.yaml"), "2026-11-20T00", settings)
 """
 

@@ -284,14 +284,12 @@ def sample(
     from tidemark.errors import ConfigError
     from tidemark.formats import FORMATS
     from tidemark.samples import load_sample
+    from tidemark.samples.exporting import Sample
 
     for word, known in ((format, FORMATS), (container, CONTAINERS)):
         if word is not None and word not in known:
             raise ConfigError(f"there is no {word!r}", mend=f"one of: {', '.join(sorted(known))}")
-    wrapped = {"container": container} if container else {}
-    load_sample(format).generate(
-        out_folder, hours=hours, events=events, seed=seed, first_hour=first_hour, poison=poison, **wrapped
-    )
+    load_sample(format).generate(out_folder, Sample(hours, events, seed, first_hour, poison, container or ""))
     (feed,) = (out_folder / "feeds").glob("*.yaml")
     out.print(f"exports/, feeds/{feed.name} and truth/ are in {out_folder}. To run them:", markup=False)
     out.print(

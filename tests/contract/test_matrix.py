@@ -1,7 +1,7 @@
 """Container and format are two independent choices: a generated hour decodes to the same changes out of each container.
 
-A format is found by its name in the registry: it brings ``tidemark.samples.<format>`` with ``generate(out, hours=…,
-events=…, seed=…, container=…)``. So is a container: it brings a writer in ``tidemark.samples.exporting``.
+A format is found by its name in the registry: it brings ``tidemark.samples.<format>`` with ``generate(out, sample)``. So is a
+container: it brings a writer in ``tidemark.samples.exporting``.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from tidemark.feeds import load_feed
 from tidemark.formats import FORMATS, load_format
 from tidemark.formats.contract import CHANGES
 from tidemark.samples import exporting
+from tidemark.samples.exporting import Sample
 
 #: The container that holds all that a message has.
 WHOLE = "kafka_json"
@@ -57,7 +58,7 @@ def decoded(spark: SparkSession, out: Path, format_name: str, container: str, *,
     with pytest.MonkeyPatch.context() as patch:
         if as_whole:
             patch.setitem(exporting._WRITERS, container, exporting._WRITERS[WHOLE])
-        generate(out, hours=1, events=60, seed=7, container=container)
+        generate(out, Sample(hours=1, events=60, seed=7, container=container))
     feed = load_feed(next((out / "feeds").glob("*.yaml")))
     assert (feed.format["type"], feed.container["type"]) == (format_name, container)
     if as_whole:

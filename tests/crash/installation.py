@@ -21,6 +21,7 @@ from tidemark.books import load_published
 from tidemark.catalog import find_table
 from tidemark.manifest import load_manifests
 from tidemark.samples import ibm
+from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
 from tidemark.show import json_lines, read_snapshot
 from tidemark.spark_conf import QUICK_JAVA
@@ -43,7 +44,7 @@ class Undisturbed:
 
 def make_exports(folder: Path) -> None:
     """``exports`` and ``feeds``: what every lake of a test is made of."""
-    ibm.generate(folder, hours=len(HOURS), events=60, seed=5, poison=1)
+    ibm.generate(folder, Sample(hours=len(HOURS), events=60, seed=5, poison=1))
     file = folder / "feeds" / f"{FEED}.yaml"
     feed = yaml.safe_load(file.read_text())
     feed["tables"]["HR.POSITION"]["storage"] = "parquet"

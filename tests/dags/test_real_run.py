@@ -15,6 +15,7 @@ from tidemark.books import load_published
 from tidemark.catalog import find_table
 from tidemark.errors import ConfigError
 from tidemark.samples import ibm
+from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
 from tidemark.show import json_lines, read_snapshot
 from tidemark.spark_conf import QUICK_JAVA
@@ -27,7 +28,7 @@ TABLES = ("payroll.employee", "payroll.payslip", "hr.position")
 @pytest.fixture
 def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     """An installation with one feed and one hour's export."""
-    ibm.generate(tmp_path, hours=1, events=40, seed=3)
+    ibm.generate(tmp_path, Sample(hours=1, events=40, seed=3))
     pyspark = find_spec("pyspark")
     assert pyspark is not None and pyspark.origin is not None
     for name, value in {

@@ -9,6 +9,7 @@ from types import ModuleType
 
 from tidemark.feeds import Feed, Table, load_feed
 from tidemark.run import run_hour
+from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
 from tidemark.show import json_lines, read_snapshot
 
@@ -18,7 +19,7 @@ HOURS = ("2026-11-20T00", "2026-11-20T01", "2026-11-20T02")
 def generated(sample: ModuleType, out: Path, schema: str | None = None, **arguments: int | str) -> Feed:
     """A generator's feed, which reads the exports it wrote into a folder. ``schema``: it and its tables are published
     under this name instead of their own."""
-    sample.generate(out, hours=len(HOURS), **arguments)
+    sample.generate(out, Sample(hours=len(HOURS), **arguments))
     feed = load_feed(out / "feeds" / f"{sample.FEED}.yaml")
     exports = feed.exports.model_copy(update={"path": f"{out}/exports/{feed.exports.path}"})
     feed = feed.model_copy(update={"exports": exports})

@@ -14,6 +14,7 @@ import pytest
 from tests.e2e.generated import tables_of
 from tidemark.catalog import find_table, read_rows
 from tidemark.samples import ibm
+from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
 from tidemark.show import json_lines, read_snapshot
 from tidemark.spark_conf import QUICK_JAVA
@@ -26,7 +27,7 @@ HOURS = [f"2026-11-20T{hour:02}" for hour in range(4)]
 def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """An installation of its own, with the exports of a generated feed."""
     home = tmp_path_factory.mktemp("at_once")
-    ibm.generate(home, hours=len(HOURS), events=60, seed=7)
+    ibm.generate(home, Sample(hours=len(HOURS), events=60, seed=7))
     return home
 
 

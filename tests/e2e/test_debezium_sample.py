@@ -13,6 +13,7 @@ from tidemark.feeds import Table, load_feed
 from tidemark.receipts import Receipt
 from tidemark.run import run_hour
 from tidemark.samples import debezium
+from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
 from tidemark.show import json_lines, read_snapshot
 
@@ -23,7 +24,7 @@ POISON = 5
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("store")
-    debezium.generate(out, hours=len(HOURS), events=160, seed=4, poison=POISON, container="connect_avro")
+    debezium.generate(out, Sample(hours=len(HOURS), events=160, seed=4, poison=POISON, container="connect_avro"))
     return out
 
 

@@ -13,6 +13,7 @@ from tidemark.books import book, load_published
 from tidemark.feeds import Feed, load_feed
 from tidemark.receipts import Receipt
 from tidemark.samples import ibm
+from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
 from tidemark.show import json_lines, read_snapshot
 from tidemark.stages.land import land
@@ -23,7 +24,7 @@ HOURS = ("2026-11-20T00", "2026-11-20T01", "2026-11-20T02", "2026-11-20T03")
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("turns")
-    ibm.generate(out, hours=len(HOURS), events=60, seed=5, poison=1)
+    ibm.generate(out, Sample(hours=len(HOURS), events=60, seed=5, poison=1))
     return out
 
 
@@ -93,7 +94,7 @@ def test_what_lands_between_two_stages_is_part_of_the_hour(
 ) -> None:
     """Another run landed more of the hour and is behind this one. Only decoding tells how many records there are."""
     hour, later = HOURS[:2]
-    ibm.generate(tmp_path, hours=2, events=60, seed=5)
+    ibm.generate(tmp_path, Sample(hours=2, events=60, seed=5))
     feed = feed_of(tmp_path, f"meanwhile_{before}")
     land(feed, hour, settings)
     run.decode_stage(spark, feed, hour, settings)

@@ -21,6 +21,7 @@ from tests.scheduler.stack import STAGES, Stack, kill, kill_alone, patiently
 from tidemark.books import load_published
 from tidemark.hours import format_hour, hours_between, parse_hour
 from tidemark.samples import canal, ibm
+from tidemark.samples.exporting import Sample
 from tidemark.show import json_lines, read_snapshot
 
 #: The feeds, and the schemas that each publishes into.
@@ -57,7 +58,7 @@ def test_backfills_with_a_failing_hour_come_to_the_truth_once_it_is_mended(
     names = hours_between(FIRST, format_hour(parse_hour(FIRST) + timedelta(hours=hours - 1)))
     broken = names[hours // 2]
     for generator in (ibm, canal):
-        generator.generate(stack.folder, hours=hours, events=30, seed=4, container="kafka_json")
+        generator.generate(stack.folder, Sample(hours=hours, events=30, seed=4, container="kafka_json"))
     mend = spoil(stack.folder, broken)
     stack.start()
     with workers_die(stack, deaths) as died:

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemark.samples import ibm
+from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
 from tidemark.show import json_lines, read_snapshot
 from tidemark.spark_conf import QUICK_JAVA
@@ -19,7 +20,7 @@ HOURS = ["2026-11-20T00", "2026-11-20T01"]
 
 
 def test_hours_on_s3_come_to_the_same_tables(tmp_path: Path, s3_endpoint: str, s3: Any, bucket: str) -> None:
-    ibm.generate(tmp_path, hours=2, events=60, seed=11)
+    ibm.generate(tmp_path, Sample(hours=2, events=60, seed=11))
     for file in (tmp_path / "exports").rglob("*"):
         if file.is_file():
             s3.upload_file(str(file), bucket, f"exports/{file.relative_to(tmp_path / 'exports')}")

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tidemark.samples.canal import TABLES, TOPIC, generate
+from tidemark.samples.exporting import Sample
 
 HOURS = ["2026-11-20T22", "2026-11-20T23", "2026-11-21T00"]
 POISON = 4
@@ -21,7 +22,7 @@ POISON = 4
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("sample")
-    generate(out, hours=len(HOURS), events=150, seed=11, first_hour=HOURS[0], poison=POISON)
+    generate(out, Sample(hours=len(HOURS), events=150, seed=11, first_hour=HOURS[0], poison=POISON))
     return out
 
 

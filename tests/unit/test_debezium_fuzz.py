@@ -20,6 +20,7 @@ from tidemark.containers import kafka_json
 from tidemark.feeds import load_feed
 from tidemark.formats import debezium
 from tidemark.samples.debezium import generate
+from tidemark.samples.exporting import Sample
 
 ENCODINGS = {**encodings.ENCODINGS, **debezium.ENCODINGS}
 NUMBER = 12_000
@@ -51,7 +52,7 @@ SPOIL = (
 def messages(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[bytes]]:
     """The sample's folder, and its records as lines."""
     out = tmp_path_factory.mktemp("fuzz")
-    generate(out, hours=1, events=150, seed=2)
+    generate(out, Sample(hours=1, events=150, seed=2))
     lines = [line for path in out.rglob("part-*") for line in gzip.decompress(path.read_bytes()).splitlines()]
     return out, sorted(lines)
 

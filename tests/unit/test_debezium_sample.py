@@ -13,6 +13,7 @@ import pytest
 
 from tidemark.feeds import load_feed
 from tidemark.samples.debezium import TABLES, generate
+from tidemark.samples.exporting import Sample
 
 HOURS = ["2026-11-20T22", "2026-11-20T23", "2026-11-21T00"]
 Line = dict[str, Any]
@@ -21,7 +22,7 @@ Line = dict[str, Any]
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("sample")
-    generate(out, hours=len(HOURS), events=160, seed=4, first_hour=HOURS[0], poison=5)
+    generate(out, Sample(hours=len(HOURS), events=160, seed=4, first_hour=HOURS[0], poison=5))
     return out
 
 

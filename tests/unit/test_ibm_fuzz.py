@@ -18,6 +18,7 @@ from tidemark.containers import kafka_json
 from tidemark.encodings import ENCODINGS
 from tidemark.feeds import load_feed
 from tidemark.formats import ibm
+from tidemark.samples.exporting import Sample
 from tidemark.samples.ibm import generate
 
 NUMBER = 10_500
@@ -48,7 +49,7 @@ def _field_spoilt(whole: bytes, pick: random.Random) -> bytes:
 @pytest.fixture(scope="module")
 def spoilt(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[list[bytes]]]:
     out = tmp_path_factory.mktemp("fuzz")
-    generate(out, hours=1, events=150, seed=2, container="kafka_json")
+    generate(out, Sample(hours=1, events=150, seed=2, container="kafka_json"))
     whole = [line for path in out.rglob("part-*") for line in gzip.decompress(path.read_bytes()).splitlines()]
     how = (_value_spoilt, _value_spoilt, _field_spoilt, _field_spoilt, mutations.spoil_json, mutations.spoil_bytes)
     lines = mutations.lines(sorted(whole), NUMBER, random.Random(13), how)

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from tidemark.containers import raw
 from tidemark.feeds import Feed, load_feed
 from tidemark.formats import ibm
+from tidemark.samples.exporting import Sample
 from tidemark.samples.ibm import generate
 
 HOURS = ["2026-11-20T22", "2026-11-20T23", "2026-11-21T00"]
@@ -23,7 +24,7 @@ POISON = 4
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("sample")
-    generate(out, hours=len(HOURS), events=150, seed=11, first_hour=HOURS[0], poison=POISON)
+    generate(out, Sample(hours=len(HOURS), events=150, seed=11, first_hour=HOURS[0], poison=POISON))
     return out
 
 

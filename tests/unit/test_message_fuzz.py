@@ -12,6 +12,7 @@ from tests.unit.mangled import mangled, messages_of, records_of
 from tidemark.feeds import load_feed
 from tidemark.formats import load_format
 from tidemark.samples import load_sample
+from tidemark.samples.exporting import Sample
 
 COUNT = 12_000
 ROWS = {"insert", "update", "delete", "truncate"}
@@ -20,7 +21,7 @@ ROWS = {"insert", "update", "delete", "truncate"}
 @pytest.fixture(scope="module", params=["canal", "dataworks"])
 def decoded(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
     out, sample = tmp_path_factory.mktemp("fuzz"), load_sample(request.param)
-    sample.generate(out, hours=3, events=120, seed=7, poison=4)
+    sample.generate(out, Sample(hours=3, events=120, seed=7, poison=4))
     values = mangled(messages_of(out / "exports"), COUNT, seed=20261120)
     (out / "landed").mkdir()
     records = records_of(spark, out / "landed", sample.TOPIC, values)

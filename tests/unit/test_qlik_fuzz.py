@@ -23,6 +23,7 @@ from tidemark.containers.contract import RECORDS
 from tidemark.feeds import Feed, load_feed
 from tidemark.formats import qlik
 from tidemark.formats.contract import SchemaEntry
+from tidemark.samples.exporting import Sample
 from tidemark.samples.qlik import generate
 
 MUTATIONS = 10_000
@@ -78,7 +79,7 @@ def in_bytes(value: bytes, pick: random.Random) -> bytes:
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("fuzz")
-    generate(out, hours=1, events=300, seed=8, container="lines")
+    generate(out, Sample(hours=1, events=300, seed=8, container="lines"))
     return out
 
 

@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 
 from tidemark.feeds import load_feed
+from tidemark.samples.exporting import Sample
 from tidemark.samples.qlik import TABLES, generate
 
 HOURS = ["2026-11-20T22", "2026-11-20T23", "2026-11-21T00"]
@@ -25,7 +26,7 @@ Change = dict[str, Any]
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     out = tmp_path_factory.mktemp("sample")
-    generate(out, hours=len(HOURS), events=250, seed=11, first_hour=HOURS[0], poison=POISON)
+    generate(out, Sample(hours=len(HOURS), events=250, seed=11, first_hour=HOURS[0], poison=POISON))
     return out
 
 
@@ -191,7 +192,7 @@ def test_poison_is_in_the_second_hour(records: list[dict[str, Any]]) -> None:
 def test_the_feed_file_is_good(sample: Path, tmp_path: Path) -> None:
     feed = load_feed(sample / "feeds" / "crm.yaml")
     assert set(feed.topics) == {"crm.metadata", *BY_TOPIC}
-    generate(tmp_path, hours=1, events=40, seed=1, container="lines")
+    generate(tmp_path, Sample(hours=1, events=40, seed=1, container="lines"))
     objects = sorted((tmp_path / "exports/crm.profile").rglob("*.gz"))
     line = gzip.decompress(objects[0].read_bytes()).splitlines()[0]
     assert json.loads(line)["headers_table"] == "PROFILE", "without topics messages name their table"

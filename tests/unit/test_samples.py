@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,15 +14,16 @@ from tidemark.feeds import load_feed
 from tidemark.formats import FORMATS
 from tidemark.hours import hours_between
 from tidemark.samples import load_sample
+from tidemark.samples.exporting import Sample
 
 HOURS = hours_between("2026-11-20T22", "2026-11-21T01")
-SIZE = {"hours": len(HOURS), "events": 150, "seed": 11, "first_hour": HOURS[0], "poison": 4, "container": "kafka_json"}
+SAMPLE = Sample(len(HOURS), events=150, seed=11, first_hour=HOURS[0], poison=4, container="kafka_json")
 
 
 @pytest.fixture(scope="module", params=FORMATS)
 def sample(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> tuple[str, Path]:
     out = tmp_path_factory.mktemp("sample")
-    load_sample(request.param).generate(out, **SIZE)
+    load_sample(request.param).generate(out, SAMPLE)
     return request.param, out
 
 
@@ -30,13 +32,13 @@ def _files(folder: Path) -> dict[str, bytes]:
 
 
 def test_same_arguments_same_bytes(sample: tuple[str, Path], tmp_path: Path) -> None:
-    load_sample(sample[0]).generate(tmp_path, **SIZE)
+    load_sample(sample[0]).generate(tmp_path, SAMPLE)
     written = _files(sample[1])
     assert len(written) > 3 * len(HOURS) and _files(tmp_path) == written
 
 
 def test_another_seed_gives_another_stream(sample: tuple[str, Path], tmp_path: Path) -> None:
-    load_sample(sample[0]).generate(tmp_path, **(SIZE | {"seed": 12}))
+    load_sample(sample[0]).generate(tmp_path, replace(SAMPLE, seed=12))
     assert _files(tmp_path) != _files(sample[1])
 
 
@@ -70,5 +72,5 @@ def test_offsets_have_no_gaps_and_objects_are_out_of_order(sample: tuple[str, Pa
 
 @pytest.mark.parametrize("hours", [1, 2])
 def test_few_hours(sample: tuple[str, Path], tmp_path: Path, hours: int) -> None:
-    load_sample(sample[0]).generate(tmp_path, hours=hours, events=60, seed=3)
+    load_sample(sample[0]).generate(tmp_path, Sample(hours=hours, events=60, seed=3))
     assert len(list((tmp_path / "truth").iterdir())) == hours

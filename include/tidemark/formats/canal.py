@@ -19,7 +19,7 @@ from tidemark.documents import is_broken, one_document
 from tidemark.encodings import Encoding
 from tidemark.feeds import Feed
 from tidemark.formats.canal_types import LATIN_BYTES, message_types, mysql_type, type_or_text
-from tidemark.formats.contract import CHANGES
+from tidemark.formats.contract import as_changes
 from tidemark.formats.ddl import CHANGES_DATA, DROPS_TEMPORARY, read_ddl
 from tidemark.table_changes import TableChange
 
@@ -201,15 +201,7 @@ def _entries(rows: DataFrame) -> DataFrame:
         ),
         "problem": c("problem"),
     }  # fmt: skip
-    passed = {"object", "record", "entry", "topic", "partition", "offset", "raw"}
-    return rows.select(
-        *(
-            (c(field.name) if field.name in passed else columns.get(field.name, F.lit(None)))
-            .cast(field.dataType)
-            .alias(field.name)
-            for field in CHANGES
-        )
-    )
+    return as_changes(rows, columns)
 
 
 def _message_problem() -> Column:

@@ -30,8 +30,11 @@ offers two functions more:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
 
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 
@@ -89,3 +92,10 @@ CHANGES = T.StructType(
         T.StructField("raw", T.BinaryType()),
     ]
 )
+
+
+def as_changes(rows: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
+    """The columns of CHANGES: what is given, else what ``rows`` has under that name, else null."""
+    theirs = {name: F.col(name) for name in rows.columns}
+    told = {field.name: columns.get(field.name, theirs.get(field.name, F.lit(None))) for field in CHANGES}
+    return rows.select(*(told[field.name].cast(field.dataType).alias(field.name) for field in CHANGES))

@@ -19,7 +19,7 @@ from tidemark.columns import ColumnType
 from tidemark.documents import is_broken, one_document
 from tidemark.encodings import Encoding
 from tidemark.feeds import Feed
-from tidemark.formats.contract import CHANGES
+from tidemark.formats.contract import as_changes
 from tidemark.formats.dataworks_transactions import BEGIN, ENDS, tied
 from tidemark.formats.dataworks_types import ddl_type, declared_type, message_types
 from tidemark.formats.ddl import CHANGES_DATA, DROPS_TEMPORARY, read_ddl
@@ -242,15 +242,7 @@ def _entries(messages: DataFrame) -> DataFrame:
         "message_schema": F.when(row, F.to_json("listed")).when(statement, said),
         "problem": c("problem"),
     }
-    passed = {"object", "record", "entry", "topic", "partition", "offset", "raw"}
-    return messages.select(
-        *(
-            (c(field.name) if field.name in passed else columns.get(field.name, F.lit(None)))
-            .cast(field.dataType)
-            .alias(field.name)
-            for field in CHANGES
-        )
-    )
+    return as_changes(messages, columns)
 
 
 def _problem() -> Column:

@@ -20,7 +20,7 @@ from tidemark.columns import ColumnType
 from tidemark.containers.objects import time_of_millis
 from tidemark.documents import is_broken, one_document
 from tidemark.feeds import Feed
-from tidemark.formats.contract import CHANGES
+from tidemark.formats.contract import as_changes
 from tidemark.formats.debezium_sources import CONNECTORS
 from tidemark.formats.debezium_types import ENCODINGS, declared_type, message_types
 from tidemark.names import is_published_name
@@ -224,15 +224,7 @@ def _entries(events: DataFrame, options: Options) -> DataFrame:
         "message_schema": F.when(row, c("message_schema")).when(message, F.lit(_MESSAGE_SCHEMA)),
         "entry": F.lit(0),
     }
-    passed = {"object", "record", "topic", "partition", "offset", "problem", "raw"}
-    return events.select(
-        *(
-            (c(field.name) if field.name in passed else columns.get(field.name, F.lit(None)))
-            .cast(field.dataType)
-            .alias(field.name)
-            for field in CHANGES
-        )
-    )
+    return as_changes(events, columns)
 
 
 def _problem(event: dict[str, Column], options: Options) -> Column:

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from tidemark.columns import ColumnType
 from tidemark.errors import ConfigError
 from tidemark.feeds import Feed, Table
-from tidemark.formats.contract import CHANGES
+from tidemark.formats.contract import as_changes
 from tidemark.formats.ibm_images import fits, key_of, lacks_key, not_sent, notes, value, with_images
 from tidemark.formats.ibm_index import with_index
 from tidemark.formats.ibm_problems import problem
@@ -187,9 +187,7 @@ def _changes(rows: DataFrame, options: Options) -> DataFrame:
         **_place(),
         **{name: F.when(c("good"), told) for name, told in of_change.items()},
     }
-    missing = {field.name: F.lit(None) for field in CHANGES if field.name not in changes.columns}
-    columns = missing | given
-    return changes.select(*(columns.get(f.name, c(f.name)).cast(f.dataType).alias(f.name) for f in CHANGES))
+    return as_changes(changes, given)
 
 
 def _place() -> dict[str, Column]:

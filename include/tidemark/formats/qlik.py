@@ -19,7 +19,7 @@ from tidemark.columns import ColumnType
 from tidemark.encodings import Encoding
 from tidemark.feeds import Feed
 from tidemark.formats import qlik_bind, qlik_metadata
-from tidemark.formats.contract import CHANGES, SchemaEntry
+from tidemark.formats.contract import SchemaEntry, as_changes
 from tidemark.formats.qlik_avro import avro_messages, in_envelope, is_avro, one_line_base64
 from tidemark.formats.qlik_messages import PASSED, SAID, json_messages
 from tidemark.formats.qlik_types import declared_type
@@ -160,15 +160,7 @@ def _entries(messages: DataFrame, feed: Feed, options: Options) -> DataFrame:
         "entry": F.lit(0),
         "problem": c("wrong"),
     }  # fmt: skip
-    passed = {"object", "record", "topic", "partition", "offset", "raw"}
-    return judged.select(
-        *(
-            (c(field.name) if field.name in passed else columns.get(field.name, F.lit(None)))
-            .cast(field.dataType)
-            .alias(field.name)
-            for field in CHANGES
-        )
-    )
+    return as_changes(judged, columns)
 
 
 def _by_topic(feed: Feed) -> Column:

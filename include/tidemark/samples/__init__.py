@@ -1,7 +1,8 @@
 """Generators of exports with a known outcome, for the demo, the tests and the benchmark. Plain Python, no Spark.
 
-One module per format, of the format's name. It offers ``generate(out, *, hours, events, seed, first_hour, poison,
-container)``, which writes ``exports/``, ``feeds/<feed>.yaml`` and ``truth/<hour>/<schema.table>.jsonl`` (what
+One module per format, of the format's name. It offers ``generate(out, sample)``, with a
+:class:`tidemark.samples.exporting.Sample`, which writes ``exports/``, ``feeds/<feed>.yaml`` and
+``truth/<hour>/<schema.table>.jsonl`` (what
 `tidemark show --as-of` must print at each hour's cut) into a folder. Everything follows from the seed.
 """
 

@@ -16,8 +16,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from tidemark.hours import format_hour, hours_between, parse_hour
-from tidemark.samples.exporting import write_feed
+from tidemark.samples.exporting import Sample, write_feed
 from tidemark.samples.history import Deed, Effect, Key, Row, State, redelivered, write_hours
 
 FEED = "inventory"
@@ -42,29 +41,19 @@ _ITEM, _MOVES, _SCANS = "inventory.item", "inventory_log.moves", "inventory_log.
 _TEXTS = ("", "plain", 'she said "no"', "two\nlines", "Zoë Ångström", "日本語", "back\\slash", "null", " blanks ", "{}")
 
 
-def generate(
-    out: Path,
-    *,
-    hours: int,
-    events: int,
-    seed: int,
-    first_hour: str = "2026-11-20T00",
-    poison: int = 0,
-    container: str = "kafka_json",
-) -> None:
+def generate(out: Path, sample: Sample) -> None:
     """Write ``exports/``, ``feeds/inventory.yaml`` and ``truth/<hour>/<database.table>.jsonl`` into a folder.
 
-    ``events`` is about how many rows change in an hour. ``truth`` is the state of every table at every hour's cut.
-    ``poison`` records in the second hour cannot be decoded.
+    ``sample.events`` is about how many rows change in an hour. ``truth`` is the state of every table at every
+    hour's cut.
     """
-    start = parse_hour(first_hour)
-    names = hours_between(first_hour, format_hour(start + timedelta(hours=hours - 1)))
+    container = sample.container or "kafka_json"
     # Only offsets tell the messages of one batch and moment apart.
-    source = _Source(random.Random(seed), start.replace(tzinfo=None), twins=container == "kafka_json")
-    deeds = [deed for hour in range(hours) for deed in source.hour(hour, hours, events)]
+    source = _Source(random.Random(sample.seed), sample.start, twins=container == "kafka_json")
+    deeds = [deed for hour in range(sample.hours) for deed in source.hour(hour, sample.hours, sample.events)]
     write_hours(
-        out, names, TOPIC, deeds, redelivered(deeds, source.random, 0.06), {t: key for t, (_, key) in TABLES.items()},
-        source.random, poison=[_poisoned(number) for number in range(poison)], container=container,
+        out, sample.names, TOPIC, deeds, redelivered(deeds, source.random, 0.06), {t: key for t, (_, key) in TABLES.items()},
+        source.random, poison=[_poisoned(number) for number in range(sample.poison)], container=container,
     )  # fmt: skip
     write_feed(out / "feeds", _feed(container))
 

@@ -19,7 +19,6 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from tidemark.hours import format_hour, hours_between, parse_hour
 from tidemark.samples.debezium_rows import Change, Row, State, apply, shown
 from tidemark.samples.debezium_wire import (
     UNAVAILABLE,
@@ -33,7 +32,7 @@ from tidemark.samples.debezium_wire import (
     value_schema,
     wire,
 )
-from tidemark.samples.exporting import write_export, write_feed, write_truth
+from tidemark.samples.exporting import Sample, write_export, write_feed, write_truth
 
 FEED = "store"
 
@@ -75,34 +74,23 @@ class _Transaction:
     changes: list[Change] = field(default_factory=list)
 
 
-def generate(
-    out: Path,
-    *,
-    hours: int,
-    events: int,
-    seed: int,
-    first_hour: str = "2026-11-20T00",
-    poison: int = 0,
-    container: str = "kafka_json",
-) -> None:
+def generate(out: Path, sample: Sample) -> None:
     """Write ``exports/``, ``feeds/store.yaml`` and ``truth/<hour>/<schema.table>.jsonl`` into a folder.
 
-    ``events`` is about how many row events an hour holds. ``truth`` is the state of every table at every hour's cut:
-    the transactions that are complete by then; the last one of each hour ends in the hour after. ``poison`` messages of
-    the second hour cannot be decoded.
+    ``sample.events`` is about how many row events an hour holds. ``truth`` is the state of every table at every
+    hour's cut: the transactions that are complete by then; the last one of each hour ends in the hour after.
     """
-    start = parse_hour(first_hour).replace(tzinfo=None)
-    names = hours_between(first_hour, format_hour(parse_hour(first_hour) + timedelta(hours=hours - 1)))
-    chance = random.Random(seed)
+    start, container = sample.start, sample.container or "kafka_json"
+    chance = random.Random(sample.seed)
     connectors = [_Connector(prefix, chance, start, container) for prefix in TABLES]
     sent: list[Sent] = []
     for connector in connectors:
-        for hour in range(hours):
-            connector.work(start + timedelta(hours=hour), events // len(connectors))
-        sent += connector.sent_again(2 * hours)
-    sent += poisoned("web.store.customers", poison, start + timedelta(hours=min(1, hours - 1)))
-    messages = records(sorted(sent, key=lambda one: one.at), start + timedelta(hours=hours))
-    for hour, name in enumerate(names):
+        for hour in range(sample.hours):
+            connector.work(start + timedelta(hours=hour), sample.events // len(connectors))
+        sent += connector.sent_again(2 * sample.hours)
+    sent += poisoned("web.store.customers", sample.poison, start + timedelta(hours=min(1, sample.hours - 1)))
+    messages = records(sorted(sent, key=lambda one: one.at), start + timedelta(hours=sample.hours))
+    for hour, name in enumerate(sample.names):
         cut = start + timedelta(hours=hour + 1)
         for topic in _topics():
             here = [m for m in messages if m.topic == topic and cut - timedelta(hours=1) <= m.sent_at < cut]

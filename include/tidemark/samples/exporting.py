@@ -8,7 +8,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time
+from datetime import date, datetime, time, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -17,6 +17,32 @@ import fastavro
 import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
+
+from tidemark.hours import format_hour, hours_between, parse_hour
+
+
+@dataclass(frozen=True)
+class Sample:
+    """What a generator is asked for: so many ``hours``, about so many changes (``events``) in each, and so many records
+    (``poison``) in the second that cannot be decoded. ``container``: of the exports; empty: the format's usual one."""
+
+    hours: int
+    events: int
+    seed: int
+    first_hour: str = "2026-11-20T00"
+    poison: int = 0
+    container: str = ""
+
+    @property
+    def start(self) -> datetime:
+        """When the first hour begins; naive UTC."""
+        return parse_hour(self.first_hour).replace(tzinfo=None)
+
+    @property
+    def names(self) -> list[str]:
+        """The hours."""
+        last = parse_hour(self.first_hour) + timedelta(hours=self.hours - 1)
+        return hours_between(self.first_hour, format_hour(last))
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemark.formats.ibm_types import family
-from tidemark.hours import format_hour, hours_between, parse_hour
-from tidemark.samples.exporting import Message, write_export, write_feed, write_truth
+from tidemark.samples.exporting import Message, Sample, write_export, write_feed, write_truth
 
 FEED = "payroll"
 TOPIC = "db2.payroll"
@@ -99,38 +98,28 @@ class _Message:
         return b"".join(_record(c, self.transaction, put, number) for c, put in zip(changes, stamps, strict=True))
 
 
-def generate(
-    out: Path,
-    *,
-    hours: int,
-    events: int,
-    seed: int,
-    first_hour: str = "2026-11-20T00",
-    poison: int = 0,
-    container: str = "raw",
-) -> None:
+def generate(out: Path, sample: Sample) -> None:
     """Write ``exports/``, ``feeds/payroll.yaml`` and ``truth/<hour>/<schema.table>.jsonl`` into a folder.
 
-    ``events`` is about how many change-data records an hour holds. ``truth`` is the state of every table at every
-    hour's cut: the transactions that are complete by then; the last one of the last hour never is. ``poison``
-    records in the second hour cannot be decoded; they belong to transactions of their own. In the container `raw` an
-    hour's messages lie back to back; in any other each is a record.
+    ``sample.events`` is about how many change-data records an hour holds. ``truth`` is the state of every table at
+    every hour's cut: the transactions that are complete by then; the last one of the last hour never is. ``poison``
+    records in the second hour cannot be decoded; they belong to transactions of their own. In the container `raw`
+    an hour's messages lie back to back; in any other each is a record.
     """
-    start = parse_hour(first_hour).replace(tzinfo=None)
-    names = hours_between(first_hour, format_hour(parse_hour(first_hour) + timedelta(hours=hours - 1)))
-    source = _Source(random.Random(seed))
-    transactions = [t for hour in range(hours) for t in source.hour(start, hour, hours, events)]
+    start, container = sample.start, sample.container or "raw"
+    source = _Source(random.Random(sample.seed))
+    transactions = [t for hour in range(sample.hours) for t in source.hour(start, hour, sample.hours, sample.events)]
     messages = [m for transaction in transactions for m in _messages(transaction)]
-    exported: list[list[_Message]] = [[] for _ in names]
+    exported: list[list[_Message]] = [[] for _ in sample.names]
     for message in messages + source.redelivered(messages):
         hour = int((message.arrived - start) / timedelta(hours=1))
-        if hour < hours:
+        if hour < sample.hours:
             exported[hour].append(message)
     offset = 0
-    for hour, name in enumerate(names):
+    for hour, name in enumerate(sample.names):
         stream = [(m.arrived, m.encoded()) for m in sorted(exported[hour], key=lambda m: m.arrived)]
-        if hour == min(1, hours - 1):
-            for number in range(poison):
+        if hour == min(1, sample.hours - 1):
+            for number in range(sample.poison):
                 place = source.random.randrange(len(stream) + 1)
                 stream.insert(place, (start + timedelta(hours=hour), _poisoned(number, start)))
         records = [Message(TOPIC, 0, offset + i, at, None, value) for i, (at, value) in enumerate(stream)]

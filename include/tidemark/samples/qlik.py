@@ -16,8 +16,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from tidemark.hours import format_hour, hours_between, parse_hour
-from tidemark.samples.exporting import Message, write_export, write_feed, write_truth
+from tidemark.samples.exporting import Message, Sample, write_export, write_feed, write_truth
 from tidemark.samples.qlik_wire import TABLES, Row, dumps, enveloped, in_json, mask, metadata, of_full_load, schema_id
 
 FEED = "crm"
@@ -56,33 +55,25 @@ class _Sent:
     transaction: _Transaction | None = field(default=None, compare=False)
 
 
-def generate(
-    out: Path,
-    *,
-    hours: int,
-    events: int,
-    seed: int,
-    first_hour: str = "2026-11-20T00",
-    poison: int = 0,
-    container: str = "kafka_json",
-) -> None:
+def generate(out: Path, sample: Sample) -> None:
     """Write ``exports/``, ``feeds/crm.yaml`` and ``truth/<hour>/<schema.table>.jsonl`` into a folder.
 
-    ``events`` is about how many messages an hour holds. ``truth`` is the state of every table at every hour's cut: the
-    transactions that are complete by then; the last one of the last hour never is. ``poison`` records in the second
-    hour cannot be decoded. ``container``: one that keeps records apart (not raw); of `lines` messages name their table.
+    ``sample.events`` is about how many messages an hour holds. ``truth`` is the state of every table at every
+    hour's cut: the transactions that are complete by then; the last one of the last hour never is. ``container``:
+    one that keeps records apart (not raw); of `lines` messages name their table.
     """
-    start = parse_hour(first_hour).replace(tzinfo=None)
-    names = hours_between(first_hour, format_hour(parse_hour(first_hour) + timedelta(hours=hours - 1)))
-    source = _Source(random.Random(seed), start, start + timedelta(hours=hours // 2, minutes=30), container)
-    loaded = source.full_load(max(2, events // 12))
-    transactions = [transaction for hour in range(hours) for transaction in source.hour(hour, events)]
+    start, container = sample.start, sample.container or "kafka_json"
+    source = _Source(
+        random.Random(sample.seed), start, start + timedelta(hours=sample.hours // 2, minutes=30), container
+    )
+    loaded = source.full_load(max(2, sample.events // 12))
+    transactions = [transaction for hour in range(sample.hours) for transaction in source.hour(hour, sample.events)]
     changes = [sent for transaction in transactions for sent in source.messages(transaction)]
     sent = source.metadata() + loaded + changes + source.again_later(changes)
-    poisoned = min(1, hours - 1)
-    sent += [source.poisoned(number, poisoned) for number in range(poison)]
-    source.export(out / "exports", names, sorted(sent, key=lambda message: message.arrived))
-    for hour, name in enumerate(names):
+    poisoned = min(1, sample.hours - 1)
+    sent += [source.poisoned(number, poisoned) for number in range(sample.poison)]
+    source.export(out / "exports", sample.names, sorted(sent, key=lambda message: message.arrived))
+    for hour, name in enumerate(sample.names):
         cut = start + timedelta(hours=hour + 1)
         done = [t for t in transactions if max(s.arrived for s in source.messages(t)) < cut]
         state = _state(source.loaded, done)
