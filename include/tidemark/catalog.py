@@ -5,6 +5,8 @@ PyIceberg reads format v3 with deletion vectors; it writes nothing here.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -15,9 +17,10 @@ from pyiceberg.exceptions import NoSuchTableError
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.table import Table
 from sqlalchemy import inspect
-from sqlalchemy.exc import DatabaseError
+from sqlalchemy.exc import DatabaseError, OperationalError
 
-from tidemark.errors import ConfigError
+from tidemark.errors import ConfigError, TerminalError, TransientError
+from tidemark.patience import patiently
 from tidemark.settings import Settings
 from tidemark.spark_conf import CATALOG
 
@@ -43,6 +46,23 @@ def open_catalog(settings: Settings) -> Catalog:
     return load_catalog(CATALOG, **properties)
 
 
+@contextmanager
+def reading(*name: str) -> Iterator[None]:
+    """A failure of storage or catalog on the way, as ours."""
+    try:
+        yield
+    except FileNotFoundError as error:
+        mend = "restore the file from a backup, or take the table back to a snapshot of before"
+        raise TerminalError(f"a file of it is missing: {error}", table=".".join(name), mend=mend) from error
+    except (OSError, OperationalError) as error:
+        raise TransientError(
+            f"the lake could not be read: {error}",
+            table=".".join(name),
+            mend="check TIDEMARK_S3_ENDPOINT, TIDEMARK_CATALOG_URI and the network; it is tried again",
+        ) from error
+
+
+@patiently
 def find_table(settings: Settings, *name: str) -> Table | None:
     """A table by namespace and name; None where there is none, or no catalog yet."""
     uri = settings.catalog
@@ -51,15 +71,16 @@ def find_table(settings: Settings, *name: str) -> Table | None:
 
         if not Path(uri.removeprefix("jdbc:sqlite:")).exists():
             return None
-    catalog = open_catalog(settings)
-    try:
-        return catalog.load_table(name)
-    except NoSuchTableError:
-        return None
-    except DatabaseError:
-        if isinstance(catalog, SqlCatalog) and not _is_made(catalog):
+    with reading(*name):
+        catalog = open_catalog(settings)
+        try:
+            return catalog.load_table(name)
+        except NoSuchTableError:
             return None
-        raise
+        except DatabaseError:
+            if isinstance(catalog, SqlCatalog) and not _is_made(catalog):
+                return None
+            raise
 
 
 def _is_made(catalog: SqlCatalog) -> bool:
@@ -70,6 +91,7 @@ def _is_made(catalog: SqlCatalog) -> bool:
     return database.has_table(table) and "iceberg_type" in {column["name"] for column in database.get_columns(table)}
 
 
+@patiently
 def read_rows(
     settings: Settings, *name: str, where: BooleanExpression | None = None, columns: tuple[str, ...] = ("*",)
 ) -> list[dict[str, Any]]:
@@ -77,5 +99,6 @@ def read_rows(
     table = find_table(settings, *name)
     if table is None or table.current_snapshot() is None:
         return []
-    rows: pa.Table = table.scan(row_filter=where or AlwaysTrue(), selected_fields=columns).to_arrow()
+    with reading(*name):
+        rows: pa.Table = table.scan(row_filter=where or AlwaysTrue(), selected_fields=columns).to_arrow()
     return [dict(row) for row in rows.to_pylist()]

@@ -12,15 +12,17 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tidemark.catalog import find_table
+from tidemark.catalog import find_table, reading
 from tidemark.errors import ConfigError
 from tidemark.files import filesystem
 from tidemark.hours import tag_of
 from tidemark.names import TIDEMARK, is_published_name
+from tidemark.patience import patiently
 from tidemark.settings import Settings
 from tidemark.storage import storage_of
 
 
+@patiently
 def read_snapshot(settings: Settings, table: str, as_of: str | None = None) -> tuple[pa.Table, list[str]]:
     """(source columns of all rows, the key's columns) of a published table; at an hour's cut with ``as_of``.
 
@@ -37,7 +39,8 @@ def read_snapshot(settings: Settings, table: str, as_of: str | None = None) -> t
         if snapshot is None:
             cuts = sorted(name.removeprefix("hour_") for name in found.metadata.refs if name.startswith("hour_"))
             raise _no_cut(table, as_of, cuts)
-    rows = found.scan(snapshot_id=snapshot.snapshot_id).to_arrow() if snapshot else found.scan().to_arrow()
+    with reading(table):
+        rows = found.scan(snapshot_id=snapshot.snapshot_id).to_arrow() if snapshot else found.scan().to_arrow()
     return _source_columns(rows), json.loads(found.properties.get("tidemark.key", "[]"))
 
 
@@ -50,8 +53,9 @@ def _read_parquet(settings: Settings, table: str, as_of: str | None) -> tuple[pa
             raise _no_cut(table, as_of, [o.name.removesuffix(".json") for o in storage.list_objects(f"{root}/_cuts")])
         raise ConfigError(f"there is no published table {table}", mend="see `tidemark receipts` for what is published")
     folder = f"{root}/{json.loads(storage.read_text(pointer))['folder']}"
-    system, path = filesystem(folder, settings)
-    rows = pq.read_table(path, filesystem=system)
+    with reading(table):
+        system, path = filesystem(folder, settings)
+        rows = pq.read_table(path, filesystem=system)
     return _source_columns(rows), json.loads(storage.read_text(f"{root}/_key.json"))
 
 

@@ -22,6 +22,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, cast
 
 from tidemark.errors import ConflictError, ExportError, TerminalError, TidemarkError, TransientError
+from tidemark.patience import patiently
 from tidemark.settings import Settings
 
 if TYPE_CHECKING:
@@ -167,6 +168,7 @@ class S3Objects(Storage):
         self._transfer = TransferConfig(part_bytes, max_concurrency=4, multipart_chunksize=part_bytes)
         self._transfer.max_in_memory_upload_chunks = 4  # bounds the memory of an upload from a stream
 
+    @patiently
     def list_objects(self, folder: str, pattern: str = "*", *, root: str | None = None) -> list[StoredObject]:
         bucket, prefix = _split(f"{folder}/")
         found = []
@@ -182,6 +184,7 @@ class S3Objects(Storage):
                 found.append(StoredObject(location, name, entry["Size"], entry["ETag"], entry["LastModified"]))
         return sorted(found, key=lambda stored: stored.name)
 
+    @patiently
     def find(self, location: str) -> StoredObject | None:
         from botocore.exceptions import ClientError
 
@@ -208,6 +211,7 @@ class S3Objects(Storage):
     def read_text(self, location: str) -> str:
         return self.read_marked(location)[0]
 
+    @patiently
     def read_marked(self, location: str) -> tuple[str, str]:
         """The whole of a small object, and its mark."""
         bucket, key = _split(location)

@@ -17,7 +17,6 @@ from datetime import UTC, datetime
 from typing import Any, BinaryIO, TypeVar, cast
 
 import pyarrow as pa
-from tenacity import Retrying, retry_if_exception, stop_after_attempt, wait_random_exponential
 
 from tidemark.containers import load_container
 from tidemark.errors import ConflictError, ExportError, TidemarkError, TransientError
@@ -25,6 +24,7 @@ from tidemark.exports import Readiness, TopicExport, is_complete, list_exports, 
 from tidemark.feeds import Feed
 from tidemark.hours import format_hour, parse_hour
 from tidemark.manifest import LandedObject, Manifest, load_manifests, save_manifest
+from tidemark.patience import patiently
 from tidemark.settings import Settings
 from tidemark.storage import StoredObject, storage_of
 
@@ -117,16 +117,8 @@ def _at_once(work: Callable[..., R], items: Sequence[tuple[Any, ...]]) -> list[R
     """The work done on several items at once, each tried again when it failed on the way (a source that changes is for
     the next run). The first failure that stays stops what has not begun."""
 
-    def patiently(item: tuple[Any, ...]) -> R:
-        return Retrying(
-            retry=retry_if_exception(lambda e: isinstance(e, TransientError) and not isinstance(e, ConflictError)),
-            stop=stop_after_attempt(3),
-            wait=wait_random_exponential(multiplier=0.2, max=10),
-            reraise=True,
-        )(work, *item)
-
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        futures = [pool.submit(patiently, item) for item in items]
+        futures = [pool.submit(patiently(work), *item) for item in items]
         try:
             return [future.result() for future in futures]
         except BaseException:
