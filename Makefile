@@ -12,8 +12,8 @@ setup:  ## Python packages, Java, jars: all the other targets need (done by them
 demo: setup  ## feeds of all five formats, two of them through Airflow, then the receipts
 	@scripts/in-demo python scripts/demo.py
 
-test: setup  ## the whole test suite
-	@scripts/in-project python -m pytest $(PYTEST)
+test: setup  ## the whole test suite, in two processes (WORKERS=…)
+	@scripts/in-project python -m pytest -n $(or $(WORKERS),2) --dist loadfile --no-loadscope-reorder $(PYTEST)
 
 seeds: setup  ## every format's generated hours against their truth, for ten seeds (SEEDS=…)
 	@TIDEMARK_SEEDS=$(or $(SEEDS),10) scripts/in-project python -m pytest -m long tests/e2e/test_seeds.py $(PYTEST)
