@@ -448,7 +448,7 @@ def test_what_fails_on_the_way_is_tried_again(
 
     monkeypatch.setattr(LocalFiles, "open", failing)
     assert len(land(feed(), HOUR, settings).objects) == 1
-    failures[:] = [TransientError("no answer")] * 3
+    failures[:] = [TransientError("no answer")] * 9  # more than two objects are tried
     source.put("p2", b"other")
     with pytest.raises(TransientError, match="no answer"):
         land(feed(), HOUR, settings)
