@@ -27,8 +27,9 @@ def plain(text: Column, spark: str, arg: str | None) -> Column:
     if spark == "string":
         return text
     if match := re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", spark):
-        exact = f"decimal(38,{38 - int(match[1]) + int(match[2])})"
-        return _let(text, lambda t: F.when(t.try_cast(exact) == t.try_cast(spark), t.try_cast(spark)))
+        exact = text.try_cast(f"decimal(38,{38 - int(match[1]) + int(match[2])})")
+        value = exact.try_cast(spark)
+        return F.when(exact == value, value)
     return text.try_cast(spark)
 
 
@@ -128,7 +129,7 @@ def _unscaled(bytes_: Column) -> Column:
 def unscaled_decimal(text: Column, spark: str, arg: str | None) -> Column:
     """Connect's Decimal: base64 of the unscaled integer; ``arg`` is the scale."""
     value = _shift(_unscaled(F.try_to_binary(text, F.lit("base64"))), F.lit(int(arg or 0)))
-    return plain(value, spark, None)
+    return _let(value, lambda decimal: plain(decimal, spark, None))
 
 
 def variable_decimal(text: Column, spark: str, arg: str | None) -> Column:
@@ -136,7 +137,7 @@ def variable_decimal(text: Column, spark: str, arg: str | None) -> Column:
     parts = F.from_json(text, "struct<scale: int, value: string>")
     scale = F.when(parts["scale"].between(-_LARGEST_SCALE, _LARGEST_SCALE), parts["scale"])
     value = _shift(_unscaled(F.try_to_binary(parts["value"], F.lit("base64"))), scale)
-    return plain(value, spark, None)
+    return _let(value, lambda decimal: plain(decimal, spark, None))
 
 
 def _shift(unscaled: Column, scale: Column) -> Column:

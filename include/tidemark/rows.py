@@ -107,17 +107,17 @@ def key_is_whole(shape: TableShape) -> Column:
 
 def settle(folded: DataFrame, shape: TableShape, hour: str, *, whole: bool = False) -> DataFrame:
     """FOLDED (see :func:`tidemark.fold.fold`) → SETTLED (see :mod:`tidemark.snapshots.rows`) plus its counts and
-    ``unreadable``: the columns whose text is not a value of their type. ``whole``: they were folded from all that is
-    known of their keys, so that what they lack is nowhere."""
+    ``unreadable``: the columns whose text is not a value of their type, as one text; empty: none. ``whole``: they were
+    folded from all that is known of their keys, so that what they lack is nowhere."""
     texts = {name: F.element_at(F.col("after"), F.lit(name)) for name in shape.columns}
     typed = folded.withColumn("row", F.struct(*(shape.value(name, text).alias(name) for name, text in texts.items())))
+    # A text is looked for where there is no value, and the names are no array: Spark would filter it uncompiled.
     unreadable = [
-        F.when(texts[name].isNotNull() & F.col("row")[name].isNull(), F.lit(name))
+        F.when(F.col("row")[name].isNull() & texts[name].isNotNull(), F.lit(name))
         for name, kind in shape.columns.items()
         if kind != ColumnType("string")
     ]
     counts = [c for c in folded.columns if c.endswith(("_count", "_duplicates"))]
-    wrong = F.array_compact(F.array(*unreadable)) if unreadable else F.array().cast("array<string>")
     return typed.select(
         "key",
         "gone",
@@ -126,6 +126,6 @@ def settle(folded: DataFrame, shape: TableShape, hour: str, *, whole: bool = Fal
         tidemark(F.col("place"), F.col("floor"), F.col("tx"), F.col("committed_at"), hour, F.col("absent")).alias(
             "tidemark"
         ),
-        F.when(~F.col("gone"), wrong).otherwise(F.array().cast("array<string>")).alias("unreadable"),
+        F.when(F.col("gone"), F.lit("")).otherwise(F.concat_ws(", ", *unreadable)).alias("unreadable"),
         *counts,
     )

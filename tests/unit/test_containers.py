@@ -85,7 +85,7 @@ def test_containers_of_whole_records_give_back_the_messages(spark: SparkSession,
             message.topic, message.partition, message.offset, message.sent_at, None,
         )  # fmt: skip
         assert (part(row, "key"), part(row, "value")) == (message.key, message.value)
-        assert row.headers == (dict(message.headers) or None)
+        assert [tuple(header) for header in row.headers or []] == list(message.headers)
         assert json.loads(bytes(row.raw))["offset"] == message.offset
     content = objects[0].read_bytes()
     assert counted(name, gzip.decompress(content) if name == "kafka_json" else content) == 3
@@ -105,7 +105,7 @@ def test_pubsub(spark: SparkSession, tmp_path: Path) -> None:
     for row, message in zip(rows[:3], MESSAGES, strict=True):
         assert (row.topic, row.partition, row.offset, row.sent_at) == ("srv.shop.orders", None, None, AT)
         assert (part(row, "key"), part(row, "value")) == (message.key, message.value)
-        assert row.headers == (dict(message.headers) or None)
+        assert [tuple(header) for header in row.headers or []] == list(message.headers)
     assert (rows[3].topic, bytes(rows[3].value), rows[3].sent_at) == ("srv.other", b"\xff\x00", AT)
     assert (rows[4].topic, bytes(rows[4].value), rows[4].problem) == ("srv.shop.orders", b"ab", None)
     assert [row.problem is None for row in rows] == [True] * 5 + [False] * 6

@@ -43,7 +43,7 @@ def case(
 ) -> None:
     of_options = CASES.setdefault(json.dumps(options), {})
     assert all(name not in cases for cases in CASES.values())
-    of_options[name] = (topic, key, value, headers)
+    of_options[name] = (topic, key, value, list((headers or {}).items()))
 
 
 def event(op: str = "c", source: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:

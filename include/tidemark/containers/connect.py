@@ -18,8 +18,6 @@ microseconds and a zone.
 
 from __future__ import annotations
 
-from typing import Any
-
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -108,20 +106,21 @@ def _content(column: Column, kind: T.DataType) -> Column:
 def _headers(column: Column, kind: T.DataType) -> Column:
     """A map of headers, or a list of ``{"key", "value"}``; null for anything else, and where there is none."""
     if isinstance(kind, T.MapType):
-        held: Any = F.transform_values(column, lambda _, value: _content(value, kind.valueType).cast("string"))
+        listed, value = F.map_entries(column), kind.valueType
     elif (
         isinstance(kind, T.ArrayType)
         and isinstance(kind.elementType, T.StructType)
         and {"key", "value"} <= set(kind.elementType.names)
     ):
-        value = kind.elementType["value"].dataType
-        named = F.filter(column, lambda h: h["key"].isNotNull())
-        held = F.map_from_entries(
-            F.transform(named, lambda h: F.struct(h["key"].cast("string"), _content(h["value"], value).cast("string")))
-        )
+        listed, value = column, kind.elementType["value"].dataType
     else:
         return F.lit(None)
-    return F.when(F.size(column) > 0, held)
+
+    def header(held: Column) -> Column:
+        text = _content(held["value"], value).cast("string")
+        return F.struct(held["key"].cast("string").alias("key"), text.alias("value"))
+
+    return F.when(F.size(column) > 0, F.transform(listed, header)).cast(RECORDS["headers"].dataType)
 
 
 def _time(field: T.StructField) -> Column:

@@ -18,6 +18,9 @@ from __future__ import annotations
 
 from pyspark.sql import types as T
 
+#: A list, as in Kafka: a name may come twice.
+_HEADER = T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.StringType())])
+
 #: One row per record. ``raw`` are the record's bytes exactly; ``key`` and ``value`` the message's own bytes (value
 #: null = tombstone); ``record`` counts from 1 within the object. topic … headers are null where the container has none
 #: (a topic that the records do not name may come from the object's place in the landing).
@@ -32,7 +35,7 @@ RECORDS = T.StructType(
         T.StructField("sent_at", T.TimestampType()),
         T.StructField("key", T.BinaryType()),
         T.StructField("value", T.BinaryType()),
-        T.StructField("headers", T.MapType(T.StringType(), T.StringType())),
+        T.StructField("headers", T.ArrayType(_HEADER)),
         T.StructField("problem", T.StringType()),
     ]
 )

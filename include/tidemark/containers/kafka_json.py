@@ -38,9 +38,9 @@ def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
 
     parsed = read_lines(spark, paths).withColumn("line", one_document(F.col("raw").cast("string"), _ENVELOPE))
     r = F.col("line.d")
-    headers = F.filter(r["headers"], lambda h: h["key"].isNotNull())
+    headers = r["headers"]
     if options.base64:
-        headers = F.transform(headers, lambda h: F.struct(h["key"], content(h["value"]).cast("string")))
+        headers = F.transform(headers, lambda h: F.struct(h["key"], content(h["value"]).cast("string").alias("value")))
     undecodable = F.lit(options.base64) & (
         (r["value"].isNotNull() & content(r["value"]).isNull()) | (r["key"].isNotNull() & content(r["key"]).isNull())
     )
@@ -59,7 +59,7 @@ def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
         time_of_millis(r["timestamp"]).alias("sent_at"),
         content(r["key"]).alias("key"),
         content(r["value"]).alias("value"),
-        F.when(F.size(r["headers"]) > 0, F.map_from_entries(headers)).alias("headers"),
+        F.when(F.size(headers) > 0, headers).alias("headers"),
         problem.alias("problem"),
     )
 

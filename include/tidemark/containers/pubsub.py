@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidemark.containers.contract import RECORDS
 from tidemark.containers.objects import landed_topic
 from tidemark.containers.text import count_lines, read_lines
 from tidemark.documents import is_broken, one_document
@@ -51,6 +52,7 @@ def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
         )
         .when(m["data"].isNotNull() & data.isNull(), F.lit("data is not base64"))
     )
+    attributes = F.map_entries(m["attributes"]).cast(RECORDS["headers"].dataType)
     return (
         read_lines(spark, paths)
         .withColumn("line", one_document(text, _MESSAGE))
@@ -64,7 +66,7 @@ def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
             F.coalesce(m["publishTime"], m["publish_time"]).try_cast("timestamp").alias("sent_at"),
             F.coalesce(m["orderingKey"], m["ordering_key"]).cast("binary").alias("key"),
             F.when(F.length(data) > 0, data).alias("value"),
-            F.when(F.size(m["attributes"]) > 0, m["attributes"]).alias("headers"),
+            F.when(F.size(m["attributes"]) > 0, attributes).alias("headers"),
             problem.alias("problem"),
         )
     )

@@ -107,7 +107,7 @@ def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
         "object", "record", "raw", "topic", "partition", "offset", "problem",
         one_document(F.col("value").cast("string"), _VALUE % (fields, fields)).alias("v"),
         F.from_json(F.col("key").cast("string"), _IMAGE).alias("k"),
-        F.from_json(F.element_at("headers", F.lit("__debezium.oldkey")), _IMAGE).alias("old"),
+        F.from_json(_header("__debezium.oldkey"), _IMAGE).alias("old"),
     )  # fmt: skip
     return _entries(_events(parsed, feed, options), options)
 
@@ -164,6 +164,13 @@ def _keys(event: dict[str, Column], feed: Feed) -> tuple[Column, Column]:
 
 def _is_one_of(names: list[str], name: Column, _: Column) -> Column:
     return name.isin(names)
+
+
+def _header(name: str) -> Column:
+    """The last header of a name. Few records have one: the list is searched where it is known to hold it."""
+    headers = F.col("headers")
+    named = F.filter(headers, lambda header: header["key"] == name)
+    return F.when(F.array_contains(headers["key"], name), F.element_at(named, -1)["value"])
 
 
 def _payload(key: Column) -> Column:

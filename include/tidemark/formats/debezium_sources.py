@@ -26,9 +26,10 @@ class Connector:
 
 
 def _digits(number: Column, width: int = 20) -> Column:
-    """A number's text, padded; null for anything but digits that fit."""
+    """A number's text, padded; null for anything but digits that fit. Most are seen to be such without a search."""
     text = number.cast("string")
-    return F.when(text.rlike(rf"^\d{{1,{width}}}$"), F.lpad(text, width, "0"))
+    plain = (text.try_cast("bigint").cast("string") == text) & (text >= "0") & (F.length(text) <= width)
+    return F.when(plain | text.rlike(rf"^\d{{1,{width}}}$"), F.lpad(text, width, "0"))
 
 
 def _places(*parts: Column) -> Column:

@@ -29,6 +29,9 @@ _PROPERTIES = {
     "write.parquet.compression-codec": "zstd",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
+    # Each row's place is its own.
+    f"write.parquet.dict-encoding-enabled.column.{TIDEMARK}.place": "false",
+    f"write.parquet.dict-encoding-enabled.column.{TIDEMARK}.floor": "false",
 }
 #: In the summary of a staged commit: which publication made it.
 _MARK = "tidemark.publication"

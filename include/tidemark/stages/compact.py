@@ -247,7 +247,7 @@ class Sizes:
 def _sizes(settled: DataFrame) -> Sizes:
     said = settled.agg(
         *(F.coalesce(F.sum(name), F.lit(0)) for name in _COUNTED),
-        F.count_if(F.size("unreadable") > 0),
+        F.count_if(F.col("unreadable") != ""),
         F.count_if(~F.col("gone")),
         F.count_if("gone"),
         F.array_distinct(F.flatten(F.collect_set(F.when(F.col("carry"), F.col("tidemark.absent"))))),
@@ -271,18 +271,18 @@ def _without_unreadable(
     """Leave out the changes whose values cannot be read and fold their keys again: (settled, what this changes in the
     counts that are not the fold's, their quarantine rows). Each change of such a key is read by itself to find the
     guilty ones; late changes of such a key all wait, and its row stays as it is."""
-    keys = settled.where(F.size("unreadable") > 0).select("key").localCheckpoint()
+    keys = settled.where(F.col("unreadable") != "").select("key").localCheckpoint()
     suspects = rows.join(keys, "key", "left_semi")
     each = suspects.withColumn("gone", F.col("op") == "delete").withColumn("floor", F.lit(None).cast("string"))
     read = settle(each.withColumn("own_count", F.struct(*suspects.columns)), shape, work.hour)
     judged = read.select("own_count.*", "unreadable").localCheckpoint()
     moved = Counts()
-    guilty, innocent = judged.where(F.size("unreadable") > 0), judged.where(F.size("unreadable") == 0)
-    reason = F.concat(F.lit("not a value of its column's type: "), F.array_join("unreadable", ", "))
+    guilty, innocent = judged.where(F.col("unreadable") != ""), judged.where(F.col("unreadable") == "")
+    reason = F.concat(F.lit("not a value of its column's type: "), "unreadable")
     if late_rows is not None:
         waiting = late_rows.join(keys, "key", "left_semi").select(*suspects.columns)
         moved = moved.less(late.applied(waiting))
-        guilty = guilty.unionByName(waiting.withColumn("unreadable", F.array(F.lit("a late change of its key"))))
+        guilty = guilty.unionByName(waiting.withColumn("unreadable", F.lit("a late change of its key")))
     again = settle(fold(innocent.drop("unreadable"), partial=True), shape, work.hour)
     guilty = guilty.where("counts")
     said = guilty.agg(F.count_if("own"), F.count_if(~F.col("own"))).first()
