@@ -34,7 +34,7 @@ def feed(**tables: Any) -> Feed:
 
 
 #: Options → name of the case → (topic, key, value, headers). Filled by `case`, decoded once.
-CASES: dict[str, dict[str, tuple[str, Any, Any, dict[str, str] | None]]] = {}
+CASES: dict[str, dict[str, tuple[str, Any, Any, list[tuple[str, str]]]]] = {}
 FEED = feed(declared={"key": ["a", "b"]})
 
 
