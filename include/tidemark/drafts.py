@@ -20,7 +20,8 @@ from tidemark.storage import storage_of
 class Draft(BaseModel):
     """A receipt in the making. ``publication`` names its audit branches; ``staged``: tables that have one; ``retired``:
     by table, columns that hold nothing once it is published. ``held_back``: tables in which checks put rows back, or
-    began to; then the quarantine may hold a page of it."""
+    began to; then the quarantine may hold a page of it. ``withdrawn``: it is no draft any more, its hour is to be
+    compacted again."""
 
     receipt: Receipt
     publication: str
@@ -28,20 +29,26 @@ class Draft(BaseModel):
     retired: dict[str, list[str]] = {}
     held_back: list[str] = []
     validated: bool = False
+    withdrawn: bool = False
 
     def of(self, manifest: Manifest) -> bool:
         """Whether it is of this version of this hour's export."""
         return (self.receipt.hour, self.receipt.manifest_version) == (manifest.hour, manifest.version)
 
     def follows(self, published: Published) -> bool:
-        """Whether this is the publication that comes next, and not one that is done or was overtaken."""
-        return self.receipt.sequence == published.last_sequence + 1
+        """Whether this is the publication that comes next, and not one that is done, was overtaken or withdrawn."""
+        return not self.withdrawn and self.receipt.sequence == published.last_sequence + 1
 
 
 def save_draft(settings: Settings, draft: Draft) -> None:
     """Written whole or not at all."""
     location = _location(settings, draft.receipt.feed)
     storage_of(location, settings).write_text(location, draft.model_dump_json(indent=1))
+
+
+def withdraw_draft(settings: Settings, draft: Draft) -> None:
+    """From here on nobody goes on with it: its branches and pages may be touched."""
+    save_draft(settings, draft.model_copy(update={"withdrawn": True}))
 
 
 def load_draft(settings: Settings, feed: str) -> Draft | None:

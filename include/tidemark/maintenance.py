@@ -26,6 +26,7 @@ from tidemark.names import publication_of_branch, quote
 from tidemark.retention import expired_hours
 from tidemark.settings import Settings
 from tidemark.spark_conf import CATALOG
+from tidemark.stages.compact import withdraw_columns
 
 #: The receipts are one table for all feeds: its files are no single feed's to call old.
 _RECEIPTS_AGE = timedelta(days=7)
@@ -63,7 +64,10 @@ def maintain(
     progress("small files")
     draft = load_draft(settings, feed.feed)
     in_the_making = draft is not None and draft.follows(published)
-    rewritten = 0 if in_the_making else sum(_rewrite(spark, table) for table in tables)
+    rewritten = 0
+    if not in_the_making:
+        withdraw_columns(spark, feed, [".".join(name) for name in tables], settings)
+        rewritten = sum(_rewrite(spark, table) for table in tables)
     progress("snapshots and orphaned files")
     for table in (*tables, *books):
         _call(spark, "expire_snapshots", table, older_than=safe, retain_last=1)

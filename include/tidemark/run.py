@@ -11,7 +11,8 @@ from collections.abc import Callable
 from pyspark.sql import SparkSession
 
 from tidemark.books import Published, load_published
-from tidemark.drafts import load_draft
+from tidemark.drafts import load_draft, withdraw_draft
+from tidemark.errors import TerminalError
 from tidemark.feeds import Feed, find_feed
 from tidemark.hours import hours_between
 from tidemark.lake import open_session
@@ -19,7 +20,7 @@ from tidemark.manifest import Manifest, all_objects
 from tidemark.quarantine import hours_in_quarantine, recall
 from tidemark.receipts import Receipt
 from tidemark.settings import Settings
-from tidemark.stages.compact import compact
+from tidemark.stages.compact import compact, withdraw_columns
 from tidemark.stages.decode import decode, decoded_version
 from tidemark.stages.land import land
 from tidemark.stages.publish import publish
@@ -119,7 +120,12 @@ def _publish(spark: SparkSession, feed: Feed, hour: str, settings: Settings, hel
         _compact(spark, feed, hour, settings)
         published, draft = load_published(settings, feed.feed), load_draft(settings, feed.feed)
         assert draft is not None
-    draft = validate(spark, feed, manifest, published, draft, settings)
+    try:
+        draft = validate(spark, feed, manifest, published, draft, settings)
+    except TerminalError:
+        withdraw_draft(settings, draft)
+        withdraw_columns(spark, feed, draft.staged, settings)
+        raise
     held.check()
     return publish(spark, feed, published, draft, settings)
 

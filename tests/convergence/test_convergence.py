@@ -38,8 +38,8 @@ FORMATS = (
     Format("ibm", ibm, "raw", in_order=True),
     Format("qlik", qlik, "pubsub"),
 )
-#: Histories of a format in the ordinary run, 300 in all; and in each course of the long one.
-ORDINARY, MANY = 60, 150
+#: Histories of a format in the ordinary run, 210 in all; and in each course of the long one.
+ORDINARY, MANY = 42, 150
 #: The long run goes through more containers.
 CONTAINERS = {
     "canal": ("lines", "kafka_json", "connect_parquet"),

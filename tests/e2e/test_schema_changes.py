@@ -11,16 +11,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 
 from tests.e2e.altered import EPOCH, HOURS, Change, Installation, Row, Said, Statement, Version
 from tidemark import definitions
 from tidemark.books import load_published
 from tidemark.catalog import read_rows
-from tidemark.errors import CheckError, SchemaError
+from tidemark.errors import CheckError, QuarantineLimitError, SchemaError
 from tidemark.lake import full_name
-from tidemark.run import run_hour
+from tidemark.run import compact_stage, decode_stage, run_hour
 from tidemark.settings import Settings
+from tidemark.stages.land import land
 
 Install = Callable[..., Installation]
 #: A column as hostile as MySQL allows.
@@ -239,6 +240,66 @@ def test_another_key_stops_the_feed_and_the_way_out_works(install: Install, form
     made.tables = {"s.items": {"key": ["id"]}}
     made.run(1)
     assert [row["qty"] for row in made.rows()] == [11, 20]
+
+
+UNPUBLISHED: list[list[Said]] = [
+    [insert(1, V1, 1, "a", 10, "o"), insert(2, V1, 2, "b", 20, "p")],
+    [
+        ALTERED,
+        update(21, V2, 1, "b1", 3_000_000_000, "n1", "x1"),
+        RENAMED,
+        insert(41, V3, 9, "c9", 9, "n9", "x9"),
+        bag("c", 42, BAG1, 1, "x"),
+    ],
+    [update(3, V1, 2, "b2", 22, "p2")],
+]
+
+
+@pytest.mark.parametrize("ends", ["by a check", "by the quarantine's limit", "unheard"])
+def test_columns_of_an_hour_that_is_not_published_are_not_there(
+    install: Install, spark: SparkSession, settings: Settings, ends: str
+) -> None:
+    """Its columns are added, renamed and widened before it is checked; then it fails, or is never heard of again."""
+    made = exported(install("canal", f"_{ends.split()[-1]}"), UNPUBLISHED)
+    made.run(0)
+    before, types = made.rows(), made.types()
+
+    def items() -> DataFrame:
+        return spark.table(full_name(made.name, "items"))
+
+    if ends == "unheard":
+        feed = made.feed()
+        land(feed, HOURS[1], settings)
+        decode_stage(spark, feed, HOURS[1], settings)
+        compact_stage(spark, feed, HOURS[1], settings)
+        assert "title" in items().columns, "Iceberg has no columns of a branch alone"
+        assert made.types() == types, "`tidemark show` reads what is published"
+    else:
+        at_most = {"column": "id", "max": 5, "consequence": "stop" if ends == "by a check" else "quarantine"}
+        name = {"name": f"{made.name}.items", "checks": [at_most]}
+        feed = made.feed(tables=made.feed().model_dump()["tables"] | {"s.items": name}, quarantine={"at_least": 0})
+        with pytest.raises((CheckError, QuarantineLimitError)):
+            run_hour(feed, HOURS[1], settings)
+        assert (made.rows(), made.types()) == (before, types)
+        assert items().columns == [*types, "_tidemark"]
+        assert items().schema["qty"].dataType.simpleString() == "int"
+        assert not spark.catalog.tableExists(full_name(made.name, "bag"))
+    made.run(2)
+    assert items().columns == [*types, "_tidemark"]
+    assert (made.rows(), made.types()) == ([before[0], {"id": 2, "name": "b2", "qty": 22, "old": "p2"}], types)
+    assert not spark.catalog.tableExists(full_name(made.name, "bag")) or ends == "unheard"
+    made.run(1)
+    assert made.rows() == table(
+        ["id", "title", "qty", "note", ODD, "old"],
+        (1, "b1", 3_000_000_000, "n1", "x1", None),
+        (2, "b2", 22, None, None, None),
+        (9, "c9", 9, "n9", "x9", None),
+    )
+    assert made.types()["qty"] == "int64"
+    assert made.rows("items", as_of=2)[1] == {"id": 2, "name": "b2", "qty": 22, "old": "p2"}
+    assert made.rows("bag") == [{"a": 1, "b": "x"}]
+    properties = spark.sql(f"SHOW TBLPROPERTIES {full_name(made.name, 'items')}").collect()
+    assert "tidemark.schema-before" not in {row["key"] for row in properties}
 
 
 MILLIS, MICROS = "int64/io.debezium.time.Timestamp", "int64/io.debezium.time.MicroTimestamp"

@@ -16,6 +16,7 @@ from tidemark.samples import ibm
 from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
 from tidemark.show import json_lines, read_snapshot
+from tidemark.snapshots.iceberg import IcebergSnapshot
 from tidemark.stages.land import land
 
 HOURS = ("2026-11-20T00", "2026-11-20T01", "2026-11-20T02", "2026-11-20T03")
@@ -86,6 +87,37 @@ def test_a_publication_that_died_is_finished_before_the_next_hour(
     run.publish_stage(spark, feed, fourth, settings)
     assert_cut(sample, feed, third, settings)
     assert_cut(sample, feed, fourth, settings)
+
+
+@pytest.mark.parametrize("dies_in", ["another hour's pages", "its own branches"])
+def test_a_draft_is_none_any_more_once_another_compaction_touches_it(
+    spark: SparkSession, sample: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch, dies_in: str
+) -> None:
+    """Two runs, one of which dies: what the other one compacted before is not there any more as it was."""
+    first, second = HOURS[:2]
+    feed = feed_of(sample, f"touched_{dies_in.split()[0]}".replace("'", ""))
+    for hour in (first, second):
+        land(feed, hour, settings)
+        run.decode_stage(spark, feed, hour, settings)
+    run.compact_stage(spark, feed, first, settings)
+
+    def dies(*_: object) -> None:
+        raise RuntimeError("the machine is gone")
+
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
+        if dies_in == "its own branches":
+            patch.setattr(IcebergSnapshot, "_session_mark", dies)  # a new branch, as yet without the hour
+            run.compact_stage(spark, feed, first, settings)
+        else:
+            patch.setattr("tidemark.stages.compact.save_draft", dies)
+            run.compact_stage(spark, feed, second, settings)
+    run.publish_stage(spark, feed, first, settings)
+    assert_cut(sample, feed, first, settings)
+    for name in ("tombstones", "quarantine"):
+        hours = {row.hour for row in spark.table(book(feed.feed, name)).where("sequence = 1").collect()}
+        assert hours <= {first}, name
+    run.publish_stage(spark, feed, second, settings)
+    assert_cut(sample, feed, second, settings)
 
 
 @pytest.mark.parametrize("before", ["compact", "publish"])

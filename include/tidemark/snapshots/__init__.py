@@ -2,7 +2,8 @@
 
 ``columns()`` source columns and types · ``evolve(columns)`` create, or rename, add and widen · ``read()`` what readers
 see · ``stage(...)`` write an hour beside it, unseen · ``staged()`` read that · ``publish(hour)`` make it the table and tag
-it · ``retire(columns)`` remove what the publication left empty.
+it · ``retire(columns)`` remove what the publication left empty · ``withdraw()`` undo what was evolved for an hour that
+was not published.
 """
 
 from __future__ import annotations

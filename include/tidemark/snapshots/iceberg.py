@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Sequence
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -36,6 +37,10 @@ _PROPERTIES = {
 #: In the summary of a staged commit: which publication made it.
 _MARK = "tidemark.publication"
 _KEY = "tidemark.key"
+#: While an hour that is not published has evolved the table: the id of the schema that it had before.
+_BEFORE = "tidemark.schema-before"
+#: It was made by that hour.
+_NO_TABLE = "none"
 
 
 class IcebergSnapshot:
@@ -72,17 +77,21 @@ class IcebergSnapshot:
             listed = ", ".join(f"{quote(name)} {kind}" for name, kind in columns.items())
             properties = ", ".join(f"'{k}' = '{v}'" for k, v in {**_PROPERTIES, "tidemark.feed": self.feed}.items())
             key_columns = json.dumps(list(key)).replace("\\", "\\\\").replace("'", "\\'")
-            properties += f", '{_KEY}' = '{key_columns}'"
+            properties += f", '{_KEY}' = '{key_columns}', '{_BEFORE}' = '{_NO_TABLE}'"
             self.spark.sql(
                 f"CREATE TABLE {self.name} ({listed}, {TIDEMARK} {TIDEMARK_TYPE.simpleString()}) USING iceberg "
                 f"TBLPROPERTIES ({properties})"
             )
             return
         refuse_other_key(self.table, self.feed, self.key(), key)
+        if renamed:
+            self._note_schema()
         for old, new in renamed:
             for before, after in renames(old, new):
                 self.spark.sql(f"ALTER TABLE {self.name} RENAME COLUMN {quote(before)} TO {quote(after)}")
         add, widen = reconcile(self.table, self.columns(), columns)
+        if add or widen:
+            self._note_schema()
         if add:
             order = list(columns)
             places = {name: f"AFTER {quote(order[i - 1])}" if i else "FIRST" for i, name in enumerate(order)}
@@ -90,6 +99,36 @@ class IcebergSnapshot:
             self.spark.sql(f"ALTER TABLE {self.name} ADD COLUMNS ({listed})")
         for name, kind in widen.items():
             self.spark.sql(f"ALTER TABLE {self.name} ALTER COLUMN {quote(name)} TYPE {kind}")
+
+    def _note_schema(self) -> None:
+        """Have :meth:`withdraw` know the way back, which Iceberg has for whole schemas, not for a wider type."""
+        if self._property(_BEFORE) is None:
+            now = self._loaded().schema().schemaId()
+            self.spark.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ('{_BEFORE}' = '{now:d}')")
+            self._known = None
+
+    def withdraw(self) -> None:
+        """Have the columns as they are published, without those that an unpublished hour has evolved for itself; a table
+        that it made goes. Its audit branch is of no use then."""
+        if not self.exists():
+            return
+        self._refuse_foreign()
+        before = self._property(_BEFORE)
+        if before == _NO_TABLE:
+            self.spark.sql(f"DROP TABLE {self.name} PURGE")
+        elif before is not None:
+            operations = self._loaded().operations()
+            now = operations.current()
+            metadata = self.spark._jvm.org.apache.iceberg.TableMetadata  # type: ignore[union-attr]
+            noted = self.spark._jvm.java.util.Collections.singleton(_BEFORE)  # type: ignore[union-attr]
+            was = metadata.buildFrom(now).setCurrentSchema(int(before)).removeProperties(noted).build()
+            operations.commit(now, was)
+        self._known = None
+
+    def _loaded(self) -> Any:
+        """The table in Iceberg's own interface: SQL has no word for going back to a schema."""
+        spark = self.spark
+        return spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, self.name)  # type: ignore[union-attr]
 
     def retire(self, columns: list[str]) -> None:
         """Remove columns that nothing holds any more: their values are under other names. Done before: does nothing."""
@@ -212,6 +251,9 @@ class IcebergSnapshot:
                 table=self.table,
             )
         self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH IF EXISTS {quote(before_checks)}")
+        if self._property(_BEFORE) is not None:
+            self.spark.sql(f"ALTER TABLE {self.name} UNSET TBLPROPERTIES ('{_BEFORE}')")
+            self._known = None
 
     def _fast_forward(self, branch: str) -> None:
         table = f"table => '{self.namespace}.{self.short}'"
@@ -267,7 +309,7 @@ class IcebergSnapshot:
         self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE BRANCH {quote(branch)} AS OF VERSION {snapshot}")
 
     def _property(self, name: str) -> str | None:
-        """One of the properties the table was made with: they stay, so they are read once."""
+        """One of the table's properties, read once: only this class changes them."""
         if self._known is None:
             self._known = {
                 row["key"]: row["value"] for row in self.spark.sql(f"SHOW TBLPROPERTIES {self.name}").collect()

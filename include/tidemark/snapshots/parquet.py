@@ -54,6 +54,9 @@ class ParquetSnapshot:
         evolved = stored | add | widen
         self._evolved = {name: evolved[name] for name in columns}
 
+    def withdraw(self) -> None:
+        """Nothing to do: what was evolved is in no folder that readers are led to."""
+
     def retire(self, columns: list[str]) -> None:
         """Nothing to do: a folder is written with the columns of :meth:`evolve` alone."""
 

@@ -10,6 +10,7 @@ that a late change can still alter are folded again from the change log.
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field, replace
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -18,7 +19,8 @@ from pyspark.sql import functions as F
 from tidemark import late, multiset
 from tidemark.books import Published, clear_pages, create_books, write_page
 from tidemark.containers.objects import landed_hour
-from tidemark.drafts import Draft, load_draft, save_draft
+from tidemark.drafts import Draft, load_draft, save_draft, withdraw_draft
+from tidemark.errors import TerminalError
 from tidemark.feeds import Feed
 from tidemark.fold import fold
 from tidemark.lake import changes_table
@@ -63,10 +65,14 @@ class Outcome:
 def compact(spark: SparkSession, feed: Feed, manifest: Manifest, published: Published, settings: Settings) -> Draft:
     """Assemble and compact the hour. Reads the change log and the snapshots; writes audit branches, the books' pages
     under the next sequence number, and the draft. Branches are made anew from main at each run.
+
+    A TerminalError leaves the tables' columns as they are published.
     """
     draft = load_draft(settings, feed.feed)
-    if draft and draft.validated and draft.follows(published) and draft.of(manifest):
-        return draft
+    if draft and draft.follows(published):
+        if draft.validated and draft.of(manifest):
+            return draft
+        withdraw_draft(settings, draft)  # whose pages, and maybe branches, are about to be replaced
     create_books(spark, feed.feed)
     assembled = assemble(spark, feed, manifest, published)
     work = Work(spark, feed, settings, manifest.hour, published)
@@ -74,7 +80,11 @@ def compact(spark: SparkSession, feed: Feed, manifest: Manifest, published: Publ
         # Each table of the feed plans and reads its own part of this: of a small hour, all at once is cheaper.
         assembled = replace(assembled, rows=assembled.rows.localCheckpoint())
     assembled, profiles = profiled(assembled, feed, published)
-    tables = [_compact_table(work, found, assembled) for found in profiles]
+    try:
+        tables = [_compact_table(work, found, assembled) for found in profiles]
+    except TerminalError:
+        withdraw_columns(spark, feed, [found.table for found in profiles], settings)
+        raise
     _write_pages(work, assembled, tables)
     before = published.of_hour(manifest.hour)
     receipt = Receipt(
@@ -102,11 +112,20 @@ def compact(spark: SparkSession, feed: Feed, manifest: Manifest, published: Publ
     return draft
 
 
+def withdraw_columns(spark: SparkSession, feed: Feed, tables: Iterable[str], settings: Settings) -> None:
+    """Have published tables look as they are published: their columns are evolved before the branches are written, and
+    what an hour that does not come to be has evolved is not for readers."""
+    storage = {feed.published(source): table.storage for source, table in feed.tables.items()}
+    for table in tables:
+        open_snapshot(spark, storage.get(table, "iceberg"), table, feed.feed, settings).withdraw()
+
+
 def _compact_table(work: Work, found: TableProfile, assembled: Assembled) -> Compacted:
     declared = work.feed.tables.get(found.sources[0])
     storage = declared.storage if declared else "iceberg"
     snapshot = open_snapshot(work.spark, storage, found.table, work.feed.feed, work.settings)
     rows = assembled.rows.where(F.col("table") == found.table)
+    snapshot.withdraw()  # what an attempt that was not published has evolved
     highest, truncated = reached(work, found)
     highest_now = max(filter(None, (highest, found.last and found.last + "#9")), default=None)
     stored = snapshot.columns()
