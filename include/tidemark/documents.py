@@ -8,14 +8,22 @@ from pyspark.sql import functions as F
 _PERMISSIVE = {"columnNameOfCorruptRecord": "broken", "mode": "PERMISSIVE"}
 
 
-def one_document(text: Column, fields: str) -> Column:
+def one_document(text: Column, fields: str, key: Column | None = None) -> Column:
     """A text that should be one JSON object, parsed: ``struct<d: struct<fields>, closed, broken>``; see :func:`is_broken`.
 
     It is parsed as a member of an object that ends behind it: whatever stands between, another document or rubbish,
     breaks that object, or keeps its end from being seen. Costs next to nothing, unlike a second look at the text.
+
+    ``key``: the text of the message's key, parsed along with it as ``k``, a map of texts, since a parser's start costs
+    more than a short text. Null where it is no object; one that is broken breaks the whole.
     """
-    whole = F.concat(F.lit('{"d":'), text, F.lit(',"closed":0}'))
-    return F.from_json(whole, f"struct<d: struct<{fields}>, closed: int, broken: string>", _PERMISSIVE)
+    head, member = F.lit('{"d":'), ""
+    if key is not None:  # in front, so that nothing in it can stand for the text
+        braced = (key.startswith("{") & key.endswith("}")) | key.rlike(r"^\s*\{[\s\S]*\}\s*$")
+        head = F.concat(F.lit('{"k":'), F.when(braced, key).otherwise("null"), F.lit(',"d":'))
+        member = "k: map<string, string>, "
+    whole = F.concat(head, text, F.lit(',"closed":0}'))
+    return F.from_json(whole, f"struct<{member}d: struct<{fields}>, closed: int, broken: string>", _PERMISSIVE)
 
 
 def is_broken(parsed: Column) -> Column:

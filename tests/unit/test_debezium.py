@@ -70,6 +70,15 @@ case("two documents", json.dumps(event()) * 2, {"id": 1})
 case("rubbish behind", json.dumps(event()) + " x", {"id": 1})
 case("braces in text", event(after={"id": 1, "x": "}{ } {"}), {"id": 1})
 case("unknown op", event("x"), {"id": 1})
+KEYS = {
+    "as it is": '{"id": 7}', "with space": ' {"id": 7}\n', "with schema": '{"schema": {}, "payload": {"id": 7}}',
+    "no JSON": "Struct{id=7}", "a text": '"id"', "a number": "7", "empty": "", "nothing": None,
+    "broken": '{"id": 7', "two": '{"id": 7}{"id": 8}', "broken inside": '{"id": 7}}',
+    "hostile": '{"id": 7},"d":{"op":"t"},"x":{}',
+}  # fmt: skip
+for which, text in KEYS.items():
+    wrapped = {"schema": {}, "payload": event()} if which == "with schema" else event()
+    case(f"key {which}", wrapped, text)
 
 case("declared key", event(source={"table": "declared"}, after={"a": 1, "b": 2, "c": 3}))
 moved = {"before": {"a": 1, "b": 2, "c": 3}, "after": {"a": 1, "b": 4, "c": 3}}
@@ -165,6 +174,16 @@ def test_places_that_are_none_are_bad(decoded: dict[str, Row]) -> None:
 def test_a_value_that_goes_on_behind_its_event_is_bad(decoded: dict[str, Row]) -> None:
     for name in ("two documents", "rubbish behind"):
         assert (decoded[name].op, "goes on" in decoded[name].problem) == ("bad", True)
+
+
+def test_a_key_is_read_beside_its_value_and_never_for_it(decoded: dict[str, Row]) -> None:
+    for which in ("as it is", "with space", "with schema", "hostile"):
+        assert (decoded[f"key {which}"].op, decoded[f"key {which}"].key) == ("insert", {"id": "7"}), which
+    for which in ("no JSON", "a text", "a number", "empty", "nothing", "broken"):
+        assert (decoded[f"key {which}"].op, decoded[f"key {which}"].key) == ("insert", None), which
+    for which in ("two", "broken inside"):
+        assert (decoded[f"key {which}"].op, "key or value" in decoded[f"key {which}"].problem) == ("bad", True), which
+    assert {decoded[f"key {which}"].after["id"] for which in ("as it is", "hostile", "nothing")} == {"1"}
 
 
 def test_a_declared_key_stands_in_where_messages_carry_none(decoded: dict[str, Row]) -> None:

@@ -55,7 +55,8 @@ def landed_hour(name: Column) -> Column:
 
 def landed_version(name: Column) -> Column:
     """The version of its hour's export that a landed object came with, by its path relative to the landing."""
-    return F.substring(F.split_part(name, F.lit("/"), F.lit(5)), 2, 9).cast("int")
+    folder = F.substring_index(F.substring_index(name, "/", 5), "/", -1)
+    return F.substring(folder, 2, 9).cast("int")
 
 
 def time_of_millis(millis: Column) -> Column:

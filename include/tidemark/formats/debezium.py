@@ -105,8 +105,7 @@ def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
     fields = CONNECTORS[options.connector].fields
     parsed = records.select(
         "object", "record", "raw", "topic", "partition", "offset", "problem",
-        one_document(F.col("value").cast("string"), _VALUE % (fields, fields)).alias("v"),
-        F.from_json(F.col("key").cast("string"), _IMAGE).alias("k"),
+        one_document(F.col("value").cast("string"), _VALUE % (fields, fields), F.col("key").cast("string")).alias("v"),
         F.from_json(_header("__debezium.oldkey"), _IMAGE).alias("old"),
     )  # fmt: skip
     return _entries(_events(parsed, feed, options), options)
@@ -115,7 +114,7 @@ def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
 def _events(parsed: DataFrame, feed: Feed, options: Options) -> DataFrame:
     """The event's members, with or without a message schema around them, as columns; ``table``, ``place`` and
     ``problem``; ``raw`` only where somebody may still ask for it; of images the values that were sent, and ``absent``."""
-    v, payload = F.col("v.d"), F.col("v.d.payload")
+    v, v_key, payload = F.col("v.d"), F.col("v.k"), F.col("v.d.payload")
     event = {
         name: F.coalesce(v[name], payload[name])
         for name in ("before", "after", "op", "source", "transaction", "message", "status", "id", "event_count")
@@ -124,7 +123,7 @@ def _events(parsed: DataFrame, feed: Feed, options: Options) -> DataFrame:
     event |= {
         "tombstone": F.col("v").isNull(),
         "message_schema": F.when(schemas, v["schema"]),
-        "k": F.when(schemas, _payload(F.col("k"))).otherwise(F.col("k")),
+        "k": F.when(schemas, _payload(v_key)).otherwise(v_key),
         "old": F.when(schemas & F.col("old").isNotNull(), _payload(F.col("old"))).otherwise(F.col("old")),
         "table": F.concat_ws(".", source[connector.namespace], source["table"]),
         "place": connector.position(source),
@@ -246,7 +245,9 @@ def _problem(event: dict[str, Column], options: Options) -> Column:
         F.when(e["tombstone"], None)
         .when(
             is_broken(F.col("v")),
-            F.lit("the value is not one Debezium event: broken JSON, a field of another type, or it goes on behind it"),
+            F.lit(
+                "key or value is not one of Debezium's: broken JSON, a field of another type, or it goes on behind it"
+            ),
         )
         .when(op.isNull() & (e["status"].isin("BEGIN", "END") & e["id"].isNotNull()), None)
         .when(op.isNull() & heartbeat, None)
