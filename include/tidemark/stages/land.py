@@ -17,6 +17,8 @@ from datetime import UTC, datetime
 from typing import Any, BinaryIO, TypeVar, cast
 
 import pyarrow as pa
+from isal import igzip
+from isal.igzip_lib import IsalError
 
 from tidemark.containers import load_container
 from tidemark.errors import ConflictError, ExportError, TidemarkError, TransientError
@@ -209,9 +211,16 @@ def _compression(head: bytes, stored: StoredObject) -> tuple[str | None, str]:
 
 def _chunks(stream: BinaryIO, codec: str | None) -> Iterator[bytes]:
     """The decompressed bytes. OSError for a stream that is damaged or ends too early."""
-    source = pa.CompressedInputStream(pa.PythonFile(stream, "r"), codec) if codec else stream
-    while chunk := source.read(_CHUNK):
-        yield chunk
+    source: Any = stream
+    if codec == "gzip":
+        source = igzip.GzipFile(fileobj=stream)  # type: ignore[no-untyped-call]
+    elif codec:
+        source = pa.CompressedInputStream(pa.PythonFile(stream, "r"), codec)
+    try:
+        while chunk := source.read(_CHUNK):
+            yield chunk
+    except (EOFError, IsalError) as error:  # type: ignore[misc]
+        raise OSError(str(error)) from error
 
 
 class _Hashed(io.RawIOBase):
