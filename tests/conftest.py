@@ -15,6 +15,11 @@ from tidemark.spark_conf import QUICK_JAVA
 PROJECT = Path(__file__).parent.parent
 
 
+def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
+    """Bytes are no name: gzip writes the clock into them, and each process of a run would collect other tests."""
+    return argname if isinstance(val, bytes) else None
+
+
 @pytest.fixture(scope="session")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """An installation of its own: lake, landing and exports in a temporary folder, feeds and jars of the project."""

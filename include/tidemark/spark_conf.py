@@ -34,6 +34,9 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
         # PySpark would note the line of code behind each expression: ten calls into the JVM where one will do.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
+        # An hour of one table compiles 116 classes, and Spark keeps 100: a session's next hour would compile, and warm
+        # up, every one anew.
+        "spark.sql.codegen.cache.maxEntries": "1000",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": settings.driver_memory,
