@@ -34,9 +34,9 @@ def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
     """RECORDS of the objects; see :mod:`tidemark.containers.contract`."""
 
     def content(text: Column) -> Column:
-        return F.try_to_binary(text, F.lit("base64")) if options.base64 else text.cast("binary")
+        return F.try_to_binary(text, F.lit("base64")) if options.base64 else text
 
-    parsed = read_lines(spark, paths).withColumn("line", one_document(F.col("raw").cast("string"), _ENVELOPE))
+    parsed = read_lines(spark, paths).withColumn("line", one_document(F.col("raw"), _ENVELOPE))
     r = F.col("line.d")
     headers = r["headers"]
     if options.base64:
@@ -49,6 +49,7 @@ def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
         .when(r["topic"].isNull(), F.lit("the line names no topic: not a Kafka record"))
         .when(undecodable, F.lit("key or value is not base64"))
     )
+    # Bare members as far as they go: these Spark takes where the format needs them, without one more copy of the row.
     return parsed.select(
         "object",
         "record",
@@ -59,7 +60,7 @@ def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
         time_of_millis(r["timestamp"]).alias("sent_at"),
         content(r["key"]).alias("key"),
         content(r["value"]).alias("value"),
-        F.when(F.size(headers) > 0, headers).alias("headers"),
+        headers.alias("headers"),
         problem.alias("problem"),
     )
 

@@ -30,7 +30,7 @@ def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
         "value": F.col("raw"),
     }
     return lines.select(
-        *(given.get(field.name, F.lit(None)).cast(field.dataType).alias(field.name) for field in RECORDS)
+        *(given.get(field.name, F.lit(None).cast(field.dataType)).alias(field.name) for field in RECORDS)
     )
 
 

@@ -38,7 +38,6 @@ class Options(BaseModel):
 
 def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
     """RECORDS of the objects; see :mod:`tidemark.containers.contract`."""
-    text = F.col("raw").cast("string")
     m = F.col("line.d")
     data = F.try_to_binary(m["data"], F.lit("base64"))
     topic = landed_topic(F.col("object"))
@@ -55,7 +54,7 @@ def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
     attributes = F.map_entries(m["attributes"]).cast(RECORDS["headers"].dataType)
     return (
         read_lines(spark, paths)
-        .withColumn("line", one_document(text, _MESSAGE))
+        .withColumn("line", one_document(F.col("raw"), _MESSAGE))
         .select(
             "object",
             "record",

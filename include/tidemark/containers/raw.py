@@ -32,7 +32,7 @@ def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
         .select(
             "object",
             F.col("record").alias("piece"),
-            "raw",
+            F.col("raw").cast("binary").alias("raw"),
             begins_with_header(view, options).alias("header"),
             string_delimiters(view, options).alias("quotes"),
         )

@@ -11,7 +11,8 @@ from tidemark.containers.objects import exactly, object_name, record_number
 
 
 def read_lines(spark: SparkSession, paths: list[str], separator: str = "\n") -> DataFrame:
-    """One row per line: ``object`` (as in ``paths``), ``record`` (from 1, in the object's order) and ``raw`` (bytes).
+    """One row per line: ``object`` (as in ``paths``), ``record`` (from 1, in the object's order) and ``raw`` (its
+    bytes, as StringType: see RECORDS).
 
     Plain, gzip and zstd by the file's ending. The separator is one byte, written as its ISO-8859-1 character, and
     always named, so that a carriage return stays in its line.
@@ -21,9 +22,7 @@ def read_lines(spark: SparkSession, paths: list[str], separator: str = "\n") -> 
         .option("lineSep", separator)
         .option("encoding", "ISO-8859-1")
         .load(exactly(paths))
-        .select(
-            object_name().alias("object"), record_number().alias("record"), F.col("value").cast("binary").alias("raw")
-        )
+        .select(object_name().alias("object"), record_number().alias("record"), F.col("value").alias("raw"))
     )
 
 

@@ -96,6 +96,11 @@ CHANGES = T.StructType(
 
 def as_changes(rows: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
     """The columns of CHANGES: what is given, else what ``rows`` has under that name, else null."""
-    theirs = {name: F.col(name) for name in rows.columns}
-    told = {field.name: columns.get(field.name, theirs.get(field.name, F.lit(None))) for field in CHANGES}
-    return rows.select(*(told[field.name].cast(field.dataType).alias(field.name) for field in CHANGES))
+    theirs = set(rows.columns)
+
+    def told(name: str, kind: str) -> Column:
+        if name in columns:
+            return columns[name].cast(kind).alias(name)
+        return F.expr(f"CAST({name if name in theirs else 'NULL'} AS {kind}) AS {name}")
+
+    return rows.select(*(told(field.name, field.dataType.simpleString()) for field in CHANGES))

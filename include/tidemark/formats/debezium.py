@@ -9,7 +9,8 @@ from __future__ import annotations
 
 import base64
 import json
-from functools import partial
+from functools import partial, reduce
+from operator import or_
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -106,7 +107,7 @@ def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
     parsed = records.select(
         "object", "record", "raw", "topic", "partition", "offset", "problem",
         one_document(F.col("value").cast("string"), _VALUE % (fields, fields), F.col("key").cast("string")).alias("v"),
-        F.from_json(_header("__debezium.oldkey"), _IMAGE).alias("old"),
+        _old_key(F.col("headers")).alias("old"),
     )  # fmt: skip
     return _entries(_events(parsed, feed, options), options)
 
@@ -125,7 +126,7 @@ def _events(parsed: DataFrame, feed: Feed, options: Options) -> DataFrame:
         "message_schema": F.when(schemas, v["schema"]),
         "k": F.when(schemas, _payload(v_key)).otherwise(v_key),
         "old": F.when(schemas & F.col("old").isNotNull(), _payload(F.col("old"))).otherwise(F.col("old")),
-        "table": F.concat_ws(".", source[connector.namespace], source["table"]),
+        "table": F.concat(source[connector.namespace], F.lit("."), source["table"]),
         "place": connector.position(source),
     }
     event["k"], event["old"] = _keys(event, feed)
@@ -165,11 +166,11 @@ def _is_one_of(names: list[str], name: Column, _: Column) -> Column:
     return name.isin(names)
 
 
-def _header(name: str) -> Column:
-    """The last header of a name. Few records have one: the list is searched where it is known to hold it."""
-    headers = F.col("headers")
+def _old_key(headers: Column) -> Column:
+    """The old key, in the last header of its name. Few records have one: only these are searched and parsed."""
+    name = "__debezium.oldkey"
     named = F.filter(headers, lambda header: header["key"] == name)
-    return F.when(F.array_contains(headers["key"], name), F.element_at(named, -1)["value"])
+    return F.when(F.array_contains(headers["key"], name), F.from_json(F.element_at(named, -1)["value"], _IMAGE))
 
 
 def _payload(key: Column) -> Column:
@@ -186,8 +187,9 @@ def _spellings(options: Options) -> list[str]:
 def _sent(image: Column, options: Options) -> tuple[Column, Column]:
     """An image without its placeholders, and the names of the columns that held one. Most rows have none, and are not
     searched column by column."""
-    spellings = F.array(*map(F.lit, _spellings(options)))
-    partial_ = F.coalesce(F.arrays_overlap(F.map_values(image), spellings), F.lit(False))
+    spellings, values = F.array(*map(F.lit, _spellings(options))), F.map_values(image)
+    holds = (F.array_contains(values, spelling) for spelling in _spellings(options))
+    partial_ = F.coalesce(reduce(or_, holds), F.lit(False))
 
     def is_absent(_: Column, value: Column) -> Column:
         return F.array_contains(spellings, value)
@@ -203,8 +205,6 @@ def _entries(events: DataFrame, options: Options) -> DataFrame:
     bad = c("problem").isNotNull()
     message = (op == "m") & ~bad & F.lit(options.messages is not None)
     row = op.isin("c", "r", "u", "d", "t") & ~bad
-    in_transaction = F.lit(options.transactions is not None) & c("transaction").isNotNull() & ~bad
-    marker = c("status").isNotNull() & ~bad & F.lit(options.transactions is not None)
     own = CONNECTORS[options.connector].own(source)
     columns = {
         "op": F.when(bad, "bad")
@@ -221,15 +221,19 @@ def _entries(events: DataFrame, options: Options) -> DataFrame:
         "before": F.when(row, c("before")),
         "after": F.when(row, c("after")).when(op == "m", _message(options, own)),
         "absent": F.when(row, c("absent")),
-        "tx": F.when(in_transaction | marker, _transaction(options)),
-        "tx_part": F.when(in_transaction, _identity(own, op)),
-        "tx_ordinal": F.when(in_transaction, c("transaction.total_order")),
-        "tx_end": F.when(marker, c("status") == "END"),
-        "tx_count": F.when(marker, c("event_count")),
         "committed_at": time_of_millis(source["ts_ms"]),
         "message_schema": F.when(row, c("message_schema")).when(message, F.lit(_MESSAGE_SCHEMA)),
         "entry": F.lit(0),
     }
+    if options.transactions is not None:
+        in_transaction, marker = c("transaction").isNotNull() & ~bad, c("status").isNotNull() & ~bad
+        columns |= {
+            "tx": F.when(in_transaction | marker, _transaction(options)),
+            "tx_part": F.when(in_transaction, _identity(own, op)),
+            "tx_ordinal": F.when(in_transaction, c("transaction.total_order")),
+            "tx_end": F.when(marker, c("status") == "END"),
+            "tx_count": F.when(marker, c("event_count")),
+        }
     return as_changes(events, columns)
 
 

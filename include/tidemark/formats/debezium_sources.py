@@ -32,6 +32,11 @@ def _digits(number: Column, width: int = 20) -> Column:
     return F.when(plain | text.rlike(rf"^\d{{1,{width}}}$"), F.lpad(text, width, "0"))
 
 
+def _padded(number: Column, width: int = 20) -> Column:
+    """A whole number's text, padded; null for a negative one."""
+    return F.when(number >= 0, F.lpad(number.cast("string"), width, "0"))
+
+
 def _places(*parts: Column) -> Column:
     """The parts with dots between them; null when one is missing."""
     return F.concat(parts[0], *(F.concat(F.lit("."), part) for part in parts[1:]))
@@ -44,8 +49,9 @@ def _postgresql(source: Column) -> Column:
     """
     sequence = source["sequence"]
     commit = F.when(sequence.startswith('["'), F.substring_index(F.substring(sequence, 3, 24), '"', 1))
-    own = F.coalesce(source["lsn"].cast("string"), F.regexp_extract(sequence, r',\s*"(\d+)"', 1), F.lit("0"))
-    return _places(_digits(F.coalesce(commit, F.lit("0"))), _digits(own))
+    in_sequence = F.coalesce(F.regexp_extract(sequence, r',\s*"(\d+)"', 1), F.lit("0"))
+    own = F.when(source["lsn"].isNotNull(), _padded(source["lsn"])).otherwise(_digits(in_sequence))
+    return _places(_digits(F.coalesce(commit, F.lit("0"))), own)
 
 
 def _mysql(source: Column) -> Column:

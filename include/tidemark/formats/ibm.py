@@ -78,7 +78,7 @@ def _check(feed: Feed, options: Options) -> None:
 
 def _entries(records: DataFrame, options: Options, *, split: bool) -> DataFrame:
     """One row per change-data record: `entry`, and its bytes as `own`; null where there are none."""
-    readable = F.when(F.col("problem").isNull(), F.col("value"))
+    readable = F.when(F.col("problem").isNull(), F.col("value").cast("binary"))
     if not split:
         return records.withColumn("entry", F.lit(0)).withColumn("own", readable)
     pieces = split_records(view_of(readable), options)

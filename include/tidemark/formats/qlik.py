@@ -79,7 +79,7 @@ def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
 
 def _json_or_avro(records: DataFrame, options: Options) -> DataFrame:
     """Data in Avro; metadata in Avro or JSON. One pass: each reader sees the other's values as null."""
-    avro = F.when(is_avro(F.col("value")), F.col("value"))
+    avro = F.when(is_avro(F.col("value")), F.col("value").cast("binary"))
     split = records.withColumn("avro", avro).withColumn("value", F.when(F.col("avro").isNull(), F.col("value")))
     read = json_messages(split, also=["avro"])
     json_read = read.select(*PASSED, F.col("avro").alias("value"), F.struct(*SAID).alias("json"))

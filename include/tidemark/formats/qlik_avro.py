@@ -79,7 +79,7 @@ def is_avro(value: Column) -> Column:
 
 def in_envelope(value: Column) -> Column:
     """Whether a value begins as the Avro envelope does."""
-    return F.substring(value, 1, 5) == F.lit(_MAGIC.encode())
+    return F.substring(value.cast("binary"), 1, 5) == F.lit(_MAGIC.encode())
 
 
 def one_line_base64(value: Column) -> Column:

@@ -125,7 +125,7 @@ def _refuse_other_records(
 ) -> None:
     """ExportError when a taken record has other bytes by today's feed file: its number names another one by now."""
     paths = [f"{settings.landing_root}/{row.object}" for row in parts.select("object").distinct().collect()]
-    records = _records(spark, feed, paths, settings)
+    records = _records(spark, feed, paths, settings).withColumn("raw", F.col("raw").cast("binary"))
     known = parts.where("raw is not null").select("object", "record", "raw").distinct()
     if not known.join(records, ["object", "record", "raw"], "left_anti").isEmpty():
         raise _cut_elsewhere(feed, manifest)
@@ -150,25 +150,22 @@ def changes(spark: SparkSession, feed: Feed, paths: list[str], settings: Setting
             .withColumn("table", F.lit(None).cast("string"))
             .select("*", *image_names())
         )
-    records = _records(spark, feed, paths, settings).withColumn("problem", F.coalesce("problem", _foreign(feed)))
-    decoded = (
-        load_format(feed.format["type"])
-        .decode(records, feed, feed.format_options)
-        .withColumn("table", _published(feed))
-    )
-    problem = F.coalesce("problem", _unpublishable(feed))
+    records, table = _records(spark, feed, paths, settings), _published(feed)
+    decoded = load_format(feed.format["type"]).decode(records, feed, feed.format_options)
+    judged = decoded.withColumns({"table": table, "problem": F.coalesce("problem", _unpublishable(feed, table))})
     bad = F.col("problem").isNotNull()
     kept = {"op": F.when(bad, "bad").otherwise(F.col("op")), "raw": F.when(bad, F.col("raw"))}
-    listed: DataFrame = decoded.withColumn("problem", problem).select(
+    listed: DataFrame = judged.select(
         *(kept.get(field.name, F.col(field.name)).alias(field.name) for field in CHANGES), "table", *image_names()
     )
     return listed
 
 
 def _records(spark: SparkSession, feed: Feed, paths: list[str], settings: Settings) -> DataFrame:
-    """RECORDS of landed objects; ``object`` is relative to the landing."""
+    """RECORDS of landed objects; ``object`` is relative to the landing, and a record of a foreign topic a problem."""
     records: DataFrame = load_container(feed.container["type"]).read(spark, paths, feed.container_options)
-    return records.withColumn("object", behind(F.col("object"), len(settings.landing_root.encode()) + 1))
+    name = behind(F.col("object"), len(settings.landing_root.encode()) + 1)
+    return records.withColumns({"object": name, "problem": F.coalesce("problem", _foreign(feed))})
 
 
 def ensure_log(spark: SparkSession, feed: str) -> str:
@@ -191,13 +188,13 @@ def _foreign(feed: Feed) -> Column:
     return F.when(~mine, F.concat(F.lit("a record of topic "), F.col("topic"), F.lit(": not a topic of this feed")))
 
 
-def _unpublishable(feed: Feed) -> Column:
-    """Why a row's table cannot be published: a hostile or overlong name, or a table the feed refuses."""
+def _unpublishable(feed: Feed, table: Column) -> Column:
+    """Why a row's ``table`` cannot be published: a hostile or overlong name, or a table the feed refuses."""
     row, source = F.col("op").isin("insert", "update", "delete", "truncate", "schema"), F.col("source_table")
     named = F.concat(F.lit("table "), F.substring(source, 1, 200))
     # Names the feed file gives are good: a regular expression a row is for the others alone.
     strange = row & ~F.coalesce(source.isin([name for name in feed.tables if is_published_name(name)]), F.lit(False))
-    publishable = F.col("table").rlike(f"^(?:{PUBLISHED_NAME})$")
+    publishable = table.rlike(f"^(?:{PUBLISHED_NAME})$")
     return F.when(
         strange,
         F.when(
