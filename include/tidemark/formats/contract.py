@@ -37,6 +37,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from tidemark.names import quote
+
 
 @dataclass(frozen=True)
 class SchemaEntry:
@@ -101,6 +103,6 @@ def as_changes(rows: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
     def told(name: str, kind: str) -> Column:
         if name in columns:
             return columns[name].cast(kind).alias(name)
-        return F.expr(f"CAST({name if name in theirs else 'NULL'} AS {kind}) AS {name}")
+        return F.expr(f"CAST({quote(name) if name in theirs else 'NULL'} AS {kind}) AS {quote(name)}")
 
     return rows.select(*(told(field.name, field.dataType.simpleString()) for field in CHANGES))

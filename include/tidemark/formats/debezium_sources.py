@@ -32,9 +32,9 @@ def _digits(number: Column, width: int = 20) -> Column:
     return F.when(plain | text.rlike(rf"^\d{{1,{width}}}$"), F.lpad(text, width, "0"))
 
 
-def _padded(number: Column, width: int = 20) -> Column:
-    """A whole number's text, padded; null for a negative one."""
-    return F.when(number >= 0, F.lpad(number.cast("string"), width, "0"))
+def _padded(number: Column) -> Column:
+    """A bigint's text, padded as :func:`_digits` does; null for a negative one."""
+    return F.when(number >= 0, F.lpad(number.cast("string"), 20, "0"))
 
 
 def _places(*parts: Column) -> Column:
