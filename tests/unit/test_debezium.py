@@ -70,6 +70,10 @@ case("two documents", json.dumps(event()) * 2, {"id": 1})
 case("rubbish behind", json.dumps(event()) + " x", {"id": 1})
 case("braces in text", event(after={"id": 1, "x": "}{ } {"}), {"id": 1})
 case("unknown op", event("x"), {"id": 1})
+WORD = "__debezium_unavailable_value"
+UNSENT = {"text": WORD, "bytea": base64.b64encode(WORD.encode()).decode(), "texts": [WORD], "codes": [*WORD.encode()]}
+for kind, placeholder in UNSENT.items():
+    case(f"unsent {kind}", event("u", after={"id": 1, "x": placeholder, "y": None}), {"id": 1})
 KEYS = {
     "as it is": '{"id": 7}', "with space": ' {"id": 7}\n', "with schema": '{"schema": {}, "payload": {"id": 7}}',
     "no JSON": "Struct{id=7}", "a text": '"id"', "a number": "7", "empty": "", "nothing": None,
@@ -151,6 +155,12 @@ def test_the_plain_event(decoded: dict[str, Row]) -> None:
     assert (row.op, row.source_table, row.position, row.key) == ("insert", "s.t", GOOD, {"id": "1"})
     assert (row.tx, row.tx_end, row.problem) == (None, None, None)
     assert decoded["braces in text"].problem is None
+
+
+@pytest.mark.parametrize("kind", UNSENT)
+def test_a_placeholder_alone_makes_its_column_absent(decoded: dict[str, Row], kind: str) -> None:
+    row = decoded[f"unsent {kind}"]
+    assert (row.after, row.absent, row.problem) == ({"id": "1", "y": None}, ["x"], None)
 
 
 def test_snapshot_markers_of_both_generations(decoded: dict[str, Row]) -> None:
