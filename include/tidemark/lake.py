@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from functools import cache
 from pathlib import Path
+from typing import Any
 
+from py4j.java_gateway import JavaClass
 from pyspark.sql import SparkSession
 
 from tidemark.errors import ConfigError
@@ -33,7 +35,27 @@ def open_session(settings: Settings, name: str) -> SparkSession:
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     session.sparkContext.setLogLevel("ERROR")
+    _remember_functions(session)
     return session
+
+
+class _Remembering(JavaClass):  # type: ignore[misc]
+    """A class in the JVM whose members are asked for once."""
+
+    def __getattr__(self, name: str) -> Any:
+        member = super().__getattr__(name)
+        setattr(self, name, member)
+        return member
+
+
+def _remember_functions(session: SparkSession) -> None:
+    """Have what PySpark builds every expression with looked up once: it asks the JVM for the class, and then for the
+    function, each time it calls one, which is a third of an hour's calls into the JVM."""
+    jvm: Any = session._jvm
+    for name in ("functions", "org.apache.spark.sql.functions", "PythonUtils", "PythonSQLUtils"):
+        found = getattr(jvm, name)
+        if not isinstance(found, _Remembering):
+            setattr(jvm, name, _Remembering(found._fqn, found._gateway_client))
 
 
 @cache

@@ -28,7 +28,7 @@ def image_names() -> list[Column]:
     return [
         F.when(
             F.col(image).isNotNull(),
-            F.concat_ws(_BETWEEN, F.size(image).cast("string"), F.array_join(F.map_keys(image), _BETWEEN)),
+            F.concat_ws(_BETWEEN, F.size(image).cast("string"), F.map_keys(image)),
         ).alias(name)
         for image, name in zip(("key", "after"), IMAGE_NAMES, strict=True)
     ]

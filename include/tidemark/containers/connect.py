@@ -49,17 +49,17 @@ def read_files(spark: SparkSession, paths: list[str], file_format: str) -> DataF
     records = None
     for schema, alike in by_schema.values():
         rows = spark.read.format(file_format).schema(schema).load(exactly(alike))
-        found = _records(rows, schema)
+        found = _records(rows, schema, alike)
         records = found if records is None else records.unionByName(found)
     return spark.createDataFrame([], RECORDS) if records is None else records
 
 
-def _records(rows: DataFrame, schema: T.StructType) -> DataFrame:
+def _records(rows: DataFrame, schema: T.StructType, paths: list[str]) -> DataFrame:
     names = set(schema.names)
     whole = "value" in names and names <= _RECORD
     row = F.to_json(F.struct(*(F.col(f"`{name}`") for name in schema.names)), _JSON).cast("binary")
     columns = {
-        "object": object_name(),
+        "object": object_name(paths),
         "record": record_number(),
         "raw": row,
         "value": row,

@@ -13,8 +13,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.containers.objects import time_of_millis
-from tidemark.containers.text import count_lines, read_lines
-from tidemark.documents import is_broken, one_document
+from tidemark.containers.text import count_lines, read_documents
+from tidemark.documents import is_broken
 
 _ENVELOPE = (
     "topic string, partition int, offset bigint, timestamp bigint, key string, value string, "
@@ -36,7 +36,6 @@ def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
     def content(text: Column) -> Column:
         return F.try_to_binary(text, F.lit("base64")) if options.base64 else text
 
-    parsed = read_lines(spark, paths).withColumn("line", one_document(F.col("raw"), _ENVELOPE))
     r = F.col("line.d")
     headers = r["headers"]
     if options.base64:
@@ -50,7 +49,7 @@ def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
         .when(undecodable, F.lit("key or value is not base64"))
     )
     # Bare members as far as they go: these Spark takes where the format needs them, without one more copy of the row.
-    return parsed.select(
+    return read_documents(spark, paths, _ENVELOPE).select(
         "object",
         "record",
         "raw",

@@ -8,6 +8,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 _ALL = 1 << 20  # bytes: more than a path has
+_AS_IN_URIS = r"[A-Za-z0-9/:=._-]*"  # nothing that an URI would spell another way
 _ROW_IN_PARTITION = (1 << 33) - 1
 _FIRST_MILLIS, _LAST_MILLIS = -62_135_596_800_000, 253_402_300_799_999
 
@@ -17,13 +18,15 @@ def exactly(paths: list[str]) -> list[str]:
     return [re.sub(r"([*?{}\[\]\\])", r"\\\1", path) for path in paths]
 
 
-def object_name() -> Column:
+def object_name(paths: list[str]) -> Column:
     """The object a row was read from, spelled as in the paths given to the reader."""
-    uri = F.col("_metadata.file_path")
+    uri = F.input_file_name()
     # One slash or three, by how Spark listed it.
     path = (
         F.when(uri.startswith("file:///"), behind(uri, 7)).when(uri.startswith("file:/"), behind(uri, 5)).otherwise(uri)
     )
+    if all(re.fullmatch(_AS_IN_URIS, given) for given in paths):
+        return path
     return F.when(path.contains("%"), F.url_decode(F.replace(path, F.lit("+"), F.lit("%2B")))).otherwise(path)
 
 

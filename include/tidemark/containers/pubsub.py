@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from tidemark.containers.contract import RECORDS
 from tidemark.containers.objects import landed_topic
-from tidemark.containers.text import count_lines, read_lines
-from tidemark.documents import is_broken, one_document
+from tidemark.containers.text import count_lines, read_documents
+from tidemark.documents import is_broken
 
 _MESSAGE = (
     "data string, attributes map<string, string>, messageId string, message_id string, publishTime string, "
@@ -52,22 +52,18 @@ def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
         .when(m["data"].isNotNull() & data.isNull(), F.lit("data is not base64"))
     )
     attributes = F.map_entries(m["attributes"]).cast(RECORDS["headers"].dataType)
-    return (
-        read_lines(spark, paths)
-        .withColumn("line", one_document(F.col("raw"), _MESSAGE))
-        .select(
-            "object",
-            "record",
-            "raw",
-            topic.alias("topic"),
-            F.lit(None).cast("int").alias("partition"),
-            F.lit(None).cast("bigint").alias("offset"),
-            F.coalesce(m["publishTime"], m["publish_time"]).try_cast("timestamp").alias("sent_at"),
-            F.coalesce(m["orderingKey"], m["ordering_key"]).cast("binary").alias("key"),
-            F.when(F.length(data) > 0, data).alias("value"),
-            F.when(F.size(m["attributes"]) > 0, attributes).alias("headers"),
-            problem.alias("problem"),
-        )
+    return read_documents(spark, paths, _MESSAGE).select(
+        "object",
+        "record",
+        "raw",
+        topic.alias("topic"),
+        F.lit(None).cast("int").alias("partition"),
+        F.lit(None).cast("bigint").alias("offset"),
+        F.coalesce(m["publishTime"], m["publish_time"]).try_cast("timestamp").alias("sent_at"),
+        F.coalesce(m["orderingKey"], m["ordering_key"]).cast("binary").alias("key"),
+        F.when(F.length(data) > 0, data).alias("value"),
+        F.when(F.size(m["attributes"]) > 0, attributes).alias("headers"),
+        problem.alias("problem"),
     )
 
 

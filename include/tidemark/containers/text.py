@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.containers.objects import exactly, object_name, record_number
+from tidemark.documents import one_document
 
 
 def read_lines(spark: SparkSession, paths: list[str], separator: str = "\n") -> DataFrame:
@@ -17,12 +18,19 @@ def read_lines(spark: SparkSession, paths: list[str], separator: str = "\n") -> 
     Plain, gzip and zstd by the file's ending. The separator is one byte, written as its ISO-8859-1 character, and
     always named, so that a carriage return stays in its line.
     """
-    return (
-        spark.read.format("text")
-        .option("lineSep", separator)
-        .option("encoding", "ISO-8859-1")
-        .load(exactly(paths))
-        .select(object_name().alias("object"), record_number().alias("record"), F.col("value").alias("raw"))
+    return _numbered(spark, paths, separator)
+
+
+def read_documents(spark: SparkSession, paths: list[str], fields: str) -> DataFrame:
+    """The rows of :func:`read_lines`, and ``line``: each parsed as one JSON object by :func:`one_document`."""
+    return _numbered(spark, paths, "\n", one_document(F.col("value"), fields).alias("line"))
+
+
+def _numbered(spark: SparkSession, paths: list[str], separator: str, *more: Column) -> DataFrame:
+    """All in one projection: what is numbered in one and parsed in the next is copied between the two."""
+    lines = spark.read.format("text").option("lineSep", separator).option("encoding", "ISO-8859-1")
+    return lines.load(exactly(paths)).select(
+        object_name(paths).alias("object"), record_number().alias("record"), F.col("value").alias("raw"), *more
     )
 
 

@@ -89,8 +89,7 @@ CHANGES = T.StructType(
         T.StructField("partition", T.IntegerType()),
         T.StructField("offset", T.LongType()),
         T.StructField("problem", T.StringType()),  # op bad: why, for a person
-        # the record's bytes exactly: the log keeps them for op bad alone. A format may leave them out of what can no
-        # longer become bad: a change of a table that the feed file names, under a name that can be published
+        # the record's bytes exactly: the log keeps them for op bad alone
         T.StructField("raw", T.BinaryType()),
     ]
 )

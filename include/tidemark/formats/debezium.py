@@ -24,7 +24,6 @@ from tidemark.feeds import Feed
 from tidemark.formats.contract import as_changes
 from tidemark.formats.debezium_sources import CONNECTORS
 from tidemark.formats.debezium_types import ENCODINGS, declared_type, message_types
-from tidemark.names import is_published_name
 
 __all__ = ["ENCODINGS", "Options", "column_types", "decode", "message_types"]
 
@@ -114,7 +113,7 @@ def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
 
 def _events(parsed: DataFrame, feed: Feed, options: Options) -> DataFrame:
     """The event's members, with or without a message schema around them, as columns; ``table``, ``place`` and
-    ``problem``; ``raw`` only where somebody may still ask for it; of images the values that were sent, and ``absent``."""
+    ``problem``; of images the values that were sent, and ``absent``."""
     v, v_key, payload = F.col("v.d"), F.col("v.k"), F.col("v.d.payload")
     event = {
         name: F.coalesce(v[name], payload[name])
@@ -132,14 +131,8 @@ def _events(parsed: DataFrame, feed: Feed, options: Options) -> DataFrame:
     event["k"], event["old"] = _keys(event, feed)
     problem = _problem(event, options)
     event["after"], event["absent"] = _sent(event["after"], options)
-    good = [name for name in feed.tables if is_published_name(feed.published(name))]
-    needed = problem.isNotNull() | ~F.coalesce(event["table"].isin(good), F.lit(False))
-    return parsed.select(
-        "object", "record", "topic", "partition", "offset",
-        F.when(needed, F.col("raw")).alias("raw"),
-        problem.alias("problem"),
-        *(column.alias(name) for name, column in event.items()),
-    )  # fmt: skip
+    members = (column.alias(name) for name, column in event.items())
+    return parsed.select("object", "record", "raw", "topic", "partition", "offset", problem.alias("problem"), *members)
 
 
 def _keys(event: dict[str, Column], feed: Feed) -> tuple[Column, Column]:
@@ -202,7 +195,9 @@ def _sent(image: Column, options: Options) -> tuple[Column, Column]:
 def _entries(events: DataFrame, options: Options) -> DataFrame:
     c = F.col
     op, source = c("op"), c("source")
-    bad = c("problem").isNotNull()
+    # Not among the other problems: there the place would be worked out twice.
+    unplaced = op.isNotNull() & ((op != "m") | F.lit(options.messages is not None)) & c("place").isNull()
+    bad = c("problem").isNotNull() | unplaced
     message = (op == "m") & ~bad & F.lit(options.messages is not None)
     row = op.isin("c", "r", "u", "d", "t") & ~bad
     own = CONNECTORS[options.connector].own(source)
@@ -224,6 +219,7 @@ def _entries(events: DataFrame, options: Options) -> DataFrame:
         "committed_at": time_of_millis(source["ts_ms"]),
         "message_schema": F.when(row, c("message_schema")).when(message, F.lit(_MESSAGE_SCHEMA)),
         "entry": F.lit(0),
+        "problem": F.coalesce("problem", F.when(unplaced, F.lit(CONNECTORS[options.connector].lacking))),
     }
     if options.transactions is not None:
         in_transaction, marker = c("transaction").isNotNull() & ~bad, c("status").isNotNull() & ~bad
@@ -238,7 +234,7 @@ def _entries(events: DataFrame, options: Options) -> DataFrame:
 
 
 def _problem(event: dict[str, Column], options: Options) -> Column:
-    """Why the record is no change and no control record; null when it is one."""
+    """Why the record is no change and no control record; null when it is one, or one without a place in the order."""
     e, op, source = event, event["op"], event["source"]
     heartbeat = F.coalesce(F.col("topic").startswith("__debezium-heartbeat"), F.lit(False))
     connector = CONNECTORS[options.connector]
@@ -260,7 +256,6 @@ def _problem(event: dict[str, Column], options: Options) -> Column:
         .when(~op.isin("c", "r", "u", "d", "t", "m"), F.concat(F.lit("unknown op "), op))
         .when((op != "m") & (source.isNull() | no_table), F.lit(f"source names no {connector.namespace} and table"))
         .when(no_lsn, F.lit("source has no lsn: its place in the order is unknown"))
-        .when(e["place"].isNull(), F.lit(connector.lacking))
         .when(op.isin("c", "r", "u") & e["after"].isNull(), F.concat(F.lit("no row in after, op "), op))
         .when((op == "d") & e["k"].isNull() & e["before"].isNull(), F.lit("a delete without key and without before"))
         .when(e["k"].isNotNull() & (F.size(e["k"]) == 0), F.lit("the key has no column")),

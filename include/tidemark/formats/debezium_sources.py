@@ -26,10 +26,10 @@ class Connector:
 
 
 def _digits(number: Column, width: int = 20) -> Column:
-    """A number's text, padded; null for anything but digits that fit. Most are seen to be such without a search."""
+    """A number's text, padded; null for anything but digits that fit. Only what is no bigint is searched for digits."""
     text = number.cast("string")
-    plain = (text.try_cast("bigint").cast("string") == text) & (text >= "0") & (F.length(text) <= width)
-    return F.when(plain | text.rlike(rf"^\d{{1,{width}}}$"), F.lpad(text, width, "0"))
+    small = F.when((text >= "0") & (F.octet_length(text) <= width), text.try_cast("bigint").cast("string"))
+    return F.lpad(F.coalesce(small, F.when(text.rlike(rf"^\d{{1,{width}}}$"), text)), width, "0")
 
 
 def _padded(number: Column) -> Column:

@@ -50,7 +50,7 @@ class IcebergSnapshot:
         self.spark, self.table, self.feed = spark, table, feed
         self.namespace, self.short = table.split(".", 1)
         self.name = full_name(self.namespace, self.short)
-        self._known: dict[str, str] | None = None
+        self._known: Any = None
 
     def exists(self) -> bool:
         """Whether the table is there (published or not)."""
@@ -127,8 +127,8 @@ class IcebergSnapshot:
 
     def _loaded(self) -> Any:
         """The table in Iceberg's own interface: SQL has no word for going back to a schema."""
-        spark = self.spark
-        return spark._jvm.org.apache.iceberg.spark.Spark3Util.loadIcebergTable(spark._jsparkSession, self.name)  # type: ignore[union-attr]
+        loader = getattr(self.spark._jvm, "org.apache.iceberg.spark.Spark3Util")
+        return loader.loadIcebergTable(self.spark._jsparkSession, self.name)
 
     def retire(self, columns: list[str]) -> None:
         """Remove columns that nothing holds any more: their values are under other names. Done before: does nothing."""
@@ -222,27 +222,29 @@ class IcebergSnapshot:
     def staged(self, publication: str) -> DataFrame:
         """The table as compact staged it, also after :meth:`revert`: validate can be run again."""
         before_checks = _before_checks(publication)
-        branch = before_checks if before_checks in self._refs() else _branch(publication)
+        branch = _branch(publication) if self._ref(before_checks) is None else before_checks
         return self.spark.table(f"{self.name}.{quote('branch_' + branch)}")
 
-    def _refs(self) -> dict[str, int]:
-        """Branches and tags → snapshot ids."""
-        return {row["name"]: row["snapshot_id"] for row in self.spark.table(f"{self.name}.refs").collect()}
+    def _ref(self, name: str) -> int | None:
+        """The snapshot id of a branch or tag; None where there is none of this name."""
+        found = self._loaded().snapshot(name)
+        return None if found is None else int(found.snapshotId())
 
     def publish(self, hour: str, publication: str, *, reverted: bool) -> None:
         """Fast-forward main to the branch, tag it, drop the branch. Done before: does nothing again. ``reverted``:
         whether rows were put back in it."""
-        refs, branch, before_checks = self._refs(), _branch(publication), _before_checks(publication)
-        if branch in refs:
-            if before_checks in refs and not reverted:  # put back by an attempt that died, under other checks
-                self._put(branch, refs[before_checks])
-                refs[branch] = refs[before_checks]
+        branch, before_checks = _branch(publication), _before_checks(publication)
+        staged, whole = self._ref(branch), self._ref(before_checks)
+        if staged is not None:
+            if whole is not None and not reverted:  # put back by an attempt that died, under other checks
+                self._put(branch, whole)
+                staged = whole
             self._fast_forward(branch)
             self.spark.sql(
-                f"ALTER TABLE {self.name} CREATE OR REPLACE TAG {quote(tag_of(hour))} AS OF VERSION {refs[branch]}"
+                f"ALTER TABLE {self.name} CREATE OR REPLACE TAG {quote(tag_of(hour))} AS OF VERSION {staged}"
             )
             self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH {quote(branch)}")
-        elif tag_of(hour) not in refs:
+        elif self._ref(tag_of(hour)) is None:
             raise ConflictError(
                 f"its audit branch {branch} is gone",
                 mend="run the hour again from compact",
@@ -250,7 +252,8 @@ class IcebergSnapshot:
                 hour=hour,
                 table=self.table,
             )
-        self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH IF EXISTS {quote(before_checks)}")
+        if whole is not None:
+            self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH IF EXISTS {quote(before_checks)}")
         if self._property(_BEFORE) is not None:
             self.spark.sql(f"ALTER TABLE {self.name} UNSET TBLPROPERTIES ('{_BEFORE}')")
             self._known = None
@@ -270,12 +273,11 @@ class IcebergSnapshot:
     def _before_rewrite(self, branch: str) -> int | None:
         """The snapshot of main that the branch goes on from, when all that main has had since holds the same rows."""
         snapshots = {row["snapshot_id"]: row for row in self.spark.table(f"{self.name}.snapshots").collect()}
-        refs, ancestors = self._refs(), set()
-        at = refs[branch]
+        at, ancestors = self._ref(branch), set()
         while at in snapshots:
             ancestors.add(at)
             at = snapshots[at]["parent_id"]
-        at = refs["main"]
+        at = self._ref("main")
         while at in snapshots and at not in ancestors and snapshots[at]["operation"] == "replace":
             at = snapshots[at]["parent_id"]
         return at if at in ancestors else None
@@ -287,8 +289,9 @@ class IcebergSnapshot:
     def revert(self, keys: DataFrame, key: list[str], publication: str, *, dropped: Sequence[str] = ()) -> None:
         """Give the keys' rows in the branch back their published version, but for ``dropped`` columns; a row that had
         none goes."""
-        branch, before_checks, refs = _branch(publication), _before_checks(publication), self._refs()
-        whole = refs.get(before_checks, refs[branch])
+        branch, before_checks = _branch(publication), _before_checks(publication)
+        whole = self._ref(before_checks) or self._ref(branch)
+        assert whole is not None, "it was staged"
         self._put(before_checks, whole)
         self._put(branch, whole)
         target = f"{self.name}.{quote('branch_' + branch)}"
@@ -311,10 +314,8 @@ class IcebergSnapshot:
     def _property(self, name: str) -> str | None:
         """One of the table's properties, read once: only this class changes them."""
         if self._known is None:
-            self._known = {
-                row["key"]: row["value"] for row in self.spark.sql(f"SHOW TBLPROPERTIES {self.name}").collect()
-            }
-        return self._known.get(name)
+            self._known = self._loaded().properties()
+        return self._known.get(name)  # type: ignore[no-any-return]
 
     def _refuse_foreign(self) -> None:
         owner = self._property("tidemark.feed")
