@@ -65,6 +65,12 @@ case("sequence of nulls", event("u", {"sequence": "[null,null]"}), {"id": 1})
 case("no lsn", event("u", {"lsn": None}), {"id": 1})
 case("negative lsn", event("u", {"lsn": -1}), {"id": 1})
 case("sequence is rubbish", event("u", {"sequence": '["x","30"]'}), {"id": 1})
+NUMBERS = {
+    "18446744073709551615": "18446744073709551615", "0000000020": "00000000000000000020", "000000000000000000020": None,
+    "+20": None, "-20": None, " 20": None, "20x": None, "20.0": None, "2e1": None, "": None,
+}  # fmt: skip
+for number in NUMBERS:
+    case(f"commit {number!r}", event("u", {"sequence": f'["{number}","30"]'}), {"id": 1})
 case("message as control", event("m", {"schema": "", "table": ""}, message={"prefix": "a", "content": "Yg=="}))
 case("two documents", json.dumps(event()) * 2, {"id": 1})
 case("rubbish behind", json.dumps(event()) + " x", {"id": 1})
@@ -179,6 +185,13 @@ def test_places_that_are_none_are_bad(decoded: dict[str, Row]) -> None:
     assert "no lsn" in problems["no lsn"]
     assert all("LSN" in problems[name] or "lsn" in problems[name] for name in problems)
     assert "unknown op x" in decoded["unknown op"].problem
+
+
+@pytest.mark.parametrize("number", NUMBERS)
+def test_a_number_of_the_order_is_digits_and_nothing_else(decoded: dict[str, Row], number: str) -> None:
+    row, padded = decoded[f"commit {number!r}"], NUMBERS[number]
+    assert row.position == (padded and f"{padded}.{30:020}")
+    assert (row.op, row.problem) == (("update", None) if padded else ("bad", "source.sequence is not two LSNs"))
 
 
 def test_a_value_that_goes_on_behind_its_event_is_bad(decoded: dict[str, Row]) -> None:

@@ -13,6 +13,7 @@ OPTIONS = "spark.driver.extraJavaOptions"
 def test_the_class_archive_joins_the_options_given(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, jars=tmp_path, spark_conf={OPTIONS: "-XX:+UseSerialGC"})
     assert spark_conf(settings)[OPTIONS] == "-XX:+UseSerialGC"
+    assert spark_conf(Settings(home=tmp_path, jars=tmp_path))[OPTIONS] == "-XX:+UseParallelGC"
     (tmp_path / ARCHIVE).touch()
     given, *ours = spark_conf(settings)[OPTIONS].split()
     assert given == "-XX:+UseSerialGC"
