@@ -18,7 +18,9 @@ ENV PATH=/opt/tidemark/.venv/bin:$PATH \
 
 FROM base AS build
 RUN python -m venv .venv && pip install --no-cache-dir uv
-# From the lock, and by `uv pip sync`: see CONTRIBUTING.md, "The lock".
+# From the lock, and by `uv pip sync`: see CONTRIBUTING.md, "The lock". Compiled here: the user who runs it cannot write
+# where the packages are, and each task would compile a thousand modules.
+ENV UV_COMPILE_BYTECODE=true
 COPY requirements.txt ./
 RUN uv pip sync --no-cache --python .venv/bin/python requirements.txt
 COPY pyproject.toml README.md ./
