@@ -19,7 +19,7 @@ from tidemark.documents import is_broken, one_document
 from tidemark.encodings import Encoding
 from tidemark.feeds import Feed
 from tidemark.formats.canal_types import LATIN_BYTES, message_types, mysql_type, type_or_text
-from tidemark.formats.contract import as_changes
+from tidemark.formats.contract import as_changes, filled
 from tidemark.formats.ddl import CHANGES_DATA, DROPS_TEMPORARY, read_ddl
 from tidemark.table_changes import TableChange
 
@@ -140,10 +140,10 @@ def _placed(messages: DataFrame) -> DataFrame:
     twin = F.dense_rank().over(Window.partitionBy(*shared).orderBy("first"))
     place = F.concat_ws(
         ".",
-        F.lpad("es", 19, "0"),
-        F.lpad("ts", 19, "0"),
-        F.lpad("batch", 19, "0"),
-        F.lpad(c("twin").cast("string"), 9, "0"),
+        filled("es", 19),
+        filled("ts", 19),
+        filled("batch", 19),
+        filled(c("twin").cast("string"), 9),
     )
     counted = together.withColumn("first", first).withColumn("twin", twin)
     return counted.withColumn("place", place).drop("spread", "first", "twin", "content", "es", "ts", "batch")
@@ -181,7 +181,7 @@ def _entries(rows: DataFrame) -> DataFrame:
         "kind": F.coalesce(kind, F.when(c("tombstone"), F.lit("tombstone"))),
         "source_table": F.when(row | emptied | statement, c("source_table")),
         "position": F.when(
-            row | emptied | statement, F.concat_ws(".", "place", F.lpad(c("entry").cast("string"), 9, "0"))
+            row | emptied | statement, F.concat_ws(".", "place", filled(c("entry").cast("string"), 9))
         ),
         "key": F.when(row, key(F.transform(names, lambda name: F.element_at(image, name)))),
         "prior_key": F.when(row & update & F.coalesce(moved, F.lit(False)), key(F.transform(names, was))),

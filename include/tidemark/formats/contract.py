@@ -95,6 +95,11 @@ CHANGES = T.StructType(
 )
 
 
+def filled(number: Column | str, width: int) -> Column:
+    """A number's text with zeros in front, so that text order is its order; cut where it is longer."""
+    return F.lpad(number, width, "0" * width)  # all in one text: Spark copies what it pads with as often as it fits
+
+
 def as_changes(rows: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
     """The columns of CHANGES: what is given, else what ``rows`` has under that name, else null."""
     theirs = set(rows.columns)

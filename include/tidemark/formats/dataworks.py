@@ -19,7 +19,7 @@ from tidemark.columns import ColumnType
 from tidemark.documents import is_broken, one_document
 from tidemark.encodings import Encoding
 from tidemark.feeds import Feed
-from tidemark.formats.contract import as_changes
+from tidemark.formats.contract import as_changes, filled
 from tidemark.formats.dataworks_transactions import BEGIN, ENDS, tied
 from tidemark.formats.dataworks_types import ddl_type, declared_type, message_types
 from tidemark.formats.ddl import CHANGES_DATA, DROPS_TEMPORARY, read_ddl
@@ -155,7 +155,7 @@ def _lacking() -> Column:
 def _position(sequence: Column) -> Column:
     """A sequenceId as text that sorts like the number; null where it is none."""
     digits = F.ltrim(F.trim(sequence), F.lit("0"))
-    return F.when(F.trim(sequence).rlike(r"^\d+$") & (F.length(digits) <= _DIGITS), F.lpad(digits, _DIGITS, "0"))
+    return F.when(F.trim(sequence).rlike(r"^\d+$") & (F.length(digits) <= _DIGITS), filled(digits, _DIGITS))
 
 
 def _table(source: Column) -> Column:

@@ -236,9 +236,11 @@ def _entries(events: DataFrame, options: Options) -> DataFrame:
 def _problem(event: dict[str, Column], options: Options) -> Column:
     """Why the record is no change and no control record; null when it is one, or one without a place in the order."""
     e, op, source = event, event["op"], event["source"]
-    heartbeat = F.coalesce(F.col("topic").startswith("__debezium-heartbeat"), F.lit(False))
     connector = CONNECTORS[options.connector]
+    heartbeat = F.col("topic").startswith("__debezium-heartbeat")
+    control = heartbeat | (e["status"].isin("BEGIN", "END") & e["id"].isNotNull())
     no_table = source[connector.namespace].isNull() | source["table"].isNull() | (source["table"] == "")
+    unordered = F.lit("source has no lsn: its place in the order is unknown")
     no_lsn = (op != "r") & source["lsn"].isNull() if options.connector == "postgresql" else F.lit(False)
     return F.coalesce(
         F.col("problem"),
@@ -249,16 +251,17 @@ def _problem(event: dict[str, Column], options: Options) -> Column:
                 "key or value is not one of Debezium's: broken JSON, a field of another type, or it goes on behind it"
             ),
         )
-        .when(op.isNull() & (e["status"].isin("BEGIN", "END") & e["id"].isNotNull()), None)
-        .when(op.isNull() & heartbeat, None)
-        .when(op.isNull(), F.lit("the value has neither op nor status: not a Debezium event"))
-        .when((op == "m") & F.lit(options.messages is None), None)
+        .when(
+            op.isNull(),
+            F.when(~F.coalesce(control, F.lit(False)), "the value has neither op nor status: not a Debezium event"),
+        )
         .when(~op.isin("c", "r", "u", "d", "t", "m"), F.concat(F.lit("unknown op "), op))
-        .when((op != "m") & (source.isNull() | no_table), F.lit(f"source names no {connector.namespace} and table"))
-        .when(no_lsn, F.lit("source has no lsn: its place in the order is unknown"))
+        .when(op == "m", F.when(no_lsn, unordered) if options.messages else None)
+        .when(no_table, F.lit(f"source names no {connector.namespace} and table"))
+        .when(no_lsn, unordered)
         .when(op.isin("c", "r", "u") & e["after"].isNull(), F.concat(F.lit("no row in after, op "), op))
         .when((op == "d") & e["k"].isNull() & e["before"].isNull(), F.lit("a delete without key and without before"))
-        .when(e["k"].isNotNull() & (F.size(e["k"]) == 0), F.lit("the key has no column")),
+        .when(F.size(e["k"]) == 0, F.lit("the key has no column")),
     )
 
 

@@ -11,6 +11,8 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from tidemark.formats.contract import filled
+
 
 @dataclass(frozen=True)
 class Connector:
@@ -29,12 +31,12 @@ def _digits(number: Column, width: int = 20) -> Column:
     """A number's text, padded; null for anything but digits that fit. Only what is no bigint is searched for digits."""
     text = number.cast("string")
     small = F.when((text >= "0") & (F.octet_length(text) <= width), text.try_cast("bigint").cast("string"))
-    return F.lpad(F.coalesce(small, F.when(text.rlike(rf"^\d{{1,{width}}}$"), text)), width, "0")
+    return filled(F.coalesce(small, F.when(text.rlike(rf"^\d{{1,{width}}}$"), text)), width)
 
 
 def _padded(number: Column) -> Column:
     """A bigint's text, padded as :func:`_digits` does; null for a negative one."""
-    return F.when(number >= 0, F.lpad(number.cast("string"), 20, "0"))
+    return F.when(number >= 0, filled(number.cast("string"), 20))
 
 
 def _places(*parts: Column) -> Column:
@@ -63,7 +65,7 @@ def _mysql(source: Column) -> Column:
 
 def _lsn(text: Column, width: int) -> Column:
     """Groups of hexadecimal digits between colons; zeros where a snapshot has none."""
-    return F.when(text.rlike(rf"^[0-9A-Fa-f:]{{1,{width}}}$"), F.lpad(F.lower(text), width, "0")).when(
+    return F.when(text.rlike(rf"^[0-9A-Fa-f:]{{1,{width}}}$"), filled(F.lower(text), width)).when(
         text.isNull(), F.lit("0" * width)
     )
 
@@ -88,7 +90,7 @@ def _oracle(source: Column) -> Column:
     commit = F.coalesce(source["commit_scn"], F.lit("0"))
     record = F.lower(F.trim(F.coalesce(source["rs_id"], F.lit(""))))
     part = F.coalesce(source["ssn"].cast("string"), F.lit("0"))
-    redo = F.when(record.rlike(r"^[0-9a-fx.]{0,32}$"), F.lpad(record, 32, "0"))
+    redo = F.when(record.rlike(r"^[0-9a-fx.]{0,32}$"), filled(record, 32))
     return _places(_digits(commit), _digits(source["scn"]), redo, _digits(part))
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from tidemark.columns import ColumnType
 from tidemark.errors import ConfigError
 from tidemark.feeds import Feed, Table
-from tidemark.formats.contract import as_changes
+from tidemark.formats.contract import as_changes, filled
 from tidemark.formats.ibm_images import fits, key_of, lacks_key, not_sent, notes, value, with_images
 from tidemark.formats.ibm_index import with_index
 from tidemark.formats.ibm_problems import problem
@@ -120,7 +120,7 @@ def _with_header(rows: DataFrame, options: Options) -> DataFrame:
         F.concat(F.rtrim(field(5)), F.lit("."), F.rtrim(field(6))).alias("source_table"),
         field(7).alias("kind"),
         groups(field(8), 5).alias("unit"),
-        F.lpad(groups(field(9), 5), 32, F.lit("0")).alias("lsn"),
+        filled(groups(field(9), 5), 32).alias("lsn"),
         field(10).alias("commit_time"),
         F.try_to_timestamp(F.concat(field(10), F.lit("Z")), F.lit("yyyy-MM-dd-HH.mm.ssXXX")).alias("committed_at"),
         F.when(segment.rlike(r"^\d{4}$"), segment).alias("segment"),
@@ -193,9 +193,9 @@ def _changes(rows: DataFrame, options: Options) -> DataFrame:
 def _place() -> dict[str, Column]:
     """Order and transaction, also of a bad record whose header says them. The last segment, 0000, sorts last."""
     c, final = F.col, F.col("segment") == "0000"
-    segment = F.when(final, F.lit("99999")).otherwise(F.lpad("segment", 5, F.lit("0")))
+    segment = F.when(final, F.lit("99999")).otherwise(filled("segment", 5))
     place = {
-        "position": F.concat_ws(".", "lsn", segment, F.lpad(c("index").cast("string"), 6, F.lit("0"))),
+        "position": F.concat_ws(".", "lsn", segment, filled(c("index").cast("string"), 6)),
         # A unit of work's identifier can come again: with its commit it cannot.
         "tx": F.concat("unit", F.lit("@"), "lsn"),
         "tx_part": F.when(~final, c("segment")),

@@ -19,7 +19,7 @@ from tidemark.columns import ColumnType
 from tidemark.encodings import Encoding
 from tidemark.feeds import Feed
 from tidemark.formats import qlik_bind, qlik_metadata
-from tidemark.formats.contract import SchemaEntry, as_changes
+from tidemark.formats.contract import SchemaEntry, as_changes, filled
 from tidemark.formats.qlik_avro import avro_messages, in_envelope, is_avro, one_line_base64
 from tidemark.formats.qlik_messages import PASSED, SAID, json_messages
 from tidemark.formats.qlik_types import declared_type
@@ -185,7 +185,7 @@ def _position_of_metadata() -> Column:
     readable = F.col("at").rlike(r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
     time = F.when(readable, F.rpad(F.substring(digits, 1, 16), 16, "0")).otherwise(F.lit("0" * 16))
     version = F.when(F.col("tableVersion").rlike(r"^\d{1,19}$"), F.col("tableVersion"))
-    return F.concat(time, F.lpad(F.coalesce(version, F.lit("0")), 19, "0"))
+    return F.concat(time, filled(F.coalesce(version, F.lit("0")), 19))
 
 
 def _problem(options: Options) -> Column:
