@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tidemark.settings import Settings
-from tidemark.spark_conf import ARCHIVE, QUICK_JAVA
+from tidemark.spark_conf import ARCHIVE, QUICK_JAVA, spark_conf, spark_jars
 
 # What the classes of the archive are collected from: an hour of a feed, from its export to its tables.
 _WORK = """
@@ -37,9 +37,10 @@ def make(settings: Settings) -> bool:
     """
     folder = settings.path(settings.jars)
     archive, stamp = folder / ARCHIVE, folder / f"{ARCHIVE}.made-for"
-    wanted = f"{os.environ.get('JAVA_HOME', '')} {folder}\n" + "\n".join(
-        sorted(jar.name for jar in folder.glob("*.jar"))
-    )
+    jars = sorted((*folder.glob("*.jar"), *spark_jars().glob("*.jar")))
+    # A jar of another time is another one to Java.
+    made_for = [os.environ.get("JAVA_HOME", ""), spark_conf(settings)["spark.driver.extraClassPath"]]
+    wanted = "\n".join((*made_for, *(f"{jar.name} {jar.stat().st_mtime_ns}" for jar in jars)))
     if archive.is_file() and stamp.is_file() and stamp.read_text() == wanted:
         return False
     archive.unlink(missing_ok=True)
@@ -51,7 +52,7 @@ def make(settings: Settings) -> bool:
             "TIDEMARK_EXPORTS": f"{home}/exports",
             "TIDEMARK_JARS": str(folder),
             "TIDEMARK_SPARK_CONF": json.dumps(
-                {"spark.driver.extraJavaOptions": f"{QUICK_JAVA} -XX:ArchiveClassesAtExit={archive}"}
+                {"spark.driver.extraJavaOptions": f'{QUICK_JAVA} "-XX:ArchiveClassesAtExit={archive}"'}
             ),
         }
         subprocess.run([sys.executable, "-c", _WORK], env=environment, check=True, capture_output=True, text=True)

@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
 from tidemark.settings import Settings
 
 #: The name of the Iceberg catalog in Spark.
@@ -52,7 +56,9 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     jars = sorted((str(jar) for jar in folder.glob("*.jar")), key=lambda jar: ("org.apache.iceberg" not in jar, jar))
     if jars:
         # `spark.jars` copies every jar at every start, which takes seconds: only for executors elsewhere.
-        conf["spark.driver.extraClassPath"] = ":".join(jars)
+        # Spark's own jars are named before Spark names them, which it does with one of them twice: Java 21 leaves out
+        # the second when it makes the class archive, not when it compares, and would never find the archive to fit.
+        conf["spark.driver.extraClassPath"] = ":".join([*jars, f"{spark_jars()}/*"])
         if not settings.spark_master.startswith("local"):
             conf["spark.jars"] = ",".join(jars)
     if settings.s3_endpoint:
@@ -67,8 +73,17 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         given = conf["spark.driver.extraJavaOptions"]
         # One that does not fit is passed over in silence.
         quiet = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
-        conf["spark.driver.extraJavaOptions"] = f"{given} -XX:SharedArchiveFile={folder / ARCHIVE} {quiet}"
+        conf["spark.driver.extraJavaOptions"] = f'{given} "-XX:SharedArchiveFile={folder / ARCHIVE}" {quiet}'
     return conf
+
+
+def spark_jars() -> Path:
+    """The folder of Spark's own jars, where PySpark looks for it: in ``SPARK_HOME``, else in its package."""
+    if home := os.environ.get("SPARK_HOME"):
+        return Path(home, "jars")
+    found = find_spec("pyspark")
+    assert found is not None and found.origin is not None, "pyspark is installed"
+    return Path(found.origin).parent / "jars"
 
 
 #: By database: feeds that commit to SQLite at the same time wait for each other (ms); PostgreSQL that does not answer

@@ -2,22 +2,52 @@
 
 from __future__ import annotations
 
+import os
+import shlex
+import subprocess
 from pathlib import Path
 
+import pytest
+
 from tidemark.settings import Settings
-from tidemark.spark_conf import ARCHIVE, spark_conf
+from tidemark.spark_conf import ARCHIVE, QUICK_JAVA, spark_conf, spark_jars
 
 OPTIONS = "spark.driver.extraJavaOptions"
 
 
 def test_the_class_archive_joins_the_options_given(tmp_path: Path) -> None:
+    tmp_path = tmp_path / "a folder"
+    tmp_path.mkdir()
     settings = Settings(home=tmp_path, jars=tmp_path, spark_conf={OPTIONS: "-XX:+UseSerialGC"})
     assert spark_conf(settings)[OPTIONS] == "-XX:+UseSerialGC"
     assert spark_conf(Settings(home=tmp_path, jars=tmp_path))[OPTIONS] == "-XX:+UseParallelGC"
     (tmp_path / ARCHIVE).touch()
-    given, *ours = spark_conf(settings)[OPTIONS].split()
+    given, *ours = shlex.split(spark_conf(settings)[OPTIONS])
     assert given == "-XX:+UseSerialGC"
     assert f"-XX:SharedArchiveFile={tmp_path / ARCHIVE}" in ours
+
+
+def test_a_driver_finds_each_jar_once_before_spark_names_its_own(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "iceberg.jar").touch()
+    monkeypatch.setenv("SPARK_HOME", "/opt/spark")
+    class_path = spark_conf(Settings(home=tmp_path, jars=tmp_path))["spark.driver.extraClassPath"]
+    assert class_path == f"{tmp_path}/iceberg.jar:/opt/spark/jars/*"
+    monkeypatch.delenv("SPARK_HOME")
+    assert list(spark_jars().glob("spark-core_*.jar"))
+
+
+def test_a_start_takes_its_classes_from_the_archive(settings: Settings, tmp_path: Path) -> None:
+    told = tmp_path / "classes"
+    options = f"{QUICK_JAVA} -Xlog:class+load:file={told}"
+    conf = spark_conf(settings.model_copy(update={"spark_conf": {OPTIONS: options}}))
+    command = [spark_jars().parent / "bin/spark-submit", "--version"]
+    for name in ("spark.driver.extraClassPath", OPTIONS):
+        command += ["--conf", f"{name}={conf[name]}"]
+    subprocess.run(command, env=os.environ | {"SPARK_HOME": str(spark_jars().parent)}, check=True, capture_output=True)
+    loaded = [line for line in told.read_text("utf-8").splitlines() if "org.apache.spark.deploy.SparkSubmit " in line]
+    assert loaded and all("shared objects file" in line for line in loaded), loaded
 
 
 def test_what_the_installation_says_wins(tmp_path: Path) -> None:
