@@ -14,7 +14,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tidemark.settings import Settings
-from tidemark.spark_conf import ARCHIVE, QUICK_JAVA, spark_jars
+from tidemark.spark_conf import ARCHIVE, QUICK_JAVA, spark_home
 
 # What the classes of the archive are collected from: an hour of a feed, from its export to its tables.
 _WORK = """
@@ -37,7 +37,7 @@ def make(settings: Settings) -> bool:
     """
     folder = settings.path(settings.jars)
     archive, stamp = folder / ARCHIVE, folder / f"{ARCHIVE}.made-for"
-    jars = sorted((*folder.glob("*.jar"), *spark_jars().glob("*.jar")))
+    jars = sorted((*folder.glob("*.jar"), *spark_home().glob("jars/*.jar")))
     # A jar of another time is another one to Java.
     wanted = "\n".join((os.environ.get("JAVA_HOME", ""), *(f"{jar} {jar.stat().st_mtime_ns}" for jar in jars)))
     if archive.is_file() and stamp.is_file() and stamp.read_text() == wanted:

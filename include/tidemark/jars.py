@@ -10,12 +10,12 @@ import os
 import shutil
 import subprocess
 import sys
-from importlib.util import find_spec
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from tidemark.errors import ConfigError, TransientError
 from tidemark.settings import Settings
+from tidemark.spark_conf import spark_home
 
 _AWS_SDK = "2.29.52"  # the one hadoop-aws 3.4.2 was built against
 
@@ -68,10 +68,7 @@ def fetch(folder: Path) -> bool:
 
 
 def _resolve(ivy: Path) -> list[Path]:
-    spec = find_spec("pyspark")
-    if spec is None or spec.origin is None:
-        raise ConfigError("pyspark is not installed in this environment", mend="run `make setup`")
-    home = Path(spec.origin).parent
+    home = spark_home()
     nothing = ivy / "nothing.py"
     nothing.write_text("")
     command = [

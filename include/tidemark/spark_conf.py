@@ -6,6 +6,7 @@ import os
 from importlib.util import find_spec
 from pathlib import Path
 
+from tidemark.errors import ConfigError
 from tidemark.settings import Settings
 
 #: The name of the Iceberg catalog in Spark.
@@ -58,7 +59,7 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         # `spark.jars` copies every jar at every start, which takes seconds: only for executors elsewhere.
         # Spark's own jars are named before Spark names them, which it does with one of them twice: Java 21 leaves out
         # the second when it makes the class archive, not when it compares, and would never find the archive to fit.
-        conf["spark.driver.extraClassPath"] = ":".join([*jars, f"{spark_jars()}/*"])
+        conf["spark.driver.extraClassPath"] = ":".join([*jars, f"{spark_home()}/jars/*"])
         if not settings.spark_master.startswith("local"):
             conf["spark.jars"] = ",".join(jars)
     if settings.s3_endpoint:
@@ -77,13 +78,14 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     return conf
 
 
-def spark_jars() -> Path:
-    """The folder of Spark's own jars, where PySpark looks for it: in ``SPARK_HOME``, else in its package."""
+def spark_home() -> Path:
+    """Spark's folder, as PySpark finds it: ``SPARK_HOME``, else its package. ConfigError when Spark is not installed."""
     if home := os.environ.get("SPARK_HOME"):
-        return Path(home, "jars")
-    found = find_spec("pyspark")
-    assert found is not None and found.origin is not None, "pyspark is installed"
-    return Path(found.origin).parent / "jars"
+        return Path(home)
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise ConfigError("pyspark is not installed in this environment", mend="run `make setup`")
+    return Path(spec.origin).parent
 
 
 #: By database: feeds that commit to SQLite at the same time wait for each other (ms); PostgreSQL that does not answer

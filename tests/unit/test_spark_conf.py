@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tidemark.settings import Settings
-from tidemark.spark_conf import ARCHIVE, QUICK_JAVA, spark_conf, spark_jars
+from tidemark.spark_conf import ARCHIVE, QUICK_JAVA, spark_conf, spark_home
 
 OPTIONS = "spark.driver.extraJavaOptions"
 
@@ -35,17 +35,17 @@ def test_a_driver_finds_each_jar_once_before_spark_names_its_own(
     class_path = spark_conf(Settings(home=tmp_path, jars=tmp_path))["spark.driver.extraClassPath"]
     assert class_path == f"{tmp_path}/iceberg.jar:/opt/spark/jars/*"
     monkeypatch.delenv("SPARK_HOME")
-    assert list(spark_jars().glob("spark-core_*.jar"))
+    assert list(spark_home().glob("jars/spark-core_*.jar"))
 
 
 def test_a_start_takes_its_classes_from_the_archive(settings: Settings, tmp_path: Path) -> None:
     told = tmp_path / "classes"
     options = f"{QUICK_JAVA} -Xlog:class+load:file={told}"
     conf = spark_conf(settings.model_copy(update={"spark_conf": {OPTIONS: options}}))
-    command = [spark_jars().parent / "bin/spark-submit", "--version"]
+    command = [spark_home() / "bin/spark-submit", "--version"]
     for name in ("spark.driver.extraClassPath", OPTIONS):
         command += ["--conf", f"{name}={conf[name]}"]
-    subprocess.run(command, env=os.environ | {"SPARK_HOME": str(spark_jars().parent)}, check=True, capture_output=True)
+    subprocess.run(command, env=os.environ | {"SPARK_HOME": str(spark_home())}, check=True, capture_output=True)
     loaded = [line for line in told.read_text("utf-8").splitlines() if "org.apache.spark.deploy.SparkSubmit " in line]
     assert loaded and all("shared objects file" in line for line in loaded), loaded
 
