@@ -26,7 +26,7 @@ RUN uv pip sync --no-cache --python .venv/bin/python requirements.txt
 COPY pyproject.toml README.md ./
 COPY include/tidemark include/tidemark
 RUN uv pip install --no-cache --no-deps --python .venv/bin/python . \
-    && TIDEMARK_JARS=/opt/tidemark/jars python -m tidemark.jars
+    && TIDEMARK_JARS=/opt/tidemark/jars python -m tidemark.lake.jars
 
 FROM base AS tidemark
 COPY --from=build /opt/tidemark/.venv .venv

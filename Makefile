@@ -51,7 +51,7 @@ bench: setup  ## the benchmark: Spark's floor, a hand-written MERGE, and this
 	@scripts/in-project python -m benchmarks.run $(BENCH)
 
 docs: setup  ## the reference of feed files, made from the models
-	@scripts/in-project python -m tidemark.feed_reference docs/feed-reference.md
+	@scripts/in-project python -m tidemark.feeds.reference docs/feed-reference.md
 
 lock: setup  ## lock the newest packages pyproject.toml allows (see CONTRIBUTING.md)
 	@.tools/uv/bin/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \

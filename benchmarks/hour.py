@@ -11,12 +11,12 @@ from pyspark.sql import SparkSession
 
 from benchmarks.floor import to_nothing
 from benchmarks.generate import BASE, DATE, MEASURED
-from tidemark.feeds import find_feed
-from tidemark.manifest import all_objects
-from tidemark.run import compact_stage, decode_stage, publish_stage
+from tidemark.feeds.loading import find_feed
+from tidemark.ledger.manifest import all_objects
+from tidemark.pipeline.decode import changes
+from tidemark.pipeline.hour import compact_stage, decode_stage, publish_stage
+from tidemark.pipeline.land import land
 from tidemark.settings import Settings
-from tidemark.stages.decode import changes
-from tidemark.stages.land import land
 
 TABLE = "lake.shop.orders"
 _BASE_HOUR, _HOUR = f"{DATE}T{BASE}", f"{DATE}T{MEASURED}"
@@ -50,7 +50,7 @@ class Tidemark:
                 path.unlink(missing_ok=True)
 
     def stages(self, hour: str = _HOUR) -> list[tuple[str, Callable[[], object]]]:
-        """The hour's stages in order, as :func:`tidemark.run.run_hour` runs them, each to be timed by itself."""
+        """The hour's stages in order, as :func:`tidemark.pipeline.hour.run_hour` runs them, each to be timed by itself."""
         spark, feed, settings = self.spark, self.feed, self.settings
         return [
             ("land", lambda: land(feed, hour, settings)),

@@ -20,10 +20,10 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks.measure import Cost, measure
-from tidemark.feeds import Feed
-from tidemark.lake import open_session
-from tidemark.receipts import Receipt
-from tidemark.run import run_hour
+from tidemark.feeds.model import Feed
+from tidemark.lake.session import open_session
+from tidemark.ledger.receipts import Receipt
+from tidemark.pipeline.hour import run_hour
 from tidemark.settings import Settings
 
 HOME = Path(__file__).resolve().parent.parent

@@ -15,7 +15,7 @@ from rich.console import Console
 from benchmarks import floor, hour, merge, report
 from benchmarks.case import Case
 from benchmarks.generate import BASE, MEASURED, Exports, Workload, exports
-from tidemark.lake import open_session
+from tidemark.lake.session import open_session
 from tidemark.settings import Settings
 
 HOME = Path(__file__).resolve().parent.parent
@@ -57,8 +57,8 @@ def main() -> int:
                 console.print(f"{label}: {case.name} {cost.cpu:.1f} CPU s, {cost.wall:.1f} s on the clock")
                 if number > 0:
                     case.rounds.append(costs)
-                elif number == 0 and case.table and (differences := _differences(spark, case.table, made)):
-                    wrong[case.name] = differences
+                elif number == 0 and case.table and (findings := _differences(spark, case.table, made)):
+                    wrong[case.name] = findings
     finally:
         spark.stop()
     results = report.make(workload, options.codec, cases, wrong)
@@ -66,8 +66,8 @@ def main() -> int:
     (options.output / "results.json").write_text(json.dumps(results, indent=2) + "\n")
     (options.output / "results.md").write_text(report.markdown(results))
     console.print(report.table(results))
-    for name, differences in wrong.items():
-        console.print(f"{name}: the table differs from the source's: {differences}")
+    for name, findings in wrong.items():
+        console.print(f"{name}: the table differs from the source's: {findings}")
     return 1 if "hour" in wrong else 0
 
 

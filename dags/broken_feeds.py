@@ -5,7 +5,7 @@ Here, and not in ``ingest.py``: Airflow takes every DAG of a file with an import
 
 from __future__ import annotations
 
-from tidemark.feeds import load_feeds
+from tidemark.feeds.loading import load_feeds
 from tidemark.settings import Settings
 
 settings = Settings()

@@ -22,11 +22,11 @@ from airflow.sdk import (
     task,
 )
 
-from tidemark.feeds import Feed
-from tidemark.operators import SparkStage, WaitForExport, run_hour, task_defaults
-from tidemark.orchestration import HOUR_PATTERN, describe, published_tables, sound_feeds
+from tidemark.feeds.model import Feed
+from tidemark.orchestration.dag_support import HOUR_PATTERN, describe, published_tables, sound_feeds
+from tidemark.orchestration.operators import SparkStage, WaitForExport, run_hour, task_defaults
+from tidemark.orchestration.timetable import HoursOnRequest
 from tidemark.settings import Settings
-from tidemark.timetable import HoursOnRequest
 
 JOBS = Path(__file__).resolve().parent.parent / "jobs"
 
@@ -56,7 +56,7 @@ def ingest(feed: Feed) -> DAG:
 
         @task
         def land() -> None:
-            from tidemark.stages.land import land as land_hour
+            from tidemark.pipeline.land import land as land_hour
 
             land_hour(feed, run_hour(get_current_context()), Settings())
 

@@ -9,9 +9,9 @@ from pathlib import Path
 
 from airflow.sdk import DAG
 
-from tidemark.feeds import Feed
-from tidemark.operators import SparkMaintain, task_defaults
-from tidemark.orchestration import describe_maintain, sound_feeds
+from tidemark.feeds.model import Feed
+from tidemark.orchestration.dag_support import describe_maintain, sound_feeds
+from tidemark.orchestration.operators import SparkMaintain, task_defaults
 from tidemark.settings import Settings
 
 JOB = Path(__file__).resolve().parent.parent / "jobs" / "maintain.py"

@@ -10,9 +10,9 @@ from pathlib import Path
 
 from airflow.sdk import DAG, Asset, Param
 
-from tidemark.feeds import Feed
-from tidemark.operators import SparkReplay, task_defaults
-from tidemark.orchestration import HOUR_PATTERN, describe_replay, published_tables, sound_feeds
+from tidemark.feeds.model import Feed
+from tidemark.orchestration.dag_support import HOUR_PATTERN, describe_replay, published_tables, sound_feeds
+from tidemark.orchestration.operators import SparkReplay, task_defaults
 from tidemark.settings import Settings
 
 JOB = Path(__file__).resolve().parent.parent / "jobs" / "replay.py"

@@ -1,7 +1,7 @@
 """Decode a landed hour into the change log: ``spark-submit jobs/decode.py FEED HOUR``."""
 
-from tidemark.job import main
-from tidemark.run import decode_hour
+from tidemark.orchestration.job_exit import main
+from tidemark.pipeline.hour import decode_hour
 
 if __name__ == "__main__":
     raise SystemExit(main("decode", decode_hour))

@@ -5,7 +5,7 @@ from __future__ import annotations
 from airflow.plugins_manager import AirflowPlugin
 from tidemark_page import PREFIX, app
 
-from tidemark.timetable import HoursOnRequest
+from tidemark.orchestration.timetable import HoursOnRequest
 
 
 class TidemarkPlugin(AirflowPlugin):

@@ -15,14 +15,14 @@ from fastapi import FastAPI, HTTPException
 from fastapi.responses import HTMLResponse
 from jinja2 import Environment, FileSystemLoader
 
-from tidemark.orchestration import sound_feeds
+from tidemark.orchestration.dag_support import sound_feeds
 from tidemark.settings import Settings
 
 if TYPE_CHECKING:
     from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 
-    from tidemark.feeds import Feed
-    from tidemark.receipts import Receipt
+    from tidemark.feeds.model import Feed
+    from tidemark.ledger.receipts import Receipt
 
 PREFIX = "/tidemark"
 #: Three days of hours, and as much of the quarantine as a person reads.
@@ -37,7 +37,7 @@ _pages = Environment(
 @app.get("/")
 def overview(user: GetUserDep) -> HTMLResponse:
     """All feeds that the user may see: how far they are, and what waits."""
-    from tidemark.listings import newest_receipts
+    from tidemark.operations.reports import newest_receipts
 
     settings = Settings()
     receipts: dict[str, list[Receipt]] = {}
@@ -50,7 +50,7 @@ def overview(user: GetUserDep) -> HTMLResponse:
 @app.get("/{name}/")
 def one_feed(name: str, user: GetUserDep) -> HTMLResponse:
     """One feed: its newest hours, its held transactions, its quarantine."""
-    from tidemark.listings import (
+    from tidemark.operations.reports import (
         held_listing,
         newest_receipts,
         quarantine_listing,

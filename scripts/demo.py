@@ -18,8 +18,8 @@ from pathlib import Path
 
 import services
 
+from tidemark.lake.spark_conf import QUICK_JAVA
 from tidemark.samples.exporting import Sample
-from tidemark.spark_conf import QUICK_JAVA
 
 DEMO = services.HOME.parent
 PROJECT = DEMO.parent.parent
@@ -127,7 +127,7 @@ def wait_for_dags(api: Api) -> None:
     while wanted - {str(dag["dag_id"]) for dag in api.call("dags?limit=100")["dags"]}:
         if broken := api.call("importErrors")["import_errors"]:
             raise SystemExit(f"A DAG file cannot be loaded:\n{broken[0]['stack_trace']}")
-        patience("Airflow has not read the DAG files")
+        timeout("Airflow has not read the DAG files")
         time.sleep(0.5)
 
 
@@ -140,7 +140,7 @@ def follow(api: Api) -> bool:
             say(line)
         if len(runs) == RUNS and all(run["state"] in ("success", "failed") for run in runs):
             return all(run["state"] == "success" for run in runs)
-        patience("the runs have not ended")
+        timeout("the runs have not ended")
         time.sleep(2)  # Airflow's answers cost what the jobs could use
 
 
@@ -160,7 +160,7 @@ def news(api: Api, told: set[tuple[object, ...]]) -> Iterator[str]:
             yield f"{name}  {task['state']}: see {services.HOME / 'logs' / log}"
 
 
-def patience(what: str) -> None:
+def timeout(what: str) -> None:
     if time.monotonic() - STARTED > PATIENCE:
         raise SystemExit(f"After {PATIENCE / 60:.0f} minutes {what}; Airflow's output is in {services.LOGS}")
 

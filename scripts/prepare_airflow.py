@@ -12,7 +12,7 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tidemark.orchestration import pools, sound_feeds
+from tidemark.orchestration.dag_support import pools, sound_feeds
 from tidemark.settings import Settings
 
 

@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tidemark.lake import open_session
+from tidemark.lake.session import open_session
+from tidemark.lake.spark_conf import QUICK_JAVA
 from tidemark.settings import Settings
-from tidemark.spark_conf import QUICK_JAVA
 
 PROJECT = Path(__file__).parent.parent
 

@@ -18,7 +18,7 @@ from pathlib import Path
 
 import psycopg2
 
-USER, PASSWORD = "tide", "mark"
+USER, PASSWORD = "tide", "fingerprint"
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,8 @@ from tidemark.hours import format_hour, hours_between, parse_hour
 from tidemark.settings import Settings
 
 if TYPE_CHECKING:
-    from tidemark.listings import Listing
-    from tidemark.receipts import Receipt
+    from tidemark.ledger.receipts import Receipt
+    from tidemark.operations.reports import Listing
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -56,8 +56,8 @@ def run(
     to: Annotated[str | None, typer.Option(help="The last hour, included. Default: only the first.")] = None,
 ) -> None:
     """Run all stages for one hour or several, in this process, without Airflow."""
-    from tidemark.feeds import find_feed
-    from tidemark.run import run_hour
+    from tidemark.feeds.loading import find_feed
+    from tidemark.pipeline.hour import run_hour
 
     settings = Settings()
     found = find_feed(feed, settings)
@@ -96,7 +96,7 @@ def show(
     limit: Annotated[int, typer.Option(help="Rows of a table.", min=1)] = 20,
 ) -> None:
     """Print a published table's rows, sorted by key."""
-    from tidemark.show import json_lines, read_snapshot, table_cells
+    from tidemark.operations.read_table import json_lines, read_snapshot, table_cells
 
     cut = format_hour(parse_hour(as_of)) if as_of else None
     rows, key = read_snapshot(Settings(), table, cut)
@@ -117,7 +117,7 @@ def receipts(
     format: Annotated[Literal["table", "jsonl"], typer.Option(help="jsonl: whole receipts, one per line.")] = "table",
 ) -> None:
     """Print what became of every record that landed, hour by hour."""
-    from tidemark.listings import newest_receipts, receipts_by_table_listing, receipts_listing
+    from tidemark.operations.reports import newest_receipts, receipts_by_table_listing, receipts_listing
 
     shown = newest_receipts(Settings(), feed)
     if format == "jsonl":
@@ -137,22 +137,22 @@ def audit(
 
     A line per hour; each difference with its place and what to do, and exit 1.
     """
-    from tidemark.audit import audit as examine
-    from tidemark.feeds import find_feed
+    from tidemark.feeds.loading import find_feed
+    from tidemark.operations.audit import audit as examine
 
     settings = Settings()
     found = find_feed(feed, settings)
     begin, end = (format_hour(parse_hour(hour)) if hour else None for hour in (first, last))
     with err.status(feed) as status:
         told = examine(found, settings, begin, end, lambda stage: status.update(f"{feed}: {stage}"))
-    wrong = {hour for hour in told.hours for difference in told.differences if hour in difference.where}
+    wrong = {hour for hour in told.hours for finding in told.findings if hour in finding.where}
     for hour, landed in told.hours.items():
         verdict = "see below" if hour in wrong else "agrees"
         out.print(f"{feed} {hour}: {landed} records landed, {verdict}", markup=False)
-    for difference in told.differences:
-        out.print(_plain(str(difference)), markup=False)
-    if told.differences:
-        out.print(f"{len(told.differences)} differences", markup=False)
+    for finding in told.findings:
+        out.print(_plain(str(finding)), markup=False)
+    if told.findings:
+        out.print(f"{len(told.findings)} differences", markup=False)
         raise typer.Exit(1)
 
 
@@ -162,8 +162,8 @@ def maintain(feed: Annotated[str, typer.Argument(help="The feed's name.")]) -> N
 
     Tables, receipts, the change log and what landed stay. Not while an hour of the feed runs.
     """
-    from tidemark.feeds import find_feed
-    from tidemark.maintenance import maintain as tidy
+    from tidemark.feeds.loading import find_feed
+    from tidemark.operations.maintenance import maintain as tidy
 
     settings = Settings()
     found = find_feed(feed, settings)
@@ -179,7 +179,7 @@ def maintain(feed: Annotated[str, typer.Argument(help="The feed's name.")]) -> N
 @app.command()
 def held(feed: Annotated[str, typer.Argument(help="The feed's name.")]) -> None:
     """Print the transactions that wait for the rest of them, what is missing, and which have waited for too long."""
-    from tidemark.listings import held_listing
+    from tidemark.operations.reports import held_listing
 
     _print_listing(held_listing(Settings(), feed))
 
@@ -191,7 +191,7 @@ def quarantine_list(
     limit: Annotated[int, typer.Option(help="So many at most.", min=1)] = 50,
 ) -> None:
     """List what is in quarantine, also of an hour that stopped before publishing."""
-    from tidemark.listings import quarantine_listing
+    from tidemark.operations.reports import quarantine_listing
 
     _print_listing(quarantine_listing(Settings(), feed, format_hour(parse_hour(hour)) if hour else None, limit))
 
@@ -203,7 +203,7 @@ def quarantine_show(
     record: Annotated[int, typer.Argument(help="The record's number in it.")],
 ) -> None:
     """Write one quarantined record, byte for byte, to standard output."""
-    from tidemark.quarantine import list_kept_back
+    from tidemark.ledger.quarantine import list_kept_back
 
     for row in list_kept_back(Settings(), feed):
         if (row["object"], row["record"]) == (object, record):
@@ -222,12 +222,12 @@ def quarantine_replay(
     """Take up again what is in quarantine, with the feed file as it is now: in its own place in the order, as if it had
     been right at first. What is still wrong stays, with its reason. Again changes nothing."""
     from tidemark.errors import ConfigError
-    from tidemark.feeds import find_feed
-    from tidemark.quarantine import list_kept_back
-    from tidemark.run import hours_to_replay, replay_hour
+    from tidemark.feeds.loading import find_feed
+    from tidemark.ledger.quarantine import list_kept_back
+    from tidemark.pipeline.hour import hours_to_replay, replay_hour
 
     if to is not None and hour is None:
-        raise ConfigError("--to names the last of several hours, but nothing the first", mend="give --hour too")
+        raise ConfigError("--to names the last of several hours, but nothing the first", fix="give --hour too")
     settings = Settings()
     found = find_feed(feed, settings)
     hours = hours_to_replay(found, hour, to, settings)
@@ -253,7 +253,7 @@ def feeds_check(
     ] = None,
 ) -> None:
     """Check feed files: all mistakes at once, each with its place and how to mend it. Exit 1 on any."""
-    from tidemark.feeds import check_feeds
+    from tidemark.feeds.loading import check_feeds
 
     settings = Settings()
     place = path or settings.path(settings.feeds)
@@ -288,7 +288,7 @@ def sample(
 
     for word, known in ((format, FORMATS), (container, CONTAINERS)):
         if word is not None and word not in known:
-            raise ConfigError(f"there is no {word!r}", mend=f"one of: {', '.join(sorted(known))}")
+            raise ConfigError(f"there is no {word!r}", fix=f"one of: {', '.join(sorted(known))}")
     load_sample(format).generate(out_folder, Sample(hours, events, seed, first_hour, poison, container or ""))
     (feed,) = (out_folder / "feeds").glob("*.yaml")
     out.print(f"exports/, feeds/{feed.name} and truth/ are in {out_folder}. To run them:", markup=False)
@@ -302,7 +302,7 @@ def sample(
 @app.command()
 def doctor() -> None:
     """Look at this installation: Java, jars, feeds, lake, catalog. Exit 1 when something is missing."""
-    from tidemark.doctor import examine
+    from tidemark.operations.doctor import examine
 
     findings = examine(Settings())
     _print("Tidemark", ["", "what", "found"], [["ok" if f.good else "MEND", f.what, f.found] for f in findings])

@@ -9,20 +9,20 @@ from __future__ import annotations
 class TidemarkError(Exception):
     """Root of all errors this library raises on purpose.
 
-    ``problem`` says what is wrong, ``mend`` what to do; the rest says where.
+    ``problem`` says what is wrong, ``fix`` what to do; the rest says where.
     """
 
     def __init__(
         self,
         problem: str,
         *,
-        mend: str | None = None,
+        fix: str | None = None,
         feed: str | None = None,
         hour: str | None = None,
         table: str | None = None,
         object: str | None = None,
     ) -> None:
-        self.problem, self.mend = problem, mend
+        self.problem, self.fix = problem, fix
         self.feed, self.hour, self.table, self.object = feed, hour, table, object
         super().__init__(problem)
 
@@ -30,7 +30,7 @@ class TidemarkError(Exception):
         places = (("feed", self.feed), ("hour", self.hour), ("table", self.table), ("object", self.object))
         where = ", ".join(f"{name} {value}" for name, value in places if value)
         text = f"{where}: {self.problem}" if where else self.problem
-        return f"{text}\n  To mend: {self.mend}" if self.mend else text
+        return f"{text}\n  To fix: {self.fix}" if self.fix else text
 
 
 class TerminalError(TidemarkError):

@@ -21,7 +21,7 @@ def parse_hour(text: str) -> datetime:
             return datetime.strptime(f"{match[1]}T{match[2]}", "%Y-%m-%dT%H").replace(tzinfo=UTC)
     except ValueError:
         pass
-    raise ConfigError(f"{text!r} is not a calendar hour in UTC", mend="write it like 2026-11-20T07")
+    raise ConfigError(f"{text!r} is not a calendar hour in UTC", fix="write it like 2026-11-20T07")
 
 
 def format_hour(hour: datetime) -> str:
@@ -31,7 +31,7 @@ def format_hour(hour: datetime) -> str:
         or hour.utcoffset() != timedelta(0)
         or (hour.minute, hour.second, hour.microsecond) != (0, 0, 0)
     ):
-        raise ConfigError(f"{hour.isoformat()} is not a calendar hour in UTC", mend="give a whole hour in UTC")
+        raise ConfigError(f"{hour.isoformat()} is not a calendar hour in UTC", fix="give a whole hour in UTC")
     return hour.strftime("%Y-%m-%dT%H")
 
 
@@ -39,7 +39,7 @@ def hours_between(first: str, last: str) -> list[str]:
     """All hours from ``first`` to ``last``, both included, oldest first."""
     start, end = parse_hour(first), parse_hour(last)
     if end < start:
-        raise ConfigError(f"the last hour {last} is before the first, {first}", mend="swap them")
+        raise ConfigError(f"the last hour {last} is before the first, {first}", fix="swap them")
     count = int((end - start) / timedelta(hours=1)) + 1
     return [format_hour(start + timedelta(hours=i)) for i in range(count)]
 

@@ -16,7 +16,7 @@ import yaml
 from pyspark.sql import Row, SparkSession
 
 from tidemark.containers import CONTAINERS, load_container
-from tidemark.feeds import Feed
+from tidemark.feeds.model import Feed
 from tidemark.formats import FORMATS, load_format
 from tidemark.formats.contract import CHANGES
 

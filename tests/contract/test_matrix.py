@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from tidemark.containers import CONTAINERS, load_container
-from tidemark.feeds import load_feed
+from tidemark.feeds.loading import load_feed
 from tidemark.formats import FORMATS, load_format
 from tidemark.formats.contract import CHANGES
 from tidemark.samples import exporting

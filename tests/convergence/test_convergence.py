@@ -23,12 +23,12 @@ from tests.convergence.course import HOURS, Course, Publication
 from tests.convergence.histories import KEYLESS, KEYS, draw_histories
 from tests.convergence.oracle import Account, Copies, Image, Row, Rows
 from tests.convergence.wire import Format
-from tidemark.catalog import find_table
-from tidemark.feeds import Feed
+from tidemark.feeds.model import Feed
 from tidemark.hours import tag_of
-from tidemark.names import TIDEMARK
-from tidemark.receipts import Receipt
-from tidemark.run import run_hour
+from tidemark.identifiers import TIDEMARK
+from tidemark.lake.catalog import find_table
+from tidemark.ledger.receipts import Receipt
+from tidemark.pipeline.hour import run_hour
 from tidemark.settings import Settings
 
 FORMATS = (
@@ -89,13 +89,13 @@ def run_course(format_: Format, seed: int, count: int, settings: Settings, out: 
         published.append(at)
         told = f"{format_.name}, seed {seed}, after {', '.join(map(str, published))}"
         assert_account(receipt, course.accounts(published), format_, told)
-        found = differences(course, published, name, settings, HOURS[at.hour])
+        found = findings(course, published, name, settings, HOURS[at.hour])
         assert not found, f"{told}:\n{explained(course, found, f'{seed} {count}')}"
     for hour in HOURS:  # a backfill over hours that are published
         assert run_hour(feed, hour, settings).sequence <= len(published), hour
     for at in {HOURS[at.hour]: at for at in published}.values():  # the cuts stay what they were
         until = published[: published.index(at) + 1]
-        found = differences(course, until, name, settings, HOURS[at.hour])
+        found = findings(course, until, name, settings, HOURS[at.hour])
         assert not found, f"the cut of {at} afterwards:\n{explained(course, found, f'{seed} {count}')}"
 
 
@@ -111,15 +111,15 @@ def assert_account(receipt: Receipt, wanted: Account, format_: Format, told: str
 
 
 #: A row of either side that the other does not have: its table, its id, and it.
-Difference = tuple[str, int, str]
+AuditFinding = tuple[str, int, str]
 
 
-def differences(
+def findings(
     course: Course, published: list[Publication], schema: str, settings: Settings, hour: str
-) -> list[Difference]:
+) -> list[AuditFinding]:
     """What an hour's cut and the oracle do not agree in."""
     wanted = course.source.tables(course.landed(published))
-    found: list[Difference] = []
+    found: list[AuditFinding] = []
     for table in (*KEYS, KEYLESS):
         shown = read(settings, schema, table, hour)
         if table == KEYLESS:
@@ -153,8 +153,8 @@ def _row(row: dict[str, Any]) -> Row:
     return Row(dict(_source(row)), frozenset(row[TIDEMARK]["absent"] or ()))
 
 
-def _rows_apart(table: str, wanted: Rows | Copies, stored: Rows) -> list[Difference]:
-    apart: list[Difference] = []
+def _rows_apart(table: str, wanted: Rows | Copies, stored: Rows) -> list[AuditFinding]:
+    apart: list[AuditFinding] = []
     for key in sorted(wanted.keys() | stored.keys()):
         one, other = wanted.get(key), stored.get(key)
         if one != other:
@@ -162,7 +162,7 @@ def _rows_apart(table: str, wanted: Rows | Copies, stored: Rows) -> list[Differe
     return apart
 
 
-def _copies_apart(wanted: Rows | Copies, shown: Counter[Image]) -> list[Difference]:
+def _copies_apart(wanted: Rows | Copies, shown: Counter[Image]) -> list[AuditFinding]:
     return [
         (
             KEYLESS,
@@ -174,7 +174,7 @@ def _copies_apart(wanted: Rows | Copies, shown: Counter[Image]) -> list[Differen
     ]
 
 
-def explained(course: Course, found: list[Difference], drawn: str) -> str:
+def explained(course: Course, found: list[AuditFinding], drawn: str) -> str:
     """The differences, the first of their histories, and how to run it alone."""
     numbers = sorted({id_ // 100 for _, id_, _ in found})
     lines = [f"{table} {what}" for table, _, what in found[:12]]

@@ -15,8 +15,8 @@ from typing import Any
 
 from tests.crash.effects import effects
 from tidemark.errors import TransientError
-from tidemark.feeds import find_feed
-from tidemark.run import run_hour
+from tidemark.feeds.loading import find_feed
+from tidemark.pipeline.hour import run_hour
 from tidemark.settings import Settings
 
 

@@ -13,8 +13,8 @@ import sys
 from pathlib import Path
 
 from tests.crash.installation import state
-from tidemark.feeds import find_feed
-from tidemark.run import run_hour
+from tidemark.feeds.loading import find_feed
+from tidemark.pipeline.hour import run_hour
 from tidemark.settings import Settings
 
 #: Bytes that are free when an hour is tried, one after the other. The last is enough for any hour of the test.

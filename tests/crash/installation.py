@@ -17,14 +17,14 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from tidemark.books import load_published
-from tidemark.catalog import find_table
-from tidemark.manifest import load_manifests
+from tidemark.lake.catalog import find_table
+from tidemark.lake.spark_conf import QUICK_JAVA
+from tidemark.ledger.manifest import load_manifests
+from tidemark.ledger.publication_history import load_history
+from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.samples import ibm
 from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
-from tidemark.show import json_lines, read_snapshot
-from tidemark.spark_conf import QUICK_JAVA
 
 PROJECT = Path(__file__).parent.parent.parent
 FEED = "payroll"
@@ -86,7 +86,7 @@ def start(
 def state(settings: Settings) -> dict[str, Any]:
     """Everything that counts, comparable: tables at each cut with their ``_tidemark``, receipts but for the time of
     their publication, the books and the change log, the manifests."""
-    published = load_published(settings, FEED)
+    published = load_history(settings, FEED)
     seen: dict[str, Any] = {
         "receipts": [r.model_dump(mode="json", exclude={"published_at"}) for r in published.receipts],
         "manifests": {

@@ -63,14 +63,14 @@ def test_a_storage_on_its_bad_days(undisturbed: Undisturbed, tmp_path: Path, mon
         _, port = server.get_host_and_port()
         endpoint = f"http://127.0.0.1:{port}"
         boto3.client("s3", endpoint_url=endpoint, region_name="us-east-1").create_bucket(Bucket="bad")
-        patience = {
+        timeout = {
             "spark.sql.catalog.lake.http-client.apache.socket-timeout-ms": "2000",
             "spark.hadoop.fs.s3a.connection.timeout": "2s",
         }
         place = {"lake": "s3://bad/lake", "catalog_uri": f"jdbc:sqlite:{tmp_path}/catalog.db"}
         with proxy(port, BadDays()) as told:
             settings = settings_of(undisturbed.folder, "s3", **place, s3_endpoint=f"http://127.0.0.1:{told.port}")
-            settings = settings.model_copy(update={"spark_conf": settings.spark_conf | patience})
+            settings = settings.model_copy(update={"spark_conf": settings.spark_conf | timeout})
             attempts = []
             while not attempts or attempts[-1].returncode:
                 assert len(attempts) < 8, "\n".join(attempt.stderr[-1000:] for attempt in attempts)

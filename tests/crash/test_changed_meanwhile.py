@@ -8,11 +8,11 @@ import pytest
 
 from tests.e2e import test_promises as promises
 from tests.e2e.test_promises import HOURS, event, row, rows
-from tidemark.books import load_published
-from tidemark.catalog import read_rows
-from tidemark.drafts import Draft
+from tidemark.lake.catalog import read_rows
+from tidemark.ledger.pending_publication import PendingPublication
+from tidemark.ledger.publication_history import load_history
+from tidemark.pipeline import validate
 from tidemark.settings import Settings
-from tidemark.stages import validate
 
 run = promises.run  # the fixture
 
@@ -30,11 +30,11 @@ def test_what_landed_after_a_publication_had_begun_is_published_too(
         raise Died
 
     with monkeypatch.context() as patch, pytest.raises(Died):
-        patch.setattr("tidemark.run.publish", dies)
+        patch.setattr("tidemark.pipeline.hour.publish", dies)
         run(HOURS[0], [event("c", 1, row(1, 1))])
     again = run(HOURS[0], [event("c", 2, row(2, 2)), event("u", 3, row(1, 3))])
     assert (again.manifest_version, again.landed, again.counts.applied) == (2, 3, 3)
-    assert [r.manifest_version for r in load_published(settings, run.feed).receipts] == [1, 2]
+    assert [r.manifest_version for r in load_history(settings, run.feed).receipts] == [1, 2]
     assert rows(settings, run) == rows(settings, run, HOURS[0]) == [row(1, 3), row(2, 2)]
 
 
@@ -54,12 +54,12 @@ def test_rows_that_a_check_held_back_are_let_go_when_it_is_mended(
         check = {"column": "n", "max": largest, "consequence": "quarantine"}
         return {"feed": name, "table": {"name": run.table, "storage": storage, "checks": [check]}}
 
-    saved = validate.save_draft
+    saved = validate.save_pending
 
-    def dies_before(settings: Settings, draft: Draft) -> None:
-        if draft.validated:
+    def dies_before(settings: Settings, pending: PendingPublication) -> None:
+        if pending.validated:
             raise Died
-        saved(settings, draft)
+        saved(settings, pending)
 
     def dies(*_: Any, **__: Any) -> None:
         raise Died

@@ -11,10 +11,10 @@ import pytest
 
 from tests.crash import installation
 from tests.crash.installation import FEED, HOURS, TABLES, Undisturbed, assert_same, settings_of, state
-from tidemark.books import load_published
 from tidemark.errors import ConfigError
+from tidemark.ledger.publication_history import load_history
+from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.settings import Settings
-from tidemark.show import json_lines, read_snapshot
 
 KILLS = int(os.environ.get("TIDEMARK_KILLS", "50"))
 #: Kills that one lake goes through before it is compared. A kill costs a start of Spark, a comparison two.
@@ -76,7 +76,7 @@ def survived(undisturbed: Undisturbed, lake: str, deaths: list[dict[str, Any]]) 
 
 def assert_readable(undisturbed: Undisturbed, settings: Settings, death: dict[str, Any]) -> None:
     """What half-done hours left is not seen: whole receipts, and tables as they are at one cut or another."""
-    receipts = [r.model_dump(mode="json", exclude={"published_at"}) for r in load_published(settings, FEED).receipts]
+    receipts = [r.model_dump(mode="json", exclude={"published_at"}) for r in load_history(settings, FEED).receipts]
     assert receipts == undisturbed.state["receipts"][: len(receipts)], death
     for table in TABLES:
         for receipt in receipts:

@@ -56,8 +56,8 @@ def test_commits_whose_answers_were_lost_count_once(undisturbed: Undisturbed, tm
         uri = f"jdbc:postgresql://127.0.0.1:{told.port}/lake?prepareThreshold=0"
         catalog = {"catalog_uri": uri, "catalog_user": USER, "catalog_password": PASSWORD}
         settings = settings_of(undisturbed.folder, "postgres", **catalog)
-        patience = settings.spark_conf | {"spark.sql.catalog.lake.jdbc.socketTimeout": "2"}
-        settings = settings.model_copy(update={"spark_conf": patience})
+        timeout = settings.spark_conf | {"spark.sql.catalog.lake.jdbc.socketTimeout": "2"}
+        settings = settings.model_copy(update={"spark_conf": timeout})
         attempts = []
         while not attempts or attempts[-1].returncode:  # what failed is tried again, as Airflow does
             assert len(attempts) < 12, [attempt.stderr[-500:] for attempt in attempts]

@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tidemark.orchestration import pool_of, pools, sound_feeds
+from tidemark.orchestration.dag_support import pool_of, pools, sound_feeds
 
 PROJECT = Path(__file__).parent.parent.parent
 KINDS = ("ingest", "maintain", "replay")

@@ -16,8 +16,8 @@ from fastapi.testclient import TestClient
 from pyspark.sql import SparkSession
 
 from tests.dags.conftest import PROJECT
-from tidemark.feeds import load_feed
-from tidemark.run import run_hour
+from tidemark.feeds.loading import load_feed
+from tidemark.pipeline.hour import run_hour
 from tidemark.settings import Settings
 
 HOUR = "2026-11-20T07"

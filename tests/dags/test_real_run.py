@@ -11,14 +11,14 @@ from typing import Any
 
 import pytest
 
-from tidemark.books import load_published
-from tidemark.catalog import find_table
 from tidemark.errors import ConfigError
+from tidemark.lake.catalog import find_table
+from tidemark.lake.spark_conf import QUICK_JAVA
+from tidemark.ledger.publication_history import load_history
+from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.samples import ibm
 from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
-from tidemark.show import json_lines, read_snapshot
-from tidemark.spark_conf import QUICK_JAVA
 
 PROJECT = Path(__file__).parent.parent.parent
 HOUR = "2026-11-20T00"
@@ -68,11 +68,11 @@ def test_an_hour_is_published_and_the_same_hour_again_changes_nothing(
         rows, key = read_snapshot(installation, name, HOUR)
         assert rows.num_rows > 0
         assert [json.loads(line) for line in json_lines(rows, key)] == [json.loads(line) for line in truth]
-    published, before = load_published(installation, "payroll").receipts, snapshots(installation)
+    published, before = load_history(installation, "payroll").receipts, snapshots(installation)
     assert [receipt.hour for receipt in published] == [HOUR]
 
     assert run(HOUR).state == "success"
-    assert load_published(installation, "payroll").receipts == published
+    assert load_history(installation, "payroll").receipts == published
     assert snapshots(installation) == before
 
 

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from tidemark.errors import ConfigError, ExportError, TerminalError, TransientError
-from tidemark.exports import Readiness
-from tidemark.job import Exit
+from tidemark.orchestration.job_exit import Exit
+from tidemark.pipeline.exports import Readiness
 
 PROJECT = Path(__file__).parent.parent.parent
 HOUR = "2026-11-20T07"
@@ -51,7 +51,7 @@ def submits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Submits:
 @pytest.fixture
 def landed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """Exports are complete; what was landed."""
-    from tidemark.stages import land
+    from tidemark.pipeline import land
 
     done: list[tuple[str, str]] = []
     monkeypatch.setattr(land, "is_complete", lambda feed, hour, settings: Readiness(True, "marker is there"))
@@ -117,7 +117,7 @@ def test_what_is_no_hour_starts_no_run(ingest: Any, hour: str) -> None:
 def test_scheduled_and_backfill_runs_are_for_the_hour_their_interval_begins_in(run_type: str) -> None:
     from airflow.sdk.api.datamodels._generated import DagRunType
 
-    from tidemark.operators import run_hour
+    from tidemark.orchestration.operators import run_hour
 
     started = datetime(2026, 11, 20, 7, 5, tzinfo=UTC)
     run = SimpleNamespace(run_type=DagRunType[run_type], data_interval_start=started)
@@ -136,7 +136,7 @@ FAILURES = {
 
 @pytest.mark.parametrize("code", FAILURES)
 def test_a_jobs_exit_code_says_whether_to_try_again(ingest: Any, submits: Submits, code: int) -> None:
-    said = "tidemark: stage decode failed: feed shop, hour 2026-11-20T07: it is so\n  To mend: do this"
+    said = "tidemark: stage decode failed: feed shop, hour 2026-11-20T07: it is so\n  To fix: do this"
     submits.end(code, f"noise\n{said}")
     error = failure_of(ingest, "decode")
     assert type(error) is FAILURES[code]
@@ -179,7 +179,7 @@ def test_the_retry_policy_gives_up_on_what_trying_again_cannot_mend(ingest: Any,
 def test_an_export_that_never_completes_fails_with_what_is_missing(
     ingest: Any, submits: Submits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tidemark.stages import land
+    from tidemark.pipeline import land
 
     why = "srv.shop.orders has no _SUCCESS"
     monkeypatch.setattr(land, "is_complete", lambda feed, hour, settings: Readiness(False, why))

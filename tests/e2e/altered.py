@@ -11,11 +11,11 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from tidemark.feeds import Feed
-from tidemark.receipts import Receipt
-from tidemark.run import run_hour
+from tidemark.feeds.model import Feed
+from tidemark.ledger.receipts import Receipt
+from tidemark.operations.read_table import json_lines, read_snapshot
+from tidemark.pipeline.hour import run_hour
 from tidemark.settings import Settings
-from tidemark.show import json_lines, read_snapshot
 
 Version = dict[str, str]
 Row = dict[str, Any]

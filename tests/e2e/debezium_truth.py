@@ -75,7 +75,7 @@ def gaps(variant: str, table: str) -> dict[tuple[str, str], Any]:
     }
 
 
-def differences(shown: list[Row], variant: str, table: str) -> list[str]:
+def findings(shown: list[Row], variant: str, table: str) -> list[str]:
     """What differs, cell by cell, but for the known gaps."""
 
     def key(row: Row) -> str:

@@ -7,11 +7,12 @@ from collections.abc import Sequence
 from pathlib import Path
 from types import ModuleType
 
-from tidemark.feeds import Feed, Table, load_feed
-from tidemark.run import run_hour
+from tidemark.feeds.loading import load_feed
+from tidemark.feeds.model import Feed, Table
+from tidemark.operations.read_table import json_lines, read_snapshot
+from tidemark.pipeline.hour import run_hour
 from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
-from tidemark.show import json_lines, read_snapshot
 
 HOURS = ("2026-11-20T00", "2026-11-20T01", "2026-11-20T02")
 
@@ -25,7 +26,7 @@ def generated(sample: ModuleType, out: Path, schema: str | None = None, **argume
     feed = feed.model_copy(update={"exports": exports})
     if schema is None:
         return feed
-    sources = {feed.published(source): source for source in feed.tables}
+    sources = {feed.published_name(source): source for source in feed.tables}
     tables = {
         sources.get(table, table): feed.tables.get(sources.get(table, table), Table()).model_copy(
             update={"name": _published(table, schema)}
@@ -44,7 +45,7 @@ def _published(table: str, schema: str | None) -> str:
     return table if schema is None else f"{schema}.{table.replace('.', '_')}"
 
 
-def differences(
+def findings(
     out: Path, hour: str, settings: Settings, *, schema: str | None = None, now: bool = False
 ) -> dict[str, list[str]]:
     """Per table, rows of an hour's cut that are not in the truth (``+``) and rows of the truth that are not there

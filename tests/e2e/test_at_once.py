@@ -12,12 +12,12 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.generated import tables_of
-from tidemark.catalog import find_table, read_rows
+from tidemark.lake.catalog import find_table, read_rows
+from tidemark.lake.spark_conf import QUICK_JAVA
+from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.samples import ibm
 from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
-from tidemark.show import json_lines, read_snapshot
-from tidemark.spark_conf import QUICK_JAVA
 
 PROJECT = Path(__file__).parent.parent.parent
 HOURS = [f"2026-11-20T{hour:02}" for hour in range(4)]

@@ -16,11 +16,11 @@ from typer.testing import CliRunner
 from tests.e2e.test_promises import HOURS, event, row
 from tests.e2e.test_replay import COLUMNS, TRANSACTIONS, end, part
 from tests.e2e.twins import Twins
-from tidemark.audit import audit
 from tidemark.cli import app
 from tidemark.errors import ConfigError
-from tidemark.feeds import Feed
-from tidemark.manifest import load_manifest
+from tidemark.feeds.model import Feed
+from tidemark.ledger.manifest import load_manifest
+from tidemark.operations.audit import audit
 from tidemark.settings import Settings
 
 NAME = "au_mended"
@@ -63,7 +63,7 @@ def feed(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, settings
 
 def test_a_lake_that_is_whole_has_no_difference(feed: Feed, settings: Settings) -> None:
     found = audit(feed, settings)
-    assert [str(difference) for difference in found.differences] == []
+    assert [str(difference) for difference in found.findings] == []
     assert found.hours == {HOURS[0]: 7, HOURS[1]: 6, HOURS[2]: 4}
     assert audit(feed, settings, HOURS[1], HOURS[1]).hours == {HOURS[1]: 6}
     with pytest.raises(ConfigError, match="no hour of it is published"):
@@ -218,7 +218,7 @@ DAMAGES: dict[str, tuple[Callable[[Lake], Any], list[tuple[str, str, str]]]] = {
 def test_each_damage_is_found_with_its_place(feed: Feed, spark: SparkSession, settings: Settings, damage: str) -> None:
     harm, expected = DAMAGES[damage]
     with harm(Lake(spark, settings)):
-        found = [(d.kind, d.where, d.found) for d in audit(feed, settings).differences]
+        found = [(d.kind, d.where, d.found) for d in audit(feed, settings).findings]
     for kind, where, what in expected:
         assert any((kind == k and where in w and what in f) for k, w, f in found), (kind, where, what, found)
 
@@ -247,5 +247,5 @@ def test_the_command_line_says_what_to_do(
         bad = tidemark()
     assert bad.exit_code == 1
     assert f"{NAME} {HOURS[1]}: 6 records landed, see below" in bad.output
-    assert "is missing\n  To mend: restore it from a backup or from its source, /" in bad.output
+    assert "is missing\n  To fix: restore it from a backup or from its source, /" in bad.output
     assert bad.output.splitlines()[-1] == "1 differences"

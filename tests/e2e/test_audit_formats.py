@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from tests.e2e.generated import HOURS, generated, run_all
-from tidemark.audit import audit
+from tidemark.operations.audit import audit
 from tidemark.samples import canal, dataworks, debezium, ibm, qlik
 from tidemark.settings import Settings
 
@@ -21,4 +21,4 @@ def test_no_format_has_a_difference_of_its_own(format_: str, tmp_path: Path, set
     found = generated(SAMPLES[format_], tmp_path, f"au_{format_}", events=60, seed=11, poison=2, **more)
     # Qlik's second hour brings metadata that the third one's rows need: run before it, they would all be quarantined.
     run_all(found, settings, HOURS if format_ == "qlik" else [HOURS[0], HOURS[2], HOURS[1]])
-    assert [str(difference) for difference in audit(found, settings).differences] == []
+    assert [str(difference) for difference in audit(found, settings).findings] == []

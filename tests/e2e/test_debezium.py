@@ -14,12 +14,12 @@ import pytest
 import yaml
 from pyspark.sql import SparkSession
 
-from tests.e2e.debezium_truth import KEYS, SAMPLES, comparable, differences, truth
-from tidemark.feeds import load_feed
-from tidemark.receipts import Receipt
-from tidemark.run import run_hour
+from tests.e2e.debezium_truth import KEYS, SAMPLES, comparable, findings, truth
+from tidemark.feeds.loading import load_feed
+from tidemark.ledger.receipts import Receipt
+from tidemark.operations.read_table import json_lines, read_snapshot
+from tidemark.pipeline.hour import run_hour
 from tidemark.settings import Settings
-from tidemark.show import json_lines, read_snapshot
 
 DAY = "2026-11-20"
 TYPES = {
@@ -91,7 +91,7 @@ def shown(settings: Settings, table: str, as_of: str | None = None) -> list[dict
 def test_the_tables_are_the_database_s(recorded: tuple[str, list[Receipt]], settings: Settings) -> None:
     variant, _ = recorded
     for table in KEYS:
-        found = differences(shown(settings, f"recorded_{variant.lower()}.{table}"), variant, table)
+        found = findings(shown(settings, f"recorded_{variant.lower()}.{table}"), variant, table)
         assert not found, f"{table}: {len(found)} differences, {found[:5]}"
 
 

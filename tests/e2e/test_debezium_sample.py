@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tidemark.feeds import Table, load_feed
-from tidemark.receipts import Receipt
-from tidemark.run import run_hour
+from tidemark.feeds.loading import load_feed
+from tidemark.feeds.model import Table
+from tidemark.ledger.receipts import Receipt
+from tidemark.operations.read_table import json_lines, read_snapshot
+from tidemark.pipeline.hour import run_hour
 from tidemark.samples import debezium
 from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
-from tidemark.show import json_lines, read_snapshot
 
 HOURS = ("2026-11-20T00", "2026-11-20T01", "2026-11-20T02")
 POISON = 5

@@ -9,10 +9,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tests.e2e.generated import HOURS, differences, generated, run_all
-from tidemark.books import load_published
-from tidemark.lake import changes_table
-from tidemark.receipts import Receipt
+from tests.e2e.generated import HOURS, findings, generated, run_all
+from tidemark.ledger.change_log import changes_table
+from tidemark.ledger.publication_history import load_history
+from tidemark.ledger.receipts import Receipt
 from tidemark.samples import load_sample
 from tidemark.settings import Settings
 
@@ -40,13 +40,13 @@ def ran(
     out, schema = tmp_path_factory.mktemp(request.param), f"generated_{request.param}"
     feed = generated(load_sample(request.param), out, schema, **SIZES[request.param])
     run_all(feed, settings)
-    receipts = {receipt.hour: receipt for receipt in load_published(settings, schema).receipts}
+    receipts = {receipt.hour: receipt for receipt in load_history(settings, schema).receipts}
     return Ran(request.param, out, schema, receipts)
 
 
 @pytest.mark.parametrize("hour", HOURS)
 def test_every_cut_is_the_truth(ran: Ran, settings: Settings, hour: str) -> None:
-    assert differences(ran.out, hour, settings, schema=ran.feed) == {}
+    assert findings(ran.out, hour, settings, schema=ran.feed) == {}
 
 
 def test_every_record_is_accounted_for(ran: Ran) -> None:
@@ -77,4 +77,4 @@ def test_the_order_of_hours_does_not_matter(
     schema = f"generated_{format_}_any"
     feed = generated(load_sample(format_), tmp_path, schema, events=50, seed=8)
     run_all(feed, settings, [HOURS[2], HOURS[0], HOURS[1]])
-    assert differences(tmp_path, HOURS[2], settings, schema=schema, now=True) == {}
+    assert findings(tmp_path, HOURS[2], settings, schema=schema, now=True) == {}

@@ -12,8 +12,8 @@ from tests.convergence.histories import KEYLESS, ROOM
 from tests.convergence.oracle import Change
 from tests.convergence.wire import Format
 from tests.e2e.told import HOURS, Exports, unit
+from tidemark.operations.read_table import read_snapshot
 from tidemark.settings import Settings
-from tidemark.show import read_snapshot
 
 FORMATS = tuple(
     Format(encoder.__name__.rpartition(".")[2], encoder, "kafka_json") for encoder in (canal, debezium, ibm, qlik)

@@ -11,7 +11,7 @@ from tests.convergence import debezium
 from tests.convergence.histories import ROOM
 from tests.convergence.wire import Format, Sent
 from tests.e2e.told import HOURS, Exports, change, unit
-from tidemark import late
+from tidemark.merge import late_changes as late
 from tidemark.settings import Settings
 
 KEYS, TOUCHED = 200, 10

@@ -13,17 +13,17 @@ from pyspark.sql import SparkSession
 from tests.e2e.test_promises import HOURS, event, row
 from tests.e2e.test_replay import COLUMNS, DEBEZIUM
 from tests.e2e.twins import Twins
-from tidemark import maintenance
-from tidemark.audit import audit
-from tidemark.books import book
-from tidemark.catalog import find_table
 from tidemark.errors import ConfigError
 from tidemark.hours import tag_of
-from tidemark.maintenance import Maintained, maintain
-from tidemark.run import compact_stage, decode_stage, publish_stage
+from tidemark.lake.catalog import find_table
+from tidemark.ledger.system_tables import system_table
+from tidemark.operations import maintenance
+from tidemark.operations.audit import audit
+from tidemark.operations.maintenance import Maintained, maintain
+from tidemark.operations.read_table import read_snapshot
+from tidemark.pipeline.hour import compact_stage, decode_stage, publish_stage
+from tidemark.pipeline.land import land
 from tidemark.settings import Settings
-from tidemark.show import read_snapshot
-from tidemark.stages.land import land
 
 TABLES = {"tables": {"s.items": {"columns": COLUMNS}, "s.folders": {"columns": COLUMNS, "storage": "parquet"}}}
 NOTHING = Maintained(tombstones=0, cuts=0, branches=0, rewritten=0, orphans=0, folders=0, landed=0)
@@ -92,7 +92,7 @@ def test_what_is_old_goes_and_all_reads_the_same(tmp_path: Path, spark: SparkSes
     done = maintain(feed, settings, now=datetime.now(UTC) + timedelta(days=2))
     assert (done.tombstones, done.cuts, done.folders) == (1, 4, 3)
     assert refs(settings, f"{name}.items") == {"main", tag_of(HOURS[4])}
-    assert spark.table(book(name, "tombstones")).isEmpty()
+    assert spark.table(system_table(name, "tombstones")).isEmpty()
     snapshots = find_table(settings, name, "items")
     assert snapshots is not None and len(snapshots.metadata.snapshots) == 2, "main, and the newest cut"
     for table, storage in (("items", "iceberg"), ("folders", "parquet")):
@@ -100,7 +100,7 @@ def test_what_is_old_goes_and_all_reads_the_same(tmp_path: Path, spark: SparkSes
     with pytest.raises(ConfigError, match="has no cut of 2026-11-20T00"):
         read_snapshot(settings, f"{name}.folders", HOURS[0])
     assert maintain(feed, settings, now=datetime.now(UTC) + timedelta(days=2)) == NOTHING
-    assert audit(feed, settings).differences == []
+    assert audit(feed, settings).findings == []
 
     # A delete whose tombstone is gone keeps its row deleted, and what is new to an old key comes in.
     twins.export(HOURS[5], [event("u", 8, row(2, 8)), event("c", 9, row(9, 9)), event("u", 50, row(5, 50))])
@@ -108,7 +108,7 @@ def test_what_is_old_goes_and_all_reads_the_same(tmp_path: Path, spark: SparkSes
     twins.run_right([*hours, HOURS[5]])
     assert twins.rows(name, "items") == twins.rows(twins.right, "items")
     assert {r["id"] for r in twins.rows(name, "items")} == {1, 3, 4, 5, 6, 9}
-    assert audit(feed, settings).differences == []
+    assert audit(feed, settings).findings == []
 
 
 def test_an_hour_in_the_making_is_left_alone(tmp_path: Path, spark: SparkSession, settings: Settings) -> None:
@@ -129,7 +129,7 @@ def test_an_hour_in_the_making_is_left_alone(tmp_path: Path, spark: SparkSession
     assert maintenance._rewrite(spark, (twins.mended, "items")) >= 5
     assert publish_stage(spark, feed, HOURS[5], settings).counts.applied == 1
     assert sorted(r["id"] for r in twins.rows(twins.mended, "items")) == [1, 2, 3, 4, 5, 6]
-    assert audit(feed, settings).differences == []
+    assert audit(feed, settings).findings == []
 
 
 @pytest.mark.parametrize("age", ["1h", "23h"])

@@ -12,14 +12,14 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from tidemark.catalog import find_table, read_rows
 from tidemark.cli import app
 from tidemark.errors import CheckError, ConfigError, ExportError, QuarantineLimitError, SchemaError
-from tidemark.feeds import Feed
-from tidemark.receipts import Receipt
-from tidemark.run import run_hour
+from tidemark.feeds.model import Feed
+from tidemark.lake.catalog import find_table, read_rows
+from tidemark.ledger.receipts import Receipt
+from tidemark.operations.read_table import json_lines, read_snapshot
+from tidemark.pipeline.hour import run_hour
 from tidemark.settings import Settings
-from tidemark.show import json_lines, read_snapshot
 
 HOURS = [f"2026-11-20T{hour:02d}" for hour in range(6)]
 Event = dict[str, Any]

@@ -11,23 +11,23 @@ from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
 from tests.e2e.generated import HOURS as GENERATED
-from tests.e2e.generated import differences, generated
+from tests.e2e.generated import findings, generated
 from tests.e2e.test_promises import HOURS, event, row
 from tests.e2e.twins import Twins
 from tests.unit.qlik_messages import headers, message, metadata
-from tidemark import run
-from tidemark.audit import audit
-from tidemark.books import load_published
 from tidemark.cli import app
 from tidemark.errors import CheckError, ConfigError, ExportError, QuarantineLimitError
-from tidemark.feeds import Feed
-from tidemark.manifest import load_manifests
-from tidemark.quarantine import list_kept_back, recall
-from tidemark.receipts import Receipt
-from tidemark.run import replay_hour, run_hour
+from tidemark.feeds.model import Feed
+from tidemark.ledger.manifest import load_manifests
+from tidemark.ledger.publication_history import load_history
+from tidemark.ledger.quarantine import list_kept_back, recall
+from tidemark.ledger.receipts import Receipt
+from tidemark.operations.audit import audit
+from tidemark.pipeline import hour as run
+from tidemark.pipeline.hour import replay_hour, run_hour
+from tidemark.pipeline.land import land
 from tidemark.samples import ibm
 from tidemark.settings import Settings
-from tidemark.stages.land import land
 
 ABSENT = "__debezium_unavailable_value"
 DEBEZIUM = {"format": {"type": "debezium", "decimals": "string"}}
@@ -79,9 +79,9 @@ def test_values_of_a_type_too_narrow_take_their_own_place(twins: Twins, settings
     twins.same("items", "others")
     assert reasons(settings, twins) == [(HOURS[1], 4, reasons(settings, twins)[0][2])]
 
-    published, before = load_published(settings, twins.mended), twins.rows(twins.mended, "items")
+    published, before = load_history(settings, twins.mended), twins.rows(twins.mended, "items")
     assert twins.replay(HOURS[2], **right) is None, "nothing of it is in quarantine"
-    assert load_published(settings, twins.mended) == published
+    assert load_history(settings, twins.mended) == published
     again = twins.replay(HOURS[1], **right)
     assert again is not None and again.model_copy(update={"sequence": first.sequence}).counts == first.counts
     twins.same("items", "others")
@@ -193,11 +193,11 @@ def test_an_hour_read_with_the_wrong_delimiters(tmp_path: Path, settings: Settin
     assert first.quarantined == first.landed + first.split > 0
     for hour in GENERATED[1:]:
         run_hour(feed, hour, settings)
-    assert differences(tmp_path, GENERATED[-1], settings, schema=feed.feed)
+    assert findings(tmp_path, GENERATED[-1], settings, schema=feed.feed)
     receipt = replay_hour(feed, GENERATED[0], settings)
     assert receipt is not None and receipt.quarantined == 0
     receipt.balance()
-    assert differences(tmp_path, GENERATED[-1], settings, schema=feed.feed, now=True) == {}
+    assert findings(tmp_path, GENERATED[-1], settings, schema=feed.feed, now=True) == {}
 
 
 def test_an_object_of_which_part_is_published_is_not_cut_anew(tmp_path: Path, settings: Settings) -> None:
@@ -249,7 +249,7 @@ def test_a_transaction_that_was_given_up_shows_whole_when_it_is_complete(
             assert [(hour, reason) for hour, _, reason in reasons(settings, twins)] == [
                 (HOURS[0], "its transaction never completed"), (HOURS[1], "its transaction never completed")
             ], "it still is not complete"  # fmt: skip
-    last = load_published(settings, twins.mended).receipts[-1]
+    last = load_history(settings, twins.mended).receipts[-1]
     assert (last.held, last.held_transactions) == (1, 1), "its last part waits for the others"
     twins.replay(HOURS[0], **policy)
     assert [r["id"] for r in twins.rows(twins.mended, "items")] == [9], "never a part of it"
@@ -293,7 +293,7 @@ def test_a_replay_that_died_is_carried_on(
     tmp_path: Path, spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch, stage: str
 ) -> None:
     """By a replay or by a plain run of the hour, or before another hour; an hour that came in between is no harm."""
-    from tidemark.stages import publish as publish_module
+    from tidemark.pipeline import publish as publish_module
 
     twins = Twins(f"r_died_{stage}", tmp_path, spark, settings, **DEBEZIUM, **items())
     right = items(columns=WIDE)
@@ -361,7 +361,7 @@ def test_an_hour_is_landed_anew_after_its_replay(twins: Twins, settings: Setting
     assert len(load_manifests(settings, twins.mended, HOURS[0])) == 4, "a replay is no change of the source"
     twins.run_right(HOURS[:1], **right)
     twins.same("items")
-    assert audit(twins.feed(twins.mended, **right), settings).differences == [], "no entry is there twice"
+    assert audit(twins.feed(twins.mended, **right), settings).findings == [], "no entry is there twice"
 
 
 def test_a_replay_that_a_check_stops_changes_nothing(twins: Twins, settings: Settings) -> None:

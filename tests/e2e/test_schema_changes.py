@@ -14,14 +14,14 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.e2e.altered import EPOCH, HOURS, Change, Installation, Row, Said, Statement, Version
-from tidemark import definitions
-from tidemark.books import load_published
-from tidemark.catalog import read_rows
 from tidemark.errors import CheckError, QuarantineLimitError, SchemaError
-from tidemark.lake import full_name
-from tidemark.run import compact_stage, decode_stage, run_hour
+from tidemark.lake.catalog import read_rows
+from tidemark.lake.session import full_name
+from tidemark.ledger.publication_history import load_history
+from tidemark.pipeline.hour import compact_stage, decode_stage, run_hour
+from tidemark.pipeline.land import land
 from tidemark.settings import Settings
-from tidemark.stages.land import land
+from tidemark.tables import table_history as definitions
 
 Install = Callable[..., Installation]
 #: A column as hostile as MySQL allows.
@@ -215,7 +215,7 @@ def test_an_incompatible_type_stops_the_feed_and_the_way_out_works(
     assert f"table {made.name}.items: column qty is {number} and would become string" in str(stopped.value)
     assert stopped.value.feed == made.name
     assert made.rows() == before
-    assert [receipt.hour for receipt in load_published(settings, made.name).receipts] == [HOURS[0]]
+    assert [receipt.hour for receipt in load_history(settings, made.name).receipts] == [HOURS[0]]
     name = {"name": f"{made.name}.items_2"}
     made.tables = (
         db2(TEXT, **name) if format_ == "ibm" else {"s.items": name | {"columns": {"qty": DECLARED_TEXT[format_]}}}
@@ -375,7 +375,7 @@ def test_columns_that_differ_only_in_case_stop_the_feed(install: Install, format
     for installation, hour in ((made, 1), (fresh, 0)):
         with pytest.raises(SchemaError, match="columns 'name' and 'NAME' differ only in case"):
             installation.run(hour)
-    assert (made.rows(), load_published(made.settings, fresh.name).receipts) == (before, [])
+    assert (made.rows(), load_history(made.settings, fresh.name).receipts) == (before, [])
 
 
 def test_rows_of_impossible_columns_wait_in_quarantine(install: Install, settings: Settings) -> None:

@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.contract.test_matrix import EXCUSED
-from tests.e2e.generated import HOURS, differences, generated, run_all
+from tests.e2e.generated import HOURS, findings, generated, run_all
 from tidemark.containers import CONTAINERS
 from tidemark.formats import FORMATS
 from tidemark.samples import load_sample
@@ -29,5 +29,5 @@ def test_the_generated_truth_is_shown(
     schema = f"seed_{format_name}_{seed}"
     feed = generated(load_sample(format_name), tmp_path, schema, events=60, seed=100 + seed, container=container)
     run_all(feed, settings)
-    found = {hour: differences(tmp_path, hour, settings, schema=schema) for hour in HOURS}
+    found = {hour: findings(tmp_path, hour, settings, schema=schema) for hour in HOURS}
     assert found == {hour: {} for hour in HOURS}, f"{format_name} in {container}, seed {seed}"

@@ -11,7 +11,8 @@ from pyspark.sql import SparkSession
 from tests.convergence import debezium
 from tests.convergence.wire import Format, Sent
 from tests.e2e.told import HOURS, Exports, change, unit
-from tidemark import manifest, run
+from tidemark.ledger import manifest
+from tidemark.pipeline import hour as run
 from tidemark.settings import Settings
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import SparkSession
 from tests.convergence import dataworks, debezium, ibm, qlik
 from tests.convergence.wire import Format
 from tests.e2e.told import HOURS, Exports, change, unit
-from tidemark.catalog import read_rows
+from tidemark.lake.catalog import read_rows
 from tidemark.settings import Settings
 
 FORMATS = (

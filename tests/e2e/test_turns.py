@@ -8,16 +8,18 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tidemark import run
-from tidemark.books import book, load_published
-from tidemark.feeds import Feed, load_feed
-from tidemark.receipts import Receipt
+from tidemark.feeds.loading import load_feed
+from tidemark.feeds.model import Feed
+from tidemark.ledger.publication_history import load_history
+from tidemark.ledger.receipts import Receipt
+from tidemark.ledger.system_tables import system_table
+from tidemark.operations.read_table import json_lines, read_snapshot
+from tidemark.pipeline import hour as run
+from tidemark.pipeline.land import land
 from tidemark.samples import ibm
 from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
-from tidemark.show import json_lines, read_snapshot
 from tidemark.snapshots.iceberg import IcebergSnapshot
-from tidemark.stages.land import land
 
 HOURS = ("2026-11-20T00", "2026-11-20T01", "2026-11-20T02", "2026-11-20T03")
 
@@ -83,7 +85,7 @@ def test_a_publication_that_died_is_finished_before_the_next_hour(
         patch.setattr(run, "publish", dies)
         run.publish_stage(spark, feed, third, settings)
     run.compact_stage(spark, feed, fourth, settings)
-    assert load_published(settings, feed.feed).hours[-1] == third
+    assert load_history(settings, feed.feed).hours[-1] == third
     run.publish_stage(spark, feed, fourth, settings)
     assert_cut(sample, feed, third, settings)
     assert_cut(sample, feed, fourth, settings)
@@ -109,12 +111,12 @@ def test_a_draft_is_none_any_more_once_another_compaction_touches_it(
             patch.setattr(IcebergSnapshot, "_session_mark", dies)  # a new branch, as yet without the hour
             run.compact_stage(spark, feed, first, settings)
         else:
-            patch.setattr("tidemark.stages.compact.save_draft", dies)
+            patch.setattr("tidemark.pipeline.compact.save_draft", dies)
             run.compact_stage(spark, feed, second, settings)
     run.publish_stage(spark, feed, first, settings)
     assert_cut(sample, feed, first, settings)
     for name in ("tombstones", "quarantine"):
-        hours = {row.hour for row in spark.table(book(feed.feed, name)).where("sequence = 1").collect()}
+        hours = {row.hour for row in spark.table(system_table(feed.feed, name)).where("sequence = 1").collect()}
         assert hours <= {first}, name
     run.publish_stage(spark, feed, second, settings)
     assert_cut(sample, feed, second, settings)
@@ -145,7 +147,7 @@ def test_what_lands_between_two_stages_is_part_of_the_hour(
 
 
 def test_every_page_is_of_its_own_hour(spark: SparkSession, feed: Feed, settings: Settings) -> None:
-    hour_of = {receipt.sequence: receipt.hour for receipt in load_published(settings, feed.feed).receipts}
-    pages = spark.table(book(feed.feed, "tombstones")).select("sequence", "hour").distinct().collect()
+    hour_of = {receipt.sequence: receipt.hour for receipt in load_history(settings, feed.feed).receipts}
+    pages = spark.table(system_table(feed.feed, "tombstones")).select("sequence", "hour").distinct().collect()
     assert pages
     assert [(page.sequence, page.hour) for page in pages if hour_of[page.sequence] != page.hour] == []

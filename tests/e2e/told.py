@@ -14,12 +14,12 @@ from tests.convergence.histories import ROOM, Unit
 from tests.convergence.oracle import Change
 from tests.convergence.wire import Format, Sent
 from tidemark.cli import app
-from tidemark.feeds import Feed
-from tidemark.receipts import Receipt
-from tidemark.run import run_hour
+from tidemark.feeds.model import Feed
+from tidemark.ledger.receipts import Receipt
+from tidemark.operations.read_table import json_lines, read_snapshot
+from tidemark.pipeline.hour import run_hour
 from tidemark.samples.exporting import Message, write_export, write_feed
 from tidemark.settings import Settings
-from tidemark.show import json_lines, read_snapshot
 
 HOURS = [f"2026-11-20T{hour:02}" for hour in range(8)]
 

@@ -11,11 +11,11 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.books import load_published
-from tidemark.feeds import Feed
-from tidemark.names import TIDEMARK
-from tidemark.receipts import Receipt
-from tidemark.run import replay_hour, run_hour
+from tidemark.feeds.model import Feed
+from tidemark.identifiers import TIDEMARK
+from tidemark.ledger.publication_history import load_history
+from tidemark.ledger.receipts import Receipt
+from tidemark.pipeline.hour import replay_hour, run_hour
 from tidemark.settings import Settings
 from tidemark.snapshots import open_snapshot
 
@@ -68,13 +68,15 @@ class Twins:
         """What is published, with each row's place and what nobody has sent of it yet."""
         snapshot = open_snapshot(self._spark, storage, f"{feed}.{table}", feed, self._settings)
         told = snapshot.read().select(
-            *snapshot.columns(), F.col(f"{TIDEMARK}.place").alias("place"), F.col(f"{TIDEMARK}.absent").alias("absent")
+            *snapshot.columns(),
+            F.col(f"{TIDEMARK}.sort_key").alias("sort_key"),
+            F.col(f"{TIDEMARK}.absent").alias("absent"),
         )
         return sorted((row.asDict(recursive=True) for row in told.collect()), key=lambda row: str(row))
 
     def account(self, feed: str) -> dict[str, Row]:
         """What the newest receipt of each hour says became of the records."""
-        published = load_published(self._settings, feed)
+        published = load_history(self._settings, feed)
         accounts = {}
         for hour in published.hours:
             receipt = published.of_hour(hour)

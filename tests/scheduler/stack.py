@@ -17,8 +17,8 @@ from typing import Any
 import psutil
 
 from tidemark.hours import format_hour, parse_hour
+from tidemark.lake.spark_conf import QUICK_JAVA
 from tidemark.settings import Settings
-from tidemark.spark_conf import QUICK_JAVA
 
 PROJECT = Path(__file__).parent.parent.parent
 STAGES = ("decode", "compact", "publish")
@@ -66,7 +66,7 @@ class Stack:
         self.run("python", str(PROJECT / "scripts/prepare_airflow.py"))
         self.run("python", str(PROJECT / "scripts/services.py"), "start")
         wanted = {f"ingest_{file.stem}" for file in (self.folder / "feeds").glob("*.yaml")}
-        patiently(lambda: wanted <= {dag["dag_id"] for dag in self.call("dags")["dags"]}, 120, "the DAGs are not there")
+        retry(lambda: wanted <= {dag["dag_id"] for dag in self.call("dags")["dags"]}, 120, "the DAGs are not there")
         for dag in sorted(wanted):
             self.call(f"dags/{dag}", {"is_paused": False}, method="PATCH")
 
@@ -142,7 +142,7 @@ def kill_alone(process: psutil.Process) -> None:
         process.kill()
 
 
-def patiently(reached: Callable[[], bool], seconds: float, what: str) -> None:
+def retry(reached: Callable[[], bool], seconds: float, what: str) -> None:
     """Wait until it is so."""
     end = time.monotonic() + seconds
     while not reached():

@@ -17,12 +17,12 @@ import pytest
 import yaml
 
 from tests.postgres import postgres
-from tests.scheduler.stack import STAGES, Stack, kill, kill_alone, patiently
-from tidemark.books import load_published
+from tests.scheduler.stack import STAGES, Stack, kill, kill_alone, retry
 from tidemark.hours import format_hour, hours_between, parse_hour
+from tidemark.ledger.publication_history import load_history
+from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.samples import canal, ibm
 from tidemark.samples.exporting import Sample
-from tidemark.show import json_lines, read_snapshot
 
 #: The feeds, and the schemas that each publishes into.
 FEEDS = {"payroll": ("payroll", "hr"), "inventory": ("inventory", "inventory_log")}
@@ -59,7 +59,7 @@ def test_backfills_with_a_failing_hour_come_to_the_truth_once_it_is_mended(
     broken = names[hours // 2]
     for generator in (ibm, canal):
         generator.generate(stack.folder, Sample(hours=hours, events=30, seed=4, container="kafka_json"))
-    mend = spoil(stack.folder, broken)
+    fix = spoil(stack.folder, broken)
     stack.start()
     with workers_die(stack, deaths) as died:
         for feed in FEEDS:
@@ -73,9 +73,9 @@ def test_backfills_with_a_failing_hour_come_to_the_truth_once_it_is_mended(
         assert states == {hour: "failed" if hour == broken else "success" for hour in names}, died
         failed = stack.tasks(feed, before[feed][broken])[failing]
         assert (failed["state"], failed["try_number"]) == ("failed", 1)  # no retry mends an export
-        assert load_published(stack.settings, feed).hours == [hour for hour in names if hour != broken]
+        assert load_history(stack.settings, feed).hours == [hour for hour in names if hour != broken]
 
-    mend()
+    fix()
     for feed in FEEDS:
         stack.backfill(feed, names, "--reprocess-behavior", "failed", "--max-active-runs", "2")
     wait_for(stack, hours)
@@ -99,11 +99,11 @@ def spoil(folder: Path, hour: str) -> Callable[[], None]:
     payroll.write_bytes(whole[: len(whole) // 2])
     inventory.write_bytes(inventory.read_bytes() + gzip.compress(b"{\n" * 30))
 
-    def mend() -> None:
+    def fix() -> None:
         payroll.write_bytes(whole)
         file.write_text(yaml.safe_dump(yaml.safe_load(file.read_text()) | {"quarantine": {"at_least": 30}}))
 
-    return mend
+    return fix
 
 
 @contextmanager
@@ -139,12 +139,12 @@ def wait_for(stack: Stack, hours: int) -> None:
         over = states.count("success") + states.count("failed")
         return over == len(FEEDS) * hours and all(one["completed_at"] for one in backfills)
 
-    patiently(ended, 120 + len(FEEDS) * hours * AN_HOUR, "the backfills have not ended")
+    retry(ended, 120 + len(FEEDS) * hours * AN_HOUR, "the backfills have not ended")
 
 
 def assert_receipts(stack: Stack, feed: str, names: list[str]) -> None:
     """One receipt an hour, and every record of the export in one of them."""
-    receipts = load_published(stack.settings, feed).receipts
+    receipts = load_history(stack.settings, feed).receipts
     assert sorted(receipt.hour for receipt in receipts) == names
     assert [receipt.sequence for receipt in receipts] == list(range(1, len(names) + 1))
     topics = yaml.safe_load((stack.folder / f"feeds/{feed}.yaml").read_text())["topics"]
@@ -158,7 +158,7 @@ def assert_receipts(stack: Stack, feed: str, names: list[str]) -> None:
 def assert_tables(stack: Stack, feed: str, names: list[str]) -> None:
     """The truth of the last hour, in whatever order the hours were published; and the truth of an hour at its cut, if
     all hours before it were published by then and none after it."""
-    published = [receipt.hour for receipt in load_published(stack.settings, feed).receipts]
+    published = [receipt.hour for receipt in load_history(stack.settings, feed).receipts]
     in_order = [hour for number, hour in enumerate(names, 1) if sorted(published[:number]) == names[:number]]
     cuts = [(hour, hour) for hour in in_order if hour == published[names.index(hour)]]
     for cut, hour in [*cuts, (None, names[-1])]:

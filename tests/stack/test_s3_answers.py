@@ -10,7 +10,7 @@ import pytest
 
 from tests.proxy import Link, Proxy, proxy
 from tidemark.errors import TransientError
-from tidemark.storage import S3Objects, StoredObject, _client
+from tidemark.storage.objects import S3Objects, StoredObject, _client
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -43,7 +43,7 @@ ASKED: dict[str, Callable[[S3Objects, StoredObject], Any]] = {
     "found": lambda storage, stored: storage.find(stored.location),
     "opened": read,
     "read": lambda storage, stored: storage.read_text(stored.location),
-    "copied": lambda storage, stored: storage.bring(storage, stored, f"{stored.location}.copy", ""),
+    "copied": lambda storage, stored: storage.copy_from(storage, stored, f"{stored.location}.copy", ""),
     "swapped": lambda storage, stored: storage.swap(f"{stored.location}.new", "{}", None),
 }
 

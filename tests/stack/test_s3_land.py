@@ -13,13 +13,13 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.awsrequest import AWSResponse
 
-from tidemark import storage
 from tidemark.errors import ConflictError, ExportError, NotReadyError, TerminalError, TransientError
-from tidemark.feeds import Feed
-from tidemark.manifest import all_objects, load_manifest
+from tidemark.feeds.model import Feed
+from tidemark.ledger.manifest import all_objects, load_manifest
+from tidemark.pipeline.land import is_complete, land
 from tidemark.settings import Settings
-from tidemark.stages.land import is_complete, land
-from tidemark.storage import LocalFiles, S3Objects, StoredObject, storage_of
+from tidemark.storage import objects as storage
+from tidemark.storage.objects import LocalFiles, S3Objects, StoredObject, storage_of
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -136,9 +136,9 @@ def test_large_objects_go_in_parts(
     objects = S3Objects(storage._client(settings.s3_endpoint, settings.s3_region), part_bytes=5 * 2**20)
     files = LocalFiles()
     uploaded, copied = f"s3://{bucket}/up", f"s3://{bucket}/copy"
-    objects.bring(files, found(files, str(tmp_path / "file")), uploaded, sha256)
-    objects.bring(objects, found(objects, uploaded), copied, sha256)
-    files.bring(objects, found(objects, copied), str(tmp_path / "back"), sha256)
+    objects.copy_from(files, found(files, str(tmp_path / "file")), uploaded, sha256)
+    objects.copy_from(objects, found(objects, uploaded), copied, sha256)
+    files.copy_from(objects, found(objects, copied), str(tmp_path / "back"), sha256)
     assert (tmp_path / "back").read_bytes() == content
     parts = [line for line in on_wire[0] if "partNumber=" in line]
     assert len(parts) == (2 * -(-size // (5 * 2**20)) if size >= 5 * 2**20 else 0)
@@ -179,7 +179,7 @@ def test_an_upload_of_other_bytes_than_were_read_is_never_seen(
     objects = S3Objects(storage._client(settings.s3_endpoint, settings.s3_region), part_bytes=5 * 2**20)
     files = LocalFiles()
     with pytest.raises(ConflictError, match="changed while it was copied"):
-        objects.bring(files, found(files, str(tmp_path / "file")), f"s3://{bucket}/up", "0" * 64)
+        objects.copy_from(files, found(files, str(tmp_path / "file")), f"s3://{bucket}/up", "0" * 64)
     assert keys(s3, bucket, "") == []
     assert "Uploads" not in s3.list_multipart_uploads(Bucket=bucket), "the parts are thrown away"
 
@@ -193,7 +193,7 @@ def test_an_object_that_changed_since_it_was_listed(s3: S3Client, bucket: str, s
         pass
     assert raised.value.object == stored.location
     with pytest.raises(ConflictError):
-        objects.bring(objects, stored, f"s3://{bucket}/copy", "")
+        objects.copy_from(objects, stored, f"s3://{bucket}/copy", "")
     assert keys(s3, bucket, "copy") == []
 
 

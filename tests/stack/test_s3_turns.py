@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from tidemark import turns
 from tidemark.errors import ConflictError
 from tidemark.settings import Settings
-from tidemark.storage import S3Objects
-from tidemark.turns import turn
+from tidemark.storage import feed_lock as turns
+from tidemark.storage.feed_lock import feed_lock
+from tidemark.storage.objects import S3Objects
 
 SOON = timedelta(seconds=1)
 
@@ -29,7 +29,7 @@ def test_of_many_one_has_the_turn(settings: Settings) -> None:
     def work() -> None:
         nonlocal inside, most, turns_had
         for _ in range(3):
-            with turn(settings, "shop") as held:
+            with feed_lock(settings, "shop") as held:
                 inside += 1
                 most = max(most, inside)
                 time.sleep(0.05)
@@ -47,11 +47,11 @@ def test_of_many_one_has_the_turn(settings: Settings) -> None:
 
 def test_a_turn_that_is_renewed_is_kept(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(turns, "_LEASE", SOON)
-    with turn(settings, "shop") as held:
-        with pytest.raises(ConflictError), turn(settings, "shop", patience=3 * SOON):
+    with feed_lock(settings, "shop") as held:
+        with pytest.raises(ConflictError), feed_lock(settings, "shop", timeout=3 * SOON):
             pass
         held.check()
-    with turn(settings, "shop", patience=SOON / 2):
+    with feed_lock(settings, "shop", timeout=SOON / 2):
         pass
 
 
@@ -68,7 +68,7 @@ def test_a_turn_whose_answers_are_lost_is_held_all_the_same(
 
     monkeypatch.setattr(S3Objects, "swap", unheard)
     started = time.monotonic()
-    with turn(settings, "shop", patience=SOON) as held:
+    with feed_lock(settings, "shop", timeout=SOON) as held:
         assert time.monotonic() - started < SOON.total_seconds()
         time.sleep(1.5 * SOON.total_seconds())
         held.check()
@@ -76,10 +76,10 @@ def test_a_turn_whose_answers_are_lost_is_held_all_the_same(
 
 
 def test_who_stood_still_for_too_long_has_lost_it(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    with turn(settings, "shop") as first:
+    with feed_lock(settings, "shop") as first:
         first.check()
         monkeypatch.setattr(turns, "_LEASE", SOON)  # too soon for the first holder, who renews by the old one
-        with turn(settings, "shop", patience=5 * SOON) as second:
+        with feed_lock(settings, "shop", timeout=5 * SOON) as second:
             second.check()
             with pytest.raises(ConflictError, match="took the turn over"):
                 first.check()

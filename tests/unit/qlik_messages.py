@@ -8,7 +8,7 @@ from typing import Any
 
 import fastavro
 
-from tidemark.feeds import Feed
+from tidemark.feeds.model import Feed
 from tidemark.samples.qlik_wire import table_columns
 
 SEQUENCE = "20261120010203000000000000000000001"

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from sqlalchemy import Engine, create_engine, text
 
-from tidemark.airflow_sqlite import CONNECT_ARGS
+from tidemark.orchestration.metadata_sqlite import CONNECT_ARGS
 
 
 @pytest.fixture

@@ -10,13 +10,13 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.columns import ColumnType
 from tidemark.containers.contract import RECORDS
-from tidemark.feeds import Feed
-from tidemark.formats import canal
-from tidemark.formats.canal_types import mysql_type
+from tidemark.feeds.model import Feed
+from tidemark.formats.canal import decode as canal
+from tidemark.formats.canal.types import mysql_type
 from tidemark.formats.contract import CHANGES
-from tidemark.table_changes import TableChange
+from tidemark.schema.columns import ColumnType
+from tidemark.schema.table_changes import TableChange
 
 FEED = Feed.model_validate(
     {

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from sqlalchemy.exc import DatabaseError
 
-from tidemark.books import load_published
-from tidemark.catalog import find_table
+from tidemark.lake.catalog import find_table
+from tidemark.ledger.publication_history import load_history
 from tidemark.settings import Settings
 
 # As Iceberg's JdbcCatalog makes it first; the column iceberg_type comes in a second statement.
@@ -33,7 +33,7 @@ def test_a_catalog_that_is_not_made_yet_holds_nothing(settings: Settings, statem
             database.execute(statement)
         file.touch()
     assert find_table(settings, "shop", "orders") is None
-    assert load_published(settings, "shop").receipts == []
+    assert load_history(settings, "shop").receipts == []
 
 
 def test_a_damaged_catalog_is_not_taken_for_an_empty_one(settings: Settings) -> None:

@@ -24,10 +24,10 @@ from pyspark.sql.types import StringType
 from tidemark.containers import connect_avro, connect_parquet, kafka_json, lines, load_container, pubsub
 from tidemark.containers.contract import RECORDS
 from tidemark.errors import ExportError
-from tidemark.feeds import Feed
+from tidemark.feeds.model import Feed
+from tidemark.pipeline.land import land
 from tidemark.samples.exporting import Message, write_export
 from tidemark.settings import Settings
-from tidemark.stages.land import land
 
 HOUR = "2026-11-20T07"
 BYTES = ("raw", "key", "value")  # which may come as text
@@ -290,7 +290,7 @@ def test_what_is_not_whole_never_lands(tmp_path: Path, name: str, spoil: Any) ->
     with pytest.raises(ExportError) as caught:
         land(feed, HOUR, settings)
     assert caught.value.object is not None and caught.value.object.endswith("/x")
-    assert caught.value.mend
+    assert caught.value.fix
     assert not list(Path(settings.landing_root).rglob("x"))
 
 

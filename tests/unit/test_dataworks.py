@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from tidemark.columns import ColumnType
 from tidemark.containers.contract import RECORDS
-from tidemark.feeds import Feed
-from tidemark.formats import dataworks
+from tidemark.feeds.model import Feed
 from tidemark.formats.contract import CHANGES
-from tidemark.formats.dataworks_types import declared_type
-from tidemark.table_changes import TableChange
+from tidemark.formats.dataworks import decode as dataworks
+from tidemark.formats.dataworks.types import declared_type
+from tidemark.schema.columns import ColumnType
+from tidemark.schema.table_changes import TableChange
 
 FEED = Feed.model_validate(
     {

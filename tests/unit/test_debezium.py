@@ -14,11 +14,11 @@ from pydantic import ValidationError
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark import encodings
-from tidemark.columns import ColumnType
 from tidemark.containers.contract import RECORDS
-from tidemark.feeds import Feed
-from tidemark.formats import debezium
+from tidemark.feeds.model import Feed
+from tidemark.formats.debezium import decode as debezium
+from tidemark.schema import encodings
+from tidemark.schema.columns import ColumnType
 
 ENCODINGS = {**encodings.ENCODINGS, **debezium.ENCODINGS}
 

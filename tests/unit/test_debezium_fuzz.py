@@ -14,13 +14,13 @@ from pyspark.sql import Column, Row, SparkSession
 from pyspark.sql import functions as F
 
 from tests.unit import mutations
-from tidemark import encodings
-from tidemark.columns import ColumnType
 from tidemark.containers import kafka_json
-from tidemark.feeds import load_feed
-from tidemark.formats import debezium
+from tidemark.feeds.loading import load_feed
+from tidemark.formats.debezium import decode as debezium
 from tidemark.samples.debezium import generate
 from tidemark.samples.exporting import Sample
+from tidemark.schema import encodings
+from tidemark.schema.columns import ColumnType
 
 ENCODINGS = {**encodings.ENCODINGS, **debezium.ENCODINGS}
 NUMBER = 12_000

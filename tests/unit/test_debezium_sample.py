@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tidemark.feeds import load_feed
+from tidemark.feeds.loading import load_feed
 from tidemark.samples.debezium import TABLES, generate
 from tidemark.samples.exporting import Sample
 

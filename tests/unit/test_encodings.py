@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.encodings import ENCODINGS
+from tidemark.schema.encodings import ENCODINGS
 
 
 def values(

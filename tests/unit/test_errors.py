@@ -9,8 +9,8 @@ ALL = [kind for kind in vars(errors).values() if isinstance(kind, type) and issu
 
 
 def test_a_message_says_where_what_and_how_to_mend() -> None:
-    error = ExportError("is cut off", mend="export it again", feed="shop", hour="2026-11-20T07", object="a.gz")
-    assert str(error) == "feed shop, hour 2026-11-20T07, object a.gz: is cut off\n  To mend: export it again"
+    error = ExportError("is cut off", fix="export it again", feed="shop", hour="2026-11-20T07", object="a.gz")
+    assert str(error) == "feed shop, hour 2026-11-20T07, object a.gz: is cut off\n  To fix: export it again"
 
 
 def test_places_that_are_learnt_later_are_in_the_message() -> None:

@@ -10,11 +10,11 @@ from typing import Any
 import pytest
 from pydantic import BaseModel, ConfigDict
 
-from tidemark import feeds
 from tidemark.errors import ConfigError
-from tidemark.feed_mistakes import Mistake
-from tidemark.feed_reference import PAGE, feed_reference
-from tidemark.feeds import check_feeds, find_feed, load_feed, load_feeds
+from tidemark.feeds import loading as feeds
+from tidemark.feeds.loading import check_feeds, find_feed, load_feed, load_feeds
+from tidemark.feeds.problems import Mistake
+from tidemark.feeds.reference import PAGE, feed_reference
 from tidemark.settings import Settings
 
 GOOD = """\
@@ -46,7 +46,7 @@ def test_a_small_file_loads_with_every_default(tmp_path: Path) -> None:
     feed = load_feed(write(tmp_path, GOOD))
     assert feed.exports.marker == "_SUCCESS"
     assert (feed.exports.settle, feed.transactions.alarm) == (timedelta(minutes=10), timedelta(days=1))
-    assert feed.published("SHOP.Customers") == "shop.customers"
+    assert feed.published_name("SHOP.Customers") == "shop.customers"
     assert feed.container_options == type(feed.container_options)()
     assert feed.format_options is feed.format_options
 
@@ -92,8 +92,8 @@ tables:
         "tables.shop.x", "tables.shop.y.storage", "tables.shop.y.checks_module", "tables.shop.y.name",
         "tables.shop.y.topic",
     }  # fmt: skip
-    assert found["descripton"].mend == "did you mean `description`?"
-    assert found["container.type"].mend == "did you mean `kafka_json`?"
+    assert found["descripton"].fix == "did you mean `description`?"
+    assert found["container.type"].fix == "did you mean `kafka_json`?"
     assert found["exports.missing"].expected == "one of fail, empty"
     assert found[f"{checks}[0].min"].expected == "a valid integer, or a valid number, or a valid string"
     assert found[f"{checks}[0].min"].line == 16
@@ -105,10 +105,10 @@ tables:
 
 def test_a_mistake_reads_as_file_line_path_problem_expected_and_mend(tmp_path: Path) -> None:
     (mistake,) = mistakes(tmp_path, GOOD + "retrys: 4\n").values()
-    head, expected, mend = str(mistake).split("\n")
+    head, expected, fix = str(mistake).split("\n")
     assert head == f"{tmp_path / 'shop.yaml'}:9: retrys: is not a key that is known here"
     assert expected.startswith("  Expected: one of feed, description,")
-    assert mend == "  To mend: did you mean `retries`?"
+    assert fix == "  To fix: did you mean `retries`?"
 
 
 @pytest.mark.parametrize(
@@ -239,7 +239,7 @@ def test_find_feed_knows_its_folder_and_guesses(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match="did you mean `shop`"):
         find_feed("shp", settings)
     for name in ("../shop", "inventory", ""):
-        with pytest.raises(ConfigError, match=r"there is no feed .*\n  To mend: "):
+        with pytest.raises(ConfigError, match=r"there is no feed .*\n  To fix: "):
             find_feed(name, settings)
 
 
@@ -272,14 +272,14 @@ def test_deep_holds_blocks_and_column_types_against_their_modules(
     assert found["format.code_page"].problem == "is 'cp500', but 'cp037' under `container`"
     assert mistakes(tmp_path, text, deep=False) == {}
     wrong = mistakes(tmp_path, text.replace("code_page", "codepage"), deep=True)
-    assert wrong["format.codepage"].mend == "did you mean `code_page`?"
+    assert wrong["format.codepage"].fix == "did you mean `code_page`?"
     assert "tables.a.b.columns.y" in wrong, "types are told although the block is wrong"
 
 
 def test_loading_for_dags_is_cheap(tmp_path: Path) -> None:
     write(tmp_path, GOOD)
     code = (
-        "import sys; from pathlib import Path; from tidemark.feeds import load_feeds\n"
+        "import sys; from pathlib import Path; from tidemark.feeds.loading import load_feeds\n"
         f"load_feeds(Path({str(tmp_path)!r}), deep=False)\n"
         "print(*({'pyspark', 'pandera', 'pandas', 'boto3', 'botocore', 'pyarrow'} & sys.modules.keys()))"
     )
@@ -289,7 +289,7 @@ def test_loading_for_dags_is_cheap(tmp_path: Path) -> None:
 
 def test_the_reference_of_every_key_is_fresh() -> None:
     page = Path(__file__).parents[2] / PAGE
-    assert page.read_text("utf-8") == feed_reference(), "run: python -m tidemark.feed_reference"
+    assert page.read_text("utf-8") == feed_reference(), "run: python -m tidemark.feeds.reference"
 
 
 def test_earlier_columns_are_lists_that_can_be_told_apart(tmp_path: Path) -> None:

@@ -15,11 +15,11 @@ from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.containers.contract import RECORDS
+from tidemark.containers.ibm_records import code_page, text_of
 from tidemark.errors import ConfigError
-from tidemark.feeds import Feed
-from tidemark.formats import ibm
+from tidemark.feeds.model import Feed
 from tidemark.formats.contract import CHANGES
-from tidemark.formats.ibm_records import code_page, text_of
+from tidemark.formats.ibm import decode as ibm
 
 TABLES = {
     "TEST.T": {

@@ -13,13 +13,13 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from tests.unit import mutations
-from tidemark.columns import ColumnType
 from tidemark.containers import kafka_json
-from tidemark.encodings import ENCODINGS
-from tidemark.feeds import load_feed
-from tidemark.formats import ibm
+from tidemark.feeds.loading import load_feed
+from tidemark.formats.ibm import decode as ibm
 from tidemark.samples.exporting import Sample
 from tidemark.samples.ibm import generate
+from tidemark.schema.columns import ColumnType
+from tidemark.schema.encodings import ENCODINGS
 
 NUMBER = 10_500
 OBJECTS = 3

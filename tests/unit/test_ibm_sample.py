@@ -12,8 +12,9 @@ from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.containers import raw
-from tidemark.feeds import Feed, load_feed
-from tidemark.formats import ibm
+from tidemark.feeds.loading import load_feed
+from tidemark.feeds.model import Feed
+from tidemark.formats.ibm import decode as ibm
 from tidemark.samples.exporting import Sample
 from tidemark.samples.ibm import generate
 

@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.columns import ColumnType
-from tidemark.encodings import ENCODINGS as SHARED
-from tidemark.formats import ibm
-from tidemark.formats.ibm_types import family
+from tidemark.formats.ibm import decode as ibm
+from tidemark.formats.ibm.types import family
+from tidemark.schema.columns import ColumnType
+from tidemark.schema.encodings import ENCODINGS as SHARED
 
 SPARK_TYPES = {
     "SMALLINT": "int", "INTEGER": "int", "INT": "int", "BIGINT": "bigint", "DECIMAL(9,2)": "decimal(9,2)",

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tidemark import jars
 from tidemark.errors import TransientError
+from tidemark.lake import jars
 
 
 @pytest.fixture

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidemark.errors import CheckError, ConflictError
-from tidemark.job import Exit, main
+from tidemark.orchestration.job_exit import Exit, main
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.lake import open_session
+from tidemark.lake.session import open_session
 from tidemark.settings import Settings
 
 

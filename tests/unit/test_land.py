@@ -15,14 +15,14 @@ from typing import Any, BinaryIO
 import pytest
 import zstandard
 
-from tidemark import exports
 from tidemark.errors import ConflictError, ExportError, NotReadyError, TransientError
-from tidemark.feeds import Feed
-from tidemark.manifest import Manifest, all_objects, load_manifests
+from tidemark.feeds.model import Feed
+from tidemark.ledger.manifest import Manifest, all_objects, load_manifests
+from tidemark.pipeline import exports
+from tidemark.pipeline import land as stage
+from tidemark.pipeline.land import is_complete, land
 from tidemark.settings import Settings
-from tidemark.stages import land as stage
-from tidemark.stages.land import is_complete, land
-from tidemark.storage import LocalFiles, StoredObject
+from tidemark.storage.objects import LocalFiles, StoredObject
 
 HOUR = "2026-11-20T07"
 LINES = b"one\ntwo\nthree"
@@ -240,7 +240,7 @@ def test_a_damaged_object_is_named_and_nothing_lands(
     with pytest.raises(ExportError) as raised:
         land(feed(), HOUR, settings)
     assert (raised.value.object, raised.value.feed, raised.value.hour) == (str(path), "shop", HOUR)
-    assert raised.value.mend
+    assert raised.value.fix
     assert landed_files(settings) == {}
 
 

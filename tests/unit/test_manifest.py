@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tidemark.errors import ConfigError, ExportError
-from tidemark.manifest import LandedObject, Manifest, all_objects, load_manifest, load_manifests, save_manifest
+from tidemark.ledger.manifest import LandedObject, Manifest, all_objects, load_manifest, load_manifests, save_manifest
 from tidemark.settings import Settings
 
 HOUR = "2026-11-20T07"

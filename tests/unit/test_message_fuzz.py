@@ -9,7 +9,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 
 from tests.unit.mangled import mangled, messages_of, records_of
-from tidemark.feeds import load_feed
+from tidemark.feeds.loading import load_feed
 from tidemark.formats import load_format
 from tidemark.samples import load_sample
 from tidemark.samples.exporting import Sample

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from tidemark.names import publication_name, publication_of_branch
+from tidemark.identifiers import publication_name, publication_of_branch
 
 
 @pytest.mark.parametrize("kind", ["audit", "compacted"])

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tidemark.errors import ConfigError
-from tidemark.orchestration import hour_of_run, replay_arguments, submit_conf
+from tidemark.orchestration.dag_support import hour_of_run, replay_arguments, submit_conf
 from tidemark.settings import Settings
 
 

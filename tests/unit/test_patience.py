@@ -3,9 +3,9 @@ from __future__ import annotations
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from tidemark.catalog import reading
 from tidemark.errors import ConflictError, ExportError, TerminalError, TidemarkError, TransientError
-from tidemark.patience import patiently
+from tidemark.lake.catalog import reading
+from tidemark.storage.retry import retry
 
 
 def failing(times: int, error: TidemarkError) -> tuple[list[int], object]:
@@ -24,9 +24,9 @@ def failing(times: int, error: TidemarkError) -> tuple[list[int], object]:
 
 def test_what_can_pass_is_tried_again() -> None:
     asked, double = failing(3, TransientError("S3 did not answer"))
-    assert patiently(double)(21) == 42
+    assert retry(double)(21) == 42
     assert asked == [21] * 4
-    assert patiently(double).__doc__ == "Twice as much."
+    assert retry(double).__doc__ == "Twice as much."
 
 
 @pytest.mark.parametrize(
@@ -35,7 +35,7 @@ def test_what_can_pass_is_tried_again() -> None:
 def test_what_stays_is_raised(error: TidemarkError, tries: int) -> None:
     asked, double = failing(9, error)
     with pytest.raises(type(error)) as raised:
-        patiently(double)(1)
+        retry(double)(1)
     assert raised.value is error and len(asked) == tries
 
 
@@ -50,4 +50,4 @@ def test_what_stays_is_raised(error: TidemarkError, tries: int) -> None:
 def test_a_lake_that_cannot_be_read_says_so(failure: Exception, kind: type[TidemarkError]) -> None:
     with pytest.raises(kind) as raised, reading("shop", "orders"):
         raise failure
-    assert raised.value.table == "shop.orders" and raised.value.mend
+    assert raised.value.table == "shop.orders" and raised.value.fix

@@ -23,9 +23,9 @@ from tests.unit.qlik_messages import (
     metadata,
 )  # fmt: skip
 from tidemark.containers.contract import RECORDS
-from tidemark.feeds import Feed
-from tidemark.formats import qlik
+from tidemark.feeds.model import Feed
 from tidemark.formats.contract import CHANGES, SchemaEntry
+from tidemark.formats.qlik import decode as qlik
 
 TABLES: dict[str, Any] = {
     "SALES.ACCOUNTS": {"topic": "accounts"},

@@ -20,9 +20,10 @@ from pyspark.sql import functions as F
 from tests.unit.qlik_messages import avro, avro_envelope, data_schema, feed, full_load, headers, metadata
 from tidemark.containers import lines
 from tidemark.containers.contract import RECORDS
-from tidemark.feeds import Feed, load_feed
-from tidemark.formats import qlik
+from tidemark.feeds.loading import load_feed
+from tidemark.feeds.model import Feed
 from tidemark.formats.contract import SchemaEntry
+from tidemark.formats.qlik import decode as qlik
 from tidemark.samples.exporting import Sample
 from tidemark.samples.qlik import generate
 

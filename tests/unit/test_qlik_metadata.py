@@ -10,10 +10,10 @@ from typing import Any
 import fastavro
 import pytest
 
-from tidemark.columns import ColumnType
-from tidemark.formats.qlik_masks import bit_of, full_mask
-from tidemark.formats.qlik_metadata import read_metadata, table_change
-from tidemark.formats.qlik_types import column_type, declared_type
+from tidemark.formats.qlik.masks import bit_of, full_mask
+from tidemark.formats.qlik.metadata import read_metadata, table_change
+from tidemark.formats.qlik.types import column_type, declared_type
+from tidemark.schema.columns import ColumnType
 
 
 def metadata(**changes: Any) -> dict[str, Any]:

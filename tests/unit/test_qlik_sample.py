@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from tidemark.feeds import load_feed
+from tidemark.feeds.loading import load_feed
 from tidemark.samples.exporting import Sample
 from tidemark.samples.qlik import TABLES, generate
 

@@ -13,9 +13,9 @@ from pyspark.sql import Row, SparkSession
 
 from tidemark.containers import raw
 from tidemark.containers.contract import RECORDS
-from tidemark.feeds import Feed
-from tidemark.formats import ibm
-from tidemark.formats.ibm_records import code_page
+from tidemark.containers.ibm_records import code_page
+from tidemark.feeds.model import Feed
+from tidemark.formats.ibm import decode as ibm
 
 OPTIONS = raw.Options()
 

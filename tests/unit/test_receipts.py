@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from tidemark.errors import AccountError
-from tidemark.receipts import Counts, Recalled, Receipt, TableReceipt
+from tidemark.ledger.receipts import Counts, Recalled, Receipt, TableReceipt
 
 
 def receipt(**changes: object) -> Receipt:

@@ -5,10 +5,10 @@ from __future__ import annotations
 from datetime import UTC, datetime, timedelta
 
 from tests.unit.qlik_messages import feed
-from tidemark.books import Published
-from tidemark.feeds import Retention
-from tidemark.receipts import Receipt
-from tidemark.retention import expired_hours
+from tidemark.feeds.model import Retention
+from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.receipts import Receipt
+from tidemark.operations.retention import expired_hours
 
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
 
@@ -22,7 +22,7 @@ def receipt(sequence: int, hour: str, days: float) -> Receipt:
 
 
 def test_a_cut_is_as_old_as_its_hours_last_publication() -> None:
-    published = Published(
+    published = PublicationHistory(
         [
             receipt(1, "2026-11-20T00", 9),
             receipt(2, "2026-11-20T01", 9),
@@ -37,7 +37,7 @@ def test_a_cut_is_as_old_as_its_hours_last_publication() -> None:
 
 
 def test_the_newest_cut_stays_however_old() -> None:
-    published = Published([receipt(1, "2026-11-20T00", 90), receipt(2, "2026-11-20T01", 80)])
+    published = PublicationHistory([receipt(1, "2026-11-20T00", 90), receipt(2, "2026-11-20T01", 80)])
     kept = feed().model_copy(update={"retention": Retention(cuts=timedelta(0))})
     assert expired_hours(kept, published, NOW) == {"2026-11-20T00"}
-    assert expired_hours(kept, Published(), NOW) == set()
+    assert expired_hours(kept, PublicationHistory(), NOW) == set()

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tidemark.feeds import load_feed
+from tidemark.feeds.loading import load_feed
 from tidemark.formats import FORMATS
 from tidemark.hours import hours_between
 from tidemark.samples import load_sample

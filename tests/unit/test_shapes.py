@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from tidemark.columns import ColumnType, add_in_order
-from tidemark.definitions import Definition, define
 from tidemark.errors import SchemaError
-from tidemark.feeds import Feed
+from tidemark.feeds.model import Feed
 from tidemark.formats.contract import SchemaEntry
-from tidemark.profile import MOST_COLUMNS, TableProfile, bounded, unpublishable
-from tidemark.reshaping import Reshaping, reshaping
-from tidemark.rows import TableShape
-from tidemark.shapes import History, shape_of
+from tidemark.ledger.change_stats import MOST_COLUMNS, TableStats, bounded, unpublishable
+from tidemark.merge.typed_rows import TableShape
+from tidemark.schema.columns import ColumnType, add_in_order
+from tidemark.tables.renames import RenamePlan, plan_renames
+from tidemark.tables.resolve import History, shape_of
+from tidemark.tables.table_history import Definition, define
 
 
 def feed(format_: str = "canal", tables: Any = None) -> Feed:
@@ -84,28 +84,28 @@ def test_a_column_that_is_no_longer_listed_was_dropped() -> None:
         metadata("4", {"id": "INT8", "b": "STRING", "a": "STRING"}),
     ]
     known = define(entries, feed("qlik")).of("s.t")
-    assert [(reshape.position, reshape.names) for reshape in known.reshapes] == [("2", (("a", None),))]
+    assert [(reshape.position, reshape.names) for reshape in known.column_renames] == [("2", (("a", None),))]
     assert list(known.columns) == ["id", "a", "b"]
     assert [kind.spark for kind in known.columns["id"]] == ["int", "bigint"]
     assert [known.name_now("a", generation) for generation in (0, 1)] == [None, "a"]
 
 
-def plan(known: Definition, stored: str, highest: str | None, *, done: int = 0, keyed: bool = True) -> Reshaping:
-    ids = [reshape.id for reshape in known.reshapes[:done]]
-    return reshaping(known, ids, stored.split(), highest, keyed=keyed)
+def plan(known: Definition, stored: str, highest: str | None, *, done: int = 0, keyed: bool = True) -> RenamePlan:
+    ids = [reshape.id for reshape in known.column_renames[:done]]
+    return plan_renames(known, ids, stored.split(), highest, keyed=keyed)
 
 
 def test_what_a_published_table_does_about_it() -> None:
     known = told(("10", "ALTER TABLE t CHANGE a b int"), ("20", "ALTER TABLE t DROP B, DROP x"))
-    first, second = (reshape.id for reshape in known.reshapes)
-    assert plan(known, "id a", "09#1") == Reshaping((("a", "b"),), ("b",), ids=(first, second))
-    assert plan(known, "id b", "09#1") == Reshaping((), ("b",), ids=(first, second)), "renamed by a run that died"
-    assert plan(known, "id b", "15#1", done=1) == Reshaping((), ("b",), ids=(second,))
-    assert plan(known, "id a b", "09#1") == Reshaping(anew=True, left=frozenset("a"), ids=(first, second))
-    assert plan(known, "id A", "25#1") == Reshaping(anew=True, left=frozenset("A"), ids=(first, second)), "late"
-    assert plan(known, "id a", "09#1", keyed=False) == Reshaping((("a", "b"),), (), True, ids=(first, second))
-    assert plan(known, "id c", "25#1") == Reshaping(ids=(first, second)), "it has no such column"
-    assert plan(known, "id a b", "25#1", done=2) == Reshaping()
+    first, second = (reshape.id for reshape in known.column_renames)
+    assert plan(known, "id a", "09#1") == RenamePlan((("a", "b"),), ("b",), ids=(first, second))
+    assert plan(known, "id b", "09#1") == RenamePlan((), ("b",), ids=(first, second)), "renamed by a run that died"
+    assert plan(known, "id b", "15#1", done=1) == RenamePlan((), ("b",), ids=(second,))
+    assert plan(known, "id a b", "09#1") == RenamePlan(rebuild=True, left=frozenset("a"), ids=(first, second))
+    assert plan(known, "id A", "25#1") == RenamePlan(rebuild=True, left=frozenset("A"), ids=(first, second)), "late"
+    assert plan(known, "id a", "09#1", keyed=False) == RenamePlan((("a", "b"),), (), True, ids=(first, second))
+    assert plan(known, "id c", "25#1") == RenamePlan(ids=(first, second)), "it has no such column"
+    assert plan(known, "id a b", "25#1", done=2) == RenamePlan()
 
 
 def shaped(
@@ -116,8 +116,8 @@ def shaped(
     history: History | None = None,
     keys: list[str] = ["1\x1fid"],  # noqa: B006 - only read
 ) -> TableShape:
-    found = TableProfile(
-        "s.t", ["s.t"], own=1, keyed=1, keys=keys, schemas=[(json.dumps(schema), 0) for schema in schemas]
+    found = TableStats(
+        "s.t", ["s.t"], landed=1, keyed=1, keys=keys, schemas=[(json.dumps(schema), 0) for schema in schemas]
     )
     return shape_of(feed(tables=tables), found, known, stored or {}, ["id"] if stored else [], history)
 
@@ -203,7 +203,7 @@ def test_a_column_written_in_two_ways_is_read_by_each_message_s_own() -> None:
         json.dumps({"fields": [{"field": "after", "fields": [{"field": "at", "type": "int64", "name": kind}]}]})
         for kind in kinds
     ]
-    found = TableProfile("s.t", ["s.t"], own=1, keyed=1, keys=["1\x1fid"], schemas=[(schemas[0], 0)])
+    found = TableStats("s.t", ["s.t"], landed=1, keyed=1, keys=["1\x1fid"], schemas=[(schemas[0], 0)])
     alone = shape_of(feed("debezium"), found, Definition(), {}, [])
     assert alone.columns["at"] == ColumnType("timestamp_ntz", "epoch_millis") and not alone.rewrites
     both = shape_of(feed("debezium"), found, Definition(), {}, [], History([], [(schemas[1], 0)]))

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from tidemark.lake.spark_conf import ARCHIVE, QUICK_JAVA, spark_conf, spark_home
 from tidemark.settings import Settings
-from tidemark.spark_conf import ARCHIVE, QUICK_JAVA, spark_conf, spark_home
 
 OPTIONS = "spark.driver.extraJavaOptions"
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tidemark.errors import ConflictError, ExportError, TerminalError, TransientError
-from tidemark.storage import LocalFiles, StoredObject
+from tidemark.storage.objects import LocalFiles, StoredObject
 
 FILES = LocalFiles()
 
@@ -94,7 +94,7 @@ def test_write_text_replaces(tmp_path: Path) -> None:
 def test_bring_copies_and_proves(tmp_path: Path) -> None:
     content = os.urandom(100_000)
     (tmp_path / "source").write_bytes(content)
-    FILES.bring(FILES, stored(tmp_path / "source"), str(tmp_path / "to" / "copy"), sha256(content))
+    FILES.copy_from(FILES, stored(tmp_path / "source"), str(tmp_path / "to" / "copy"), sha256(content))
     assert (tmp_path / "to" / "copy").read_bytes() == content
     assert names(tmp_path / "to") == ["copy"]
 
@@ -102,7 +102,7 @@ def test_bring_copies_and_proves(tmp_path: Path) -> None:
 def test_bring_leaves_nothing_when_the_bytes_are_others(tmp_path: Path) -> None:
     (tmp_path / "source").write_bytes(b"changed")
     with pytest.raises(ConflictError, match="changed while it was copied"):
-        FILES.bring(FILES, stored(tmp_path / "source"), str(tmp_path / "to" / "copy"), sha256(b"listed"))
+        FILES.copy_from(FILES, stored(tmp_path / "source"), str(tmp_path / "to" / "copy"), sha256(b"listed"))
     assert names(tmp_path / "to") == []
 
 

@@ -14,13 +14,13 @@ import pytest
 
 from tidemark.errors import ConflictError
 from tidemark.settings import Settings
-from tidemark.turns import turn
+from tidemark.storage.feed_lock import feed_lock
 
 _HOLDS = """
 import sys, time
 from pathlib import Path
 from tidemark.settings import Settings
-from tidemark.turns import turn
+from tidemark.storage.feed_lock import turn
 with turn(Settings(home=Path(sys.argv[1])), "shop", sys.argv[2] or None):
     print("held", flush=True)
     time.sleep(60)
@@ -37,11 +37,11 @@ def holder(home: Path, hour: str = "") -> subprocess.Popen[str]:
 def test_a_turn_is_waited_for_and_ends_with_its_process(tmp_path: Path) -> None:
     settings, other = Settings(home=tmp_path), holder(tmp_path)
     try:
-        with pytest.raises(ConflictError, match="another run has the turn"), turn(settings, "shop", patience=SOON):
+        with pytest.raises(ConflictError, match="another run has the turn"), feed_lock(settings, "shop", timeout=SOON):
             pass
         os.kill(other.pid, signal.SIGKILL)
         begun = time.monotonic()
-        with turn(settings, "shop", patience=timedelta(seconds=20)) as held:
+        with feed_lock(settings, "shop", timeout=timedelta(seconds=20)) as held:
             held.check()
         assert time.monotonic() - begun < 10
     finally:
@@ -53,9 +53,9 @@ def test_feeds_and_hours_have_turns_of_their_own(tmp_path: Path) -> None:
     settings, other = Settings(home=tmp_path), holder(tmp_path, "2026-11-20T00")
     try:
         for mine in (("shop", None), ("shop", "2026-11-20T01"), ("payroll", "2026-11-20T00")):
-            with turn(settings, *mine, patience=SOON):
+            with feed_lock(settings, *mine, timeout=SOON):
                 pass
-        with pytest.raises(ConflictError), turn(settings, "shop", "2026-11-20T00", patience=SOON):
+        with pytest.raises(ConflictError), feed_lock(settings, "shop", "2026-11-20T00", timeout=SOON):
             pass
     finally:
         other.kill()

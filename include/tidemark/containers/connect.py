@@ -23,7 +23,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidemark.containers.contract import RECORDS
-from tidemark.containers.objects import exactly, landed_topic, object_name, record_number, time_of_millis
+from tidemark.containers.objects import exactly, object_name, record_number
+from tidemark.schema.encodings import time_of_millis
+from tidemark.storage.landing_layout import landed_topic
 
 _RECORD = {"key", "value", "headers", "topic", "partition", "offset", "timestamp"}
 # What the landing leaves of a plus sign is an underscore.

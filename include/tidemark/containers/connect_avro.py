@@ -40,14 +40,14 @@ def count(chunks: Iterable[bytes], options: Options) -> int:
     """
     stream = _Stream(iter(chunks))
     if not stream.begins_with(_MAGIC):
-        raise ExportError("is not an Avro file", mend="export it as Avro, or name its container in the feed file")
+        raise ExportError("is not an Avro file", fix="export it as Avro, or name its container in the feed file")
     _require_records(stream.header())
-    mark, records = stream.take(16), 0
+    fingerprint, records = stream.take(16), 0
     while stream.more():
         held = stream.number()
         stream.skip(stream.number())
-        if held < 0 or stream.take(16) != mark:
-            raise ExportError("is a damaged Avro file: a block does not end where it says", mend=_MEND)
+        if held < 0 or stream.take(16) != fingerprint:
+            raise ExportError("is a damaged Avro file: a block does not end where it says", fix=_MEND)
         records += held
     return records
 
@@ -56,12 +56,12 @@ def _require_records(header: dict[str, bytes]) -> None:
     try:
         schema = json.loads(header["avro.schema"])
     except (KeyError, ValueError) as error:
-        raise ExportError("is a damaged Avro file: its header holds no schema", mend=_MEND) from error
+        raise ExportError("is a damaged Avro file: its header holds no schema", fix=_MEND) from error
     kind = schema.get("type") if isinstance(schema, dict) else schema
     if kind != "record":
         raise ExportError(
             f"is an Avro file of {kind if isinstance(kind, str) else 'several types'}, not of records",
-            mend="give the sink a converter that knows schemas, or export JSON lines",
+            fix="give the sink a converter that knows schemas, or export JSON lines",
         )
 
 
@@ -111,7 +111,7 @@ class _Stream:
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return (value >> 1) ^ -(value & 1)
-        raise ExportError("is a damaged Avro file: a number in it has no end", mend=_MEND)
+        raise ExportError("is a damaged Avro file: a number in it has no end", fix=_MEND)
 
     def header(self) -> dict[str, bytes]:
         """The file's metadata: a map in blocks, the last of them empty."""
@@ -127,9 +127,9 @@ class _Stream:
     def _size(self) -> int:
         size = self.number()
         if not 0 <= size <= 1 << 26:
-            raise ExportError("is a damaged Avro file: its header is not one", mend=_MEND)
+            raise ExportError("is a damaged Avro file: its header is not one", fix=_MEND)
         return size
 
 
 def _cut_off() -> ExportError:
-    return ExportError("is an Avro file that was cut off", mend=_MEND)
+    return ExportError("is an Avro file that was cut off", fix=_MEND)

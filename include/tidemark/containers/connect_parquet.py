@@ -45,16 +45,16 @@ def count(chunks: Iterable[bytes], options: Options) -> int | None:
         if len(tail) > 2 * _FOOTER:
             del tail[:-_FOOTER]
     if head != _MAGIC:
-        raise ExportError("is not a Parquet file", mend="export it as Parquet, or name its container in the feed file")
+        raise ExportError("is not a Parquet file", fix="export it as Parquet, or name its container in the feed file")
     if len(tail) < 12 or not tail.endswith(_MAGIC):
-        raise ExportError("is a Parquet file that was cut off: it has no footer", mend=_MEND)
+        raise ExportError("is a Parquet file that was cut off: it has no footer", fix=_MEND)
     length = int.from_bytes(tail[-8:-4], "little")
     if length + 8 > len(tail):
         if length < _FOOTER:
-            raise ExportError("is a damaged Parquet file: its footer is longer than itself", mend=_MEND)
+            raise ExportError("is a damaged Parquet file: its footer is longer than itself", fix=_MEND)
         return None
     try:
         metadata = pq.read_metadata(pa.BufferReader(_MAGIC + bytes(tail[-8 - length :])))
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise ExportError(f"is a damaged Parquet file: {error}", mend=_MEND) from error
+        raise ExportError(f"is a damaged Parquet file: {error}", fix=_MEND) from error
     return cast(int, metadata.num_rows)

@@ -12,9 +12,9 @@ from pydantic import BaseModel, ConfigDict, Field
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.containers.objects import time_of_millis
 from tidemark.containers.text import count_lines, read_documents
-from tidemark.documents import is_broken
+from tidemark.schema.encodings import time_of_millis
+from tidemark.schema.strict_json import is_broken
 
 _ENVELOPE = (
     "topic string, partition int, offset bigint, timestamp bigint, key string, value string, "

@@ -9,8 +9,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.containers.contract import RECORDS
-from tidemark.containers.objects import landed_topic
 from tidemark.containers.text import count_lines, read_lines
+from tidemark.storage.landing_layout import landed_topic
 
 
 class Options(BaseModel):

@@ -14,9 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.containers.contract import RECORDS
-from tidemark.containers.objects import landed_topic
 from tidemark.containers.text import count_lines, read_documents
-from tidemark.documents import is_broken
+from tidemark.schema.strict_json import is_broken
+from tidemark.storage.landing_layout import landed_topic
 
 _MESSAGE = (
     "data string, attributes map<string, string>, messageId string, message_id string, publishTime string, "

@@ -14,8 +14,8 @@ from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from tidemark.containers.contract import RECORDS
+from tidemark.containers.ibm_records import Layout, begins_with_header, string_delimiters, view_of
 from tidemark.containers.text import read_lines
-from tidemark.formats.ibm_records import Layout, begins_with_header, string_delimiters, view_of
 
 
 class Options(Layout):

@@ -11,11 +11,11 @@ from importlib import import_module
 from types import ModuleType
 
 FORMATS = {
-    "canal": "tidemark.formats.canal",
-    "dataworks": "tidemark.formats.dataworks",
-    "debezium": "tidemark.formats.debezium",
-    "ibm": "tidemark.formats.ibm",
-    "qlik": "tidemark.formats.qlik",
+    "canal": "tidemark.formats.canal.decode",
+    "dataworks": "tidemark.formats.dataworks.decode",
+    "debezium": "tidemark.formats.debezium.decode",
+    "ibm": "tidemark.formats.ibm.decode",
+    "qlik": "tidemark.formats.qlik.decode",
 }
 
 

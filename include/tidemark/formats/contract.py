@@ -9,7 +9,7 @@ A format module offers:
     least one row; nothing is dropped. A record may give many rows (``entry`` counts from 0). One that cannot be
     decoded gives one row with op ``bad``, ``problem`` for a person, and ``raw``.
 ``column_types(columns, options) -> dict[str, ColumnType]``
-    The feed's declared source types to how their text becomes a value (:mod:`tidemark.columns`). Raises ``ValueError``
+    The feed's declared source types to how their text becomes a value (:mod:`tidemark.schema.columns`). Raises ``ValueError``
     for a type it does not know. Pure, no Spark session needed.
 ``message_types(schema) -> dict[str, ColumnType]``
     Column types by the ``message_schema`` of row entries; empty where the format sends none. Pure.
@@ -37,7 +37,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidemark.names import quote
+from tidemark.identifiers import quote
 
 
 @dataclass(frozen=True)
@@ -95,7 +95,7 @@ CHANGES = T.StructType(
 )
 
 
-def filled(number: Column | str, width: int) -> Column:
+def zero_padded(number: Column | str, width: int) -> Column:
     """A number's text with zeros in front, so that text order is its order; cut where it is longer."""
     return F.lpad(number, width, "0" * width)  # all in one text: Spark copies what it pads with as often as it fits
 

@@ -26,7 +26,7 @@ DROPS_TEMPORARY = r"(?is)^\s*drop\s+(/\*(!\d*)?\s*)?temporary\b"
 @dataclass
 class Ddl:
     """What statements say, column types as written in their dialect. The fields are those of
-    :class:`tidemark.table_changes.TableChange`; ``key`` empty: no primary key."""
+    :class:`tidemark.schema.table_changes.TableChange`; ``key`` empty: no primary key."""
 
     columns: dict[str, str] = field(default_factory=dict)
     key: tuple[str, ...] | None = None

@@ -16,7 +16,7 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from tidemark.formats.ibm_types import family
+from tidemark.formats.ibm.types import family
 from tidemark.samples.exporting import Message, Sample, write_export, write_feed, write_truth
 
 FEED = "payroll"

@@ -1,24 +1,32 @@
-"""What holds a table's snapshot: Iceberg (the default) or Parquet folders. One module each, the same class surface.
+"""What holds a table's snapshot: Iceberg (the default) or Parquet folders.
 
-``columns()`` source columns and types · ``evolve(columns)`` create, or rename, add and widen · ``read()`` what readers
-see · ``stage(...)`` write an hour beside it, unseen · ``staged()`` read that · ``publish(hour)`` make it the table and tag
-it · ``retire(columns)`` remove what the publication left empty · ``withdraw()`` undo what was evolved for an hour that
-was not published.
+Stages see :class:`tidemark.snapshots.contract.Snapshot` alone.
+
+What storage a table has, and where that is, is said here and in the two modules, and nowhere else.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 from pyspark.sql import SparkSession
 
+from tidemark.feeds.model import Feed
 from tidemark.settings import Settings
+from tidemark.snapshots.contract import Snapshot
 from tidemark.snapshots.iceberg import IcebergSnapshot
 from tidemark.snapshots.parquet import ParquetSnapshot
 
 
-def open_snapshot(
-    spark: SparkSession, storage: str, table: str, feed: str, settings: Settings
-) -> IcebergSnapshot | ParquetSnapshot:
+def open_snapshot(spark: SparkSession, feed: Feed, table: str, settings: Settings) -> Snapshot:
     """The snapshot of a published table in the storage its feed chose."""
-    if storage == "parquet":
-        return ParquetSnapshot(spark, table, feed, settings)
-    return IcebergSnapshot(spark, table, feed)
+    if feed.declared(table).storage == "parquet":
+        return ParquetSnapshot(spark, table, feed.feed, settings)
+    return IcebergSnapshot(spark, table, feed.feed)
+
+
+def discard_columns(spark: SparkSession, feed: Feed, tables: Iterable[str], settings: Settings) -> None:
+    """Have published tables look as they are published: their columns are evolved before the branches are written, and
+    what an hour that does not come to be has evolved is not for readers."""
+    for table in tables:
+        open_snapshot(spark, feed, table, settings).discard()

@@ -15,10 +15,11 @@ from pyspark.sql import functions as F
 
 from tidemark.errors import ConfigError, ConflictError
 from tidemark.hours import tag_of
-from tidemark.lake import create_namespace, full_name
-from tidemark.names import TIDEMARK, quote
-from tidemark.snapshots.rows import TIDEMARK_TYPE, reconcile, refuse_other_key, renames
-from tidemark.spark_conf import CATALOG
+from tidemark.identifiers import TIDEMARK, quote
+from tidemark.lake.session import create_namespace, full_name
+from tidemark.lake.spark_conf import CATALOG
+from tidemark.merge.contract import TIDEMARK_TYPE
+from tidemark.schema.type_changes import reconcile, refuse_other_key, renames
 
 _PROPERTIES = {
     "format-version": "3",
@@ -31,8 +32,8 @@ _PROPERTIES = {
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
     # Each row's place is its own.
-    f"write.parquet.dict-encoding-enabled.column.{TIDEMARK}.place": "false",
-    f"write.parquet.dict-encoding-enabled.column.{TIDEMARK}.floor": "false",
+    f"write.parquet.dict-encoding-enabled.column.{TIDEMARK}.sort_key": "false",
+    f"write.parquet.dict-encoding-enabled.column.{TIDEMARK}.base_sort_key": "false",
 }
 #: In the summary of a staged commit: which publication made it.
 _MARK = "tidemark.publication"
@@ -107,7 +108,7 @@ class IcebergSnapshot:
             self.spark.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ('{_BEFORE}' = '{now:d}')")
             self._known = None
 
-    def withdraw(self) -> None:
+    def discard(self) -> None:
         """Have the columns as they are published, without those that an unpublished hour has evolved for itself; a table
         that it made goes. Its audit branch is of no use then."""
         if not self.exists():
@@ -141,10 +142,10 @@ class IcebergSnapshot:
 
     def stage(
         self, settled: DataFrame, key: list[str], truncated: str | None, publication: str, *, first: bool,
-        carried: Collection[str], dropped: Sequence[str] = (),
+        kept_columns: Collection[str], dropped: Sequence[str] = (),
     ) -> None:  # fmt: skip
         """Write a publication to a new audit branch of main: rows older than the truncate out, values of ``dropped``
-        columns too, then one MERGE. ``first``: the table has just been made. ``carried``: columns that some row keeps
+        columns too, then one MERGE. ``first``: the table has just been made. ``kept_columns``: columns that some row keeps
         as they are stored."""
         branch = quote(_branch(publication))
         # Not CREATE OR REPLACE: Iceberg cannot replace a branch of a table whose main has no snapshot yet.
@@ -155,7 +156,7 @@ class IcebergSnapshot:
         if truncated is not None:
             self._session_mark(publication)
             # Rows of a table without a key stand nowhere in the order: they are all written anew.
-            older = f"{TIDEMARK}.place < :truncated" if key else ":truncated IS NOT NULL"
+            older = f"{TIDEMARK}.sort_key < :truncated" if key else ":truncated IS NOT NULL"
             self.spark.sql(f"DELETE FROM {target} WHERE {older}", args={"truncated": truncated})  # noqa: S608 - quoted
         if dropped:
             self._session_mark(publication)
@@ -164,11 +165,11 @@ class IcebergSnapshot:
             self.spark.sql(f"UPDATE {target} SET {nothing} WHERE {held}")  # noqa: S608 - quoted
         self._session_mark(publication)
         if first:  # nothing to merge with
-            new = settled.where(~F.col("gone"))
+            new = settled.where(~F.col("deleted"))
             new.select(*self._values(settled), F.col("tidemark").alias(TIDEMARK)).writeTo(target).append()
             return
         settled.createOrReplaceTempView("tidemark_settled")
-        self.spark.sql(self._merge(target, settled, key, carried))
+        self.spark.sql(self._merge(target, settled, key, kept_columns))
         self.spark.catalog.dropTempView("tidemark_settled")
 
     def _session_mark(self, publication: str) -> None:
@@ -181,33 +182,33 @@ class IcebergSnapshot:
         values = {name: F.col("row")[name] if name in sent else F.lit(None) for name in types}
         return [values[name].cast(kind).alias(name) for name, kind in types.items()]
 
-    def _merge(self, target: str, settled: DataFrame, key: list[str], carried: Collection[str]) -> str:
+    def _merge(self, target: str, settled: DataFrame, key: list[str], kept_columns: Collection[str]) -> str:
         stored = list(self.columns())
         sent = set(settled.schema["row"].dataType.names)  # type: ignore[attr-defined]
         # Settled keys are whole. A table without a key: each copy of a row has its own place.
         on = (
             " AND ".join(f"t.{quote(name)} = s.key.{quote(name)}" for name in key)
-            or f"t.{TIDEMARK}.place = s.tidemark.place"
+            or f"t.{TIDEMARK}.sort_key = s.tidemark.sort_key"
         )
 
         def value(name: str) -> str:
             return f"s.row.{quote(name)}" if name in sent else "NULL"
 
         def kept(name: str) -> str:
-            if name not in carried:
+            if name not in kept_columns:
                 return f"t.{quote(name)} = {value(name)}"
             literal = "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
-            held = f"s.carry AND array_contains(s.tidemark.absent, {literal})"
+            held = f"s.keep_stored AND array_contains(s.tidemark.absent, {literal})"
             return f"t.{quote(name)} = CASE WHEN {held} THEN t.{quote(name)} ELSE {value(name)} END"
 
         stamped = "s.tidemark"
-        if carried:
+        if kept_columns:
             stamped = (
-                "named_struct('place', s.tidemark.place, "
-                f"'floor', CASE WHEN s.carry THEN t.{TIDEMARK}.floor ELSE s.tidemark.floor END, "
+                "named_struct('sort_key', s.tidemark.sort_key, "
+                f"'base_sort_key', CASE WHEN s.keep_stored THEN t.{TIDEMARK}.base_sort_key ELSE s.tidemark.base_sort_key END, "
                 "'transaction', s.tidemark.transaction, 'committed_at', s.tidemark.committed_at, "
                 "'hour', s.tidemark.hour, "
-                f"'absent', CASE WHEN s.carry THEN array_intersect(s.tidemark.absent, t.{TIDEMARK}.absent) "
+                f"'absent', CASE WHEN s.keep_stored THEN array_intersect(s.tidemark.absent, t.{TIDEMARK}.absent) "
                 "ELSE s.tidemark.absent END)"
             )
         updates = ", ".join([kept(name) for name in stored] + [f"t.{TIDEMARK} = {stamped}"])
@@ -215,8 +216,8 @@ class IcebergSnapshot:
         values = ", ".join([value(name) for name in stored] + ["s.tidemark"])
         return (  # every name in it is quoted
             f"MERGE INTO {target} t USING tidemark_settled s ON {on} "  # noqa: S608
-            f"WHEN MATCHED AND s.gone THEN DELETE WHEN MATCHED THEN UPDATE SET {updates} "
-            f"WHEN NOT MATCHED AND NOT s.gone THEN INSERT ({names}) VALUES ({values})"
+            f"WHEN MATCHED AND s.deleted THEN DELETE WHEN MATCHED THEN UPDATE SET {updates} "
+            f"WHEN NOT MATCHED AND NOT s.deleted THEN INSERT ({names}) VALUES ({values})"
         )
 
     def staged(self, publication: str) -> DataFrame:
@@ -247,7 +248,7 @@ class IcebergSnapshot:
         elif self._ref(tag_of(hour)) is None:
             raise ConflictError(
                 f"its audit branch {branch} is gone",
-                mend="run the hour again from compact",
+                fix="run the hour again from compact",
                 feed=self.feed,
                 hour=hour,
                 table=self.table,
@@ -322,7 +323,7 @@ class IcebergSnapshot:
         if owner != self.feed:
             raise ConfigError(
                 f"the table is not this feed's (tidemark.feed = {owner})",
-                mend="publish under another name: tables.<source>.name in the feed file",
+                fix="publish under another name: tables.<source>.name in the feed file",
                 feed=self.feed,
                 table=self.table,
             )

@@ -5,31 +5,30 @@ For readers that know no Iceberg. Each publication rewrites the table, so it sui
 
 from __future__ import annotations
 
-import json
 from collections.abc import Collection, Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.names import TIDEMARK, quote
+from tidemark.identifiers import TIDEMARK, quote
+from tidemark.merge.contract import TIDEMARK_TYPE
+from tidemark.schema.type_changes import reconcile, refuse_other_key
 from tidemark.settings import Settings
-from tidemark.snapshots.rows import TIDEMARK_TYPE, reconcile, refuse_other_key
-from tidemark.storage import storage_of
+from tidemark.snapshots.parquet_pointers import ParquetPointers
 
 
 class ParquetSnapshot:
     """One published table."""
 
     def __init__(self, spark: SparkSession, table: str, feed: str, settings: Settings) -> None:
-        self.spark, self.table, self.feed, self.settings = spark, table, feed, settings
-        self.root = f"{settings.lake_root}/snapshots/{table}"
-        self.storage = storage_of(self.root, settings)
+        self.spark, self.table, self.feed = spark, table, feed
+        self._pointers = ParquetPointers(table, settings)
         self._evolved: dict[str, str] = {}
         self._was: dict[str, str] = {}
 
     def columns(self) -> dict[str, str]:
         """Source columns and their Spark types; empty before the first publication."""
-        folder = self._folder("latest")
+        folder = self._pointers.latest()
         if folder is None:
             return {}
         fields = self.spark.read.parquet(folder).schema.fields
@@ -37,8 +36,7 @@ class ParquetSnapshot:
 
     def key(self) -> list[str]:
         """The key columns, as when the table was first staged."""
-        location = f"{self.root}/_key.json"
-        return json.loads(self.storage.read_text(location)) if self.storage.find(location) is not None else []
+        return self._pointers.key()
 
     def evolve(self, columns: dict[str, str], key: tuple[str, ...], renamed: Sequence[tuple[str, str]] = ()) -> None:
         """Note the columns the next folder will have, in their order: Parquet folders are written whole. ``renamed``:
@@ -49,12 +47,12 @@ class ParquetSnapshot:
         for old, new in renamed:
             stored = {new if name == old else name: kind for name, kind in stored.items()}
             self._was[new] = self._was.pop(old, old)
-        self.storage.write_text(f"{self.root}/_key.json", json.dumps(key))
+        self._pointers.write_key(key)
         add, widen = reconcile(self.table, stored, columns)
         evolved = stored | add | widen
         self._evolved = {name: evolved[name] for name in columns}
 
-    def withdraw(self) -> None:
+    def discard(self) -> None:
         """Nothing to do: what was evolved is in no folder that readers are led to."""
 
     def retire(self, columns: list[str]) -> None:
@@ -63,7 +61,7 @@ class ParquetSnapshot:
     def read(self) -> DataFrame:
         """What readers see now, in the evolved columns."""
         columns = self._evolved or self.columns()
-        folder = self._folder("latest")
+        folder = self._pointers.latest()
         if folder is None:
             listed = ", ".join(f"{quote(name)} {kind}" for name, kind in columns.items())
             return self.spark.createDataFrame([], f"{listed}, {TIDEMARK} {TIDEMARK_TYPE.simpleString()}")
@@ -83,14 +81,14 @@ class ParquetSnapshot:
 
     def stage(
         self, settled: DataFrame, key: list[str], truncated: str | None, publication: str, *, first: bool,
-        carried: Collection[str], dropped: Sequence[str] = (),
+        kept_columns: Collection[str], dropped: Sequence[str] = (),
     ) -> None:  # fmt: skip
-        """Write the whole table as it will be, where no pointer leads yet. ``first``: there is none yet. ``carried``:
+        """Write the whole table as it will be, where no pointer leads yet. ``first``: there is none yet. ``kept_columns``:
         columns that some row keeps as they are stored. ``dropped``: columns whose stored values are gone."""
         stored = self._without(dropped)
         if truncated is not None:
             # Rows of a table without a key stand nowhere in the order: they are all written anew.
-            stored = stored.where(F.col(f"{TIDEMARK}.place") >= truncated) if key else stored.limit(0)
+            stored = stored.where(F.col(f"{TIDEMARK}.sort_key") >= truncated) if key else stored.limit(0)
         names = list(self._evolved)
         sent = set(settled.schema["row"].dataType.names)  # type: ignore[attr-defined]
         t, s = stored.alias("t"), settled.alias("s")
@@ -98,21 +96,25 @@ class ParquetSnapshot:
         for name in key:
             matches &= F.col(f"t.{quote(name)}").eqNullSafe(F.col(f"s.key.{quote(name)}"))
         if not key:
-            matches = F.col(f"t.{TIDEMARK}.place") == F.col("s.tidemark.place")
+            matches = F.col(f"t.{TIDEMARK}.sort_key") == F.col("s.tidemark.sort_key")
         both = t.join(s, matches, "full_outer")
         touched = F.col("s.tidemark").isNotNull()
-        carries = F.lit(bool(carried) and not first) & F.col("s.carry") & F.col(f"t.{TIDEMARK}").isNotNull()
+        keeps = F.lit(bool(kept_columns) and not first) & F.col("s.keep_stored") & F.col(f"t.{TIDEMARK}").isNotNull()
 
         def value(name: str) -> Column:
             old = F.col(f"t.{quote(name)}")
             new = F.col(f"s.row.{quote(name)}") if name in sent else F.lit(None)
-            keep = carries & F.array_contains("s.tidemark.absent", F.lit(name))
+            keep = keeps & F.array_contains("s.tidemark.absent", F.lit(name))
             return F.when(touched & ~F.coalesce(keep, F.lit(False)), new).otherwise(old).alias(name)
 
         absent = F.array_intersect(F.col("s.tidemark.absent"), F.col(f"t.{TIDEMARK}.absent"))
-        moved = F.col("s.tidemark").withField("floor", F.col(f"t.{TIDEMARK}.floor")).withField("absent", absent)
-        stamp = F.when(carries, moved).when(touched, F.col("s.tidemark")).otherwise(F.col(f"t.{TIDEMARK}"))
-        kept = both.where(~F.coalesce(F.col("s.gone"), F.lit(False)))
+        moved = (
+            F.col("s.tidemark")
+            .withField("base_sort_key", F.col(f"t.{TIDEMARK}.base_sort_key"))
+            .withField("absent", absent)
+        )
+        stamp = F.when(keeps, moved).when(touched, F.col("s.tidemark")).otherwise(F.col(f"t.{TIDEMARK}"))
+        kept = both.where(~F.coalesce(F.col("s.deleted"), F.lit(False)))
         kept.select(*(value(name) for name in names), stamp.alias(TIDEMARK)).write.mode("overwrite").parquet(
             self._staged_folder(publication)
         )
@@ -132,23 +134,14 @@ class ParquetSnapshot:
     def publish(self, hour: str, publication: str, *, reverted: bool) -> None:
         """Turn the pointers to the staged folder. Done before: does nothing again."""
         folder = _folder_name(publication) + (_REVERTED if reverted else "")
-        pointer = json.dumps({"hour": hour, "folder": folder})
-        self.storage.write_text(f"{self.root}/_cuts/{hour}.json", pointer)
-        self.storage.write_text(f"{self.root}/latest", pointer)
+        self._pointers.publish(hour, folder)
 
     def tag(self, hour: str) -> None:
         """The cut of an hour that did not touch the table."""
-        if self.storage.find(f"{self.root}/latest") is not None:
-            self.storage.write_text(f"{self.root}/_cuts/{hour}.json", self.storage.read_text(f"{self.root}/latest"))
-
-    def _folder(self, pointer: str) -> str | None:
-        location = f"{self.root}/{pointer}"
-        if self.storage.find(location) is None:
-            return None
-        return f"{self.root}/{json.loads(self.storage.read_text(location))['folder']}"
+        self._pointers.tag(hour)
 
     def _staged_folder(self, publication: str) -> str:
-        return f"{self.root}/{_folder_name(publication)}"
+        return f"{self._pointers.root}/{_folder_name(publication)}"
 
 
 def _folder_name(publication: str) -> str:

@@ -1,0 +1,169 @@
+"""Reading feed files: every mistake of every file is reported together, each with its path, what was expected and a fix."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from pydantic import BaseModel, ValidationError
+
+from tidemark.containers import CONTAINERS, load_container
+from tidemark.errors import ConfigError
+from tidemark.feeds.model import Feed, block_options
+from tidemark.feeds.problems import Found, Mistake, nearest, path_text, translate
+from tidemark.feeds.strict_yaml import Document, read_yaml
+from tidemark.feeds.validators import published_names, rules_across_keys
+from tidemark.formats import FORMATS, load_format
+from tidemark.settings import Settings
+
+
+def load_feed(path: Path, *, deep: bool = True) -> Feed:
+    """Read one feed file.
+
+    ``deep`` also holds the ``container`` and ``format`` blocks and the declared column types against the modules they
+    name, which import Spark; DAG files load with ``deep=False``. ConfigError lists *all* mistakes of the file.
+    """
+    file = _read(path, deep)
+    if file.feed is None:
+        raise _refusal(file.mistakes)
+    return file.feed
+
+
+def load_feeds(folder: Path, *, deep: bool = True) -> dict[str, Feed]:
+    """All feeds of a folder by name, in the order of names. ConfigError lists all mistakes of all files."""
+    files, mistakes = _read_folder(folder, deep)
+    if mistakes:
+        raise _refusal(mistakes)
+    return {file.feed.feed: file.feed for file in files if file.feed}
+
+
+def find_feed(name: str, settings: Settings, *, deep: bool = True) -> Feed:
+    """The feed of this name in the installation's folder of feeds."""
+    folder = settings.path(settings.feeds)
+    known = sorted(path.stem for path in _files(folder))
+    if name not in known:
+        fix = nearest(name, known) or (f"it has: {', '.join(known)}" if known else "write its first feed file")
+        raise ConfigError(f"there is no feed {name!r} in {folder}", fix=fix)
+    return load_feed(folder / f"{name}.yaml", deep=deep)
+
+
+def check_feeds(path: Path) -> list[Mistake]:
+    """All mistakes of a feed file, or of every feed file of a folder, by file and line."""
+    return _read_folder(path, deep=True)[1] if path.is_dir() else _read(path, deep=True).mistakes
+
+
+@dataclass(frozen=True)
+class _File:
+    """A feed file as read: the feed, or its mistakes; and its plain content for rules across files."""
+
+    path: Path
+    data: dict[str, Any]
+    document: Document
+    mistakes: list[Mistake]
+    feed: Feed | None
+
+    def mistake(self, found: Found) -> Mistake:
+        line = self.document.line(found.place)
+        return Mistake(self.path, path_text(found.place), found.problem, found.expected, found.fix, line)
+
+
+def _read(path: Path, deep: bool) -> _File:
+    try:
+        document = read_yaml(path.read_text("utf-8-sig"))
+    except (OSError, UnicodeDecodeError) as error:
+        document = Document(mistakes=[((), f"cannot be read: {error}", "give the path of a readable UTF-8 file")])
+    data = document.value if isinstance(document.value, dict) else {}
+    found = [Found(place, problem, None, fix) for place, problem, fix in document.mistakes]
+    if not found and data is not document.value:
+        found = [Found((), "holds no feed", "keys and values, beginning with `feed:`", "see docs/feed-reference.md")]
+    feed: Feed | None = None
+    if document.value is data:
+        try:
+            feed = Feed.model_validate(data)
+        except ValidationError as error:
+            found += translate(Feed, error, data)
+        found += rules_across_keys(data, path.stem)
+        found += _deep_mistakes(data) if deep else []
+    file = _File(path, data, document, [], None if found else feed)
+    file.mistakes.extend(sorted(map(file.mistake, found), key=lambda mistake: mistake.line or 0))
+    return file
+
+
+def _read_folder(folder: Path, deep: bool) -> tuple[list[_File], list[Mistake]]:
+    if not folder.is_dir():
+        fix = "set TIDEMARK_FEEDS to the folder of feed files"
+        return [], [Mistake(folder, "", "is not a folder", fix=fix)]
+    files = [_read(path, deep) for path in _files(folder)]
+    across: dict[Path, list[Mistake]] = {}
+    published: dict[str, _File] = {}
+    named: dict[str, _File] = {}
+    for file in files:
+        name = file.data.get("feed")
+        if isinstance(name, str) and (other := named.setdefault(name, file)) is not file:
+            found = Found(("feed",), f"{name!r} is also the name of the feed in {other.path.name}", fix="rename one")
+            across.setdefault(file.path, []).append(file.mistake(found))
+        for source, table in published_names(file.data).items():
+            if (other := published.setdefault(table.lower(), file)) is not file:
+                problem = f"is published as {table}, as is a table of {other.path.name}"
+                found = Found(("tables", source), problem, fix="give one of them another `name`")
+                across.setdefault(file.path, []).append(file.mistake(found))
+    mistakes = [mistake for file in files for mistake in [*file.mistakes, *across.get(file.path, [])]]
+    stray = [path for path in sorted(folder.glob("*.yml")) if not path.name.startswith(".")]
+    return files, mistakes + [Mistake(path, "", "is not read", "a name in .yaml", "rename it") for path in stray]
+
+
+def _files(folder: Path) -> list[Path]:
+    return [path for path in sorted(folder.glob("*.yaml")) if not path.name.startswith(".")]
+
+
+def _deep_mistakes(data: dict[str, Any]) -> list[Found]:
+    """What the container's and the format's own modules say of their blocks and of the declared column types."""
+    found: list[Found] = []
+    options: dict[str, BaseModel] = {}
+    for block, known, load in (("container", CONTAINERS, load_container), ("format", FORMATS, load_format)):
+        written = data.get(block)
+        if not isinstance(written, dict) or written.get("type") not in known:
+            continue
+        module = load(written["type"])
+        try:
+            options[block] = block_options(module, written)
+        except ValidationError as error:
+            found += translate(module.Options, error, written, (block,))
+        if block == "format":  # types are told all the same when the block itself is wrong
+            found += _column_mistakes(module, options.get(block, module.Options.model_construct()), data)
+    if len(options) == 2:
+        found += _differing(options["container"], options["format"])
+    return found
+
+
+def _differing(container: BaseModel, format_: BaseModel) -> Iterable[Found]:
+    """A key that container and format share (a delimiter, a code page) says the same thing of the same bytes."""
+    for key in type(container).model_fields.keys() & type(format_).model_fields.keys():
+        one, other = getattr(container, key), getattr(format_, key)
+        if one != other:
+            problem = f"is {other!r}, but {one!r} under `container`"
+            yield Found(("format", key), problem, fix="write the same value in both blocks")
+
+
+def _column_mistakes(format_: ModuleType, options: BaseModel, data: dict[str, Any]) -> Iterable[Found]:
+    tables = data.get("tables")
+    for source, table in tables.items() if isinstance(tables, dict) else ():
+        table = table if isinstance(table, dict) else {}
+        earlier = table.get("earlier_columns")
+        lists: list[tuple[tuple[str | int, ...], Any]] = [(("columns",), table.get("columns"))]
+        lists += [(("earlier_columns", i), e) for i, e in enumerate(earlier if isinstance(earlier, list) else [])]
+        for place, columns in lists:
+            for name, written in columns.items() if isinstance(columns, dict) else ():
+                try:
+                    if isinstance(written, str):
+                        format_.column_types({name: written}, options)
+                except ValueError as error:
+                    yield Found(("tables", source, *place, name), str(error), fix="write the source's type")
+
+
+def _refusal(mistakes: list[Mistake]) -> ConfigError:
+    count = "1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes"
+    return ConfigError("\n".join([f"{count} in feed files", *map(str, mistakes)]))

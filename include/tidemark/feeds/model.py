@@ -1,0 +1,239 @@
+"""Feeds: one YAML file each, read into the models below.
+
+The models are the reference of every key (``docs/feed-reference.md`` is generated from them). All mistakes of a file
+are reported together (:func:`load_feed`), each with its path in the file, what was expected and a mend.
+"""
+
+from __future__ import annotations
+
+import re
+from datetime import datetime, timedelta
+from functools import cached_property
+from types import ModuleType
+from typing import Annotated, Any, Literal, cast
+
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    StrictFloat,
+    StrictInt,
+    StrictStr,
+)
+
+from tidemark.containers import load_container
+from tidemark.feeds.validators import (
+    cron_line,
+    feed_name,
+    first_hour,
+    marker_name,
+    module_and_class,
+    path_template,
+    published_name,
+    safe_age,
+    topic_name,
+)
+from tidemark.formats import load_format
+
+_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
+
+
+def _duration(value: object) -> object:
+    """``90s``, ``10m``, ``6h``, ``7d`` → timedelta."""
+    if isinstance(value, timedelta):
+        return value
+    match = re.fullmatch(r"(\d{1,6})([smhd])", value) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError("a whole number and one of s, m, h, d, like 10m")
+    return timedelta(**{_UNITS[match[2]]: int(match[1])})
+
+
+Duration = Annotated[timedelta, BeforeValidator(_duration)]
+Name = Annotated[str, AfterValidator(feed_name)]
+PublishedName = Annotated[str, AfterValidator(published_name)]
+Topic = Annotated[str, AfterValidator(topic_name)]
+PathTemplate = Annotated[str, AfterValidator(path_template)]
+MarkerName = Annotated[str, AfterValidator(marker_name)]
+CronLine = Annotated[str, AfterValidator(cron_line)]
+FirstHour = Annotated[datetime, BeforeValidator(first_hour)]
+ModuleAndClass = Annotated[str, AfterValidator(module_and_class)]
+#: ``true`` is no number, and text stays text: ``0001`` keeps its zeros.
+Value = StrictInt | StrictFloat | StrictStr
+
+
+class Model(BaseModel):
+    """Unknown keys are mistakes; what is loaded does not change."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+class Exports(Model):
+    """Where an hour's objects lie and when they are all there."""
+
+    path: PathTemplate = Field(
+        description="Path template over {topic}, {date} and {hour}, ending in a file pattern: "
+        "`{topic}/dt={date}/hr={hour}/*`. Relative to TIDEMARK_EXPORTS, or absolute, or s3://bucket/…"
+    )
+    marker: MarkerName | None = Field(
+        "_SUCCESS",
+        description="The object beside the others that says the hour is complete; it may hold {topic}, {date} and "
+        "{hour}. null: none.",
+    )
+    settle: Duration = Field(
+        timedelta(minutes=10), description="Without a marker: complete when nothing has changed for this long."
+    )
+    wait: Duration = Field(
+        timedelta(hours=6), description="How long `land` waits for an hour to be complete before it fails."
+    )
+    missing: Literal["fail", "empty"] = Field(
+        "fail", description="An hour in which a topic has no object at all: fail, or an empty hour."
+    )
+
+
+class Check(Model):
+    """One check of a table, with what a failure does."""
+
+    consequence: Literal["stop", "quarantine", "warn"] = Field(
+        "stop",
+        description="stop: nothing of the hour is published. quarantine: the failing rows keep their last good "
+        "version. warn: noted in the receipt.",
+    )
+    column: str | None = Field(None, description="The column checked. Not for `unique`.")
+    not_null: bool = Field(False, description="No null.")
+    min: Value | None = Field(None, description="Smallest value allowed.")
+    max: Value | None = Field(None, description="Largest value allowed.")
+    isin: list[StrictInt | StrictStr] | None = Field(None, min_length=1, description="The set of values allowed.")
+    pattern: str | None = Field(None, description="A regular expression (Java's) found in every value.")
+    unique: list[str] | None = Field(
+        None, min_length=1, description="Columns that together are unique over the whole table."
+    )
+
+
+class Table(Model):
+    """One table of a feed."""
+
+    name: PublishedName | None = Field(
+        None, description="The published schema.table. Default: the source's, in lower case."
+    )
+    topic: str | None = Field(None, description="The topic that carries it, where messages do not name their table.")
+    key: list[str] | None = Field(
+        None, description="The key columns, where the messages do not carry the key. []: the table has no key."
+    )
+    columns: dict[str, str] = Field(
+        default_factory=dict,
+        description="Columns in the source's order with the source's types, where the messages do not carry them: "
+        "`balance: numeric(14,2)`.",
+    )
+    earlier_columns: list[dict[str, str]] = Field(
+        default_factory=list,
+        description="For `ibm`, whose records do not name columns: the columns that the table had before it was altered, "
+        "each time all of them. A record is read by the list that has as many columns as the record has values.",
+    )
+    storage: Literal["iceberg", "parquet"] = Field("iceberg", description="What holds the snapshot.")
+    checks: list[Check] = Field(default_factory=list, description="Checks with their consequences.")
+    checks_module: ModuleAndClass | None = Field(
+        None,
+        description="`module:ClassName` of a pandera model in the checks folder, for checks that YAML cannot say.",
+    )
+
+    @property
+    def all_columns(self) -> dict[str, str]:
+        """The table's columns, and those that only earlier records have."""
+        return self.columns | {
+            name: kind for columns in self.earlier_columns for name, kind in columns.items() if name not in self.columns
+        }
+
+
+class Quarantine(Model):
+    """How many bad records an hour may hold before it stops."""
+
+    limit: float = Field(0.01, ge=0, le=1, description="Share of the hour's records.")
+    at_least: int = Field(10, ge=0, description="So many are always allowed.")
+
+
+class Transactions(Model):
+    """What happens to a transaction that does not complete."""
+
+    alarm: Duration = Field(
+        timedelta(hours=24),
+        description="A transaction held for longer is overdue: `tidemark held` and the receipt say so.",
+    )
+    overdue: Literal["hold", "apply", "quarantine"] = Field(
+        "hold", description="What happens to an overdue transaction."
+    )
+
+
+class Retention(Model):
+    """What maintenance removes, and when."""
+
+    tombstones: Duration = Field(
+        timedelta(days=30),
+        description="How long the place of a deleted key is kept at hand. An older change that comes later costs more "
+        "then: its key is looked up in the change log.",
+    )
+    cuts: Duration | None = Field(
+        None, description="How long the cut of an hour can be read back after it was published. null: for ever."
+    )
+    orphans: Annotated[Duration, AfterValidator(safe_age)] = Field(
+        timedelta(days=3),
+        description="The age from which on files that nothing refers to are removed; at least 1d. A run that takes "
+        "longer than this would lose its files.",
+    )
+
+
+class Feed(Model):
+    """One replication task or connector: its topics, tables, format and settings. One file, one DAG."""
+
+    feed: Name = Field(description="The feed's name, the same as the file's: `shop` in shop.yaml.")
+    description: str = Field(description="What this feed is, for the people who see its DAG.")
+    owner: str = Field(description="Who answers for it.")
+    tags: list[str] = Field(default_factory=list, description="Airflow tags.")
+    start: FirstHour | None = Field(
+        None,
+        description="The first hour on schedule, like 2026-11-20T00:00:00Z. Default: only by trigger and backfill.",
+    )
+    schedule: CronLine | None = Field("0 * * * *", description="Cron line in UTC; null: only by trigger and backfill.")
+    topics: list[Topic] = Field(min_length=1, description="The topics whose exports are read.")
+    exports: Exports = Field(description="Where an hour's objects lie and when they are all there.")
+    container: dict[str, Any] = Field(
+        description="How an export wraps records: `type` and the container's own options."
+    )
+    format: dict[str, Any] = Field(description="What a record says: `type` and the format's own options.")
+    tables: dict[str, Table] = Field(default_factory=dict, description="Tables by their source's schema.table.")
+    undeclared: Literal["publish", "quarantine"] = Field(
+        "publish",
+        description="A table that messages carry and this file does not name: publish it, or quarantine its records.",
+    )
+    quarantine: Quarantine = Field(Quarantine(), description="How many bad records an hour may hold.")
+    transactions: Transactions = Field(Transactions(), description="What happens to transactions that do not complete.")
+    retention: Retention = Field(Retention(), description="What maintenance removes, and when.")
+    retries: int = Field(
+        3, ge=0, description="How often Airflow tries a task again after an error that can pass by itself."
+    )
+
+    def published_name(self, source_table: str) -> str:
+        """The published ``schema.table`` of a source's table."""
+        table = self.tables.get(source_table)
+        return table.name if table and table.name else source_table.lower()
+
+    def declared(self, published_table: str) -> Table:
+        """What the file says of a published table; nothing but defaults where it does not name it."""
+        named = (table for source, table in self.tables.items() if self.published_name(source) == published_table)
+        return next(named, Table())
+
+    @cached_property
+    def container_options(self) -> BaseModel:
+        """The container's ``Options``. Imports the container, and so Spark, on first use."""
+        return block_options(load_container(self.container["type"]), self.container)
+
+    @cached_property
+    def format_options(self) -> BaseModel:
+        """The format's ``Options``. Imports the format, and so Spark, on first use."""
+        return block_options(load_format(self.format["type"]), self.format)
+
+
+def block_options(module: ModuleType, block: dict[str, Any]) -> BaseModel:
+    own = {key: value for key, value in block.items() if key != "type"}
+    return cast(BaseModel, module.Options.model_validate(own))

@@ -1,0 +1,255 @@
+"""Canal's JSON messages of a MySQL binlog: an array of rows of one operation, or a DDL statement.
+
+Order is the source's: ``es`` (execution, often to the second), ``ts`` (when Canal wrote the message), then ``id``, the
+number of Canal's batch, and the row's index in ``data``. A redelivered message has another offset and all else the
+same: so a position holds no offset, but where a message has no ``id``. Messages of one batch that agree in all of that
+are told apart by the order they arrived in. https://github.com/alibaba/canal
+"""
+
+from __future__ import annotations
+
+import json
+
+from pydantic import BaseModel, ConfigDict
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from tidemark.feeds.model import Feed
+from tidemark.formats.canal.types import LATIN_BYTES, message_types, mysql_type, type_or_text
+from tidemark.formats.contract import as_changes, zero_padded
+from tidemark.formats.ddl import CHANGES_DATA, DROPS_TEMPORARY, read_ddl
+from tidemark.schema.columns import ColumnType
+from tidemark.schema.encodings import Encoding
+from tidemark.schema.strict_json import is_broken, one_document
+from tidemark.schema.table_changes import TableChange
+
+__all__ = ["ENCODINGS", "Options", "column_types", "decode", "message_types", "table_change"]
+
+_VALUE = (
+    "data: array<map<string, string>>, old: array<map<string, string>>, database: string, table: string, "
+    "type: string, es: string, ts: string, id: string, sql: string, pkNames: array<string>, "
+    "mysqlType: map<string, string>"
+)
+_ROW_IDS = ("__#alibaba_rds_row_id#__", "#alibaba_rds_row_id#")
+_ROWS = ("INSERT", "UPDATE", "DELETE")
+_STATEMENTS = ("CREATE", "ALTER", "RENAME", "QUERY")
+_EMPTIED = ("TRUNCATE", "ERASE")
+_CONTROL = ("CINDEX", "DINDEX", "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT")
+_NUMBER = r"^\d{1,19}$"
+
+
+def latin_bytes(text: Column, spark: str, arg: str | None) -> Column:
+    """Bytes as the characters of ISO 8859-1; null where a character is none of them."""
+    return F.when(text.rlike(r"^[\x00-\xff]*$"), F.encode(text, "ISO-8859-1"))
+
+
+ENCODINGS: dict[str, Encoding] = {LATIN_BYTES: latin_bytes}
+
+
+class Options(BaseModel):
+    """The format has no settings."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+
+def column_types(columns: dict[str, str], options: BaseModel) -> dict[str, ColumnType]:
+    """Declared MySQL types; ValueError names the first that is not known."""
+    return {name: mysql_type(written) for name, written in columns.items()}
+
+
+def table_change(text: str, options: BaseModel) -> TableChange | None:
+    """What a DDL statement says of its table. ValueError, with the statement, where it cannot be understood."""
+    ddl = read_ddl(json.loads(text)["text"], "mysql")
+    if ddl is None:
+        return None
+    return TableChange(
+        columns={name: type_or_text(written) for name, written in ddl.columns.items()},
+        # Without a primary key, rows may still bring the row id as their key.
+        key=ddl.key or None,
+        renamed=ddl.renamed,
+        dropped=frozenset(ddl.dropped),
+        whole=ddl.whole,
+    )
+
+
+def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
+    """RECORDS → CHANGES; one row for each element of ``data``. See :mod:`tidemark.formats.contract`."""
+    parsed = records.select(
+        "object", "record", "raw", "topic", "partition", "offset", "problem",
+        F.col("value").isNull().alias("tombstone"),
+        F.xxhash64("value").alias("content"),
+        one_document(F.col("value").cast("string"), _VALUE).alias("v"),
+    )  # fmt: skip
+    v = F.col("v.d")
+    es = F.trim(v["es"])
+    # A batch without a number (0, where a producer only copies the format) leaves the offset.
+    batch = F.when(~v["id"].isin("", "0"), F.trim(v["id"]))
+    named = (v["database"] != "") & (v["table"] != "")
+    messages = parsed.select(
+        "object", "record", "raw", "topic", "partition", "offset", "problem", "tombstone", "content",
+        is_broken(F.col("v")).alias("broken"),
+        v["type"].alias("kind"),
+        F.when(named, F.concat_ws(".", v["database"], v["table"])).alias("source_table"),
+        es.alias("es"),
+        F.coalesce(F.trim(v["ts"]), F.lit("0")).alias("ts"),
+        F.coalesce(batch, F.col("offset").cast("string"), F.lit("0")).alias("batch"),
+        F.timestamp_millis(_millis(es)).alias("committed_at"),
+        F.array_except(F.array_compact(v["pkNames"]), F.array(F.lit(""))).alias("primary_key"),
+        v["mysqlType"].alias("types"),
+        v["sql"].alias("sql"),
+        v["data"].alias("data"),
+        v["old"].alias("old"),
+    )  # fmt: skip
+    placed = _placed(messages.withColumn("message_problem", F.coalesce("problem", _message_problem())))
+    has_rows = F.col("message_problem").isNull() & F.col("kind").isin(*_ROWS)
+    rows = F.transform("data", lambda row, i: F.struct(row.alias("row"), F.get("old", i).alias("old")))
+    nothing = F.array(F.struct(F.lit(None).cast("map<string, string>").alias("row"),
+                               F.lit(None).cast("map<string, string>").alias("old")))  # fmt: skip
+    others = [name for name in placed.columns if name not in ("data", "old", "problem")]
+    each = placed.select(*others, F.posexplode(F.when(has_rows, rows).otherwise(nothing)).alias("entry", "element"))
+    images = each.select(
+        *(name for name in others if name != "message_problem"), "entry",
+        F.coalesce("message_problem", F.when(F.col("kind").isin(*_ROWS), _row_problem())).alias("problem"),
+        F.col("element.row").alias("image"),
+        F.col("element.old").alias("changed"),
+        _key_names(F.col("element.row")).alias("names"),
+    )  # fmt: skip
+    return _entries(images)
+
+
+def _millis(es: Column) -> Column:
+    """``es`` in milliseconds; some producers give seconds."""
+    number = es.try_cast("bigint")
+    millis = F.when(F.length(es) <= 10, number * 1000).otherwise(number)
+    return F.when(millis.between(0, 253_402_300_799_999), millis)
+
+
+def _placed(messages: DataFrame) -> DataFrame:
+    """Messages with ``place``, the part of their position that all their rows share.
+
+    The last of its numbers counts the messages of one batch that agree in everything before it, in their order of
+    arrival; a redelivery of one of them has its content, and so its number.
+    """
+    c = F.col
+    # What has no place is spread: one group of all of it would be one task's.
+    spread = F.when(c("message_problem").isNotNull() | ~c("kind").isin(*_ROWS, *_STATEMENTS, *_EMPTIED), c("content"))
+    shared = ["es", "ts", "batch", "source_table", "spread"]
+    arrived = F.struct("partition", "offset", "object", "record")
+    together = messages.withColumn("spread", spread).repartition(*shared)
+    first = F.min(arrived).over(Window.partitionBy(*shared, "content"))
+    twin = F.dense_rank().over(Window.partitionBy(*shared).orderBy("first"))
+    place = F.concat_ws(
+        ".",
+        zero_padded("es", 19),
+        zero_padded("ts", 19),
+        zero_padded("batch", 19),
+        zero_padded(c("twin").cast("string"), 9),
+    )
+    counted = together.withColumn("first", first).withColumn("twin", twin)
+    return counted.withColumn("place", place).drop("spread", "first", "twin", "content", "es", "ts", "batch")
+
+
+def _key_names(row: Column) -> Column:
+    """The columns of the row's key: the primary key's, else the row id that MySQL on Alibaba Cloud adds; null: none."""
+    told = F.array_distinct("primary_key")
+    ids = F.filter(F.map_keys(row), lambda name: name.isin(*_ROW_IDS))
+    return F.when(F.size(told) > 0, told).when(F.size(ids) > 0, F.slice(ids, 1, 1))
+
+
+def _entries(rows: DataFrame) -> DataFrame:
+    c = F.col
+    kind, bad = c("kind"), c("problem").isNotNull()
+    row, update = kind.isin(*_ROWS) & ~bad, kind == "UPDATE"
+    temporary = (kind == "ERASE") & F.coalesce(c("sql").rlike(DROPS_TEMPORARY), F.lit(False))
+    emptied = kind.isin(*_EMPTIED) & ~bad & ~temporary
+    statement = kind.isin(*_STATEMENTS) & c("source_table").isNotNull() & ~bad
+    image, changed, names = c("image"), c("changed"), c("names")
+
+    def was(name: Column) -> Column:
+        return F.when(F.map_contains_key(changed, name), F.element_at(changed, name)).otherwise(
+            F.element_at(image, name)
+        )
+
+    def key(value: Column) -> Column:
+        return F.when(names.isNotNull(), F.map_from_arrays(names, value))
+
+    every = F.coalesce(F.array_union(F.map_keys(image), F.map_keys(changed)), F.map_keys(image))
+    moved = F.exists(names, lambda name: ~was(name).eqNullSafe(F.element_at(image, name)))
+    columns = {
+        "op": F.when(bad, "bad").when(row, F.lower(kind)).when(emptied, "truncate").when(statement, "schema")
+        .otherwise("control"),
+        "kind": F.coalesce(kind, F.when(c("tombstone"), F.lit("tombstone"))),
+        "source_table": F.when(row | emptied | statement, c("source_table")),
+        "position": F.when(
+            row | emptied | statement, F.concat_ws(".", "place", zero_padded(c("entry").cast("string"), 9))
+        ),
+        "key": F.when(row, key(F.transform(names, lambda name: F.element_at(image, name)))),
+        "prior_key": F.when(row & update & F.coalesce(moved, F.lit(False)), key(F.transform(names, was))),
+        "before": F.when(row & update, F.map_from_arrays(every, F.transform(every, was))).when(
+            row & (kind == "DELETE"), image
+        ),
+        "after": F.when(row & kind.isin("INSERT", "UPDATE"), image),
+        "absent": F.when(
+            row & kind.isin("INSERT", "UPDATE"),
+            F.coalesce(F.array_except(F.map_keys("types"), F.map_keys(image)), F.array()),
+        ),
+        # A copy of a row without a key counts once per run of the topic: the same place again begins another run.
+        "tx_ordinal": F.when(row & names.isNull(), F.lit(1)),
+        "committed_at": c("committed_at"),
+        "message_schema": F.when(row, F.to_json("types")).when(
+            statement, F.to_json(F.struct(kind.alias("op"), c("sql").alias("text")))
+        ),
+        "problem": c("problem"),
+    }  # fmt: skip
+    return as_changes(rows, columns)
+
+
+def _message_problem() -> Column:
+    """Why a message is neither rows nor statement nor control record; null when it is one."""
+    c = F.col
+    kind, no_table = c("kind"), c("source_table").isNull()
+    known = kind.isin(*_ROWS, *_STATEMENTS, *_EMPTIED, *_CONTROL)
+    statement = kind.isin(*_STATEMENTS)
+    return (
+        F.when(c("tombstone"), None)
+        .when(
+            c("broken"),
+            F.lit("the value is not one Canal message: broken JSON, a field of another type, or it goes on behind it"),
+        )
+        .when(kind.isNull(), F.lit("type is missing: not a Canal message"))
+        .when(~known, F.concat(F.lit("unknown type "), F.substring(kind, 1, 200)))
+        .when(kind.isin(*_CONTROL), None)
+        .when(statement & F.coalesce(F.trim("sql") == "", F.lit(True)), F.concat(F.lit("no sql, type "), kind))
+        .when(
+            statement & no_table,
+            F.when(
+                c("sql").rlike(CHANGES_DATA), F.lit("a statement that may change rows of a table it is not sent for")
+            ),
+        )
+        .when(no_table, F.lit("database and table are not both named"))
+        .when(c("es").isNull(), F.lit("no es: its place in the order is unknown"))
+        .when(
+            ~(c("es").rlike(_NUMBER) & c("ts").rlike(_NUMBER) & c("batch").rlike(_NUMBER)),
+            F.lit("es, ts or id is not a whole number of up to 19 digits"),
+        )
+        .when(kind.isin(*_ROWS) & (F.coalesce(F.size("data"), F.lit(0)) <= 0), F.lit("no row in data"))
+    )
+
+
+def _row_problem() -> Column:
+    """Why an element of ``data`` is no row; null when it is one."""
+    row, old = F.col("element.row"), F.col("element.old")
+    names = _key_names(row)
+    missing = F.filter(names, lambda name: ~F.map_contains_key(row, name))
+    twice = F.lit(False)
+    for image in (row, old):
+        keys = F.map_keys(image)
+        twice |= F.coalesce(F.size(keys) != F.size(F.array_distinct(keys)), F.lit(False))
+    return (
+        F.when(row.isNull() | (F.size(row) == 0), F.lit("an element of data is no row"))
+        .when(twice, F.lit("an image names a column twice"))
+        .when(
+            F.size(missing) > 0,
+            F.concat(F.lit("the row does not hold its key: "), F.array_join(missing, ", "), F.lit(" missing")),
+        )
+    )

@@ -1,0 +1,296 @@
+"""Whole-database messages of Alibaba DataWorks (StreamX), as JSON: one row operation, statement or marker each.
+
+Order is the message's own: ``sequenceId``, compared as a number however many digits it has. An update comes as one
+message with both images, or as two with one sequenceId: the row before (a delete of its key here) and the row after.
+The row's types, key and table are in every message.
+https://www.alibabacloud.com/help/en/dataworks/user-guide/message-formats
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.feeds.model import Feed
+from tidemark.formats.contract import as_changes, zero_padded
+from tidemark.formats.dataworks.transactions import BEGIN, ENDS, assign_transactions
+from tidemark.formats.dataworks.types import ddl_type, declared_type, message_types
+from tidemark.formats.ddl import CHANGES_DATA, DROPS_TEMPORARY, read_ddl
+from tidemark.schema.columns import ColumnType
+from tidemark.schema.encodings import Encoding
+from tidemark.schema.strict_json import is_broken, one_document
+from tidemark.schema.table_changes import TableChange
+
+__all__ = ["ENCODINGS", "Options", "column_types", "decode", "message_types", "table_change"]
+
+_KEY = "map<string, string>"
+_IMAGE = f"struct<dataColumn: {_KEY}>"
+_VALUE = (
+    "schema: struct<dataColumn: array<struct<name: string, type: string>>, primaryKey: array<string>, "
+    "source: struct<dbType: string, dbName: string, schemaName: string, tableName: string>>, "
+    f"payload: struct<before: {_IMAGE}, after: {_IMAGE}, sequenceId: string, op: string, "
+    "timestamp: struct<eventTime: string>, ddl: struct<text: string>>"
+)
+_ROW_IDS = ("#alibaba_rds_row_id#", "__#alibaba_rds_row_id#__")
+_DIGITS = 32
+_ROWS = ("INSERT", "UPDATE_BEFOR", "UPDATE_AFTER", "DELETE")
+_STATEMENTS = ("CREATE", "ALTER", "RENAME", "QUERY")
+_EMPTIED = ("TRUNCATE", "ERASE")
+_CONTROL = (BEGIN, *ENDS, "CINDEX", "DINDEX", "GTID", "MHEARTBEAT")
+
+#: The common encodings are enough.
+ENCODINGS: dict[str, Encoding] = {}
+
+
+class Options(BaseModel):
+    """What messages do not say of the task that writes them."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    transactions: bool = Field(
+        True,
+        description="The task sends TRANSACTION_BEGIN and TRANSACTION_END: a transaction is published whole or held. "
+        "false, for a task that does not, saves a sort of each hour.",
+    )
+    dialect: Literal["mysql", "oracle", "postgres", "sqlserver"] = Field(
+        "mysql", description="The SQL of DDL statements whose message names no database type that is known here."
+    )
+
+
+def column_types(columns: dict[str, str], options: BaseModel) -> dict[str, ColumnType]:
+    """Declared types: the six of the messages, and ``decimal(p,s)``; ValueError names the first that is not known."""
+    return {name: declared_type(written) for name, written in columns.items()}
+
+
+def table_change(text: str, options: BaseModel) -> TableChange | None:
+    """What the statement of a CREATE, ALTER, RENAME or QUERY says of its table. ValueError, with the statement, where
+    it cannot be understood.
+
+    Only columns whose type in messages is certain are in it; the others come with the first row that has them.
+    """
+    assert isinstance(options, Options)
+    said = json.loads(text)
+    dialect = said.get("dialect") or options.dialect
+    ddl = read_ddl(said["text"], dialect)
+    if ddl is None:
+        return None
+    types = {name: ddl_type(written, dialect) for name, written in ddl.columns.items()}
+    return TableChange(
+        columns={name: kind for name, kind in types.items() if kind is not None},
+        # Without a primary key, rows may still bring the row id as their key.
+        key=ddl.key or None,
+        renamed=ddl.renamed,
+        dropped=frozenset(ddl.dropped),
+        whole=ddl.whole and None not in types.values(),
+    )
+
+
+def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
+    """RECORDS → CHANGES; one row each. See :mod:`tidemark.formats.contract`."""
+    assert isinstance(options, Options)
+    parsed = records.select(
+        "object", "record", "raw", "topic", "partition", "offset", "problem",
+        F.col("value").isNull().alias("tombstone"),
+        one_document(F.col("value").cast("string"), _VALUE).alias("v"),
+    )  # fmt: skip
+    v = F.col("v.d")
+    schema, payload = v["schema"], v["payload"]
+    source, event_time = schema["source"], payload["timestamp"]["eventTime"].try_cast("bigint")
+    messages = parsed.select(
+        "object", "record", "raw", "topic", "partition", "offset", "problem", "tombstone",
+        F.lit(0).alias("entry"),
+        is_broken(F.col("v")).alias("broken"),
+        payload["op"].alias("kind"),
+        _position(payload["sequenceId"]).alias("position"),
+        payload["sequenceId"].alias("sequence"),
+        source.alias("source"),
+        _table(source).alias("source_table"),
+        F.array_distinct(F.array_compact(schema["primaryKey"])).alias("primary_key"),
+        schema["dataColumn"].alias("listed"),
+        payload["before"]["dataColumn"].alias("before"),
+        payload["after"]["dataColumn"].alias("after"),
+        payload["ddl"]["text"].alias("text"),
+        F.timestamp_millis(F.when(event_time.between(-62_135_596_800_000, 253_402_300_799_999), event_time)).alias(
+            "committed_at"
+        ),
+    )  # fmt: skip
+    # A delete and the first half of a pair speak of the row before.
+    shown = F.when(F.col("kind").isin("DELETE", "UPDATE_BEFOR"), F.col("before")).otherwise(F.col("after"))
+    keyed = messages.withColumn("image", shown).withColumn("names", _key_names())
+    told = keyed.withColumn("problem", F.coalesce("problem", _problem()))
+    told = told.withColumn("position", F.when(F.col("problem").isNull(), F.col("position")))
+    good_half = F.col("problem").isNull() & (F.col("kind") == "UPDATE_BEFOR")
+    told = told.withColumn(
+        "old_half", F.when(good_half, F.struct("position", "source_table", _key(F.col("image")).alias("key")))
+    )
+    if options.transactions:
+        told = assign_transactions(told)
+        lost = (F.col("kind") == "XAROLLBACK") & F.col("marked").isNull() & F.col("position").isNotNull()
+        reason = "XAROLLBACK stands behind the end of its transaction, and nothing says which one it takes back"
+        told = told.withColumn("problem", F.coalesce("problem", F.when(lost, F.lit(reason))))
+    else:
+        told = told.withColumn("marked", F.lit(None).cast("string")).withColumn("old_key", F.lit(None).cast(_KEY))
+    lost = _is_new_half() & (F.size(_lacking()) > 0) & F.col("old_key").isNull()
+    reason = (
+        "the row after an update lacks columns, and the row before it is not in the hour: nothing says whose they were"
+    )
+    told = told.withColumn("problem", F.coalesce("problem", F.when(lost, F.lit(reason))))
+    return _entries(told)
+
+
+def _is_new_half() -> Column:
+    """Whether a message is the row after an update, whose row before came by itself."""
+    return (F.col("kind") == "UPDATE_AFTER") & F.col("before").isNull()
+
+
+def _lacking() -> Column:
+    """The columns the message lists, and its row does not hold."""
+    return F.array_except(F.transform("listed", lambda column: column["name"]), F.map_keys("after"))
+
+
+def _position(sequence: Column) -> Column:
+    """A sequenceId as text that sorts like the number; null where it is none."""
+    digits = F.ltrim(F.trim(sequence), F.lit("0"))
+    return F.when(F.trim(sequence).rlike(r"^\d+$") & (F.length(digits) <= _DIGITS), zero_padded(digits, _DIGITS))
+
+
+def _table(source: Column) -> Column:
+    """``database.table``, or ``database.schema.table`` where the source has schemas; null where no table is named."""
+    # MySQL has none: a schema's name there is the database's again.
+    schema = F.when(~F.coalesce(_family(source) == "mysql", F.lit(False)), source["schemaName"])
+    parts = F.filter(F.array(source["dbName"], schema, source["tableName"]), lambda part: part != "")
+    return F.when((source["tableName"] != "") & (F.size(parts) > 1), F.array_join(parts, "."))
+
+
+def _family(source: Column) -> Column:
+    """The dialect of the source's database by its type; null where it is not known."""
+    name = F.lower(source["dbType"])
+    return (
+        F.when(name.contains("oracle"), "oracle")
+        .when(name.rlike("postgre|pg"), "postgres")
+        .when(name.rlike("sql ?_?server"), "sqlserver")
+        .when(name.rlike("mysql|maria|polardb|drds|oceanbase|tidb"), "mysql")
+    )
+
+
+def _key_names() -> Column:
+    """The columns of the row's key: the primary key's, else the row id that the task adds; null where there is none."""
+    c = F.col
+    sent = F.map_keys("image")
+    told = F.array_except("primary_key", F.array(F.lit("")))
+    oracle = F.lower(c("source.dbType")).contains("oracle")
+    ids = F.filter(
+        sent, lambda name: name.isin(*_ROW_IDS) | (F.coalesce(oracle, F.lit(False)) & (F.lower(name) == "rowid"))
+    )
+    return F.when(F.size(told) > 0, told).when(F.size(ids) > 0, F.slice(ids, 1, 1))
+
+
+def _key(image: Column) -> Column:
+    """The key's columns of an image, in the key's own order."""
+    names = F.col("names")
+    values = F.transform(names, lambda name: F.element_at(image, name))
+    return F.when(names.isNotNull() & image.isNotNull(), F.map_from_arrays(names, values))
+
+
+def _entries(messages: DataFrame) -> DataFrame:
+    c = F.col
+    kind, bad = c("kind"), c("problem").isNotNull()
+    row = kind.isin(*_ROWS) & ~bad
+    temporary = (kind == "ERASE") & F.coalesce(c("text").rlike(DROPS_TEMPORARY), F.lit(False))
+    emptied = kind.isin(*_EMPTIED) & ~bad & ~temporary
+    statement = kind.isin(*_STATEMENTS) & c("source_table").isNotNull() & ~bad
+    both = (kind == "UPDATE_AFTER") & c("before").isNotNull()
+    half = row & ((kind == "UPDATE_BEFOR") | _is_new_half())
+    # The row before takes its key away, columns that the row after lacks too: it has them from there, as on a key change.
+    rests = row & _is_new_half() & (F.size(_lacking()) > 0)
+    marked, pair = c("marked"), half & c("marked").isNull()
+    in_transaction = marked.isNotNull() & (row | emptied)
+    marker = marked.isNotNull() & kind.isin(BEGIN, *ENDS) & ~bad
+    moved = F.exists("names", lambda name: ~F.element_at("before", name).eqNullSafe(F.element_at("after", name)))
+    said = F.to_json(F.struct(kind.alias("op"), c("text").alias("text"), _family(c("source")).alias("dialect")))
+    columns = {
+        "op": F.when(bad, "bad")
+        .when((kind == "INSERT") | rests, "insert")
+        .when(kind == "UPDATE_AFTER", "update")
+        .when(kind.isin("DELETE", "UPDATE_BEFOR"), "delete")
+        .when(emptied, "truncate")
+        .when(statement, "schema")
+        .otherwise("control"),
+        "kind": F.coalesce(kind, F.when(c("tombstone"), F.lit("tombstone"))),
+        "source_table": F.when(row | emptied | statement, c("source_table")),
+        "position": F.when(row | emptied | statement, c("position")),
+        "key": F.when(row, _key(c("image"))),
+        "prior_key": F.when(row & both & F.coalesce(moved, F.lit(False)), _key(c("before"))).when(rests, c("old_key")),
+        "before": F.when(row & (kind != "INSERT"), c("before")),
+        "after": F.when(row & kind.isin("INSERT", "UPDATE_AFTER"), c("after")),
+        "absent": F.when(row & kind.isin("INSERT", "UPDATE_AFTER"), _lacking()),
+        "tx": F.when(in_transaction | marker, marked).when(
+            pair, F.concat(F.lit("pair:"), c("source_table"), F.lit(":"), F.ltrim("position", F.lit("0")))
+        ),
+        # Rows are not counted by anything: whole is what begins and ends, however many hours hold it.
+        "tx_part": F.when(pair, kind).when(marker, F.when(kind == BEGIN, F.lit("begin")).otherwise(F.lit("end"))),
+        # A copy of a row without a key counts once per run of the topic: the same place again begins another run.
+        "tx_ordinal": F.when(row & c("names").isNull(), F.lit(1)),
+        "tx_end": F.when(marker, kind != BEGIN).when(pair, kind == "UPDATE_AFTER"),
+        "tx_count": F.when(pair | marker, F.lit(2)),
+        "tx_rollback": F.when(marker & (kind == "XAROLLBACK"), F.lit(True)),
+        "committed_at": c("committed_at"),
+        "message_schema": F.when(row, F.to_json("listed")).when(statement, said),
+        "problem": c("problem"),
+    }
+    return as_changes(messages, columns)
+
+
+def _problem() -> Column:
+    """Why the record is no change and no control record; null when it is one."""
+    c = F.col
+    kind, text = c("kind"), c("text")
+    row, statement = kind.isin(*_ROWS), kind.isin(*_STATEMENTS)
+    known = kind.isin(*_ROWS, *_EMPTIED, *_STATEMENTS, *_CONTROL)
+    image = F.when(kind.isin("DELETE", "UPDATE_BEFOR"), F.lit("before")).otherwise(F.lit("after"))
+    no_table = c("source_table").isNull()
+    missing = F.filter("names", lambda name: ~F.map_contains_key("image", name))
+    before_key = F.filter("names", lambda name: ~F.map_contains_key("before", name))
+    twice = F.lit(False)
+    for name in ("before", "after"):
+        keys = F.map_keys(name)
+        twice |= F.coalesce(F.size(keys) != F.size(F.array_distinct(keys)), F.lit(False))
+    return (
+        F.when(c("tombstone"), None)
+        .when(
+            c("broken"),
+            F.lit(
+                "the value is not one DataWorks message: broken JSON, a field of another type, or it goes on behind it"
+            ),
+        )
+        .when(kind.isNull(), F.lit("payload.op is missing: not a DataWorks message"))
+        .when(~known, F.concat(F.lit("unknown op "), F.substring(kind, 1, 200)))
+        .when(kind.isin(*_CONTROL), None)
+        .when(statement & F.coalesce(F.trim(text) == "", F.lit(True)), F.concat(F.lit("no ddl.text, op "), kind))
+        .when(
+            statement & no_table,
+            F.when(text.rlike(CHANGES_DATA), F.lit("a statement that may change rows of a table it is not sent for")),
+        )
+        .when(no_table, F.lit("schema.source names no database and table"))
+        .when(
+            c("position").isNull(),
+            F.when(c("sequence").isNull(), F.lit("no sequenceId: its place in the order is unknown")).otherwise(
+                F.lit(f"sequenceId is not a whole number of up to {_DIGITS} digits")
+            ),
+        )
+        .when(row & c("image").isNull(), F.concat(F.lit("no row in "), image, F.lit(", op "), kind))
+        .when(row & (F.size("image") == 0), F.concat(F.lit("no column in "), image))
+        .when(row & twice, F.lit("an image names a column twice"))
+        .when(
+            row & (F.size(missing) > 0),
+            F.concat(F.lit("the row does not hold its key: "), F.array_join(missing, ", "), F.lit(" missing")),
+        )
+        .when(
+            (kind == "UPDATE_AFTER") & (F.size(before_key) > 0),
+            F.lit("the row before the update does not hold its key"),
+        )
+    )

@@ -1,0 +1,69 @@
+"""The six types of DataWorks messages, and which of them a column of a DDL statement will be sent as. Pure.
+
+https://www.alibabacloud.com/help/en/dataworks/user-guide/message-formats (field types)
+"""
+
+from __future__ import annotations
+
+import json
+import re
+
+from tidemark.schema.columns import ColumnType
+
+#: A message's type → the published column. DATE is an instant: milliseconds since 1970, without a zone of its own.
+SIX_TYPES = {
+    "BOOLEAN": ColumnType("boolean"),
+    "DOUBLE": ColumnType("double"),
+    "DATE": ColumnType("timestamp", "epoch_millis"),
+    "BYTES": ColumnType("binary", "base64"),
+    "LONG": ColumnType("bigint"),
+    "STRING": ColumnType("string"),
+}
+
+_SENT_AS = {
+    "LONG": "TINYINT SMALLINT MEDIUMINT INT INTEGER BIGINT INT2 INT4 INT8 SMALLSERIAL SERIAL BIGSERIAL",
+    "DOUBLE": "FLOAT DOUBLE REAL",
+    "DATE": "DATE DATETIME DATETIME2 SMALLDATETIME TIMESTAMP TIMESTAMPTZ",
+    "STRING": "CHAR NCHAR VARCHAR NVARCHAR VARCHAR2 NVARCHAR2 TINYTEXT TEXT MEDIUMTEXT LONGTEXT NTEXT CLOB NCLOB ENUM "
+    "SET JSON JSONB UUID",
+    "BYTES": "BINARY VARBINARY TINYBLOB BLOB MEDIUMBLOB LONGBLOB RAW BYTEA IMAGE",
+}
+_BY_NAME = {name: six for six, names in _SENT_AS.items() for name in names.split()}
+
+
+def declared_type(written: str) -> ColumnType:
+    """A type as the feed writes it: one of the six, or ``decimal(p,s)`` for a number sent as text or as a number.
+
+    Raises ValueError for another.
+    """
+    if six := SIX_TYPES.get(written.strip().upper()):
+        return six
+    match = re.fullmatch(r"decimal\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)", written.strip().lower())
+    precision, scale = (int(match[1]), int(match[2] or 0)) if match else (0, 0)
+    if not 1 <= precision <= 38 or scale > precision:
+        raise ValueError(f"{written!r} is none of {', '.join(SIX_TYPES)} and no decimal(p,s) of up to 38 digits")
+    return ColumnType(f"decimal({precision},{scale})")
+
+
+def message_types(schema: str) -> dict[str, ColumnType]:
+    """Column types by a message's ``dataColumn`` list (JSON); empty when the text is none. An unknown type is text."""
+    try:
+        listed = json.loads(schema)
+        return {column["name"]: SIX_TYPES.get(column["type"], ColumnType("string")) for column in listed}
+    except (ValueError, KeyError, TypeError):
+        return {}
+
+
+def ddl_type(written: str, dialect: str) -> ColumnType | None:
+    """The type a column of a DDL statement is sent as; None where only a message tells (decimals, bits, large integers)."""
+    match = re.match(r"[A-Z0-9]+", written.upper())
+    name = match[0] if match else ""
+    six = _BY_NAME.get(name)
+    unsure = (
+        (dialect == "oracle" and six in ("LONG", "DOUBLE"))  # all of them are NUMBER
+        or (dialect == "sqlserver" and name == "TIMESTAMP")  # a row version
+        or written.upper().startswith(("BIGINT UNSIGNED", "TINYINT(1)"))
+        or re.match(r"BIGINT\(\d+\) UNSIGNED", written.upper()) is not None
+        or written.endswith("]")  # an array
+    )
+    return SIX_TYPES[six] if six and not unsure else None

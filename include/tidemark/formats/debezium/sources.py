@@ -1,0 +1,122 @@
+"""What tells Debezium's connectors apart: the fields of ``source`` that name a table and a place in the source's order.
+
+Fields by the connectors' SourceInfo classes. A place is text of fixed width, so that text order is the source's order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from tidemark.formats.contract import zero_padded
+
+
+@dataclass(frozen=True)
+class Connector:
+    """``fields``: of ``source``, as a DDL list. ``namespace``: the field before the table's name. ``position``: the
+    place; null where a field is missing or is none. ``own``: what of it is the change's own. ``lacking``: the problem
+    of an event without a place."""
+
+    fields: str
+    namespace: str
+    position: Callable[[Column], Column]
+    own: Callable[[Column], Column]
+    lacking: str
+
+
+def _digits(number: Column, width: int = 20) -> Column:
+    """A number's text, padded; null for anything but digits that fit. Only what is no bigint is searched for digits."""
+    text = number.cast("string")
+    small = F.when((text >= "0") & (F.octet_length(text) <= width), text.try_cast("bigint").cast("string"))
+    return zero_padded(F.coalesce(small, F.when(text.rlike(rf"^\d{{1,{width}}}$"), text)), width)
+
+
+def _padded(number: Column) -> Column:
+    """A bigint's text, padded as :func:`_digits` does; null for a negative one."""
+    return F.when(number >= 0, zero_padded(number.cast("string"), 20))
+
+
+def _places(*parts: Column) -> Column:
+    """The parts with dots between them; null when one is missing."""
+    return F.concat(parts[0], *(F.concat(F.lit("."), part) for part in parts[1:]))
+
+
+def _postgresql(source: Column) -> Column:
+    """``<LSN of the last commit before this one>.<own LSN>``: commit order.
+
+    Rows of an incremental snapshot have no LSN of their own but in ``sequence``; those of a first one no commit.
+    """
+    sequence = source["sequence"]
+    commit = F.when(sequence.startswith('["'), F.substring_index(F.substring(sequence, 3, 24), '"', 1))
+    in_sequence = F.coalesce(F.regexp_extract(sequence, r',\s*"(\d+)"', 1), F.lit("0"))
+    own = F.when(source["lsn"].isNotNull(), _padded(source["lsn"])).otherwise(_digits(in_sequence))
+    return _places(_digits(F.coalesce(commit, F.lit("0"))), own)
+
+
+def _mysql(source: Column) -> Column:
+    """``<number of the binlog file>.<place in it>.<row of the event>``."""
+    file = F.regexp_extract(source["file"], r"\.(\d+)$", 1)
+    row = F.coalesce(source["row"].cast("string"), F.lit("0"))
+    return _places(_digits(file, 12), _digits(source["pos"]), _digits(row, 10))
+
+
+def _lsn(text: Column, width: int) -> Column:
+    """Groups of hexadecimal digits between colons; zeros where a snapshot has none."""
+    return F.when(text.rlike(rf"^[0-9A-Fa-f:]{{1,{width}}}$"), zero_padded(F.lower(text), width)).when(
+        text.isNull(), F.lit("0" * width)
+    )
+
+
+def _has_lsn(source: Column) -> Column:
+    return F.coalesce(source["commit_lsn"], source["change_lsn"]).isNotNull()
+
+
+def _sqlserver(source: Column) -> Column:
+    """``<commit LSN>.<change LSN>.<event in the change>``."""
+    serial = _digits(F.coalesce(source["event_serial_no"].cast("string"), F.lit("0")), 10)
+    return F.when(_has_lsn(source), _places(_lsn(source["commit_lsn"], 22), _lsn(source["change_lsn"], 22), serial))
+
+
+def _db2(source: Column) -> Column:
+    """``<commit LSN>.<change LSN>``."""
+    return F.when(_has_lsn(source), _places(_lsn(source["commit_lsn"], 48), _lsn(source["change_lsn"], 48)))
+
+
+def _oracle(source: Column) -> Column:
+    """``<SCN of the commit>.<own SCN>.<redo record>.<its part>``. Snapshot rows have no commit: they come first."""
+    commit = F.coalesce(source["commit_scn"], F.lit("0"))
+    record = F.lower(F.trim(F.coalesce(source["rs_id"], F.lit(""))))
+    part = F.coalesce(source["ssn"].cast("string"), F.lit("0"))
+    redo = F.when(record.rlike(r"^[0-9a-fx.]{0,32}$"), zero_padded(record, 32))
+    return _places(_digits(commit), _digits(source["scn"]), redo, _digits(part))
+
+
+_NO_LSN = "source has neither commit_lsn nor change_lsn, or one that is no LSN"
+
+
+def _given(name: str) -> Callable[[Column], Column]:
+    return lambda source: source[name].cast("string")
+
+
+#: By the name of the option ``connector``.
+CONNECTORS = {
+    "postgresql": Connector(
+        "txId: bigint, sequence: string, lsn: bigint", "schema", _postgresql, _given("lsn"), "source.sequence is not two LSNs"
+    ),
+    "mysql": Connector(
+        "txId: string, db: string, file: string, pos: bigint, row: bigint", "db", _mysql, _mysql,
+        "source has no file and pos: its place in the order is unknown",
+    ),
+    "sqlserver": Connector(
+        "txId: string, commit_lsn: string, change_lsn: string, event_serial_no: bigint", "schema", _sqlserver, _sqlserver,
+        _NO_LSN,
+    ),
+    "oracle": Connector(
+        "txId: string, scn: string, commit_scn: string, rs_id: string, ssn: bigint", "schema", _oracle, _oracle,
+        "source has no scn: its place in the order is unknown",
+    ),
+    "db2": Connector("txId: string, commit_lsn: string, change_lsn: string", "schema", _db2, _db2, _NO_LSN),
+}  # fmt: skip

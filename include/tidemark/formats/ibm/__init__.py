@@ -1,0 +1,1 @@
+"""IBM Q Replication / Event Publishing."""

@@ -1,0 +1,203 @@
+"""IBM Q Replication and Event Publishing: delimited change-data records from Db2.
+
+A record is a header of 12 fields, then the before and the after values of all columns in column-id order. Names and
+types are not in it: the feed declares them. A message holds one record or many, and a transaction one message or
+many: segments 0001 … n, then 0000. Rules: IBM, *Structure of delimited messages for Event Publishing*.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from pydantic import BaseModel, Field
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.containers.ibm_records import Layout, bytes_of, in_regex, is_text, split_records, text_of, view_of
+from tidemark.errors import ConfigError
+from tidemark.feeds.model import Feed, Table
+from tidemark.formats.contract import as_changes, zero_padded
+from tidemark.formats.ibm.images import fits, key_of, lacks_key, not_sent, notes, value, with_images
+from tidemark.formats.ibm.index import with_index
+from tidemark.formats.ibm.problems import problem
+from tidemark.formats.ibm.types import ENCODINGS, column_type, family
+from tidemark.schema.columns import ColumnType
+
+__all__ = ["ENCODINGS", "Options", "column_types", "decode"]
+
+# Containers that do not show how change-data records were put into messages.
+_WITHOUT_MESSAGES = ("raw", "lines")
+_OPS = {"ISRT": "insert", "REPL": "update", "DLET": "delete"}
+
+
+class Options(Layout):
+    """How the publishing queue map writes messages."""
+
+    decimal_character: str = Field(".", description="Between the whole and the fraction of a number.")
+
+
+def column_types(columns: dict[str, str], options: BaseModel) -> dict[str, ColumnType]:
+    """Declared Db2 types; ValueError names the first that is not known."""
+    assert isinstance(options, Options)
+    return {name: column_type(written, options.decimal_character) for name, written in columns.items()}
+
+
+def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
+    """RECORDS → CHANGES, one row per change-data record. See :mod:`tidemark.formats.contract`.
+
+    ConfigError when the feed's declarations cannot be used: a table without columns, a key that is no column, a
+    container with other delimiters.
+    """
+    assert isinstance(options, Options)
+    _check(feed, options)
+    container = feed.container["type"]
+    entries = _entries(records, options, split=container != "raw")
+    parsed = _with_table(_with_header(_with_tokens(entries, options), options), feed)
+    return _changes(with_index(parsed, visible=container not in _WITHOUT_MESSAGES), options)
+
+
+def _check(feed: Feed, options: Options) -> None:
+    for name, table in feed.tables.items():
+        fix = f"name its columns with their Db2 types, in column-id order, under tables.{name}.columns"
+        if not table.columns:
+            raise ConfigError(
+                "messages do not name columns, and the feed declares none", fix=fix, feed=feed.feed, table=name
+            )
+        lists = [table.columns, *table.earlier_columns]
+        if strange := [key for key in table.key or [] if any(key not in columns for columns in lists)]:
+            raise ConfigError(f"key columns {strange} are no columns of the table", fix=fix, feed=feed.feed, table=name)
+    if feed.container["type"] == "raw":
+        for key in Layout.model_fields:
+            if getattr(feed.container_options, key) != getattr(options, key):
+                raise ConfigError(
+                    f"container and format differ in {key}", fix="give both blocks the same value", feed=feed.feed
+                )
+
+
+def _entries(records: DataFrame, options: Options, *, split: bool) -> DataFrame:
+    """One row per change-data record: `entry`, and its bytes as `own`; null where there are none."""
+    readable = F.when(F.col("problem").isNull(), F.col("value").cast("binary"))
+    if not split:
+        return records.withColumn("entry", F.lit(0)).withColumn("own", readable)
+    pieces = split_records(view_of(readable), options)
+    return records.select("*", F.posexplode_outer(pieces).alias("entry", "view")).select(
+        *records.columns, F.coalesce("entry", F.lit(0)).alias("entry"), bytes_of(F.col("view")).alias("own")
+    )
+
+
+def _with_tokens(entries: DataFrame, options: Options) -> DataFrame:
+    """`text`, and its fields as sent: `tokens`, with string delimiters. `whole`: the tokens are all of the text."""
+    own, column, quote = F.col("own"), in_regex(options.column_delimiter), in_regex(options.string_delimiter)
+    token = rf"\G({quote}[^{quote}]*+(?:{quote}{quote}[^{quote}]*+)*+{quote}|[^{column}{quote}]*+){column}"
+    return (
+        entries.withColumn("text", text_of(own, options.page))
+        .withColumn("is_text", is_text(own, options.page))
+        .withColumn(
+            "tokens",
+            F.regexp_extract_all(F.concat("text", F.lit(options.column_delimiter)), F.lit(token), F.lit(1)),
+        )
+        .withColumn("whole", F.array_join("tokens", options.column_delimiter) == F.col("text"))
+    )
+
+
+def _with_header(rows: DataFrame, options: Options) -> DataFrame:
+    """The header's fields that say something, each null when it is not what it must be."""
+
+    def field(position: int) -> Column:
+        return value(F.get("tokens", F.lit(position - 1)), options)
+
+    def groups(text: Column, least: int) -> Column:
+        wanted = text.rlike(f"^[0-9a-fA-F]{{4}}(?::[0-9a-fA-F]{{4}}){{{least - 1},7}}$")
+        return F.lower(F.replace(F.when(wanted, text), F.lit(":"), F.lit("")))
+
+    number, identifier, segment = field(1), field(2), F.get("tokens", F.lit(11))
+    return rows.select(
+        "*",
+        F.when(number.rlike(r"^\d+$"), number).isNotNull().alias("typed"),
+        identifier.alias("identifier"),
+        F.concat(F.rtrim(field(5)), F.lit("."), F.rtrim(field(6))).alias("source_table"),
+        field(7).alias("kind"),
+        groups(field(8), 5).alias("unit"),
+        zero_padded(groups(field(9), 5), 32).alias("lsn"),
+        field(10).alias("commit_time"),
+        F.try_to_timestamp(F.concat(field(10), F.lit("Z")), F.lit("yyyy-MM-dd-HH.mm.ssXXX")).alias("committed_at"),
+        F.when(segment.rlike(r"^\d{4}$"), segment).alias("segment"),
+    )
+
+
+def _with_table(rows: DataFrame, feed: Feed) -> DataFrame:
+    """What the feed declares for the row's table, null for a table that it does not: `names` of columns, their
+    `families`, the `keys`, and `times`, the columns that hold times of day. Of several lists of columns, the one that
+    has as many as the record has values; `widths`: how many columns each has."""
+
+    def declared(table: Table, columns: Iterable[str]) -> Column:
+        families = {name: family(table.all_columns[name]) for name in columns}
+        lists: dict[str, Sequence[str]] = {
+            "names": list(families),
+            "families": list(families.values()),
+            "keys": table.key or [],
+            "times": [name for name, of in families.items() if of == "time"],
+        }
+        literals = {name: F.array(*[F.lit(text) for text in texts]) for name, texts in lists.items()}
+        return F.struct(*(array.cast("array<string>").alias(name) for name, array in literals.items()))
+
+    by_name = F.create_map(
+        *(
+            part
+            for name, table in feed.tables.items()
+            for part in (F.lit(name), F.array(*(declared(table, c) for c in (table.columns, *table.earlier_columns))))
+        )
+    )
+    kind = "struct<names: array<string>, families: array<string>, keys: array<string>, times: array<string>>"
+    found = F.try_element_at(by_name.cast(f"map<string, array<{kind}>>"), F.col("source_table"))
+    of_record = F.filter(F.col("lists"), lambda columns: fits(F.size(columns["names"])))
+    return (
+        rows.withColumn("lists", found)
+        .withColumn("declared", F.coalesce(F.get(of_record, F.lit(0)), F.get("lists", F.lit(0))))
+        .withColumn("widths", F.transform("lists", lambda columns: F.size(columns["names"])))
+        .select(*rows.columns, "widths", "declared.*")
+    )
+
+
+def _changes(rows: DataFrame, options: Options) -> DataFrame:
+    """The columns of CHANGES from a record's fields, its table's declaration and its index."""
+    c = F.col
+    keyed = F.size("keys") > 0
+    changes = (
+        with_images(rows, options)
+        .withColumn("lacks_key", keyed & lacks_key(c("image")))
+        .withColumn("problem", F.coalesce("problem", problem(options)))
+        .withColumn("good", c("problem").isNull())
+    )
+    before, after = F.when(c("kind") != "ISRT", c("before_image")), F.when(c("kind") != "DLET", c("after_image"))
+    old, new = key_of(c("before_image")), key_of(c("image"))
+    moved = (c("kind") == "REPL") & ~lacks_key(c("before_image")) & ~old.eqNullSafe(new)
+    of_change = {
+        "key": F.when(keyed, F.map_from_arrays("keys", new)),
+        "prior_key": F.when(keyed & moved, F.map_from_arrays("keys", old)),
+        "before": before,
+        "after": after,
+        "absent": not_sent(),
+        "notes": notes(),
+    }
+    given = {
+        "op": F.coalesce(*(F.when(c("good") & (c("kind") == kind), op) for kind, op in _OPS.items()), F.lit("bad")),
+        **_place(),
+        **{name: F.when(c("good"), told) for name, told in of_change.items()},
+    }
+    return as_changes(changes, given)
+
+
+def _place() -> dict[str, Column]:
+    """Order and transaction, also of a bad record whose header says them. The last segment, 0000, sorts last."""
+    c, final = F.col, F.col("segment") == "0000"
+    segment = F.when(final, F.lit("99999")).otherwise(zero_padded("segment", 5))
+    place = {
+        "position": F.concat_ws(".", "lsn", segment, zero_padded(c("index").cast("string"), 6)),
+        # A unit of work's identifier can come again: with its commit it cannot.
+        "tx": F.concat("unit", F.lit("@"), "lsn"),
+        "tx_part": F.when(~final, c("segment")),
+        "tx_ordinal": c("segment").cast("bigint"),  # 0 of the last one asks for no other part
+        "tx_end": final,
+    }
+    return {name: F.when(c("message").isNotNull(), told) for name, told in place.items()}

@@ -1,0 +1,1 @@
+"""Qlik Replicate and Qlik Talend Data Integration."""

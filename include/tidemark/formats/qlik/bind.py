@@ -1,0 +1,286 @@
+"""Rows meet the metadata of their tables: which columns were not sent, which are the key, and Avro's columns.
+
+Which metadata speak of a row: those whose schema id (or table version) the message names; without one, those whose
+columns are the message's, the newest that is not later than the row, else the oldest. Without any, the columns that the
+feed file declares, in their order.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.feeds.model import Feed
+from tidemark.formats.contract import SchemaEntry
+from tidemark.formats.qlik.avro_rows import readable, with_columns
+from tidemark.formats.qlik.masks import bit_of, bytes_turned, fits, full_mask, is_set, trimmed
+from tidemark.formats.qlik.metadata import read_metadata
+
+
+@dataclass(frozen=True)
+class _Known:
+    """One state of a table's columns. ``avro``: the number of its data schema; ``position`` empty: from the feed file.
+    ``columns`` None: only the key is known."""
+
+    position: str
+    schema_id: str | None
+    version: str | None
+    ordinals: dict[str, int] | None
+    key: tuple[str, ...]
+    avro: int | None = None
+
+
+_COLUMN = "struct<name: string, digit: int, digits_with: string>"
+_KNOWN = (
+    f"struct<position: string, schema_id: string, version: string, columns: array<{_COLUMN}>, names: array<string>, "
+    "full: string, key: array<string>, avro: int>"
+)
+_IMAGE = "map<string, string>"
+
+
+def bind(rows: DataFrame, schemas: Sequence[SchemaEntry], feed: Feed) -> DataFrame:
+    """Log rows (CHANGES and perhaps more columns) → the same columns; see :mod:`tidemark.formats.contract`.
+
+    Completes ``key``, ``prior_key``, ``before``, ``after``, ``absent`` and ``notes`` of rows with ``unbound``;
+    ``problem`` where that cannot be done. Other rows pass through. Lazily, without a join: metadata are literals.
+    """
+    known, avro = _known(schemas, feed)
+    u = F.col("unbound")
+    chosen = _choose(
+        rows.withColumn("u", u)
+        .withColumn("mask", trimmed(F.element_at(u, "columnMask")))
+        .withColumn("changed", trimmed(F.element_at(u, "changeMask")))
+        .withColumn("image", F.coalesce(F.when(F.col("op") == "delete", F.col("before")), "after", "before")),
+        known,
+    )
+    images = with_columns(chosen, readable(rows, avro))
+    return _complete(images, rows.columns)
+
+
+def _known(schemas: Sequence[SchemaEntry], feed: Feed) -> tuple[dict[str, list[_Known]], list[str]]:
+    """By table, oldest first; and the distinct Avro schemas. What cannot be understood is left out: the table's change
+    of shape says why."""
+    by_table: dict[str, list[_Known]] = {}
+    avro: list[str] = []
+    for entry in sorted(set(schemas), key=lambda entry: (entry.source_table, entry.position, entry.text)):
+        try:
+            told = read_metadata(entry.text)
+        except ValueError:
+            continue
+        number = None
+        if told.data_schema is not None:
+            if told.data_schema not in avro:
+                avro.append(told.data_schema)
+            number = avro.index(told.data_schema)
+        declared = feed.tables.get(entry.source_table)
+        key = tuple(declared.key) if declared and declared.key is not None else told.key
+        by_table.setdefault(entry.source_table, []).append(
+            _Known(entry.position, told.schema_id, told.version, dict(told.ordinals), key, number)
+        )
+    for name, table in feed.tables.items():
+        if name not in by_table and (table.columns or table.key is not None):
+            ordinals = {column: i for i, column in enumerate(table.columns, 1)} or None
+            by_table[name] = [_Known("", None, None, ordinals, tuple(table.key or ()))]
+    return by_table, avro
+
+
+def _told(known: _Known) -> dict[str, object]:
+    """The state as the JSON of :data:`_KNOWN`."""
+    ordinals, columns = known.ordinals, None
+    if ordinals is not None:
+        columns = [
+            {"name": name, "digit": digit, "digits_with": digits_with}
+            for name, (digit, digits_with) in ((name, bit_of(ordinal)) for name, ordinal in ordinals.items())
+        ]
+    return {
+        "position": known.position,
+        "schema_id": known.schema_id,
+        "version": known.version,
+        "columns": columns,
+        "names": None if ordinals is None else list(ordinals),
+        "full": full_mask(max(ordinals.values())) if ordinals else None,
+        "key": known.key,
+        "avro": known.avro,
+    }
+
+
+def _choose(rows: DataFrame, known: dict[str, list[_Known]]) -> DataFrame:
+    """Adds ``candidates``, all states of the row's table, and ``known``, the one that speaks of the row."""
+    # One literal, however many tables and columns there are.
+    told = json.dumps({table: [_told(state) for state in states] for table, states in known.items()})
+    by_table = F.from_json(F.lit(told), f"map<string, array<{_KNOWN}>>")
+    rows = rows.withColumn("candidates", F.when(F.col("u").isNotNull(), F.element_at(by_table, F.col("source_table"))))
+    candidates, position = F.col("candidates"), F.col("position")
+    schema_id, version = F.element_at("u", F.lit("schemaId")), F.element_at("u", F.lit("tableVersion"))
+    names = F.map_keys("image")
+    unnamed = schema_id.isNull() & version.isNull()
+    in_avro = F.element_at("u", F.lit("avro")).isNotNull()
+
+    def in_force(states: Column) -> Column:
+        until = F.filter(states, lambda state: state["position"] <= position)
+        return F.coalesce(F.get(until, F.size(until) - 1), F.get(states, F.lit(0)))
+
+    def last(states: Column) -> Column:
+        return F.get(states, F.size(states) - 1)
+
+    def same_columns(state: Column) -> Column:
+        return (F.size(names) == F.size(state["names"])) & (F.size(F.array_except(names, state["names"])) == 0)
+
+    def may_hold(state: Column) -> Column:
+        inside = F.size(F.array_except(names, state["names"])) == 0
+        return inside & F.coalesce(fits(F.col("mask"), state["full"]), F.lit(True))
+
+    declared = F.when(F.get(candidates, F.lit(0))["position"] == "", F.get(candidates, F.lit(0)))
+    return rows.withColumn(
+        "known",
+        F.coalesce(
+            declared,
+            last(F.filter(candidates, lambda state: state["schema_id"] == schema_id)),
+            F.when(schema_id.isNull(), last(F.filter(candidates, lambda state: state["version"] == version))),
+            F.when(in_avro & unnamed, in_force(candidates)),
+            in_force(F.filter(candidates, same_columns)),
+            F.when(unnamed, in_force(F.filter(candidates, may_hold))),
+            # Nothing fits: the problem speaks of the state in force.
+            F.when(unnamed, in_force(candidates)),
+        ),
+    )
+
+
+def _complete(rows: DataFrame, passed: Sequence[str]) -> DataFrame:
+    c = F.col
+    known, mask, changed = c("known"), c("mask"), c("changed")
+    waits = c("u").isNotNull()
+    sent = F.map_keys("image")
+
+    def unsent(column: Column) -> Column:
+        off = mask.isNotNull() & ~is_set(mask, column["digit"], column["digits_with"])
+        return off | ~F.array_contains(sent, column["name"])
+
+    whole = (mask.isNull() | (mask == known["full"])) & (F.size(known["names"]) == F.size(sent))
+    whole &= F.size(F.array_except(known["names"], sent)) == 0
+    lacking = F.when(whole, F.array().cast("array<string>")).otherwise(
+        F.transform(F.filter(known["columns"], unsent), lambda column: column["name"])
+    )
+    not_sent = F.coalesce(lacking, F.array().cast("array<string>"))
+    judged = rows.withColumn("lacking", F.when(waits, not_sent)).withColumn("keyed", F.size(known["key"]) > 0)
+
+    def kept(image: Column, lost: Callable[[Column], Column]) -> Column:
+        return F.when(F.size("lacking") == 0, image).otherwise(
+            F.map_filter(image, lambda name, value: ~(F.array_contains("lacking", name) & lost(value)))
+        )
+
+    sides = judged.withColumns(
+        {
+            # The mask speaks of `data`; what beforeData does hold of such a column is a value.
+            "kept_before": F.when(waits, kept(c("before"), lambda value: value.isNull())),
+            "kept_after": F.when(waits, kept(c("after"), lambda value: F.lit(True))),
+        }
+    )
+    key, old = _key(c("kept_after"), c("kept_before")), _key(c("kept_before"), F.lit(None).cast(_IMAGE))
+    keyed = sides.withColumn("own_key", F.when(c("keyed"), key)).withColumn(
+        "old_key", F.when(c("keyed") & (c("op") == "update"), old)
+    )
+    wrong = keyed.withColumn("wrong", F.when(waits & c("problem").isNull(), _problem()))
+    good = waits & c("problem").isNull() & c("wrong").isNull()
+    names = known["key"]
+    moved = _has_values(c("old_key")) & ~c("old_key").eqNullSafe(c("own_key"))
+    unknown = F.transform(
+        F.filter(
+            known["columns"],
+            lambda column: (
+                is_set(changed, column["digit"], column["digits_with"]) & F.array_contains("lacking", column["name"])
+            ),
+        ),
+        lambda column: column["name"],
+    )
+    note = F.when(
+        (c("op") == "update") & (F.size(unknown) > 0),
+        F.array(F.concat(F.lit("changed, but not sent: "), F.array_join(unknown, ", "))),
+    )
+    completed = {
+        "key": F.when(c("keyed"), F.map_from_arrays(names, c("own_key"))),
+        "prior_key": F.when(c("keyed") & moved, F.map_from_arrays(names, c("old_key"))),
+        "before": c("kept_before"),
+        "after": c("kept_after"),
+        "absent": F.when((F.size("lacking") > 0) & (c("op") != "delete"), c("lacking")),
+        "notes": F.coalesce(note, c("notes")),
+    }
+    whole_rows = {name: F.when(good, value).otherwise(c(name)).alias(name) for name, value in completed.items()}
+    whole_rows["problem"] = F.coalesce("problem", "wrong").alias("problem")
+    # Through a generator no filter on these is pushed down: it would repeat all of the above, many times over.
+    return wrong.select(
+        *(name for name in passed if name not in whole_rows), F.inline(F.array(F.struct(*whole_rows.values())))
+    ).select(*passed)
+
+
+def _key(image: Column, other: Column) -> Column:
+    """The key's values in an image, in the key's order; where it lacks one, in the other."""
+    return F.transform(
+        F.col("known.key"), lambda name: F.coalesce(F.element_at(image, name), F.element_at(other, name))
+    )
+
+
+def _has_values(key: Column) -> Column:
+    return F.coalesce(key.isNotNull() & ~F.exists(key, lambda value: value.isNull()), F.lit(False))
+
+
+def _problem() -> Column:
+    c = F.col
+    known, mask, full = c("known"), c("mask"), c("known.full")
+    table = F.substring(c("source_table"), 1, 200)
+    schema_id, version = F.element_at("u", F.lit("schemaId")), F.element_at("u", F.lit("tableVersion"))
+    which = F.coalesce(
+        F.concat(F.lit(" with schemaId "), schema_id), F.concat(F.lit(" with tableVersion "), version), F.lit("")
+    )
+    missing = F.concat(
+        F.lit("the metadata message of table "), table, which,
+        F.lit(" has not come: add its topic to the feed, or declare the table's columns and key"),
+    )  # fmt: skip
+    in_avro = F.element_at("u", F.lit("avro")).isNotNull()
+    columns = F.size(known["columns"]).cast("string")
+
+    def wide(name: str, mask: Column, sent: Column) -> Column:
+        turned = trimmed(bytes_turned(sent))
+        width = F.concat(F.lit(f"{name} "), sent, F.lit(" has bits beyond the "), columns, F.lit(" columns of "), table)
+        order = F.when(fits(turned, full), F.lit("; with its bytes in the other order it fits: see `avro_masks`"))
+        return F.when(~fits(mask, full), F.concat(width, F.coalesce(order, F.lit(""))))
+
+    return F.coalesce(
+        F.when(known.isNull(), missing),
+        F.when(
+            in_avro & known["avro"].isNull(),
+            F.concat(
+                F.lit("the metadata of table "), table, F.lit(" that apply here hold no dataSchema to read Avro by")
+            ),
+        ),
+        F.when(
+            in_avro & c("decoded").isNull(), F.lit("the message cannot be read with the dataSchema of its metadata")
+        ),
+        F.when(
+            mask.isNotNull() & known["columns"].isNull(),
+            F.concat(
+                F.lit("columnMask needs the columns of "),
+                table,
+                F.lit(" in their order: "),
+                F.lit("add the metadata topic to the feed, or declare them"),
+            ),
+        ),
+        wide("columnMask", mask, F.element_at("u", F.lit("columnMask"))),
+        wide("changeMask", c("changed"), F.element_at("u", F.lit("changeMask"))),
+        F.when(
+            c("keyed") & ~_has_values(c("own_key")),
+            F.concat(F.lit("the message lacks a value of the key "), F.array_join(known["key"], ", ")),
+        ),
+        F.when(
+            ~c("keyed") & (F.size("lacking") > 0),
+            F.concat(F.lit("a table without a key needs all columns, and this lacks "), F.array_join("lacking", ", ")),
+        ),
+        F.when(
+            ~c("keyed") & (c("op") == "update") & c("before").isNull(),
+            F.lit("an update of a table without a key needs beforeData"),
+        ),
+    )

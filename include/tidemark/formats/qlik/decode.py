@@ -1,0 +1,224 @@
+"""Qlik Replicate and Qlik Talend Data Integration, on Kafka and Pub/Sub: data and metadata messages, JSON and Avro.
+
+Order is the source's own: ``changeSequence``, 35 digits. A column whose ``columnMask`` bit is off was not sent: it is
+*absent*, whatever stands in its place. Which bit is whose, the type and the key are in metadata messages, perhaps of
+another hour; so rows wait for :func:`bind`.
+https://help.qlik.com/en-US/replicate and https://help.qlik.com/en-US/cloud-services (metadata and data messages)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Literal
+
+from pydantic import BaseModel, ConfigDict, Field
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.feeds.model import Feed
+from tidemark.formats.contract import SchemaEntry, as_changes, zero_padded
+from tidemark.formats.qlik import bind as qlik_bind
+from tidemark.formats.qlik import metadata as qlik_metadata
+from tidemark.formats.qlik.avro import avro_messages, in_envelope, is_avro, one_line_base64
+from tidemark.formats.qlik.messages import PASSED, SAID, json_messages
+from tidemark.formats.qlik.types import declared_type
+from tidemark.schema.columns import ColumnType
+from tidemark.schema.encodings import Encoding
+from tidemark.schema.table_changes import TableChange
+
+__all__ = ["ENCODINGS", "Options", "bind", "column_types", "decode", "message_types", "table_change"]
+
+#: The common encodings are enough.
+ENCODINGS: dict[str, Encoding] = {}
+
+#: Rows of the full load have no place in the order of changes: they stand before all of them.
+_FULL_LOAD = "0" * 35
+_OPERATIONS = {"INSERT": "insert", "UPDATE": "update", "DELETE": "delete", "REFRESH": "insert", "READ": "insert"}
+
+
+class Options(BaseModel):
+    """How the task's target endpoint writes messages, as far as they do not say it themselves."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    messages: Literal["json", "avro"] = Field("json", description="The endpoint's message format.")
+    avro_masks: Literal["little", "big"] = Field(
+        "little",
+        description="The order of the bytes of masks in Avro, which is documented nowhere. little: the first byte "
+        "holds the ordinals 1 to 8.",
+    )
+
+
+def column_types(columns: dict[str, str], options: BaseModel) -> dict[str, ColumnType]:
+    """Declared Replicate types; ValueError names the first that is not known."""
+    return {name: declared_type(written) for name, written in columns.items()}
+
+
+def message_types(schema: str) -> dict[str, ColumnType]:
+    """Data messages carry no schema of their own: see :func:`table_change`."""
+    return {}
+
+
+def table_change(text: str, options: BaseModel) -> TableChange:
+    """What a metadata message says of its table: all columns and the key. Raises ValueError, for a person."""
+    return qlik_metadata.table_change(text)
+
+
+def bind(rows: DataFrame, schemas: Sequence[SchemaEntry], feed: Feed, options: BaseModel) -> DataFrame:
+    """Rows with ``unbound`` completed by the metadata of their tables. See :mod:`tidemark.formats.qlik.bind`."""
+    return qlik_bind.bind(rows, schemas, feed)
+
+
+def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
+    """RECORDS → CHANGES; one row each. See :mod:`tidemark.formats.contract`."""
+    assert isinstance(options, Options)
+    if options.messages == "json":
+        hint = F.when(in_envelope(F.col("value")), F.lit("the value is Avro: set `messages: avro` under format"))
+        return _entries(json_messages(records.withColumn("problem", F.coalesce("problem", hint))), feed, options)
+    return _entries(_json_or_avro(records, options), feed, options)
+
+
+def _json_or_avro(records: DataFrame, options: Options) -> DataFrame:
+    """Data in Avro; metadata in Avro or JSON. One pass: each reader sees the other's values as null."""
+    avro = F.when(is_avro(F.col("value")), F.col("value").cast("binary"))
+    split = records.withColumn("avro", avro).withColumn("value", F.when(F.col("avro").isNull(), F.col("value")))
+    read = json_messages(split, also=["avro"])
+    json_read = read.select(*PASSED, F.col("avro").alias("value"), F.struct(*SAID).alias("json"))
+    both = avro_messages(json_read, little_endian=options.avro_masks == "little", also=["value", "json"])
+    in_avro = F.col("value").isNotNull()
+    return both.select(*PASSED, *(F.when(in_avro, F.col(n)).otherwise(F.col("json")[n]).alias(n) for n in SAID))
+
+
+def _placed(messages: DataFrame, feed: Feed) -> DataFrame:
+    """Messages with what their headers say, each thing under one name, and their place in the order."""
+    c = F.col
+
+    def header(name: str) -> Column:
+        return F.element_at(c("h"), F.lit(name))
+
+    told = messages.select(
+        *PASSED, "form", "data", "before", "text", "body",
+        F.upper(header("operation")).alias("operation"),
+        header("changeSequence").alias("sequence"),
+        header("transactionId").alias("tx"),
+        header("transactionEventCounter").alias("counter"),
+        F.lower(header("transactionLastEvent")).alias("last"),
+        F.when(c("form") == "data", header("timestamp")).otherwise(c("told_at")).alias("at"),
+        header("columnMask").alias("columnMask"),
+        header("changeMask").alias("changeMask"),
+        # The envelope's id, the optional header, and Talend's header name the same thing.
+        F.coalesce("schema_id", header("externalSchemaId"), header("schemaId")).alias("schemaId"),
+        F.coalesce("version", header("tableVersion")).alias("tableVersion"),
+        F.coalesce(c("named"), _by_topic(feed)).alias("source_table"),
+    )  # fmt: skip
+    full_load = c("operation").isin("REFRESH", "READ")
+    # Without its counters nothing tells when a transaction is whole: its changes stand alone, as on the full load.
+    counted = ~full_load & c("tx").isNotNull() & c("counter").isNotNull() & c("last").isNotNull()
+    return told.select(
+        "*",
+        F.when(c("form") == "metadata", _position_of_metadata())
+        .when(full_load, F.lit(_FULL_LOAD))
+        .otherwise(c("sequence"))
+        .alias("position"),
+        c("counter").try_cast("bigint").alias("ordinal"),
+        F.coalesce(counted, F.lit(False)).alias("counted"),
+    )
+
+
+def _entries(messages: DataFrame, feed: Feed, options: Options) -> DataFrame:
+    c = F.col
+    judged = _placed(messages, feed).withColumn("wrong", _problem(options))
+    good = c("wrong").isNull()
+    is_data = (c("form") == "data") & good
+    op = c("operation")
+    in_transaction = c("counted") & c("ordinal").isNotNull() & c("last").isin("true", "false")
+    unbound = F.create_map(
+        *(part for name in ("schemaId", "tableVersion", "columnMask", "changeMask") for part in (F.lit(name), c(name))),
+        F.lit("avro"),
+        one_line_base64(c("body")),
+    )
+    columns = {
+        "op": F.when(~good, "bad")
+        .when(c("form") == "metadata", "schema")
+        .when(c("form") == "tombstone", "control")
+        .otherwise(F.coalesce(*(F.when(op == kind, name) for kind, name in _OPERATIONS.items()))),
+        "kind": F.when(c("form") == "data", op).when(c("form") == "metadata", "MD").otherwise(c("form")),
+        "source_table": F.when(good & (c("form") != "tombstone"), c("source_table")),
+        "position": F.when(good | c("sequence").rlike(r"^\d{35}$"), c("position")),
+        "before": F.when(is_data & (op == "DELETE"), F.coalesce("data", "before"))
+        .when(is_data & (op == "UPDATE"), c("before")),
+        "after": F.when(is_data & (op != "DELETE"), c("data")),
+        # Also of a bad record: what else came of its transaction need not wait for it.
+        "tx": F.when(in_transaction, c("tx")),
+        "tx_part": F.when(in_transaction, c("ordinal").cast("string")),
+        "tx_ordinal": F.when(in_transaction, c("ordinal")),
+        "tx_end": F.when(in_transaction, c("last") == "true"),
+        "committed_at": F.when(
+            c("at").rlike(r"^(?!0000)\d{4}-\d\d-\d\d[T ]\d\d:\d\d"), F.regexp_replace("at", "Z?$", "").try_cast("timestamp")
+        ),
+        "message_schema": F.when((c("form") == "metadata") & good, c("text")),
+        "unbound": F.when(is_data, F.map_filter(unbound, lambda _, value: value.isNotNull())),
+        "entry": F.lit(0),
+        "problem": c("wrong"),
+    }  # fmt: skip
+    return as_changes(judged, columns)
+
+
+def _by_topic(feed: Feed) -> Column:
+    """The table that the feed says a topic carries; null where it says none, or several."""
+    tables: dict[str, list[str]] = {}
+    for name, table in feed.tables.items():
+        if table.topic:
+            tables.setdefault(table.topic, []).append(name)
+    found = F.lit(None).cast("string")
+    for topic, names in tables.items():
+        if len(names) == 1:
+            found = F.when(F.col("topic") == topic, F.lit(names[0])).otherwise(found)
+    return found
+
+
+def _position_of_metadata() -> Column:
+    """A metadata message's time and version, written as a change sequence is (``YYYYMMDDhhmmSScc`` and 19 digits).
+
+    Its time is the replication server's, so it can stand a little behind the first changes it speaks of.
+    """
+    digits = F.regexp_replace(F.col("at"), r"[^0-9]", "")
+    readable = F.col("at").rlike(r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
+    time = F.when(readable, F.rpad(F.substring(digits, 1, 16), 16, "0")).otherwise(F.lit("0" * 16))
+    version = F.when(F.col("tableVersion").rlike(r"^\d{1,19}$"), F.col("tableVersion"))
+    return F.concat(time, zero_padded(F.coalesce(version, F.lit("0")), 19))
+
+
+def _problem(options: Options) -> Column:
+    """Why the record is no change and no metadata; null when it is one."""
+    c = F.col
+    form, op = c("form"), c("operation")
+    image = F.when(op == "DELETE", F.coalesce("data", "before")).otherwise(c("data"))
+    no_image = image.isNull() if options.messages == "json" else image.isNull() & c("body").isNull()
+    hexadecimal = "^[0-9A-Fa-f]{1,16384}$"
+    expected = {
+        "json": "the value is no data message and no metadata message of Qlik Replicate: broken JSON, no headers, or "
+        "no tableColumns",
+        "avro": "the value is no data message and no metadata message of Qlik Replicate in Avro: cut short, or of an "
+        "unknown layout",
+    }[options.messages]
+    no_table = F.concat(
+        F.lit("the message names no table, and no table of the feed file (alone) has the topic "),
+        F.coalesce(c("topic"), F.lit("(none)")),
+    )
+    data = form == "data"
+    return F.coalesce(
+        c("problem"),
+        F.when(form == "tombstone", None)
+        .when(form.isNull(), F.lit(expected))
+        .when(c("source_table").isNull(), no_table)
+        .when(~data, None)
+        .when(~op.isin(list(_OPERATIONS)), F.concat(F.lit("unknown operation "), F.substring(op, 1, 100)))
+        .when(c("position").isNull(), F.lit("the message has no changeSequence: its place in the order is unknown"))
+        .when(~c("position").rlike(r"^\d{35}$"), F.lit("changeSequence is not 35 digits"))
+        .when(no_image | (F.size(image) == 0), F.concat(F.lit("no row in data, operation "), op))
+        .when(~c("columnMask").rlike(hexadecimal), F.lit("columnMask is not hexadecimal"))
+        .when(~c("changeMask").rlike(hexadecimal), F.lit("changeMask is not hexadecimal"))
+        .when(c("counted") & F.coalesce(c("ordinal") < 1, F.lit(True)), F.lit("transactionEventCounter is no number"))
+        .when(c("counted") & ~c("last").isin("true", "false"), F.lit("transactionLastEvent is not true or false")),
+    )

@@ -1,0 +1,1 @@
+"""The lake as Spark and PyIceberg open it: session, catalog, settings, jars."""

@@ -1,0 +1,114 @@
+"""The Spark settings every session and every submit of Tidemark runs with. Pure: imports no Spark."""
+
+from __future__ import annotations
+
+import os
+from importlib.util import find_spec
+from pathlib import Path
+
+from tidemark.errors import ConfigError
+from tidemark.settings import Settings
+
+#: The name of the Iceberg catalog in Spark.
+CATALOG = "lake"
+
+#: JVM options for short-lived drivers (the demo, the tests): the quick compiler, with room for all that it compiles.
+QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
+
+#: The file beside the jars that :mod:`tidemark.lake.cds_archive` makes.
+ARCHIVE = "classes.jsa"
+
+# A landed object is read by one task, whole: its records are then numbered without a second look at the bytes.
+_NEVER_SPLIT = str(1 << 40)
+
+
+def spark_conf(settings: Settings) -> dict[str, str]:
+    """All settings as ``spark.*`` keys, for ``SparkSession.builder`` or ``spark-submit --conf``.
+
+    ``settings.spark_conf`` comes last and wins.
+    """
+    conf = {
+        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+        "spark.sql.session.timeZone": "UTC",
+        "spark.sql.shuffle.partitions": "4",
+        "spark.sql.files.maxPartitionBytes": _NEVER_SPLIT,
+        "spark.sql.files.openCostInBytes": _NEVER_SPLIT,
+        # IBM's code pages (cp037 …) are not in the short list that decode() knows since Spark 4.
+        "spark.sql.legacy.javaCharsets": "true",
+        # Kafka allows a header twice, and hostile JSON a field: the last one counts, nothing crashes.
+        "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+        # PySpark would note the line of code behind each expression: ten calls into the JVM where one will do.
+        "spark.python.sql.dataFrameDebugging.enabled": "false",
+        # An hour of one table compiles 116 classes, and Spark keeps 100: a session's next hour would compile, and warm
+        # up, every one anew.
+        "spark.sql.codegen.cache.maxEntries": "1000",
+        "spark.ui.enabled": "false",
+        "spark.ui.showConsoleProgress": "false",
+        "spark.driver.memory": settings.driver_memory,
+        # Nobody waits for a pause here: the collector that takes the least in all. Decode's collections cost half.
+        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        f"spark.sql.catalog.{CATALOG}": "org.apache.iceberg.spark.SparkCatalog",
+        f"spark.sql.catalog.{CATALOG}.cache-enabled": "false",
+        **{f"spark.sql.catalog.{CATALOG}.{key}": value for key, value in catalog_conf(settings).items()},
+    }
+    folder = settings.path(settings.jars)
+    # Iceberg's bundle holds a newer AWS SDK than S3A's own jars: all of its classes come first, or the two mix.
+    jars = sorted((str(jar) for jar in folder.glob("*.jar")), key=lambda jar: ("org.apache.iceberg" not in jar, jar))
+    if jars:
+        # `spark.jars` copies every jar at every start, which takes seconds: only for executors elsewhere.
+        # Spark's own jars are named before Spark names them, which it does with one of them twice: Java 21 leaves out
+        # the second when it makes the class archive, not when it compares, and would never find the archive to fit.
+        conf["spark.driver.extraClassPath"] = ":".join([*jars, f"{spark_home()}/jars/*"])
+        if not settings.spark_master.startswith("local"):
+            conf["spark.jars"] = ",".join(jars)
+    if settings.s3_endpoint:
+        conf |= {
+            "spark.hadoop.fs.s3a.endpoint": settings.s3_endpoint,
+            "spark.hadoop.fs.s3a.path.style.access": "true",
+            "spark.hadoop.fs.s3a.connection.ssl.enabled": str(settings.s3_endpoint.startswith("https")).lower(),
+        }
+    conf["spark.hadoop.fs.s3a.endpoint.region"] = settings.s3_region
+    conf |= settings.spark_conf
+    if (folder / ARCHIVE).is_file():
+        given = conf["spark.driver.extraJavaOptions"]
+        # One that does not fit is passed over in silence.
+        quiet = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
+        conf["spark.driver.extraJavaOptions"] = f'{given} "-XX:SharedArchiveFile={folder / ARCHIVE}" {quiet}'
+    return conf
+
+
+def spark_home() -> Path:
+    """Spark's folder, as PySpark finds it: ``SPARK_HOME``, else its package. ConfigError when Spark is not installed."""
+    if home := os.environ.get("SPARK_HOME"):
+        return Path(home)
+    spec = find_spec("pyspark")
+    if spec is None or spec.origin is None:
+        raise ConfigError("pyspark is not installed in this environment", fix="run `make setup`")
+    return Path(spec.origin).parent
+
+
+#: By database: feeds that commit to SQLite at the same time wait for each other (ms); PostgreSQL that does not answer
+#: is given up after a minute (s), where its driver would wait for ever.
+_TIMEOUT = {
+    "sqlite": {"jdbc.busy_timeout": "60000"},
+    "postgresql": {"jdbc.socketTimeout": "60", "jdbc.tcpKeepAlive": "true"},
+}
+
+
+def catalog_conf(settings: Settings) -> dict[str, str]:
+    """The Iceberg catalog's own properties: JDBC on SQLite or PostgreSQL, or REST, and its storage."""
+    uri = settings.catalog
+    conf = {"warehouse": settings.lake_root, "uri": uri}
+    if uri.startswith("jdbc:"):
+        conf |= {"type": "jdbc", "jdbc.schema-version": "V1"}
+        if settings.catalog_user:
+            conf |= {"jdbc.user": settings.catalog_user, "jdbc.password": settings.catalog_password}
+        conf |= _TIMEOUT.get(uri.split(":")[1], {})
+    else:
+        conf["type"] = "rest"
+    if settings.lake_root.startswith("s3://"):
+        conf |= {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO", "client.region": settings.s3_region}
+        if settings.s3_endpoint:
+            conf |= {"s3.endpoint": settings.s3_endpoint, "s3.path-style-access": "true"}
+    return conf

@@ -1,0 +1,1 @@
+"""What a feed keeps beside its tables: change log, system tables, receipts, manifests, the pending publication."""

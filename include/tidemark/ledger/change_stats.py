@@ -1,0 +1,137 @@
+"""What an hour's changes look like, table by table, from one pass over narrow columns: it decides what compact must do."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.errors import SchemaError
+from tidemark.identifiers import TIDEMARK
+
+#: Columns of log rows: the names in ``key`` and in ``after``. Reading them costs next to nothing, the images much.
+IMAGE_NAMES = ("key_names", "after_names")
+_BETWEEN = "\x1f"
+
+#: A table of more columns is a mistake, or worse: each is there for good. No source has as many.
+MOST_COLUMNS = 2_000
+_LONGEST_NAME = 255
+#: Sets of names, and message schemas, that one table's rows of one hour may have.
+_MOST_KINDS = 5_000
+
+
+def image_names() -> list[Column]:
+    """:data:`IMAGE_NAMES` of rows with images: one text each, how many and which, since few are distinct."""
+    return [
+        F.when(
+            F.col(image).isNotNull(),
+            F.concat_ws(_BETWEEN, F.size(image).cast("string"), F.map_keys(image)),
+        ).alias(name)
+        for image, name in zip(("key", "after"), IMAGE_NAMES, strict=True)
+    ]
+
+
+def names_in(text: str) -> list[str]:
+    """The names in a text that :func:`image_names` made."""
+    return [name for name in text.split(_BETWEEN)[1:] if name]
+
+
+def unpublishable(text: str) -> str | None:
+    """Why rows of these names cannot be published, for a person; None: they can."""
+    count, *names = text.split(_BETWEEN)
+    if count == "0":
+        return None
+    if int(count) > MOST_COLUMNS:
+        return f"the row has {count} columns, more than {MOST_COLUMNS}"
+    if len(names) != int(count):
+        return "a column's name holds the control character U+001F"
+    if "" in names:
+        return "a column has no name"
+    if too_long := [name for name in names if len(name) > _LONGEST_NAME]:
+        return f"a column's name has {len(too_long[0])} characters, more than {_LONGEST_NAME}"
+    if landed := [name for name in names if name.lower() == TIDEMARK]:
+        return f"a column is named {landed[0]}, which Tidemark keeps for itself"
+    return None
+
+
+@dataclass(frozen=True)
+class TableStats:
+    """One table's changes of an hour. ``first``: the lowest position; empty: no change. ``partial``: changes that lack
+    columns; ``links``: of these, key changes, sent as an insert or as one update; ``moves``: updates that change their
+    key. ``keys``, ``columns``: distinct texts of :func:`image_names`. ``schemas``: distinct message schemas, each with the
+    generation of its rows (see :attr:`tidemark.tables.table_history.Definitions.generation`)."""
+
+    table: str
+    sources: list[str]
+    landed: int = 0
+    released: int = 0
+    first: str = ""
+    last: str = ""
+    truncated: str | None = None
+    truncates: int = 0
+    keyed: int = 0
+    partial: int = 0
+    links: int = 0
+    moves: int = 0
+    keys: list[str] = field(default_factory=list)
+    columns: list[str] = field(default_factory=list)
+    schemas: list[tuple[str, int]] = field(default_factory=list)
+
+    @property
+    def only_truncates(self) -> bool:
+        """Whether the hour brings the table no row at all."""
+        return self.landed + self.released == self.truncates
+
+
+def distinct(column: str, *more: Column) -> Column:
+    """An aggregate: the distinct values of a column that are not null (with ``more``: structs), not too many of them;
+    see :func:`bounded`."""
+    value = F.struct(column, *more) if more else F.col(column)
+    return F.slice(F.collect_set(F.when(F.col(column).isNotNull(), value)), 1, _MOST_KINDS + 1)
+
+
+def bounded(table: str, found: Iterable[Any]) -> list[Any]:
+    """What :func:`distinct` found, sorted. SchemaError where there is no end of it."""
+    told = sorted(found)
+    if len(told) > _MOST_KINDS:
+        raise SchemaError(
+            f"its rows come with more than {_MOST_KINDS} different sets of columns or message schemas",
+            fix="no source changes its tables as often: find out what writes them, and take it off the feed's topics",
+            table=table,
+        )
+    return told
+
+
+def change_stats(rows: DataFrame, generation: Column | None = None) -> list[TableStats]:
+    """Profiles of all tables in assembled rows, by name: one Spark job. What is collected is metadata, a row a table.
+
+    SchemaError for a table with no end of columns or message schemas.
+    """
+    number = F.lit(0) if generation is None else generation
+    lacking = F.coalesce(F.size("absent"), F.lit(0)) > 0
+    moved = F.col("prior_key").isNotNull()
+    truncate = F.col("op") == "truncate"
+    found = rows.groupBy("table").agg(
+        F.sort_array(F.collect_set("source_table")).alias("sources"),
+        F.count_if("landed_this_hour").alias("landed"),
+        F.count_if(~F.col("landed_this_hour")).alias("released"),
+        F.min("position").alias("first"),
+        F.max("position").alias("last"),
+        F.max(F.when(truncate, F.col("position"))).alias("truncated"),
+        F.count_if(truncate).alias("truncates"),
+        F.count_if(F.col("key").isNotNull()).alias("keyed"),
+        F.count_if(lacking).alias("partial"),
+        F.count_if(lacking & moved & F.col("op").isin("insert", "update")).alias("links"),
+        F.count_if(moved & (F.col("op") == "update")).alias("moves"),
+        distinct("key_names").alias("keys"),
+        distinct("after_names").alias("columns"),
+        distinct("message_schema", number.alias("generation")).alias("schemas"),
+    )
+    told = [row.asDict() for row in found.collect()]
+    for row in told:
+        for name in ("keys", "columns", "schemas"):
+            row[name] = bounded(row["table"], row[name])
+    return sorted((TableStats(**row) for row in told), key=lambda p: p.table)

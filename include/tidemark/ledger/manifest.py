@@ -1,0 +1,116 @@
+"""Manifests: what landed for an hour of a feed, object by object. Written once, never over another one.
+
+``<landing>/<feed>/_manifests/<hour>/v00001.json``; a changed source gives ``v00002.json`` beside it.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict, Field, ValidationError
+
+from tidemark.errors import ExportError, TidemarkError
+from tidemark.hours import format_hour, parse_hour
+from tidemark.settings import Settings
+from tidemark.storage.landing_layout import manifest_name, manifests_folder, version_of
+from tidemark.storage.objects import storage_of
+
+
+class LandedObject(BaseModel):
+    """One object as it landed. It holds exactly the bytes of ``sha256``; 0 bytes need no reading."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    path: str = Field(description="Where it is, relative to the landing's root.")
+    topic: str
+    source: str = Field(description="Where it came from: the exporter's own path or s3:// location.")
+    fingerprint: str = Field(
+        description="The source's ETag, or size and times: while it is the same, so are the bytes."
+    )
+    bytes: int
+    sha256: str
+    records: int | None = Field(description="How many records it holds; null: only decoding can tell.")
+
+    @property
+    def version(self) -> int:
+        """The version of the hour's export it came with: its folder ``…/v00002/…`` says it."""
+        return version_of(self.path)
+
+
+#: Bytes of an hour's objects, as they landed, below which it counts as small.
+_SMALL = 8 << 20
+
+
+class Manifest(BaseModel):
+    """One version of what landed for an hour."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    feed: str
+    hour: str
+    version: int
+    objects: list[LandedObject]
+    created_at: datetime
+    recalls: int = Field(
+        0,
+        description="Not 0: what the hour's publications up to this sequence number put in quarantine is decoded again.",
+    )
+
+    @property
+    def empty(self) -> bool:
+        """No object at all: an hour in which nothing was exported."""
+        return not self.objects
+
+    @property
+    def small(self) -> bool:
+        """Whether planning and code generation would cost such an hour more than its rows do."""
+        return sum(landed.bytes for landed in self.objects) < _SMALL
+
+
+def load_manifests(settings: Settings, feed: str, hour: str) -> list[Manifest]:
+    """All versions of an hour's manifest, oldest first; [] when the hour has not landed."""
+    folder = _folder(settings, feed, hour)
+    storage = storage_of(folder, settings)
+    manifests = []
+    for stored in storage.list_objects(folder, "v*.json"):
+        try:
+            manifests.append(Manifest.model_validate_json(storage.read_text(stored.location)))
+        except (ValidationError, UnicodeDecodeError) as error:
+            fix = "restore it from a backup; the objects it lists are still in the landing"
+            raise ExportError(
+                f"the manifest is damaged: {error}", feed=feed, hour=hour, object=stored.location, fix=fix
+            ) from error
+        except TidemarkError as error:
+            error.feed, error.hour = feed, hour
+            raise
+    return sorted(manifests, key=lambda manifest: manifest.version)
+
+
+def load_manifest(settings: Settings, feed: str, hour: str) -> Manifest:
+    """The newest version of an hour's manifest: the export as it was when it landed last."""
+    manifests = load_manifests(settings, feed, hour)
+    if not manifests:
+        raise ExportError("the hour has not landed", feed=feed, hour=hour, fix="run the stage land for it first")
+    return manifests[-1]
+
+
+def all_objects(settings: Settings, feed: str, hour: str) -> Manifest:
+    """What decode reads: the newest manifest with the objects of *all* versions, so that nothing that landed is lost.
+
+    An object that the source replaced or removed after it landed is still among them; so is what any version recalls.
+    """
+    newest = load_manifest(settings, feed, hour)
+    versions = load_manifests(settings, feed, hour)
+    landed = {object_.path: object_ for version in versions for object_ in version.objects}
+    recalls = max(version.recalls for version in versions)
+    return newest.model_copy(update={"objects": [landed[path] for path in sorted(landed)], "recalls": recalls})
+
+
+def save_manifest(settings: Settings, manifest: Manifest) -> bool:
+    """Write a new version. False: this version is already there, written by another run."""
+    location = f"{_folder(settings, manifest.feed, manifest.hour)}/{manifest_name(manifest.version)}"
+    return storage_of(location, settings).write_new(location, manifest.model_dump_json(indent=1) + "\n")
+
+
+def _folder(settings: Settings, feed: str, hour: str) -> str:
+    return f"{settings.landing_root}/{manifests_folder(feed, format_hour(parse_hour(hour)))}"

@@ -1,0 +1,70 @@
+"""What a feed has published so far: its receipts, oldest first, and what follows from them."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pyiceberg.expressions import EqualTo
+
+from tidemark.lake.catalog import read_rows
+from tidemark.ledger.receipts import Receipt
+from tidemark.settings import Settings
+
+
+@dataclass(frozen=True)
+class PublicationHistory:
+    """What a feed has published so far, oldest first."""
+
+    receipts: list[Receipt] = field(default_factory=list)
+
+    @property
+    def last_sequence(self) -> int:
+        """0 before the first publication."""
+        return self.receipts[-1].sequence if self.receipts else 0
+
+    @property
+    def rows_written(self) -> int:
+        """Rows written to all tables so far: no table holds more."""
+        return sum(table.rows_written for receipt in self.receipts for table in receipt.tables)
+
+    @property
+    def recalls(self) -> dict[str, int]:
+        """Hours that were replayed → up to which publication what they had in quarantine was recalled."""
+        return {receipt.hour: receipt.recalls for receipt in self.receipts if receipt.recalls}
+
+    @property
+    def hours(self) -> list[str]:
+        """Hours with a receipt."""
+        return sorted({receipt.hour for receipt in self.receipts})
+
+    @property
+    def tables(self) -> set[str]:
+        """The tables that any publication speaks of."""
+        return {table.table for receipt in self.receipts for table in receipt.tables}
+
+    def of_hour(self, hour: str) -> Receipt | None:
+        """The newest receipt of an hour."""
+        return next((receipt for receipt in reversed(self.receipts) if receipt.hour == hour), None)
+
+    def table(self, name: str) -> tuple[str | None, str | None]:
+        """(highest place applied, newest truncate) of a table; None, None before its first publication."""
+        mine = [t for receipt in self.receipts for t in receipt.tables if t.table == name]
+        highest = max((t.highest for t in mine if t.highest), default=None)
+        truncated = max((t.truncated for t in mine if t.truncated), default=None)
+        return highest, truncated
+
+    def column_renames(self, name: str) -> set[str]:
+        """What was renamed and dropped in a table so far; ids of :class:`tidemark.tables.table_history.ColumnRename`."""
+        return {id_ for receipt in self.receipts for t in receipt.tables if t.table == name for id_ in t.column_renames}
+
+    @property
+    def highest(self) -> str | None:
+        """The highest place applied in any table."""
+        return max((t.highest for r in self.receipts for t in r.tables if t.highest), default=None)
+
+
+def load_history(settings: Settings, feed: str) -> PublicationHistory:
+    """The feed's receipts, by sequence."""
+    rows = read_rows(settings, "tidemark", "receipts", where=EqualTo(term="feed", value=feed))
+    receipts = [Receipt.model_validate_json(row["receipt"]) for row in rows]
+    return PublicationHistory(sorted(receipts, key=lambda receipt: receipt.sequence))

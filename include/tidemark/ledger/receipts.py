@@ -1,0 +1,152 @@
+"""Receipts: the account of one feed-hour, and its sum.
+
+A receipt answers for each record that landed: ``landed + split = applied + duplicate + superseded + control + held +
+quarantined``, where ``split`` is the changes beyond the first in records that hold several. Changes that an earlier
+hour held and this one released are counted apart. Receipts are only ever appended; the newest of a feed-hour counts.
+"""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+from pydantic import BaseModel, ConfigDict, Field
+
+from tidemark.errors import AccountError
+
+
+class Counts(BaseModel):
+    """What became of changes. ``released_*``: of changes that landed in earlier hours and were held until now."""
+
+    applied: int = 0
+    duplicate: int = 0
+    superseded: int = 0
+    quarantined: int = 0
+    released_applied: int = 0
+    released_duplicate: int = 0
+    released_superseded: int = 0
+    released_quarantined: int = 0
+
+    def plus(self, other: Counts) -> Counts:
+        """The sum, count by count."""
+        return Counts(**{name: getattr(self, name) + getattr(other, name) for name in Counts.model_fields})
+
+    def less(self, other: Counts) -> Counts:
+        """The difference, count by count."""
+        return Counts(**{name: getattr(self, name) - getattr(other, name) for name in Counts.model_fields})
+
+
+class TableReceipt(BaseModel):
+    """One table's part of an hour."""
+
+    table: str
+    counts: Counts = Counts()
+    staged_in: int = Field(0, description="The publication that wrote the rows below; 0: none did.")
+    rows_written: int = 0
+    rows_deleted: int = 0
+    highest: str | None = Field(None, description="The newest place applied so far: later hours below it are late.")
+    truncated: str | None = Field(None, description="The newest truncate's position so far.")
+    column_renames: list[str] = Field([], description="Columns renamed and dropped by this publication.")
+    waiting: int = Field(0, description="Changes whose rows keep their last good version: a check failed.")
+    warnings: list[str] = []
+
+
+class Recalled(BaseModel):
+    """How the quarantined entries that a replay takes up again were accounted for so far. ``held``: they were held when
+    their hour was published, and quarantined by the publication that released them."""
+
+    landed: int = 0
+    split: int = 0
+    bad: int = 0
+    refused: int = 0
+    held: int = 0
+    tables: dict[str, int] = {}
+
+
+class Receipt(BaseModel):
+    """The account of one feed-hour. ``sequence`` numbers a feed's publications, whatever hour they are of."""
+
+    model_config = ConfigDict(extra="ignore")
+
+    feed: str
+    hour: str
+    sequence: int
+    manifest_version: int
+    objects: int
+    bytes: int
+    landed: int = Field(description="Records in the hour's objects.")
+    split: int = Field(description="Changes beyond the first in records that hold several.")
+    control: int
+    bad: int = Field(description="Records that could not be decoded.")
+    refused: int = Field(0, description="Changes kept back before they reached a table: in quarantine.")
+    given_up: int = Field(0, description="Overdue transactions whose changes this publication gave up to quarantine.")
+    rollbacks: int = Field(0, description="Transactions that their source took back: their changes count as control.")
+    newest: datetime | None = Field(None, description="The newest source time told in the hour, heartbeats included.")
+    held: int = Field(description="Changes whose transaction is not complete.")
+    held_transactions: int = 0
+    recalls: int = Field(
+        0, description="What this hour's publications up to this number kept in quarantine has been replayed."
+    )
+    tables: list[TableReceipt] = []
+    published_at: datetime | None = None
+    notes: list[str] = []
+
+    @property
+    def counts(self) -> Counts:
+        """The sum over the tables."""
+        total = Counts()
+        for table in self.tables:
+            total = total.plus(table.counts)
+        return total
+
+    @property
+    def quarantined(self) -> int:
+        """Undecodable records, and changes that did not pass."""
+        return self.bad + self.refused + self.counts.quarantined
+
+    def follow(self, before: Receipt) -> Receipt:
+        """This receipt, of what is new in the hour, with what an earlier publication of the hour accounted for."""
+        old = {table.table: table for table in before.tables}
+        new = {table.table for table in self.tables}
+        merged = [
+            table.model_copy(update={"counts": table.counts.plus(old[table.table].counts)})
+            if table.table in old
+            else table
+            for table in self.tables
+        ]
+        sums = {
+            name: getattr(self, name) + getattr(before, name)
+            for name in ("landed", "split", "control", "bad", "held", "refused", "rollbacks")
+        }
+        newest = max(filter(None, (self.newest, before.newest)), default=None)
+        sums["recalls"] = max(self.recalls, before.recalls)
+        return self.model_copy(
+            update={**sums, "newest": newest, "tables": merged + [t for name, t in old.items() if name not in new]}
+        )
+
+    def without(self, recalled: Recalled) -> Receipt:
+        """This receipt without the entries that a replay takes up again."""
+        tables = [
+            table.model_copy(
+                update={"counts": table.counts.less(Counts(quarantined=recalled.tables.get(table.table, 0)))}
+            )
+            for table in self.tables
+        ]
+        left = {
+            name: getattr(self, name) - getattr(recalled, name)
+            for name in ("landed", "split", "bad", "refused", "held")
+        }
+        return self.model_copy(update={**left, "tables": tables})
+
+    def balance(self) -> None:
+        """AccountError unless the sum holds."""
+        c = self.counts
+        accounted = c.applied + c.duplicate + c.superseded + self.control + self.held + self.quarantined
+        if self.landed + self.split != accounted:
+            raise AccountError(
+                f"landed {self.landed} + split {self.split} is not applied {c.applied} + duplicate {c.duplicate} + "
+                f"superseded {c.superseded} + control {self.control} + held {self.held} + quarantined "
+                f"{self.quarantined} = {accounted}",
+                fix="nothing was published; keep the hour's logs and landing objects and report this as a defect",
+                feed=self.feed,
+                hour=self.hour,
+            )

@@ -1,0 +1,1 @@
+"""What changes come to: pure DataFrame to DataFrame. Knows no lake, no format and no storage."""

@@ -1,0 +1,137 @@
+"""Fold: what a key's changes, in the source's order, come to. Pure DataFrame to DataFrame.
+
+ROWS, the input of the functions here (one row per change of one keyed table):
+    ``key`` struct of typed key columns · ``sort_key`` text, see :func:`sort_key` · ``op`` insert, update, delete ·
+    ``after`` map of column → text · ``absent`` array of column names, never null · ``prior`` struct like ``key``, or
+    null: the old key of a key change · ``landed_this_hour`` whether the change landed in the hour that runs (false:
+    released from
+    an earlier one) · ``counts`` false for the second half of a change that was sent as one · ``tx``, ``committed_at``.
+
+For each key: begin at the last insert or delete (or an update that sent every column); then take, column by column,
+the newest value that was sent. A column that nobody sent stays absent.
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+#: The order of changes that share a position: a key change's delete stands before its insert.
+_RANK = {"delete": "0", "insert": "1", "update": "2"}
+
+
+def sort_key(position: Column, op: Column) -> Column:
+    """A change's place in its key's order, and with the key its identity: the same place again is a redelivery."""
+    rank = F.lit("3")
+    for name, digit in _RANK.items():
+        rank = F.when(op == name, F.lit(digit)).otherwise(rank)
+    return F.concat(position, F.lit("#"), rank)
+
+
+def is_base(partial: bool) -> Column:
+    """Whether a change needs nothing before it. With ``partial`` false no change of the table lacks a column."""
+    return F.col("op").isin("insert", "delete") | (F.size("absent") == 0) if partial else F.lit(True)
+
+
+def fold(rows: DataFrame, *, partial: bool) -> DataFrame:
+    """ROWS → one row per key: FOLDED. ``partial``: whether any change lacks columns.
+
+    ``key``, ``sort_key`` (the newest), ``deleted`` (the last change deletes), ``after``, ``absent``, ``base_sort_key``
+    (the sort key of
+    the oldest change the row rests on; null when it rests on what is stored), ``tx``, ``committed_at``, and the key's
+    counts ``landed_count``, ``landed_duplicates`` (the same change again), ``released_count``, ``released_duplicates``.
+
+    One exchange and one sort, by key and place.
+    """
+    counted = ["landed_count", "landed_duplicates", "released_count", "released_duplicates"]
+    flat, key = _flat(rows)
+    folded = _with_steps(_marked(flat, key, partial=partial), key).where("newest")
+    if partial:
+        several = F.size("steps") > 0
+        folded = folded.withColumn("state", F.when(several, fold_steps(F.col("steps"))))
+        after = F.when(several, F.col("state.after")).otherwise(F.col("sent"))
+        absent = F.when(several, F.col("state.absent")).otherwise(F.col("absent"))
+    else:
+        after, absent = F.col("sent"), F.col("absent")
+    return folded.select(
+        "key", "sort_key", (F.col("op") == "delete").alias("deleted"), after.alias("after"), absent.alias("absent"),
+        F.col("base").alias("base_sort_key"), "tx", "committed_at", *counted,
+    )  # fmt: skip
+
+
+def _marked(rows: DataFrame, key: list[str], *, partial: bool) -> DataFrame:
+    """ROWS with ``sent`` (``after``, never null), ``duplicate`` (the same change again), and of their key: ``last`` (the
+    newest place), ``base`` (the place its fold begins at; null: none), ``landed_count``, ``released_count``."""
+    in_order = Window.partitionBy(*key).orderBy("sort_key")
+    of_key = in_order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    landed, counts = F.col("landed_this_hour") & F.col("counts"), F.col("counts")
+    return rows.select(
+        *(F.coalesce("after", _no_columns()).alias("sent") if name == "after" else name for name in rows.columns),
+        F.coalesce(F.lag("sort_key").over(in_order) == F.col("sort_key"), F.lit(False)).alias("duplicate"),
+        F.max("sort_key").over(of_key).alias("last"),
+        F.max(F.when(is_base(partial), F.col("sort_key"))).over(of_key).alias("base"),
+        F.sum(landed.cast("int")).over(of_key).alias("landed_count"),
+        F.sum((counts & ~F.col("landed_this_hour")).cast("int")).over(of_key).alias("released_count"),
+    )
+
+
+def _with_steps(marked: DataFrame, key: list[str]) -> DataFrame:
+    """With the key's counts of duplicates, and ``steps``: the changes to fold, in order, where it is not the newest alone
+    that counts."""
+    of_key = (
+        Window.partitionBy(*key).orderBy("sort_key").rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    )
+    base, duplicate, counts = F.col("base"), F.col("duplicate"), F.col("counts")
+    standing = ~duplicate & (base.isNull() | (F.col("sort_key") >= base))
+    several = base.isNull() | (base < F.col("last"))
+    step = F.struct("sort_key", "op", F.col("sent").alias("after"), "absent")
+    return marked.select(
+        "*",
+        # Said as a column: a filter on the equality itself is one that Spark 4.1 cannot always reason about.
+        (~duplicate & (F.col("sort_key") == F.col("last"))).alias("newest"),
+        F.sum((counts & F.col("landed_this_hour") & duplicate).cast("int")).over(of_key).alias("landed_duplicates"),
+        F.sum((counts & ~F.col("landed_this_hour") & duplicate).cast("int")).over(of_key).alias("released_duplicates"),
+        F.collect_list(F.when(standing & several, step)).over(of_key).alias("steps"),
+    )
+
+
+def _flat(rows: DataFrame) -> tuple[DataFrame, list[str]]:
+    """ROWS with a column for each of the key's, and the names of these: Spark sorts by them faster than by a struct."""
+    kind = cast(StructType, rows.schema["key"].dataType)
+    names = {f"key_{number}": F.col("key")[name] for number, name in enumerate(kind.names)}
+    return rows.select("*", *(column.alias(name) for name, column in names.items())), list(names)
+
+
+def _no_columns() -> Column:
+    return F.create_map().cast("map<string, string>")
+
+
+def fold_steps(steps: Column) -> Column:
+    """Ordered steps of one key (place, op, after, absent) → struct(after, absent, gone).
+
+    Only the first step may be one that needs nothing before it, but for steps after a delete: an update that meets no
+    row keeps the columns it did not send absent.
+    """
+
+    def state(step: Column) -> Column:
+        return F.struct(
+            step["after"].alias("after"), step["absent"].alias("absent"), (step["op"] == "delete").alias("deleted")
+        )
+
+    def merge(so_far: Column, step: Column) -> Column:
+        kept = F.map_filter(so_far["after"], lambda column, _: F.array_contains(step["absent"], column))
+        zero_padded = F.struct(
+            F.map_concat(kept, step["after"]).alias("after"),
+            F.array_intersect(step["absent"], so_far["absent"]).alias("absent"),
+            F.lit(False).alias("deleted"),
+        )
+        fresh = so_far["deleted"] | (step["op"] == "delete")
+        return F.when(fresh, state(step)).otherwise(zero_padded)
+
+    # Nearly every key has one step: it needs no lambda.
+    rest = F.slice(steps, 2, F.greatest(F.size(steps) - 1, F.lit(1)))
+    first = state(F.element_at(steps, 1))
+    return F.when(F.size(steps) == 1, first).otherwise(F.aggregate(rest, first, merge))

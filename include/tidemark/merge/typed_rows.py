@@ -1,0 +1,131 @@
+"""Text to values: log rows of one table become ROWS with a typed key, folded rows become SETTLED with typed columns."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.merge.contract import tidemark
+from tidemark.merge.fold import sort_key
+from tidemark.schema.columns import ColumnType
+from tidemark.schema.encodings import Encoding, rewrite
+
+
+@dataclass(frozen=True)
+class TableShape:
+    """How a table's text is read: key columns in order (none: a multiset), columns in order, encodings by name.
+
+    ``rewrites``: by message schema, the columns whose texts are first rewritten (:func:`in_one_notation`), and how that
+    schema's messages write them. ``live``: the columns that anything but the stored table knows.
+    """
+
+    key: tuple[str, ...]
+    columns: Mapping[str, ColumnType]
+    encodings: Mapping[str, Encoding]
+    rewrites: Mapping[str, Mapping[str, ColumnType]] = field(default_factory=dict)
+    live: frozenset[str] = frozenset()
+
+    def value(self, column: str, text: Column) -> Column:
+        """The typed value of a column's text; null where the text is no such value."""
+        kind = self.columns[column]
+        return self.encodings[kind.encoding](text, kind.spark, kind.arg)
+
+    def key_struct(self, texts: Column) -> Column:
+        """The typed key of a map of texts; null when the map is null."""
+        values = [self.value(name, F.element_at(texts, F.lit(name))).alias(name) for name in self.key]
+        return F.when(texts.isNotNull(), F.struct(*values))
+
+    @property
+    def spark_types(self) -> dict[str, str]:
+        """Column → Spark type."""
+        return {name: kind.spark for name, kind in self.columns.items()}
+
+
+def in_one_notation(log_rows: DataFrame, shape: TableShape) -> DataFrame:
+    """Log rows of a table, the texts of columns that its messages write in several ways rewritten into one."""
+    if not shape.rewrites:
+        return log_rows
+
+    def rewritten(image: Column) -> Column:
+        found = image
+        for schema, kinds in shape.rewrites.items():
+            mine = F.transform_values(image, partial(_rewritten, shape, kinds))
+            found = F.when(F.col("message_schema") == schema, mine).otherwise(found)
+        return found
+
+    return log_rows.withColumns({name: rewritten(F.col(name)) for name in ("key", "prior_key", "before", "after")})
+
+
+def _rewritten(shape: TableShape, kinds: Mapping[str, ColumnType], column: Column, text: Column) -> Column:
+    found = text
+    for name, kind in kinds.items():
+        value = shape.encodings[kind.encoding](text, kind.spark, kind.arg)
+        found = F.when(column == name, rewrite(text, value, kind.spark)).otherwise(found)
+    return found
+
+
+def keyed_rows(log_rows: DataFrame, shape: TableShape, *, expand: bool) -> DataFrame:
+    """Log rows of a keyed table → ROWS (see :mod:`tidemark.merge.fold`) plus where they came from.
+
+    ``expand``: an update that changes its key becomes the old key's delete and the new key's insert (formats that send
+    it as one change). A change whose key cannot be read has a null in its key, see :func:`key_is_whole`.
+    """
+    rows = in_one_notation(log_rows, shape)
+    if expand:
+        moved = (F.col("op") == "update") & F.col("prior_key").isNotNull()
+        old = F.struct(F.lit("delete").alias("op"), F.col("prior_key").alias("key"), F.lit(None).alias("prior_key"),
+                       F.lit(False).alias("counts"))  # fmt: skip
+        new = F.struct(F.lit("insert").alias("op"), "key", "prior_key", F.lit(True).alias("counts"))
+        same = F.struct("op", "key", "prior_key", F.lit(True).alias("counts"))
+        steps = F.explode(F.when(moved, F.array(old, new)).otherwise(F.array(same))).alias("step")
+        others = [c for c in rows.columns if c not in ("op", "key", "prior_key")]
+        rows = rows.select(*others, steps).select(*others, "step.*")
+    else:
+        rows = rows.withColumn("counts", F.lit(True))
+    return rows.select(
+        shape.key_struct(F.col("key")).alias("key"),
+        sort_key(F.col("position"), F.col("op")).alias("sort_key"),
+        "op",
+        F.coalesce("after", F.create_map().cast("map<string, string>")).alias("after"),
+        F.coalesce("absent", F.array().cast("array<string>")).alias("absent"),
+        shape.key_struct(F.col("prior_key")).alias("prior"),
+        "landed_this_hour", "counts", "tx", "committed_at", "object", "record", "entry", "topic", "position",
+    )  # fmt: skip
+
+
+def key_is_whole(shape: TableShape) -> Column:
+    """Whether every column of ``key`` has a value."""
+    whole = F.col("key").isNotNull()
+    for name in shape.key:
+        whole &= F.col("key")[name].isNotNull()
+    return whole
+
+
+def settle(folded: DataFrame, shape: TableShape, hour: str, *, whole: bool = False) -> DataFrame:
+    """FOLDED (see :func:`tidemark.merge.fold.fold`) → SETTLED (see :mod:`tidemark.merge.contract`) plus its counts and
+    ``unreadable``: the columns whose text is not a value of their type, as one text; empty: none. ``whole``: they were
+    folded from all that is known of their keys, so that what they lack is nowhere."""
+    texts = {name: F.element_at(F.col("after"), F.lit(name)) for name in shape.columns}
+    typed = folded.withColumn("row", F.struct(*(shape.value(name, text).alias(name) for name, text in texts.items())))
+    # A text is looked for where there is no value, and the names are no array: Spark would filter it uncompiled.
+    unreadable = [
+        F.when(F.col("row")[name].isNull() & texts[name].isNotNull(), F.lit(name))
+        for name, kind in shape.columns.items()
+        if kind != ColumnType("string")
+    ]
+    counts = [c for c in folded.columns if c.endswith(("_count", "_duplicates"))]
+    return typed.select(
+        "key",
+        "deleted",
+        "row",
+        (F.lit(not whole) & F.col("base_sort_key").isNull() & (F.size("absent") > 0)).alias("keep_stored"),
+        tidemark(
+            F.col("sort_key"), F.col("base_sort_key"), F.col("tx"), F.col("committed_at"), hour, F.col("absent")
+        ).alias("tidemark"),
+        F.when(F.col("deleted"), F.lit("")).otherwise(F.concat_ws(", ", *unreadable)).alias("unreadable"),
+        *counts,
+    )

@@ -1,0 +1,283 @@
+"""Audit: what a feed's receipts say is held against what there is, counted again from the landed bytes.
+
+For each hour: the manifest against the bytes (size, SHA-256), the records that the container counts in them and the
+entries of the change log against the receipt, the quarantine and the held transactions against the receipts, the cut of
+each table (:mod:`tidemark.operations.audit_cuts`). For the feed: the receipts' own sums and their unbroken row, and each table
+against the fold of the whole change log (:mod:`tidemark.operations.audit_tables`).
+
+It only reads. An hour that is being published meanwhile shows as a difference: audit when nothing runs.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterable
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
+from typing import Any
+
+from pydantic import ValidationError
+from pyiceberg.expressions import EqualTo
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.containers import load_container
+from tidemark.errors import ConfigError, TidemarkError
+from tidemark.feeds.model import Feed
+from tidemark.lake.catalog import read_rows
+from tidemark.lake.session import open_session
+from tidemark.ledger.change_log import changes_table, is_published, is_row
+from tidemark.ledger.manifest import LandedObject, Manifest, load_manifests
+from tidemark.ledger.pending_publication import load_pending
+from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.quarantine import kept_back
+from tidemark.ledger.receipts import Receipt
+from tidemark.ledger.system_tables import system_table
+from tidemark.operations.audit_cuts import wrong_cuts
+from tidemark.operations.audit_finding import AuditFinding
+from tidemark.operations.audit_tables import wrong_rows
+from tidemark.pipeline.land import read_object
+from tidemark.settings import Settings
+from tidemark.storage.objects import storage_of
+
+#: (hour, landed object) → the records it holds, counted in its bytes.
+Counted = dict[tuple[str, str], int]
+
+_AT_ONCE = 4
+_COUNTED = (
+    "feed", "hour", "sequence", "landed", "split", "control", "held", "quarantined", "applied", "duplicate",
+    "superseded",
+)  # fmt: skip
+
+
+@dataclass
+class Audit:
+    """What an audit found. ``hours``: those looked at → records that landed in them, by the receipt."""
+
+    hours: dict[str, int] = field(default_factory=dict)
+    findings: list[AuditFinding] = field(default_factory=list)
+
+
+def audit(
+    feed: Feed, settings: Settings, first: str | None = None, last: str | None = None,
+    progress: Callable[[str], None] = lambda stage: None,
+) -> Audit:  # fmt: skip
+    """Look at every published hour from ``first`` to ``last`` (default: all), and at what the tables hold of them.
+
+    ConfigError when the feed has published none of them.
+    """
+    found = Audit()
+    progress("receipts")
+    published = _receipts(feed, settings, found.findings)
+    hours = [hour for hour in published.hours if (first or hour) <= hour <= (last or hour)]
+    if not hours and not found.findings:
+        raise ConfigError("no hour of it is published", feed=feed.feed, fix="see `tidemark receipts`")
+    receipts = {hour: receipt for hour in hours if (receipt := published.of_hour(hour))}
+    found.hours = {hour: receipt.landed for hour, receipt in receipts.items()}
+    found.findings += _under_way(feed, settings, published)
+    spark = open_session(settings, f"audit {feed.feed}")
+    counted: Counted = {}
+    for hour, receipt in receipts.items():
+        progress(f"bytes of {hour}")
+        found.findings += _wrong_bytes(spark, feed, receipt, settings, counted)
+    progress("change log")
+    found.findings += _wrong_log(spark, feed, published, receipts, counted)
+    progress("quarantine and held")
+    found.findings += _wrong_system_tables(spark, feed, published, receipts)
+    progress("cuts")
+    found.findings += wrong_cuts(feed, published, receipts, settings)
+    progress("tables")
+    whole = len(hours) == len(published.hours)
+    found.findings += wrong_rows(spark, feed, published, None if whole else hours, settings)
+    return found
+
+
+def _receipts(feed: Feed, settings: Settings, told: list[AuditFinding]) -> PublicationHistory:
+    """The feed's receipts as far as they can be read; what is wrong with them is ``told``."""
+    receipts = []
+    restore = "restore the row of tidemark.receipts from a backup, or take that table back to a snapshot of before"
+    for row in read_rows(settings, "tidemark", "receipts", where=EqualTo(term="feed", value=feed.feed)):
+        where = f"receipt {row['sequence']} of {row['hour']}"
+        try:
+            receipt = Receipt.model_validate_json(row["receipt"])
+        except ValidationError as error:
+            told.append(AuditFinding("receipt", where, f"cannot be read: {error.errors()[0]['msg']}", restore))
+            continue
+        receipts.append(receipt)
+        said = receipt.model_dump() | receipt.counts.model_dump() | {"quarantined": receipt.quarantined}
+        if wrong := [name for name in _COUNTED if said[name] != row[name]]:
+            columns = ", ".join(f"{name} {row[name]}, in its text {said[name]}" for name in wrong)
+            told.append(AuditFinding("receipt", where, f"does not agree with itself: {columns}", restore))
+        try:
+            receipt.balance()
+        except TidemarkError as error:
+            told.append(AuditFinding("receipt", where, f"its sum does not hold: {error.problem}", restore))
+    receipts.sort(key=lambda receipt: receipt.sequence)
+    numbers = Counter(receipt.sequence for receipt in receipts)
+    for missing in sorted(set(range(1, max(numbers, default=0) + 1)) - set(numbers)):
+        told.append(AuditFinding("receipt", f"publication {missing}", "has no receipt", restore))
+    for twice in sorted(number for number, times in numbers.items() if times > 1):
+        told.append(AuditFinding("receipt", f"publication {twice}", "has more than one receipt", restore))
+    return PublicationHistory(receipts)
+
+
+def _under_way(feed: Feed, settings: Settings, published: PublicationHistory) -> list[AuditFinding]:
+    pending = load_pending(settings, feed.feed)
+    if pending is None or not pending.validated or not pending.follows(published):
+        return []
+    hour = pending.receipt.hour
+    fix = f"wait for it, or finish it: `tidemark run {feed.feed} --hour {hour}`; then audit again"
+    return [AuditFinding("publication", f"hour {hour}", "is under way or stopped half-way", fix)]
+
+
+def _wrong_bytes(
+    spark: SparkSession, feed: Feed, receipt: Receipt, settings: Settings, counted: Counted
+) -> list[AuditFinding]:
+    """Differences of an hour's manifests, its landed objects and its receipt. ``counted``: gets the records of each."""
+    at = f"hour {receipt.hour}"
+    try:
+        manifests = load_manifests(settings, feed.feed, receipt.hour)
+    except TidemarkError as error:
+        return [AuditFinding("manifest", f"{at}, {error.object}", error.problem, error.fix or "")]
+    told = [
+        AuditFinding("manifest", f"{at}, version {version}", "is missing", "restore it from a backup")
+        for version in sorted(set(range(1, receipt.manifest_version + 1)) - {m.version for m in manifests})
+    ]
+    objects = _published_objects(manifests, receipt)
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        looks = pool.map(lambda landed: _wrong_object(feed, landed, receipt.hour, settings, counted), objects)
+        told += [finding for look in looks for finding in look]
+    _count_by_decoding(spark, feed, receipt.hour, objects, settings, counted)
+    restore = "restore the manifest from a backup"
+    sizes = ("objects", receipt.objects, len(objects)), ("bytes", receipt.bytes, sum(o.bytes for o in objects))
+    for name, said, there in sizes:
+        if said != there and not told:
+            told.append(AuditFinding("manifest", at, f"lists {there} {name}, the receipt {said}", restore))
+    if not told and (records := sum(counted[receipt.hour, o.path] for o in objects)) != receipt.landed:
+        fix = "one of the two was altered: hold the receipt against `tidemark receipts --format jsonl` of a backup"
+        told.append(AuditFinding("records", at, f"its objects hold {records}, the receipt says {receipt.landed}", fix))
+    return told
+
+
+def _published_objects(manifests: Iterable[Manifest], receipt: Receipt) -> list[LandedObject]:
+    """What the hour's receipt accounts for: the objects of all versions up to its own."""
+    versions = [m for m in manifests if m.version <= receipt.manifest_version]
+    return list({landed.path: landed for version in versions for landed in version.objects}.values())
+
+
+def _wrong_object(
+    feed: Feed, landed: LandedObject, hour: str, settings: Settings, counted: Counted
+) -> list[AuditFinding]:
+    location, where = f"{settings.landing_root}/{landed.path}", f"hour {hour}, object {landed.path}"
+    restore = f"restore it from a backup or from its source, {landed.source}"
+    try:
+        stored = storage_of(location, settings).find(location)
+        if stored is None:
+            return [AuditFinding("object", where, "is missing", restore)]
+        if stored.size != landed.bytes:
+            found = f"has {stored.size} bytes, its manifest says {landed.bytes}"
+            return [AuditFinding("object", where, found, restore)]
+        read = read_object(landed.topic, stored, feed, settings)
+    except TidemarkError as error:
+        return [AuditFinding("object", where, error.problem, restore)]
+    if read.sha256 != landed.sha256:
+        found = f"has SHA-256 {read.sha256}, its manifest says {landed.sha256}"
+        return [AuditFinding("object", where, found, restore)]
+    if read.records is not None:
+        counted[hour, landed.path] = read.records
+        if landed.records not in (None, read.records):
+            found = f"holds {read.records} records, its manifest says {landed.records}"
+            return [AuditFinding("manifest", where, found, "restore the manifest from a backup")]
+    return []
+
+
+def _count_by_decoding(
+    spark: SparkSession, feed: Feed, hour: str, objects: list[LandedObject], settings: Settings, counted: Counted
+) -> None:
+    """Count the records of the objects whose container tells their number by reading them alone."""
+    locations = {f"{settings.landing_root}/{o.path}": o.path for o in objects if o.records is None}
+    there = [location for location in locations if storage_of(location, settings).find(location)]
+    if there:
+        records = load_container(feed.container["type"]).read(spark, there, feed.container_options)
+        said = {row.object: row["count"] for row in records.groupBy("object").count().collect()}
+        counted.update({(hour, locations[location]): said.get(location, 0) for location in there})
+
+
+def _restored(what: str) -> str:
+    return f"restore {what} from a backup, or take it back to a snapshot of before (Iceberg's rollback_to_snapshot)"
+
+
+def _wrong_log(
+    spark: SparkSession, feed: Feed, published: PublicationHistory, receipts: dict[str, Receipt], counted: Counted
+) -> list[AuditFinding]:
+    """Differences of the hours' entries in the change log. One Spark job; collected is a row per object."""
+    if not receipts:
+        return []
+    log = spark.table(changes_table(feed.feed)).where(is_published(published) & F.col("hour").isin(list(receipts)))
+    per_object = log.groupBy("hour", "object").agg(
+        F.count_if(F.col("entry") == 0).alias("landed"),
+        F.count_if(F.col("entry") > 0).alias("split"),
+        F.count_if(F.col("op") == "bad").alias("bad"),
+        F.count_if(F.col("op").isin("control", "schema")).alias("control"),
+        F.count_if(is_row()).alias("rows"),
+    )
+    said: dict[str, Counter[str]] = {hour: Counter() for hour in receipts}
+    landed: dict[str, int] = {}
+    for row in per_object.collect():
+        counts = row.asDict()
+        hour, object_ = counts.pop("hour"), counts.pop("object")
+        said[hour].update(counts)
+        landed[object_] = counts["landed"]
+    fix = _restored("the change log")
+    told = [
+        AuditFinding(
+            "change log", f"hour {hour}, object {path}", f"has {landed.get(path, 0)} of its {records} records", fix
+        )
+        for (hour, path), records in sorted(counted.items())
+        if landed.get(path, 0) != records
+    ]
+    for hour, receipt in receipts.items():
+        wanted = {"landed": receipt.landed, "split": receipt.split, "bad": receipt.bad}
+        if not any(r.rollbacks for r in published.receipts):  # else changes of rolled back transactions count too
+            wanted["control"] = receipt.control
+        for name, number in wanted.items():
+            if said[hour][name] != number:
+                found = f"{name} {said[hour][name]}, the receipt says {number}"
+                told.append(AuditFinding("change log", f"hour {hour}", found, fix))
+    return told
+
+
+def _wrong_system_tables(
+    spark: SparkSession, feed: Feed, published: PublicationHistory, receipts: dict[str, Receipt]
+) -> list[AuditFinding]:
+    """Differences of the quarantine and the held transactions."""
+    told = []
+    for hour, there in _in_quarantine(kept_back(spark, feed.feed, published), receipts).items():
+        wanted = Counter({"undecodable": receipts[hour].bad, "refused": receipts[hour].refused})
+        wanted.update({table.table: table.counts.quarantined for table in receipts[hour].tables})
+        for name in sorted(wanted.keys() | there.keys()):
+            if there[name] != wanted[name]:
+                found = f"{there[name]} in quarantine, the receipt says {wanted[name]}"
+                fix = _restored(f"tidemark.{feed.feed}.quarantine")
+                told.append(AuditFinding("quarantine", f"hour {hour}, {name}", found, fix))
+    last = published.receipts[-1] if published.receipts else None
+    if last is not None:
+        held = spark.table(system_table(feed.feed, "held")).where(F.col("sequence") == last.sequence).count()
+        if held != last.held_transactions:
+            found = f"{held} transactions are listed as held, the receipt says {last.held_transactions}"
+            fix = _restored(f"tidemark.{feed.feed}.held")
+            told.append(AuditFinding("held", f"hour {last.hour}, publication {last.sequence}", found, fix))
+    return told
+
+
+def _in_quarantine(rows: DataFrame, receipts: dict[str, Receipt]) -> dict[str, Counter[str]]:
+    """Hour → how many entries its own publications keep back: undecodable, refused, or by table."""
+    counts: dict[str, Counter[Any]] = {hour: Counter() for hour in receipts}
+    per_hour = (
+        rows.where(F.col("landed_this_hour") & F.col("hour").isin(list(receipts)))
+        .groupBy("hour", "stage", "table")
+        .count()
+    )
+    for hour, stage, table, number in per_hour.collect():
+        counts[hour][{"decode": "undecodable", "assemble": "refused"}.get(stage, table)] += number
+    return counts

@@ -1,0 +1,113 @@
+"""Tables under audit: what readers see of each against the fold of the whole change log."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.feeds.model import Feed
+from tidemark.identifiers import TIDEMARK, quote
+from tidemark.ledger.change_log import changes_table, is_published, is_row
+from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.merge import keyless as multiset
+from tidemark.merge.fold import fold
+from tidemark.merge.key_changes import with_ancestors
+from tidemark.merge.typed_rows import TableShape, in_one_notation, key_is_whole, keyed_rows, settle
+from tidemark.operations.audit_finding import AuditFinding
+from tidemark.settings import Settings
+from tidemark.snapshots import open_snapshot
+from tidemark.tables.table_history import load_definitions
+from tidemark.tables.table_state import State, published_state
+
+
+def wrong_rows(
+    spark: SparkSession, feed: Feed, published: PublicationHistory, hours: Sequence[str] | None, settings: Settings
+) -> list[AuditFinding]:
+    """Differences of all tables of the feed. ``hours``: only of the keys that changes of these hours touch; None: all."""
+    log = spark.table(changes_table(feed.feed)).where(is_published(published))
+    definitions = load_definitions(log.withColumn("landed_this_hour", F.lit(False)), feed)
+    told: list[AuditFinding] = []
+    for row in log.where(is_row()).select("source_table").distinct().orderBy("source_table").collect():
+        table = feed.published_name(row.source_table)
+        snapshot = open_snapshot(spark, feed, table, settings)
+        if stored := snapshot.columns():
+            state = published_state(spark, feed, published, definitions, row.source_table, snapshot)
+            told += _compare(state, stored, hours)
+    return told
+
+
+def _compare(state: State, stored: dict[str, str], hours: Sequence[str] | None) -> list[AuditFinding]:
+    """Differences of one table: rows that are missing or too many, with another place, with other values."""
+    log = state.published_rows()
+    wanted = _keyed(state, log, hours) if state.shape.key else _keyless(state, log)
+    names = [name for name in stored if name in state.shape.columns]
+    there = state.snapshot.read().select(
+        _key_of(state.shape).alias("key"),
+        F.col(f"{TIDEMARK}.sort_key").alias("sort_key"),
+        F.struct(*(F.col(quote(name)) for name in names)).alias("row"),
+    )
+    wanted = wanted.select(
+        "key", "sort_key", F.struct(*(F.col("row")[name].alias(name) for name in names)).alias("row")
+    )
+    if hours is not None and state.shape.key:
+        there = there.join(_touched(state, log, hours), "key", "left_semi")
+    w, t = wanted.alias("w"), there.alias("t")
+    both = w.join(t, F.col("w.key") == F.col("t.key"), "full_outer")
+    kind = (
+        F.when(F.col("t.key").isNull(), "missing")
+        .when(F.col("w.key").isNull(), "too many")
+        .when(F.col("w.sort_key") != F.col("t.sort_key"), "with another place in the order")
+        .when(~F.col("w.row").eqNullSafe(F.col("t.row")), "with other values")
+    )
+    wrong = both.select(kind.alias("kind"), F.to_json(F.coalesce("w.key", "t.key")).alias("key")).where(
+        "kind is not null"
+    )
+    fix = (
+        f"take {state.table} back to its last cut that is right (Iceberg's rollback_to_snapshot), and restore the change "
+        "log if it is that which was altered"
+    )
+    return [
+        AuditFinding("table", state.table, f"{count} rows {which} by the change log, like the one of key {key}", fix)
+        for which, count, key in wrong.groupBy("kind").agg(F.count(F.lit(1)), F.min("key")).orderBy("kind").collect()
+    ]
+
+
+def _key_of(shape: TableShape) -> Column:
+    """The key of a stored row; without one, the place that its copy has."""
+    if not shape.key:
+        return F.struct(F.col(f"{TIDEMARK}.sort_key").alias("copy"))
+    return F.struct(*(F.col(quote(name)) for name in shape.key))
+
+
+def _rows(state: State, log: DataFrame) -> DataFrame:
+    rows = keyed_rows(log, state.shape, expand=True).where(key_is_whole(state.shape))
+    return rows.withColumn("counts", F.lit(False))
+
+
+def _touched(state: State, log: DataFrame, hours: Sequence[str]) -> DataFrame:
+    """The keys that the hours' changes speak of."""
+    return _rows(state, log.where(F.col("hour").isin(list(hours)))).select("key").distinct()
+
+
+def _keyed(state: State, log: DataFrame, hours: Sequence[str] | None) -> DataFrame:
+    """``key``, ``sort_key`` and typed ``row`` of each row that should be there."""
+    rows = _rows(state, log)
+    targets = rows.select("key").distinct() if hours is None else _touched(state, log, hours)
+    folded = fold(with_ancestors(rows, targets.localCheckpoint()), partial=True)
+    settled = settle(folded, state.shape, "", whole=True)
+    return settled.where("not deleted").select("key", F.col("tidemark.sort_key").alias("sort_key"), "row")
+
+
+def _keyless(state: State, log: DataFrame) -> DataFrame:
+    """The same of a table without a key, whose copies have their places for keys."""
+    shape = state.shape
+    images = multiset.copies(multiset.effective(in_one_notation(log, shape))).where("now > 0")
+    copy = F.explode(F.sequence(F.lit(1).cast("bigint"), F.col("now"))).alias("copy")
+    each = images.select("hash", "image", copy)
+    sort_key = F.concat("hash", F.lit("#"), F.lpad(F.col("copy").cast("string"), 12, "0"))
+    values = [shape.value(name, F.element_at("image", F.lit(name))).alias(name) for name in shape.columns]
+    return each.select(
+        F.struct(sort_key.alias("copy")).alias("key"), sort_key.alias("sort_key"), F.struct(*values).alias("row")
+    )

@@ -1,0 +1,162 @@
+"""Maintenance: what no publication needs any more is removed, and what many publications left in pieces is put together.
+
+Nothing that anybody can read changes: not the tables, not the cuts that the feed keeps. Each step may stop anywhere and
+be done again. It takes turns with the hours of the feed (in Airflow by the feed's pool); of what an hour has in the
+making, it touches nothing.
+
+The change log, the receipts, the quarantine and what landed stay: they answer for the tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.feeds.loading import find_feed
+from tidemark.feeds.model import Feed
+from tidemark.hours import tag_of
+from tidemark.identifiers import publication_of_branch, quote
+from tidemark.lake.session import full_name, open_session
+from tidemark.lake.spark_conf import CATALOG
+from tidemark.ledger.pending_publication import load_pending
+from tidemark.ledger.publication_history import PublicationHistory, load_history
+from tidemark.ledger.system_tables import SYSTEM_TABLES, note_pruned, pruned, system_table
+from tidemark.operations.maintenance_files import clear_landing, clear_parquet
+from tidemark.operations.retention import expired_hours
+from tidemark.settings import Settings
+from tidemark.snapshots import discard_columns
+
+#: The receipts are one table for all feeds: its files are no single feed's to call old.
+_RECEIPTS_AGE = timedelta(days=7)
+
+
+@dataclass(frozen=True)
+class Maintained:
+    """How many were removed, or put together (``rewritten``: data files of the tables)."""
+
+    tombstones: int
+    cuts: int
+    branches: int
+    rewritten: int
+    orphans: int
+    folders: int
+    landed: int
+
+
+def maintain(
+    feed: Feed, settings: Settings, progress: Callable[[str], None] = lambda stage: None, now: datetime | None = None
+) -> Maintained:
+    """All of it for one feed. ``now``: as of which time what is old is old."""
+    now, published = now or datetime.now(UTC), load_history(settings, feed.feed)
+    spark = open_session(settings, f"maintain {feed.feed}")
+    tables = [name for name in _iceberg_tables(feed, published) if spark.catalog.tableExists(full_name(*name))]
+    system_tables = [("tidemark", feed.feed, name) for name in ("changes", *SYSTEM_TABLES)]
+    system_tables = [name for name in system_tables if spark.catalog.tableExists(full_name(*name))]
+    safe = now - feed.retention.orphans
+    progress("tombstones")
+    tombstones = _prune_tombstones(spark, feed, published, now) if system_tables else 0
+    progress("cuts and branches")
+    expired = expired_hours(feed, published, now)
+    cuts = sum(_drop_cuts(spark, table, expired) for table in tables)
+    branches = sum(_drop_branches(spark, feed.feed, table, published) for table in tables)
+    progress("small files")
+    pending = load_pending(settings, feed.feed)
+    in_the_making = pending is not None and pending.follows(published)
+    rewritten = 0
+    if not in_the_making:
+        discard_columns(spark, feed, [".".join(name) for name in tables], settings)
+        rewritten = sum(_rewrite(spark, table) for table in tables)
+    progress("snapshots and orphaned files")
+    for table in (*tables, *system_tables):
+        _call(spark, "expire_snapshots", table, older_than=safe, retain_last=1)
+    orphans = sum(_remove_orphans(spark, table, safe) for table in (*tables, *system_tables))
+    if published.receipts:
+        orphans += _remove_orphans(spark, ("tidemark", "receipts"), min(safe, now - _RECEIPTS_AGE))
+    progress("folders")
+    folders = clear_parquet(feed, published, expired, safe, settings)
+    landed = clear_landing(feed, safe, settings)
+    return Maintained(tombstones, cuts, branches, rewritten, orphans, folders, landed)
+
+
+def maintain_feed(feed: str) -> Maintained:
+    """The maintain job's work."""
+    settings = Settings()
+    return maintain(find_feed(feed, settings), settings)
+
+
+def _iceberg_tables(feed: Feed, published: PublicationHistory) -> list[tuple[str, ...]]:
+    """The feed's published tables, but those in Parquet folders."""
+    in_folders = {feed.published_name(source) for source, table in feed.tables.items() if table.storage == "parquet"}
+    names = {table.table for receipt in published.receipts for table in receipt.tables}
+    return [tuple(name.split(".", 1)) for name in sorted(names - in_folders)]
+
+
+def _prune_tombstones(spark: SparkSession, feed: Feed, published: PublicationHistory, now: datetime) -> int:
+    """Remove the pages of publications that are older than the feed keeps tombstones.
+
+    The highest place among what is removed is noted before: a change at or below it, of a key that nothing is known of
+    any more, is looked up in the change log (:mod:`tidemark.merge.late_changes`), so that it cannot bring the row back.
+    """
+    oldest, until = now - feed.retention.tombstones, 0
+    for receipt in published.receipts:
+        if receipt.published_at is None or receipt.published_at >= oldest:
+            break
+        until = receipt.sequence
+    table = system_table(feed.feed, "tombstones")
+    old = spark.table(table).where(F.col("sequence") <= until).agg(F.count(F.lit(1)), F.max("sort_key")).first()
+    assert old is not None
+    if not old[0]:
+        return 0
+    note_pruned(spark, feed.feed, max(pruned(spark, feed.feed), old[1]))
+    spark.sql(f"DELETE FROM {table} WHERE sequence <= {until:d}")  # noqa: S608 - quoted, a number
+    return int(old[0])
+
+
+def _refs(spark: SparkSession, table: tuple[str, ...]) -> list[str]:
+    return [row["name"] for row in spark.table(f"{full_name(*table)}.refs").collect()]
+
+
+def _drop_cuts(spark: SparkSession, table: tuple[str, ...], expired: set[str]) -> int:
+    tags = {tag_of(hour) for hour in expired} & set(_refs(spark, table))
+    for tag in sorted(tags):
+        spark.sql(f"ALTER TABLE {full_name(*table)} DROP TAG {quote(tag)}")
+    return len(tags)
+
+
+def _drop_branches(spark: SparkSession, feed: str, table: tuple[str, ...], published: PublicationHistory) -> int:
+    """Audit branches of publications that never came to be: another one has their number by now."""
+    stale = [
+        name
+        for name in _refs(spark, table)
+        if (made := publication_of_branch(name, feed)) is not None and made <= published.last_sequence
+    ]
+    for branch in stale:
+        spark.sql(f"ALTER TABLE {full_name(*table)} DROP BRANCH {quote(branch)}")
+    return len(stale)
+
+
+def _rewrite(spark: SparkSession, table: tuple[str, ...]) -> int:
+    """Put small files together, and those of which much is deleted. An hour that was staged meanwhile takes main back
+    to before (:meth:`tidemark.snapshots.iceberg.IcebergSnapshot.publish`): nothing but the new order of rows is lost."""
+    done = _call(spark, "rewrite_data_files", table)
+    return int(done[0]["rewritten_data_files_count"])
+
+
+def _remove_orphans(spark: SparkSession, table: tuple[str, ...], older_than: datetime) -> int:
+    # Iceberg refuses to call a file orphaned that is younger than a day.
+    day_ago = datetime.now(UTC) - timedelta(days=1, minutes=1)
+    return len(_call(spark, "remove_orphan_files", table, older_than=min(older_than, day_ago)))
+
+
+def _call(spark: SparkSession, procedure: str, table: tuple[str, ...], **arguments: datetime | int) -> list:  # type: ignore[type-arg]
+    """One of Iceberg's procedures on a table; its rows."""
+    name = ".".join(quote(part) for part in table).replace("'", "\\'")
+    told = "".join(
+        f", {key} => TIMESTAMP '{value:%Y-%m-%d %H:%M:%S}'" if isinstance(value, datetime) else f", {key} => {value:d}"
+        for key, value in arguments.items()
+    )
+    return spark.sql(f"CALL {quote(CATALOG)}.system.{procedure}(table => '{name}'{told})").collect()

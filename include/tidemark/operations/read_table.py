@@ -1,0 +1,111 @@
+"""A published table's rows for people and programs, read without Spark."""
+
+from __future__ import annotations
+
+import base64
+import json
+from collections.abc import Iterator
+from datetime import date, datetime, time
+from decimal import Decimal
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from tidemark.errors import ConfigError
+from tidemark.hours import tag_of
+from tidemark.identifiers import TIDEMARK, is_published_name
+from tidemark.lake.catalog import find_table, reading
+from tidemark.settings import Settings
+from tidemark.snapshots.parquet_pointers import ParquetPointers
+from tidemark.storage.retry import retry
+from tidemark.storage.trees import filesystem
+
+
+@retry
+def read_snapshot(settings: Settings, table: str, as_of: str | None = None) -> tuple[pa.Table, list[str]]:
+    """(source columns of all rows, the key's columns) of a published table; at an hour's cut with ``as_of``.
+
+    ConfigError names what there is when the table or the cut is missing.
+    """
+    if not is_published_name(table):
+        raise ConfigError(f"{table!r} is no table name", fix="write schema.table")
+    found = find_table(settings, *table.split(".", 1))
+    if found is None:
+        return _read_parquet(settings, table, as_of)
+    snapshot = found.current_snapshot()
+    if as_of is not None:
+        snapshot = found.snapshot_by_name(tag_of(as_of))
+        if snapshot is None:
+            cuts = sorted(name.removeprefix("hour_") for name in found.metadata.refs if name.startswith("hour_"))
+            raise _no_cut(table, as_of, cuts)
+    with reading(table):
+        rows = found.scan(snapshot_id=snapshot.snapshot_id).to_arrow() if snapshot else found.scan().to_arrow()
+    return _source_columns(rows), json.loads(found.properties.get("tidemark.key", "[]"))
+
+
+def _read_parquet(settings: Settings, table: str, as_of: str | None) -> tuple[pa.Table, list[str]]:
+    pointers = ParquetPointers(table, settings)
+    latest = pointers.latest()
+    if latest is None:
+        raise ConfigError(f"there is no published table {table}", fix="see `tidemark receipts` for what is published")
+    folder = pointers.at_cut(as_of) if as_of else latest
+    if folder is None:
+        raise _no_cut(table, str(as_of), pointers.cuts())
+    with reading(table):
+        system, path = filesystem(folder, settings)
+        rows = pq.read_table(path, filesystem=system)
+    return _source_columns(rows), pointers.key()
+
+
+def _source_columns(rows: pa.Table) -> pa.Table:
+    return rows.drop_columns([TIDEMARK])
+
+
+def _no_cut(table: str, as_of: str, cuts: list[str]) -> ConfigError:
+    have = ", ".join(cuts[-5:]).replace("_", "-") or "none"
+    return ConfigError(f"{table} has no cut of {as_of}", fix=f"its newest cuts: {have}")
+
+
+def json_lines(rows: pa.Table, key: list[str]) -> Iterator[str]:
+    """One row per line, sorted by key (without one: by all columns), columns by source name.
+
+    Decimals as text, timestamps ISO-8601, binary base64. Programs depend on it.
+    """
+    for row in _sorted(rows, key):
+        yield json.dumps(row, default=_plain, ensure_ascii=False, allow_nan=True)
+
+
+def _sorted(rows: pa.Table, key: list[str]) -> list[dict[str, Any]]:
+    listed = rows.to_pylist()
+    names = key or rows.column_names
+
+    def order(row: dict[str, Any]) -> list[tuple[bool, Any]]:
+        # a list (an array column of a table without a key) is ordered as its text
+        values = (row[name] for name in names)
+        return [(v is not None, repr(v) if isinstance(v, list | dict | float) else v) for v in values]
+
+    return sorted(listed, key=order)
+
+
+def _plain(value: object) -> str:
+    """What JSON has no form for."""
+    if isinstance(value, Decimal):
+        return format(value, "f")
+    if isinstance(value, datetime | date | time):
+        return value.isoformat()
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    raise TypeError(f"{type(value).__name__} has no JSON form here")
+
+
+def table_cells(rows: pa.Table, key: list[str], limit: int) -> Iterator[list[str]]:
+    """The first rows by key as short texts for a terminal."""
+    for row in _sorted(rows, key)[:limit]:
+        yield ["·" if value is None else _short(value) for value in row.values()]
+
+
+def _short(value: object, width: int = 40) -> str:
+    text = value if isinstance(value, str) else json.dumps(value, default=_plain, ensure_ascii=False).strip('"')
+    text = "".join(c if c.isprintable() else "␣" for c in text)
+    return text if len(text) <= width else text[: width - 1] + "…"

@@ -1,0 +1,110 @@
+"""What people are shown of a feed's books, by the command line and by the page in Airflow alike: read without Spark."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import timedelta
+
+from pyiceberg.expressions import EqualTo
+
+from tidemark.errors import ConfigError
+from tidemark.feeds.loading import find_feed
+from tidemark.hours import parse_hour
+from tidemark.lake.catalog import read_rows
+from tidemark.ledger.publication_history import load_history
+from tidemark.ledger.quarantine import list_kept_back
+from tidemark.ledger.receipts import Receipt
+from tidemark.settings import Settings
+
+
+@dataclass(frozen=True)
+class Listing:
+    """A table for people. Cells are text as it came from messages: whoever shows them escapes them."""
+
+    title: str
+    head: list[str]
+    rows: list[list[str]]
+
+
+def newest_receipts(settings: Settings, feed: str | None = None) -> list[Receipt]:
+    """The newest receipt of every hour, by feed and hour; of one feed or of all."""
+    where = EqualTo(term="feed", value=feed) if feed else None
+    listed = [
+        Receipt.model_validate_json(row["receipt"]) for row in read_rows(settings, "tidemark", "receipts", where=where)
+    ]
+    newest = {(r.feed, r.hour): r for r in sorted(listed, key=lambda r: (r.feed, r.sequence))}
+    return [newest[at] for at in sorted(newest)]
+
+
+def receipts_listing(receipts: list[Receipt]) -> Listing:
+    """A row per feed and hour."""
+    rows = [
+        [r.feed, r.hour, r.landed, r.split, r.counts.applied, r.counts.duplicate, r.counts.superseded, r.control,
+         r.held, r.quarantined, r.counts.released_applied,
+         f"{r.newest:%Y-%m-%d %H:%M:%S}" if r.newest else "", "; ".join(r.notes)]
+        for r in receipts
+    ]  # fmt: skip
+    return Listing(
+        "Receipts: landed + split = applied + duplicate + superseded + control + held + quarantined",
+        ["feed", "hour", "landed", "split", "applied", "duplicate", "superseded", "control", "held", "quarantined",
+         "released", "source time", "notes"],
+        [[str(cell) for cell in row] for row in rows],
+    )  # fmt: skip
+
+
+def receipts_by_table_listing(receipts: list[Receipt]) -> Listing:
+    """A row per feed, hour and table."""
+    rows = [
+        [r.feed, r.hour, t.table, t.counts.applied, t.counts.duplicate, t.counts.superseded, t.counts.quarantined,
+         t.counts.released_applied, "; ".join(t.warnings)]
+        for r in receipts for t in r.tables
+    ]  # fmt: skip
+    return Listing(
+        "Receipts by table",
+        ["feed", "hour", "table", "applied", "duplicate", "superseded", "quarantined", "released", "warnings"],
+        [[str(cell) for cell in row] for row in rows],
+    )
+
+
+def held_listing(settings: Settings, feed: str) -> Listing:
+    """The transactions that wait for the rest of them, the oldest first, what is missing, and which are overdue."""
+    published, limit = load_history(settings, feed), _alarm(feed, settings)
+    # as the newest hour sees it, not the clock: it is what the feed's policy goes by
+    oldest = f"{parse_hour(published.hours[-1]) - limit:%Y-%m-%dT%H}" if published.hours and limit else ""
+    rows = read_rows(settings, "tidemark", feed, "held", where=EqualTo(term="sequence", value=published.last_sequence))
+    return Listing(
+        f"{feed}: {len(rows)} held transactions",
+        ["transaction", "since", "changes", "tables", "missing"],
+        [
+            [row["tx"], row["since"], str(row["changes"]), ", ".join(t for t in row["tables"] if t),
+             _missing(row) + (" (overdue)" if row["since"] < oldest else "")]
+            for row in sorted(rows, key=lambda row: (row["since"], row["tx"]))
+        ],
+    )  # fmt: skip
+
+
+def _alarm(feed: str, settings: Settings) -> timedelta | None:
+    """After how long the feed file calls a held transaction overdue; None when there is no such file any more."""
+    try:
+        return find_feed(feed, settings, deep=False).transactions.alarm
+    except ConfigError:
+        return None
+
+
+def _missing(row: dict[str, object]) -> str:
+    """What a held transaction waits for."""
+    parts, needed = int(str(row["parts"])), int(str(row["needed"]))
+    words = [] if row["ended"] else ["its end"]
+    if parts < needed:
+        words.append(f"{needed - parts} of {needed} parts")
+    return " and ".join(words)
+
+
+def quarantine_listing(settings: Settings, feed: str, hour: str | None, limit: int) -> Listing:
+    """What is in quarantine, also of an hour that stopped before publishing: the first rows, and how many there are."""
+    kept = list_kept_back(settings, feed, hour)
+    return Listing(
+        f"{feed}: {len(kept)} in quarantine",
+        ["hour", "table", "object", "record", "reason"],
+        [[r["hour"], r["table"] or "", r["object"], str(r["record"]), r["reason"]] for r in kept[:limit]],
+    )

@@ -1,0 +1,19 @@
+"""Which of a feed's cuts have served their time. Pure."""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from tidemark.feeds.model import Feed
+from tidemark.ledger.publication_history import PublicationHistory
+
+
+def expired_hours(feed: Feed, published: PublicationHistory, now: datetime | None = None) -> set[str]:
+    """Hours whose cuts are older than the feed keeps them: by the time of the hour's last publication. The newest
+    publication's never is."""
+    keep, last = feed.retention.cuts, published.receipts[-1].hour if published.receipts else None
+    if keep is None:
+        return set()
+    oldest = (now or datetime.now(UTC)) - keep
+    newest = {receipt.hour: receipt.published_at for receipt in published.receipts}
+    return {hour for hour, at in newest.items() if at is not None and at < oldest and hour != last}

@@ -1,0 +1,177 @@
+"""What the DAG files need to know, apart from Airflow: which hour a run is for, which feeds, which pools, what to say.
+
+Pure, and imported at every parse of a DAG file: neither Airflow nor Spark, pandera or boto3 is imported here.
+"""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from contextlib import suppress
+from datetime import datetime
+from pathlib import Path
+
+from tidemark.errors import ConfigError
+from tidemark.feeds.loading import load_feed
+from tidemark.feeds.model import Feed
+from tidemark.hours import format_hour, hours_between, parse_hour
+from tidemark.lake.spark_conf import spark_conf
+from tidemark.settings import Settings
+
+#: How the ``hour`` of a run by hand is written.
+HOUR_PATTERN = r"^\d{4}-\d{2}-\d{2}T\d{2}$"
+
+
+def sound_feeds(folder: Path) -> list[Feed]:
+    """The feeds of a folder whose files are right, by name. One wrong file must not take the others' DAGs down."""
+    feeds = []
+    for path in sorted(folder.glob("*.yaml")):
+        with suppress(ConfigError):
+            feeds.append(load_feed(path, deep=False))
+    return feeds
+
+
+def hour_of_run(run_type: str, asked: str | None, interval_start: datetime | None) -> str:
+    """The hour a DAG run is for, like ``2026-11-20T07``.
+
+    The ``hour`` that somebody asked for wins. Runs by schedule and by backfill are for the hour their data interval
+    begins in. A run by hand has an interval that Airflow computed from the time of the click, which says nothing about
+    the hour that was meant: without an ``hour`` it is refused (:class:`ConfigError`) rather than guessed.
+    """
+    if asked:
+        return format_hour(parse_hour(asked))
+    if run_type in ("scheduled", "backfill") and interval_start is not None:
+        return format_hour(interval_start.replace(minute=0, second=0, microsecond=0))
+    raise ConfigError(
+        f"this run ({run_type}) does not say which hour it is for",
+        fix='trigger it with an hour in UTC, like {"hour": "2026-11-20T07"}; for many hours use a backfill',
+    )
+
+
+def replay_arguments(first: str | None, last: str | None) -> list[str]:
+    """What a replay is told: no hour (all that have anything in quarantine), one, or the first and the last of several.
+
+    ConfigError for a last hour without a first, or before it.
+    """
+    if last and not first:
+        raise ConfigError("`to` names the last of several hours, but nothing the first", fix="give `hour` too")
+    if first and last:
+        between = hours_between(first, last)
+        return [between[0], between[-1]]
+    return [format_hour(parse_hour(first))] if first else []
+
+
+def pool_of(feed: str) -> str:
+    """The one-slot pool of a feed: whatever writes its tables takes it, in every kind of run."""
+    return f"tidemark_{feed}"
+
+
+def pools(feeds: Iterable[Feed]) -> dict[str, dict[str, object]]:
+    """All pools, as ``airflow pools import`` reads them."""
+    return {
+        pool_of(feed.feed): {
+            "slots": 1,
+            "description": f"One writer at a time for the tables of {feed.feed}",
+            "include_deferred": False,
+        }
+        for feed in feeds
+    }
+
+
+def submit_conf(settings: Settings) -> dict[str, str]:
+    """The Spark settings that must be there before a job's JVM starts, for spark-submit.
+
+    The job itself sets the rest when it opens its session. Catalog settings stay out of here: they may hold a
+    password, and a command line is readable by every process of the machine.
+    """
+    conf = {key: value for key, value in spark_conf(settings).items() if not key.startswith("spark.sql.catalog.")}
+    return {"spark.pyspark.driver.python": sys.executable, **conf}
+
+
+def published_tables(feed: Feed) -> list[str]:
+    """The published names of the tables that the feed's file names, sorted."""
+    return sorted({feed.published_name(source_table) for source_table in feed.tables})
+
+
+def describe(feed: Feed) -> str:
+    """The ``doc_md`` of a feed's DAG."""
+    dag_id = f"ingest_{feed.feed}"
+    tables = "\n".join(f"- `{name}`" for name in published_tables(feed)) or "- as the messages name them"
+    when = (
+        f"Runs on `{feed.schedule}` (UTC) from {feed.start:%Y-%m-%d %H:%M} on."
+        if feed.start and feed.schedule
+        else "Not on schedule: runs by trigger and by backfill."
+    )
+    return f"""\
+{feed.description}
+
+{when} One run is one hour: the export of that hour is landed, decoded, folded into the tables, checked and published.
+The same hour may run again at any time, and hours may run in any order: the tables come out the same.
+
+**Topics**
+{chr(10).join(f"- `{topic}`" for topic in feed.topics)}
+
+**Tables**
+{tables}
+
+**One hour by hand**: trigger with the hour in UTC. Without one the run fails: a click does not say which hour is meant.
+
+    airflow dags trigger {dag_id} --conf '{{"hour": "2026-11-20T07"}}'
+
+**Many hours**: both ends are included; the DAG must not be paused. One run at a time keeps the hours in order, which
+costs least; with more of them an hour may be overtaken and its keys are folded again.
+
+    airflow backfill create --dag-id {dag_id} --from-date 2026-11-20T00:00:00Z --to-date 2026-11-20T05:00:00Z \\
+        --reprocess-behavior completed --max-active-runs 1
+
+**When a task fails**: what can pass by itself (storage or catalog did not answer) is tried again, up to {feed.retries}
+times. What somebody has to mend first fails at once, and the log's last lines say where and how. Readers stay on the
+last good hour.
+
+**What was kept back**: the DAG `replay_{feed.feed}` takes up again what is in quarantine.
+
+Owner: {feed.owner}
+"""
+
+
+def describe_maintain(feed: Feed) -> str:
+    """The ``doc_md`` of the DAG that maintains a feed."""
+    keep = feed.retention
+    cuts = "for ever" if keep.cuts is None else f"for {keep.cuts}"
+    when = "Every day at 03:30 (UTC)." if feed.start and feed.schedule else "Not on schedule: trigger it."
+    return f"""\
+Removes what `{feed.feed}` no longer needs. {when} Tables read the same before and after; the change log, the receipts,
+the quarantine and what landed stay.
+
+- tombstones of publications older than {keep.tombstones}
+- cuts of hours: kept {cuts}
+- audit branches of publications that never came to be, and files older than {keep.orphans} that nothing refers to
+- small data files are put together
+
+It takes the feed's pool, so that no hour is published meanwhile. By hand:
+
+    airflow dags trigger maintain_{feed.feed}
+
+Owner: {feed.owner}
+"""
+
+
+def describe_replay(feed: Feed) -> str:
+    """The ``doc_md`` of the DAG that replays a feed's quarantine."""
+    dag_id = f"replay_{feed.feed}"
+    return f"""\
+Takes up again what hours of `{feed.feed}` have in quarantine, with the feed file as it is now: after a fix of the file,
+once missing metadata have landed, or when a check was relaxed. Each record goes the same way as if it had been right at
+first, in its own place in the order. What is still wrong stays in quarantine, with its reason. Again changes nothing.
+
+All hours that have anything in quarantine, one of them, or several (both ends are included):
+
+    airflow dags trigger {dag_id}
+    airflow dags trigger {dag_id} --conf '{{"hour": "2026-11-20T07"}}'
+    airflow dags trigger {dag_id} --conf '{{"hour": "2026-11-20T07", "to": "2026-11-20T09"}}'
+
+An hour that stopped before it was published needs no replay: run it again. It takes the feed's pool, so that no hour
+is published meanwhile.
+
+Owner: {feed.owner}
+"""

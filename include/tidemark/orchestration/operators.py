@@ -1,0 +1,141 @@
+"""The operators of the hourly DAG. Spark, pandera and boto3 are imported when a task runs, not when a DAG is parsed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import timedelta
+from typing import TYPE_CHECKING, Any
+
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
+from airflow.sdk import BaseSensorOperator, ExceptionRetryPolicy, RetryAction, RetryRule
+from airflow.sdk.exceptions import AirflowException, AirflowSensorTimeout
+
+from tidemark.errors import ExportError, TerminalError, TidemarkError, TransientError
+from tidemark.feeds.model import Feed
+from tidemark.hours import tag_of
+from tidemark.orchestration.dag_support import hour_of_run, pool_of, replay_arguments, submit_conf
+from tidemark.orchestration.job_exit import FAILED, Exit
+from tidemark.settings import Settings
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
+
+
+_RETRIES_BY_KIND = ExceptionRetryPolicy(
+    [
+        RetryRule(
+            "tidemark.errors.TerminalError",
+            action=RetryAction.FAIL,
+            reason="trying again changes nothing: somebody has to mend something first",
+        )
+    ]
+)
+
+
+def task_defaults(feed: Feed) -> dict[str, Any]:
+    """The ``default_args`` of a feed's DAGs: who answers for them, and what is tried again."""
+    return {
+        "owner": feed.owner,
+        "retries": feed.retries,
+        "retry_delay": timedelta(seconds=30),
+        "retry_exponential_backoff": 2,
+        "max_retry_delay": timedelta(minutes=10),
+        "retry_policy": _RETRIES_BY_KIND,
+    }
+
+
+def run_hour(context: Context) -> str:
+    """The hour of the task's DAG run, like ``2026-11-20T07``."""
+    run = context["dag_run"]
+    return hour_of_run(run.run_type.value, context["params"].get("hour"), run.data_interval_start)
+
+
+class WaitForExport(BaseSensorOperator):
+    """Waits until the export of the run's hour is complete, for at most ``exports.wait``, without holding a worker."""
+
+    def __init__(self, *, feed: Feed, **kwargs: Any) -> None:
+        super().__init__(mode="reschedule", poke_interval=60, timeout=feed.exports.wait, **kwargs)
+        self._feed = feed
+        self._why = ""
+
+    def poke(self, context: Context) -> bool:
+        from tidemark.pipeline.land import is_complete
+
+        readiness = is_complete(self._feed, run_hour(context), Settings())
+        self._why = readiness.why
+        self.log.info("%s", readiness.why)
+        return readiness.ready
+
+    def execute(self, context: Context) -> None:
+        try:
+            super().execute(context)
+        except AirflowSensorTimeout:
+            raise ExportError(
+                f"stage land: the export was not complete after {self._feed.exports.wait}: {self._why}",
+                fix="have the exporter finish the hour, then clear this task",
+                feed=self._feed.feed,
+                hour=run_hour(context),
+            ) from None
+
+
+class SparkStage(SparkSubmitOperator):
+    """Submits ``jobs/<stage>.py FEED HOUR`` in client mode, in the feed's pool when the stage writes tables. The hour
+    is the run's.
+
+    The job's exit code decides what its failure is here: :class:`TerminalError` (the DAG's retry policy does not try
+    again) or :class:`TransientError`. The message is the job's own. Client mode, for only there spark-submit hands the
+    exit code on.
+    """
+
+    def __init__(self, *, feed: str, stage: str, job: str, writes: bool, **kwargs: Any) -> None:
+        if writes:
+            kwargs["pool"] = pool_of(feed)
+        super().__init__(
+            conn_id="spark_default", application=job, deploy_mode="client", name=f"tidemark {stage} {feed}", **kwargs
+        )
+        self._feed = feed
+        self._stage = stage
+
+    def hours(self, context: Context) -> Sequence[str]:
+        """The hours that the job is told."""
+        return [run_hour(context)]
+
+    def event(self, hours: Sequence[str]) -> dict[str, Any]:
+        """What the events of the task's assets tell."""
+        return {"feed": self._feed, "hour": hours[0], "tag": tag_of(hours[0])}
+
+    def execute(self, context: Context) -> None:
+        hours = self.hours(context)
+        self.application_args = [self._feed, *hours]
+        self.conf = submit_conf(Settings())
+        try:
+            super().execute(context)
+        except AirflowException as error:
+            raise self._failure(hours, str(error)) from None
+        for asset in self.outlets:
+            context["outlet_events"][asset].extra = self.event(hours)
+
+    def _failure(self, hours: Sequence[str], output: str) -> TidemarkError:
+        process = self._hook._submit_sp if self._hook else None
+        code = process.returncode if process else None
+        _, said, why = output.rpartition(FAILED)
+        message = f"stage{why}" if said else f"stage {self._stage} failed, exit code {code}:\n{output}"
+        kind = TerminalError if code == Exit.TERMINAL else TransientError
+        return kind(message.strip(), feed=self._feed, hour=hours[0] if hours else None)
+
+
+class SparkMaintain(SparkStage):
+    """Submits ``jobs/maintain.py FEED``."""
+
+    def hours(self, context: Context) -> Sequence[str]:
+        return []
+
+
+class SparkReplay(SparkStage):
+    """Submits ``jobs/replay.py FEED [FIRST_HOUR [LAST_HOUR]]``, the hours by the run's params ``hour`` and ``to``."""
+
+    def hours(self, context: Context) -> Sequence[str]:
+        return replay_arguments(context["params"].get("hour"), context["params"].get("to"))
+
+    def event(self, hours: Sequence[str]) -> dict[str, Any]:
+        return {"feed": self._feed, "replayed": list(hours)}

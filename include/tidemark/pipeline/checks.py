@@ -1,0 +1,194 @@
+"""Checks: a feed's YAML and pandera models in the checks folder, as one plan per table.
+
+pandera does the judging; it does not tell which rows failed, so for the consequence *quarantine* the same check is
+also written as a Spark condition (:func:`failing`).
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+# pandera sets this to 127.0.0.1 for good when it is imported first (its issue 2344), and a cluster's driver is lost.
+os.environ.setdefault("SPARK_LOCAL_IP", os.environ.get("SPARK_LOCAL_HOSTNAME", "127.0.0.1"))
+
+import pandera.pyspark as pa
+from pandera.config import CONFIG, ValidationDepth
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidemark.errors import CheckError, ConfigError
+from tidemark.feeds.model import Check, Table
+from tidemark.identifiers import quote
+from tidemark.settings import Settings
+
+
+@dataclass(frozen=True)
+class PlannedCheck:
+    """One check of a column. ``rule``: pandera's check; None: no null allowed."""
+
+    column: str
+    rule: pa.Check | None
+    consequence: str
+
+    def __str__(self) -> str:
+        return f"{self.column} {self.rule.error or self.rule.name if self.rule else 'is not null'}"
+
+
+@dataclass(frozen=True)
+class Plan:
+    """All checks of a table. ``unique``: (columns, consequence), judged over the whole table. ``models``: pandera
+    models with checks of their own that no column owns."""
+
+    checks: list[PlannedCheck]
+    unique: list[tuple[list[str], str]]
+    models: list[tuple[pa.DataFrameSchema, str]]
+
+    @property
+    def columns(self) -> set[str]:
+        """The columns that checks and uniqueness are about; models look at whatever they like."""
+        return {check.column for check in self.checks} | {name for columns, _ in self.unique for name in columns}
+
+    @property
+    def empty(self) -> bool:
+        """Whether there is nothing to check."""
+        return not (self.checks or self.unique or self.models)
+
+
+def plan_checks(table: str, declared: Table, settings: Settings) -> Plan:
+    """The plan of a table's YAML checks and of the pandera model it names."""
+    checks: list[PlannedCheck] = []
+    unique: list[tuple[list[str], str]] = [(c.unique, c.consequence) for c in declared.checks if c.unique]
+    for check in declared.checks:
+        if check.column:
+            checks += _column_checks(check.column, check)
+    models = []
+    if declared.checks_module:
+        schema = _load_model(declared.checks_module, table, settings).to_schema()
+        for name, column in schema.columns.items():
+            consequence = (column.metadata or {}).get("consequence", "stop")
+            checks += [PlannedCheck(name, rule, consequence) for rule in column.checks]
+            if not column.nullable:
+                checks.append(PlannedCheck(name, None, consequence))
+        if schema.unique:
+            unique.append((list(schema.unique), (schema.metadata or {}).get("consequence", "stop")))
+        if schema.checks:
+            whole = pa.DataFrameSchema(checks=schema.checks, name=schema.name)
+            models.append((whole, (schema.metadata or {}).get("consequence", "stop")))
+    return Plan(checks, unique, models)
+
+
+def _column_checks(column: str, check: Check) -> list[PlannedCheck]:
+    rules: list[pa.Check | None] = []
+    if check.not_null:
+        rules.append(None)
+    if check.min is not None:
+        rules.append(pa.Check.greater_than_or_equal_to(check.min, error=f">= {check.min}"))
+    if check.max is not None:
+        rules.append(pa.Check.less_than_or_equal_to(check.max, error=f"<= {check.max}"))
+    if check.isin is not None:
+        rules.append(pa.Check.isin(check.isin, error=f"in {check.isin}"))
+    if check.pattern is not None:
+        rules.append(pa.Check(_matches, name="pattern", error=f"matches {check.pattern}", pattern=check.pattern))
+    return [PlannedCheck(column, rule, check.consequence) for rule in rules]
+
+
+def _matches(data: Any, *, pattern: str) -> bool:
+    """pandera's own str_matches anchors at the start only; a feed's pattern is searched in the whole value."""
+    return bool(data.dataframe.where(~F.col(data.column_name).rlike(pattern)).isEmpty())
+
+
+def failing(check: PlannedCheck, table: str) -> Column:
+    """Whether a row fails the check; null values pass but for the check against null."""
+    column = F.col(quote(check.column))
+    if check.rule is None:
+        return column.isNull()
+    rule = check.rule
+    said: dict[str, Any] = rule.statistics or {}
+    conditions: dict[str, Callable[[], Column]] = {
+        "greater_than_or_equal_to": lambda: column < said["min_value"],
+        "greater_than": lambda: column <= said["min_value"],
+        "less_than_or_equal_to": lambda: column > said["max_value"],
+        "less_than": lambda: column >= said["max_value"],
+        "equal_to": lambda: column != said["value"],
+        "not_equal_to": lambda: column == said["value"],
+        "isin": lambda: ~column.isin(list(said["allowed_values"])),
+        "notin": lambda: column.isin(list(said["forbidden_values"])),
+        "pattern": lambda: ~column.rlike(rule._check_kwargs["pattern"]),
+        "str_matches": lambda: ~column.rlike("^(?:" + _pattern(said["pattern"]) + ")"),
+        "str_contains": lambda: ~column.rlike(_pattern(said["pattern"])),
+    }
+    if rule.name not in conditions:
+        raise ConfigError(
+            f"check {check} cannot quarantine: pandera does not say which rows fail it",
+            fix="give it the consequence stop or warn, or write it with one of pandera's built-in checks",
+            table=table,
+        )
+    return F.coalesce(conditions[rule.name](), F.lit(False))
+
+
+def _pattern(pattern: Any) -> str:
+    return str(getattr(pattern, "pattern", pattern))
+
+
+def judge(rows: DataFrame, checks: list[PlannedCheck]) -> list[PlannedCheck]:
+    """The checks that some row fails, by pandera."""
+    if not CONFIG.validation_enabled or CONFIG.validation_depth not in (None, ValidationDepth.SCHEMA_AND_DATA):
+        raise ConfigError(
+            "pandera's validation is switched off or shallow (PANDERA_VALIDATION_ENABLED, PANDERA_VALIDATION_DEPTH)",
+            fix="unset both: nothing unchecked is published",
+        )
+    return [check for check in checks if _fails(rows, check)]
+
+
+def _fails(rows: DataFrame, check: PlannedCheck) -> bool:
+    rules = [check.rule] if check.rule else []
+    # pandera refuses a check on a column whose type its schema does not name.
+    kind = rows.schema[check.column].dataType
+    column = pa.Column(kind, rules, nullable=check.rule is not None)  # type: ignore[arg-type]
+    schema = pa.DataFrameSchema({check.column: column})
+    try:
+        return bool(schema.validate(rows.select(quote(check.column)), lazy=True).pandera.errors)
+    except TypeError:
+        raise CheckError(
+            f"check {check} cannot be made on a column of type {kind.simpleString()}",
+            fix="give the check values that fit the column, or use another",
+        ) from None
+
+
+def wrong_types(rows: DataFrame, declared: dict[str, str]) -> str | None:
+    """What pandera says of columns whose type is not the declared one; None when all are. Looks at no data."""
+    columns = {name: pa.Column(T._parse_datatype_string(kind), nullable=True) for name, kind in declared.items()}  # type: ignore[arg-type]
+    errors = pa.DataFrameSchema(columns).validate(rows.limit(0), lazy=True).pandera.errors
+    return str(dict(errors)) if errors else None
+
+
+def model_fails(rows: DataFrame, schema: pa.DataFrameSchema) -> str | None:
+    """What a model's own checks over whole rows say; None when they pass."""
+    errors = schema.validate(rows, lazy=True).pandera.errors
+    return str(dict(errors)) if errors else None
+
+
+def _load_model(name: str, table: str, settings: Settings) -> type[Any]:
+    module_name, _, class_name = name.partition(":")
+    folder = settings.path(settings.checks)
+    path = (folder / f"{module_name}.py").resolve()
+    fix = f"put the class {class_name!r} into {module_name}.py in {folder}"
+    if not module_name.isidentifier() or path.parent != folder or not path.is_file():
+        raise ConfigError(
+            f"checks_module {name!r}: there is no {module_name}.py in the checks folder", fix=fix, table=table
+        )
+    spec = importlib.util.spec_from_file_location(f"tidemark_checks_{module_name}", path)
+    assert spec is not None and spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    model = getattr(module, class_name, None)
+    if not (isinstance(model, type) and issubclass(model, pa.DataFrameModel)):
+        raise ConfigError(
+            f"checks_module {name!r}: no pandera.pyspark DataFrameModel of that name", fix=fix, table=table
+        )
+    return model

@@ -1,0 +1,171 @@
+"""Decode: the landed objects of one hour become its partition of the feed's change log.
+
+Pure in its hour: the same landed objects give the same partition, so hours can be decoded in parallel and again. The
+raw bytes are read once. The log holds an entry for *every* record, also for control records and for what could not
+be decoded (op ``bad``, with its bytes), so that everything that landed can be counted in one place.
+
+What is published of the hour stays as it was published, whatever the feed file says by now: only objects that a newer
+version of the export brought are read, and the quarantined entries that a replay recalls.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.containers import load_container
+from tidemark.containers.objects import behind
+from tidemark.errors import ExportError
+from tidemark.feeds.model import Feed
+from tidemark.formats import load_format
+from tidemark.formats.contract import CHANGES
+from tidemark.identifiers import PUBLISHED_NAME, is_published_name
+from tidemark.ledger.change_log import DECODED, create_log
+from tidemark.ledger.change_stats import image_names
+from tidemark.ledger.manifest import Manifest
+from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.quarantine import ENTRY, recalled
+from tidemark.settings import Settings
+from tidemark.storage.landing_layout import landed_version
+
+
+def decode(
+    spark: SparkSession, feed: Feed, manifest: Manifest, published: PublicationHistory, settings: Settings
+) -> None:
+    """Replace what is not published of the hour's partition of ``tidemark.<feed>.changes`` by what the manifest's
+    objects hold.
+
+    Reads the landing objects, the quarantine when the manifest recalls it, and what is published of the partition;
+    writes the partition. An hour without objects leaves an empty one.
+    """
+    table, before = create_log(spark, feed.feed), published.of_hour(manifest.hour)
+    version = before.manifest_version if before else 0
+    paths = [f"{settings.landing_root}/{o.path}" for o in manifest.objects if o.version > version]
+    decoded = changes(spark, feed, paths, settings)
+    rows = decoded.select(F.lit(manifest.hour).alias("hour"), landed_version(F.col("object")).alias("version"), "*")
+    if before is not None:
+        kept = spark.table(table).where((F.col("hour") == manifest.hour) & (F.col("version") <= version))
+        taken = recalled(spark, feed.feed, manifest, published)
+        if taken is not None:
+            taken = taken.localCheckpoint()
+            kept = kept.join(F.broadcast(taken.select(*ENTRY)), ENTRY, "left_anti").select(*kept.columns)
+            again = _again(spark, feed, manifest, taken, kept, settings)
+            own_version = F.lit(manifest.version).alias("version")
+            rows = rows.unionByName(again.select(F.lit(manifest.hour).alias("hour"), own_version, "*"))
+        rows = kept.unionByName(rows)
+    writer = rows.writeTo(table).option(f"snapshot-property.{DECODED}", f"{manifest.hour} {manifest.version}")
+    writer.overwrite(F.col("hour") == manifest.hour)
+
+
+def _again(
+    spark: SparkSession, feed: Feed, manifest: Manifest, taken: DataFrame, kept: DataFrame, settings: Settings
+) -> DataFrame:
+    """Entries ``taken`` back from quarantine as today's feed file decodes them: same columns as :func:`changes`.
+
+    An object of which nothing is ``kept`` is decoded whole: its records may be cut in other places now. Of the others
+    it is the records that were taken, or, of a record that holds more, just its taken entries.
+    """
+    objects = [row.object for row in taken.select("object").distinct().collect()]
+    paths = [f"{settings.landing_root}/{name}" for name in objects]
+    decoded = changes(spark, feed, paths, settings)
+    record = ["object", "record"]
+    parts = taken.join(kept, "object", "left_semi").select(*taken.columns).localCheckpoint()
+    if parts.isEmpty():
+        return decoded
+    _refuse_other_records(spark, feed, manifest, parts, settings)
+    decoded = decoded.localCheckpoint()
+    in_parts = F.broadcast(parts.select("object").distinct())
+    shared = F.broadcast(parts.join(kept, record, "left_semi").select(*record).distinct())
+    whole_records = F.broadcast(parts.select(*record).distinct().join(shared, record, "left_anti"))
+    entries = F.broadcast(parts.join(shared, record, "left_semi").select(*ENTRY))
+    if not entries.join(decoded, ENTRY, "left_anti").isEmpty():
+        raise _cut_elsewhere(feed, manifest)
+    chosen = [
+        decoded.join(in_parts, "object", "left_anti"),
+        decoded.join(whole_records, record, "left_semi"),
+        decoded.join(entries, ENTRY, "left_semi"),
+    ]
+    columns = decoded.columns
+    return chosen[0].select(*columns).unionByName(chosen[1].select(*columns)).unionByName(chosen[2].select(*columns))
+
+
+def _refuse_other_records(
+    spark: SparkSession, feed: Feed, manifest: Manifest, parts: DataFrame, settings: Settings
+) -> None:
+    """ExportError when a taken record has other bytes by today's feed file: its number names another one by now."""
+    paths = [f"{settings.landing_root}/{row.object}" for row in parts.select("object").distinct().collect()]
+    records = _records(spark, feed, paths, settings).withColumn("raw", F.col("raw").cast("binary"))
+    known = parts.where("raw is not null").select("object", "record", "raw").distinct()
+    if not known.join(records, ["object", "record", "raw"], "left_anti").isEmpty():
+        raise _cut_elsewhere(feed, manifest)
+
+
+def _cut_elsewhere(feed: Feed, manifest: Manifest) -> ExportError:
+    return ExportError(
+        "today's feed file finds other records in an object of which some are published already: which of them are new "
+        "cannot be told",
+        fix="set the options of `container` back to what they were when the hour was published",
+        feed=feed.feed,
+        hour=manifest.hour,
+    )
+
+
+def changes(spark: SparkSession, feed: Feed, paths: list[str], settings: Settings) -> DataFrame:
+    """CHANGES of landed objects, lazily, plus ``table`` (the published name) and :func:`image_names`. ``object`` is
+    relative to the landing."""
+    if not paths:
+        return (
+            spark.createDataFrame([], CHANGES)
+            .withColumn("table", F.lit(None).cast("string"))
+            .select("*", *image_names())
+        )
+    records, table = _records(spark, feed, paths, settings), _published(feed)
+    decoded = load_format(feed.format["type"]).decode(records, feed, feed.format_options)
+    judged = decoded.withColumns({"table": table, "problem": F.coalesce("problem", _unpublishable(feed, table))})
+    bad = F.col("problem").isNotNull()
+    kept = {"op": F.when(bad, "bad").otherwise(F.col("op")), "raw": F.when(bad, F.col("raw"))}
+    listed: DataFrame = judged.select(
+        *(kept.get(field.name, F.col(field.name)).alias(field.name) for field in CHANGES), "table", *image_names()
+    )
+    return listed
+
+
+def _records(spark: SparkSession, feed: Feed, paths: list[str], settings: Settings) -> DataFrame:
+    """RECORDS of landed objects; ``object`` is relative to the landing, and a record of a foreign topic a problem."""
+    records: DataFrame = load_container(feed.container["type"]).read(spark, paths, feed.container_options)
+    name = behind(F.col("object"), len(settings.landing_root.encode()) + 1)
+    return records.withColumns({"object": name, "problem": F.coalesce("problem", _foreign(feed))})
+
+
+def _foreign(feed: Feed) -> Column:
+    """A record of a topic that the feed does not have: an object of another feed lies among this one's."""
+    mine = F.col("topic").isin(feed.topics)
+    return F.when(~mine, F.concat(F.lit("a record of topic "), F.col("topic"), F.lit(": not a topic of this feed")))
+
+
+def _unpublishable(feed: Feed, table: Column) -> Column:
+    """Why a row's ``table`` cannot be published: a hostile or overlong name, or a table the feed refuses."""
+    row, source = F.col("op").isin("insert", "update", "delete", "truncate", "schema"), F.col("source_table")
+    named = F.concat(F.lit("table "), F.substring(source, 1, 200))
+    # Names the feed file gives are good: a regular expression a row is for the others alone.
+    strange = row & ~F.coalesce(source.isin([name for name in feed.tables if is_published_name(name)]), F.lit(False))
+    publishable = table.rlike(f"^(?:{PUBLISHED_NAME})$")
+    return F.when(
+        strange,
+        F.when(
+            ~F.coalesce(publishable, F.lit(False)),
+            F.concat(named, F.lit(" cannot be published under this name: give it one under tables in the feed file")),
+        ).when(
+            ~source.isin(list(feed.tables)) & F.lit(feed.undeclared == "quarantine"),
+            F.concat(named, F.lit(" is not in the feed file, and `undeclared` is quarantine")),
+        ),
+    )
+
+
+def _published(feed: Feed) -> Column:
+    """The published name of the source's table: the feed's own, else the source's in lower case."""
+    named = {source: feed.published_name(source) for source in feed.tables}
+    name = F.lower("source_table")
+    for source, published in named.items():
+        name = F.when(F.col("source_table") == source, F.lit(published)).otherwise(name)
+    return name

@@ -1,0 +1,187 @@
+"""An hour of a feed, stage by stage: what the Spark jobs of the DAG call, and ``tidemark run`` all at once.
+
+Each function reads its inputs from the lake and leaves its outputs there, so that any of them can be run again at any
+time, in this process or another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from pyspark.sql import SparkSession
+
+from tidemark.errors import TerminalError
+from tidemark.feeds.loading import find_feed
+from tidemark.feeds.model import Feed
+from tidemark.hours import hours_between
+from tidemark.lake.session import open_session
+from tidemark.ledger.change_log import decoded_version
+from tidemark.ledger.manifest import Manifest, all_objects
+from tidemark.ledger.pending_publication import discard_pending, load_pending
+from tidemark.ledger.publication_history import PublicationHistory, load_history
+from tidemark.ledger.quarantine import hours_in_quarantine, recall
+from tidemark.ledger.receipts import Receipt
+from tidemark.pipeline.compact import compact
+from tidemark.pipeline.decode import decode
+from tidemark.pipeline.land import land
+from tidemark.pipeline.publish import publish
+from tidemark.pipeline.validate import validate
+from tidemark.settings import Settings
+from tidemark.snapshots import discard_columns
+from tidemark.storage.feed_lock import FeedLock, feed_lock
+
+Progress = Callable[[str], None]
+
+#: Rows a feed has written in all, below which its tables count as small.
+_FEW_ROWS = 200_000
+
+
+def _silent(stage: str) -> None:
+    """Nobody is watching."""
+
+
+def run_hour(feed: Feed, hour: str, settings: Settings, progress: Progress = _silent) -> Receipt:
+    """All stages of one hour in this process; the receipt. ``progress`` hears each stage's name as it begins."""
+    progress("land")
+    land(feed, hour, settings)
+    return _all_stages(feed, hour, settings, progress)
+
+
+def replay_hour(feed: Feed, hour: str, settings: Settings, progress: Progress = _silent) -> Receipt | None:
+    """Take up again what an hour's publications put in quarantine, with the feed file as it is now; the hour's new
+    receipt, or None when nothing is in quarantine. Stopped anywhere, this or a plain run of the hour goes on with it.
+    """
+    progress("recall")
+    if not recall(feed, hour, settings):
+        return None
+    return _all_stages(feed, hour, settings, progress)
+
+
+def _all_stages(feed: Feed, hour: str, settings: Settings, progress: Progress) -> Receipt:
+    spark = open_session(settings, feed.feed)
+    progress("decode")
+    decode_stage(spark, feed, hour, settings)
+    with feed_lock(settings, feed.feed) as held:
+        progress("assemble and compact")
+        _compact(spark, feed, hour, settings)
+        progress("validate and publish")
+        return _publish(spark, feed, hour, settings, held)
+
+
+def decode_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
+    """Decode the hour, unless a receipt shows that this version of its export is published."""
+    with feed_lock(settings, feed.feed, hour):  # the newest of its versions is what the log holds in the end
+        manifest = all_objects(settings, feed.feed, hour)
+        published = load_history(settings, feed.feed)
+        if not _done(published, manifest):
+            _tune_session(spark, manifest, published)
+            decode(spark, feed, manifest, published, settings)
+
+
+def compact_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
+    """Assemble and compact the hour, unless it is published. First is finished what another hour began to publish, or
+    this one with an export that has changed since. It is decoded again when more of it has landed since it was."""
+    with feed_lock(settings, feed.feed):
+        _compact(spark, feed, hour, settings)
+
+
+def _compact(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
+    with feed_lock(settings, feed.feed, hour):  # what is compacted does not change meanwhile
+        manifest, published = all_objects(settings, feed.feed, hour), load_history(settings, feed.feed)
+        if _done(published, manifest):
+            return
+        _tune_session(spark, manifest, published)
+        pending = load_pending(settings, feed.feed)
+        if pending and pending.validated and pending.follows(published) and not pending.of(manifest):
+            publish(spark, feed, published, pending, settings)
+            published = load_history(settings, feed.feed)
+        if decoded_version(settings, feed.feed, hour) != manifest.version:
+            # More has landed since, or was recalled: the run that did so may be behind this one.
+            decode(spark, feed, manifest, published, settings)
+        compact(spark, feed, manifest, published, settings)
+
+
+def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> Receipt:
+    """Validate and publish the hour; its receipt, also when it was published before.
+
+    When another hour was compacted or published since this one was compacted, or more of this one has landed, its
+    branches and pages are out of date (in a DAG the hours of a feed take turns task by task, and a retry lets others go
+    first): it is compacted again.
+    """
+    with feed_lock(settings, feed.feed) as held:
+        return _publish(spark, feed, hour, settings, held)
+
+
+def _publish(spark: SparkSession, feed: Feed, hour: str, settings: Settings, held: FeedLock) -> Receipt:
+    manifest, published = all_objects(settings, feed.feed, hour), load_history(settings, feed.feed)
+    receipt = published.of_hour(hour)
+    if receipt is not None and _done(published, manifest):
+        return receipt
+    _tune_session(spark, manifest, published)
+    pending = load_pending(settings, feed.feed)
+    if pending is None or not pending.of(manifest) or not pending.follows(published):
+        _compact(spark, feed, hour, settings)
+        published, pending = load_history(settings, feed.feed), load_pending(settings, feed.feed)
+        assert pending is not None
+    try:
+        pending = validate(spark, feed, manifest, published, pending, settings)
+    except TerminalError:
+        discard_pending(settings, pending)
+        discard_columns(spark, feed, pending.staged, settings)
+        raise
+    held.check()
+    return publish(spark, feed, published, pending, settings)
+
+
+def _tune_session(spark: SparkSession, manifest: Manifest, published: PublicationHistory) -> None:
+    """Fit the session to the work. A small hour of small tables costs mostly planning, code generation and the
+    starts of tasks: it goes with as few of them as can be."""
+    small = manifest.small and published.rows_written < _FEW_ROWS
+    usual = str(not small).lower()
+    partitions = spark.sparkContext.getConf().get("spark.sql.shuffle.partitions", "4")
+    spark.conf.set("spark.sql.codegen.wholeStage", usual)
+    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if small else "FALLBACK")
+    spark.conf.set("spark.sql.adaptive.enabled", usual)
+    spark.conf.set("spark.sql.shuffle.partitions", "1" if small else str(partitions))
+
+
+def _done(published: PublicationHistory, manifest: Manifest) -> bool:
+    receipt = published.of_hour(manifest.hour)
+    return receipt is not None and receipt.manifest_version >= manifest.version
+
+
+def decode_hour(feed: str, hour: str) -> None:
+    """The decode job's work."""
+    settings = Settings()
+    decode_stage(open_session(settings, f"decode {feed} {hour}"), find_feed(feed, settings), hour, settings)
+
+
+def compact_hour(feed: str, hour: str) -> None:
+    """The compact job's work."""
+    settings = Settings()
+    compact_stage(open_session(settings, f"compact {feed} {hour}"), find_feed(feed, settings), hour, settings)
+
+
+def publish_hour(feed: str, hour: str) -> Receipt:
+    """The publish job's work."""
+    settings = Settings()
+    return publish_stage(open_session(settings, f"publish {feed} {hour}"), find_feed(feed, settings), hour, settings)
+
+
+def replay_hours(feed: str, first: str | None = None, last: str | None = None) -> None:
+    """The replay job's work: every hour from first to last, or of all, that has anything in quarantine."""
+    settings = Settings()
+    found = find_feed(feed, settings)
+    for hour in hours_to_replay(found, first, last, settings):
+        replay_hour(found, hour, settings)
+
+
+def hours_to_replay(feed: Feed, first: str | None, last: str | None, settings: Settings) -> list[str]:
+    """The hours, oldest first: those with anything in quarantine, from ``first`` to ``last`` (default: only the first;
+    of none: of all there are). One that is named by itself is among them in any case, so that it is said why not."""
+    if first is None:
+        return hours_in_quarantine(settings, feed.feed)
+    if last is None:
+        return hours_between(first, first)
+    between = hours_between(first, last)
+    return hours_in_quarantine(settings, feed.feed, between[0], between[-1])

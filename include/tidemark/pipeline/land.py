@@ -1,0 +1,242 @@
+"""Land: the objects of a feed's hour are copied byte for byte, with a manifest that says what came.
+
+Every object is read once from end to end before anything is copied: for its SHA-256, its number of records, and to see
+that its compression is whole. The manifest is written last; without it nothing has landed.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import re
+from collections import defaultdict
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import Any, BinaryIO, TypeVar, cast
+
+import pyarrow as pa
+from isal import igzip
+from isal.igzip_lib import IsalError
+
+from tidemark.containers import load_container
+from tidemark.errors import ConflictError, ExportError, TidemarkError, TransientError
+from tidemark.feeds.model import Feed
+from tidemark.hours import format_hour, parse_hour
+from tidemark.ledger.manifest import LandedObject, Manifest, load_manifests, save_manifest
+from tidemark.pipeline.exports import Readiness, TopicExport, is_complete, list_exports, require_complete
+from tidemark.settings import Settings
+from tidemark.storage.landing_layout import object_folder
+from tidemark.storage.objects import StoredObject, storage_of
+from tidemark.storage.retry import retry
+
+__all__ = ["Readiness", "is_complete", "land", "read_object"]
+
+R = TypeVar("R")
+
+_AT_ONCE = 4
+_CHUNK = 2**20
+_MAGIC = {b"\x1f\x8b": ("gzip", ".gz"), b"\x28\xb5\x2f\xfd": ("zstd", ".zst")}
+_CODECS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
+#: Names that Spark would take for compressed. Of these only gzip and zstd can land.
+_COMPRESSED = re.compile(r"\.(?:gz|zst|zstd|bz2|lz4|snappy|deflate|xz)$", re.IGNORECASE)
+
+
+@dataclass(frozen=True)
+class ReadObject:
+    """One object of the source, read from end to end."""
+
+    topic: str
+    stored: StoredObject
+    sha256: str
+    records: int | None
+    suffix: str  # the ending that tells Spark its compression; "" for none
+
+
+def land(feed: Feed, hour: str, settings: Settings) -> Manifest:
+    """Copy the hour's export to the landing and return its manifest.
+
+    Reads the source's objects; writes ``<landing>/<feed>/<topic>/dt=…/hr=…/v00001/…`` and the manifest. The same export
+    again writes nothing and returns the manifest that is there. A changed source gives a new version that lists the
+    export as it is now; an object that did not change keeps its first copy, and one that is gone from the source stays
+    in the landing and in its version (:func:`tidemark.ledger.manifest.all_objects`). Of two runs at once one writes the
+    version; the other finds it and returns it.
+
+    NotReadyError while the export is not complete. ExportError for a topic without objects (``exports.missing: fail``)
+    and for an object that is damaged. ConflictError when an object changes while it is read.
+    """
+    hour = format_hour(parse_hour(hour))
+    try:
+        for _ in range(3):  # again when another run wrote the version meanwhile
+            exports = list_exports(feed, hour, settings)
+            require_complete(feed, hour, exports)
+            _require_topics(feed, exports)
+            former = load_manifests(settings, feed.feed, hour)
+            manifest = _land_changed(feed, hour, settings, exports, former)
+            if (former and manifest is former[-1]) or save_manifest(settings, manifest):
+                return manifest
+        raise ConflictError("other runs land this hour at the same time", fix="run it again when they have ended")
+    except TidemarkError as error:
+        error.feed, error.hour = feed.feed, hour
+        raise
+
+
+def _require_topics(feed: Feed, exports: list[TopicExport]) -> None:
+    absent = [export for export in exports if not export.objects]
+    if absent and feed.exports.missing == "fail":
+        raise ExportError(
+            f"no object of topic {', '.join(export.topic for export in absent)}",
+            object=f"{absent[0].folder}/",
+            fix="export the hour again, or set `exports.missing: empty` if an hour may have none",
+        )
+
+
+def _land_changed(
+    feed: Feed, hour: str, settings: Settings, exports: list[TopicExport], former: list[Manifest]
+) -> Manifest:
+    """The manifest of the export as it is now, its new objects copied. ``former[-1]`` when there is nothing new."""
+    landed = {object_.path: object_ for version in former for object_ in version.objects}
+    unchanged = {(object_.topic, object_.source, object_.fingerprint): object_ for object_ in landed.values()}
+    known: list[LandedObject] = []
+    unread: list[tuple[str, StoredObject]] = []
+    for export in exports:
+        for stored in export.objects:
+            if object_ := unchanged.get((export.topic, stored.location, stored.fingerprint)):
+                known.append(landed.pop(object_.path))
+            else:
+                unread.append((export.topic, stored))
+    read = _at_once(lambda topic, stored: read_object(topic, stored, feed, settings), unread)
+    same, new = _split_known(read, landed.values())
+    if former and not new:
+        return former[-1]
+    version = former[-1].version + 1 if former else 1
+    copied = _at_once(lambda one: _copy(one, feed.feed, hour, version, settings), [(one,) for one in new])
+    objects = sorted([*known, *same, *copied], key=lambda object_: (object_.topic, object_.path))
+    return Manifest(feed=feed.feed, hour=hour, version=version, objects=objects, created_at=datetime.now(UTC))
+
+
+def _at_once(work: Callable[..., R], items: Sequence[tuple[Any, ...]]) -> list[R]:
+    """The work done on several items at once, each tried again when it failed on the way (a source that changes is for
+    the next run). The first failure that stays stops what has not begun."""
+
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        futures = [pool.submit(retry(work), *item) for item in items]
+        try:
+            return [future.result() for future in futures]
+        except BaseException:
+            pool.shutdown(cancel_futures=True)
+            raise
+
+
+def _split_known(read: list[ReadObject], landed: Iterable[LandedObject]) -> tuple[list[LandedObject], list[ReadObject]]:
+    """Objects whose bytes have landed before, under this or another name, and those that are new.
+
+    A landed object answers for one object of the source: two that hold the same bytes are two.
+    """
+    by_content: dict[tuple[str, str], list[LandedObject]] = defaultdict(list)
+    for object_ in landed:
+        by_content[object_.topic, object_.sha256].append(object_)
+    same: list[LandedObject] = []
+    new: list[ReadObject] = []
+    for one in read:
+        copies = by_content[one.topic, one.sha256]
+        same_name = [object_ for object_ in copies if object_.source == one.stored.location]
+        if copies:
+            same.append((same_name or copies)[0])
+            copies.remove(same[-1])
+        else:
+            new.append(one)
+    return same, new
+
+
+def read_object(topic: str, stored: StoredObject, feed: Feed, settings: Settings) -> ReadObject:
+    """Read one object from end to end. ExportError where it is damaged, ConflictError where it changes meanwhile."""
+    container = load_container(feed.container["type"])
+    with storage_of(stored.location, settings).open(stored) as stream:
+        raw = _Hashed(stream)
+        whole = io.BufferedReader(raw, _CHUNK)
+        codec, suffix = _compression(whole.peek(4), stored)
+        if codec and getattr(container, "OWN_COMPRESSION", False):
+            problem = f"is compressed as a whole ({codec}), which its container does inside"
+            raise ExportError(problem, object=stored.location, fix="export it as it is")
+        chunks = _chunks(cast(BinaryIO, whole), codec)
+        try:
+            records: int | None = container.count(chunks, feed.container_options)
+            for _ in chunks:  # what the count left unread
+                pass
+        except ExportError as error:
+            error.object = stored.location
+            raise
+        except OSError as error:  # of the decompressor; those of the source come out of _Hashed as ours
+            problem, fix = f"its {codec} is damaged or cut off: {error}", "export the object again, then run the hour"
+            raise ExportError(problem, object=stored.location, fix=fix) from error
+    if raw.size != stored.size:
+        problem = f"had {stored.size} bytes when it was listed, now {raw.size}"
+        raise ConflictError(problem, object=stored.location, fix="wait until the exporter has ended, then run the hour")
+    return ReadObject(topic, stored, raw.digest.hexdigest(), records, suffix)
+
+
+def _copy(one: ReadObject, feed: str, hour: str, version: int, settings: Settings) -> LandedObject:
+    # Content and origin are in the name: two runs at once write the same bytes to the same place, or another place.
+    # The rest of the name is cut to what no file system, URI or Spark glob takes for something else.
+    unique = hashlib.sha256(f"{one.sha256}/{one.stored.name}".encode()).hexdigest()[:12]
+    name = re.sub(r"[^A-Za-z0-9._=-]", "_", one.stored.name)[-120:]
+    ending = "" if name.endswith(one.suffix) else one.suffix
+    path = f"{object_folder(feed, one.topic, hour, version)}/{unique}-{name}{ending}"
+    target = f"{settings.landing_root}/{path}"
+    source = storage_of(one.stored.location, settings)
+    storage_of(target, settings).copy_from(source, one.stored, target, one.sha256)
+    return LandedObject(
+        path=path,
+        topic=one.topic,
+        source=one.stored.location,
+        fingerprint=one.stored.fingerprint,
+        bytes=one.stored.size,
+        sha256=one.sha256,
+        records=one.records,
+    )
+
+
+def _compression(head: bytes, stored: StoredObject) -> tuple[str | None, str]:
+    """What the first bytes say, and the ending a reader needs. A name that says something else is a mistake."""
+    codec, suffix = next((found for magic, found in _MAGIC.items() if head.startswith(magic)), (None, ""))
+    named = _COMPRESSED.search(stored.name)
+    if head and named and codec != _CODECS.get(named[0].lower(), "another"):
+        fix = "export it plain, gzip (.gz) or zstd (.zst), and name it so"
+        raise ExportError(f"is {codec or 'neither gzip nor zstd'} by its content", object=stored.location, fix=fix)
+    return codec, suffix
+
+
+def _chunks(stream: BinaryIO, codec: str | None) -> Iterator[bytes]:
+    """The decompressed bytes. OSError for a stream that is damaged or ends too early."""
+    source: Any = stream
+    if codec == "gzip":
+        source = igzip.GzipFile(fileobj=stream)  # type: ignore[no-untyped-call]
+    elif codec:
+        source = pa.CompressedInputStream(pa.PythonFile(stream, "r"), codec)
+    try:
+        while chunk := source.read(_CHUNK):
+            yield chunk
+    except (EOFError, IsalError) as error:  # type: ignore[misc]
+        raise OSError(str(error)) from error
+
+
+class _Hashed(io.RawIOBase):
+    """A stream that keeps the SHA-256 and the size of what was read from it."""
+
+    def __init__(self, stream: BinaryIO) -> None:
+        self._stream, self.digest, self.size = stream, hashlib.sha256(), 0
+
+    def readable(self) -> bool:
+        return True
+
+    def readinto(self, buffer: bytearray | memoryview) -> int:  # type: ignore[override]
+        try:
+            data = self._stream.read(len(buffer))
+        except OSError as error:
+            raise TransientError(f"cannot be read: {error}") from error
+        buffer[: len(data)] = data
+        self.digest.update(data)
+        self.size += len(data)
+        return len(data)

@@ -1,0 +1,47 @@
+"""Publish: the validated hour becomes what readers see.
+
+Each table's main is fast-forwarded to its audit branch and gets the hour's tag; tables of the feed that the hour did
+not touch get the tag too, so that the cut is whole. The receipt comes last: from then on the hour counts. Stopped
+anywhere in between, a rerun carries the same publication on.
+"""
+
+from __future__ import annotations
+
+from datetime import UTC, datetime
+
+from pyspark.sql import SparkSession
+
+from tidemark.errors import ConflictError
+from tidemark.feeds.model import Feed
+from tidemark.ledger.pending_publication import PendingPublication
+from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.receipts import Receipt
+from tidemark.ledger.system_tables import append_receipt
+from tidemark.settings import Settings
+from tidemark.snapshots import open_snapshot
+
+
+def publish(
+    spark: SparkSession, feed: Feed, published: PublicationHistory, pending: PendingPublication, settings: Settings
+) -> Receipt:
+    """Publish a validated draft; the receipt. Reads the draft; moves main and tags, appends the receipt."""
+    receipt = pending.receipt
+    if not pending.validated or receipt.sequence != published.last_sequence + 1:
+        raise ConflictError(
+            f"publication {receipt.sequence} was made before another one finished",
+            fix="run the hour again from compact",
+            feed=feed.feed,
+            hour=receipt.hour,
+        )
+    touched = set(pending.staged)
+    others = {t.table for r in published.receipts for t in r.tables} - touched
+    for table in sorted(touched | others):
+        snapshot = open_snapshot(spark, feed, table, settings)
+        if table in touched:
+            snapshot.publish(receipt.hour, pending.publication, reverted=table in pending.held_back)
+            snapshot.retire(pending.retired.get(table, []))
+        elif snapshot.columns():  # none: only truncates have come of it so far
+            snapshot.tag(receipt.hour)
+    receipt = receipt.model_copy(update={"published_at": datetime.now(UTC)})
+    append_receipt(spark, receipt)
+    return receipt

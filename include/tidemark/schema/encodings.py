@@ -1,0 +1,217 @@
+"""The encodings of :class:`tidemark.schema.columns.ColumnType` as Spark expressions: text of a message → value of a column.
+
+Each takes the text, the Spark type's name and the type's ``arg``, and gives null where the text is not such a value
+(a text that is not null and gives null is a bad value, and goes to quarantine). None passes through a float that was
+not one.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+#: PostgreSQL's own limit: a scale that no numeric has would ask for a text of gigabytes.
+_LARGEST_SCALE = 16_383
+
+Encoding = Callable[[Column, str, str | None], Column]
+
+# Microseconds since 1970 that Spark's and Python's timestamps can both hold (years 1 to 9999).
+_FIRST_MICROS, _LAST_MICROS = -62_135_596_800_000_000, 253_402_300_799_999_999
+
+
+def plain(text: Column, spark: str, arg: str | None) -> Column:
+    """The value as its usual text. A decimal that does not fit its scale is refused rather than rounded."""
+    if spark == "string":
+        return text
+    if match := re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", spark):
+        exact = text.try_cast(f"decimal(38,{38 - int(match[1]) + int(match[2])})")
+        value = exact.try_cast(spark)
+        return F.when(exact == value, value)
+    return text.try_cast(spark)
+
+
+def epoch_days(text: Column, spark: str, arg: str | None) -> Column:
+    """Days since 1970-01-01."""
+    days = text.try_cast("int")
+    return F.when(days.between(-719_162, 2_932_896), F.date_from_unix_date(days))
+
+
+def _from_micros(micros: Column, spark: str) -> Column:
+    return F.when(micros.between(_FIRST_MICROS, _LAST_MICROS), F.timestamp_micros(micros)).cast(spark)
+
+
+def epoch_millis(text: Column, spark: str, arg: str | None) -> Column:
+    """Milliseconds since 1970."""
+    millis = text.try_cast("bigint")
+    return _from_micros(F.when(millis.between(_FIRST_MICROS // 1000, _LAST_MICROS // 1000), millis * 1000), spark)
+
+
+def epoch_micros(text: Column, spark: str, arg: str | None) -> Column:
+    """Microseconds since 1970."""
+    return _from_micros(text.try_cast("bigint"), spark)
+
+
+def epoch_nanos(text: Column, spark: str, arg: str | None) -> Column:
+    """Nanoseconds since 1970, to the microsecond (what the table holds)."""
+    return _from_micros(F.floor(text.try_cast("decimal(20,0)") / 1000).try_cast("bigint"), spark)
+
+
+def _clock(micros: Column) -> Column:
+    """``03:45:51.435732`` of microseconds since midnight, as PostgreSQL writes it: no zeros at the end of a fraction."""
+    inside = F.when(micros.between(0, 86_400_000_000 - 1), F.timestamp_micros(micros))
+    fraction = F.rtrim(F.date_format(inside, ".SSSSSS"), F.lit("0"))
+    return F.concat(F.date_format(inside, "HH:mm:ss"), F.rtrim(fraction, F.lit(".")))
+
+
+def time_millis(text: Column, spark: str, arg: str | None) -> Column:
+    """Milliseconds since midnight → text (Iceberg's time is not in Spark)."""
+    return _clock(F.try_multiply(text.try_cast("bigint"), F.lit(1000)))
+
+
+def time_micros(text: Column, spark: str, arg: str | None) -> Column:
+    """Microseconds since midnight → text."""
+    return _clock(text.try_cast("bigint"))
+
+
+def time_nanos(text: Column, spark: str, arg: str | None) -> Column:
+    """Nanoseconds since midnight → text, to the microsecond."""
+    return _clock(F.floor(text.try_cast("bigint") / 1000).cast("bigint"))
+
+
+def base64(text: Column, spark: str, arg: str | None) -> Column:
+    """Bytes as base64."""
+    return F.try_to_binary(text, F.lit("base64"))
+
+
+def hexadecimal(text: Column, spark: str, arg: str | None) -> Column:
+    """Bytes as hexadecimal digits, two for each: Spark would take an odd number of them too."""
+    return F.when(F.length(text) % 2 == 0, F.try_to_binary(text, F.lit("hex")))
+
+
+def json(text: Column, spark: str, arg: str | None) -> Column:
+    """A JSON value of the type itself: arrays, structs."""
+    return F.from_json(text, spark, {"mode": "PERMISSIVE"})
+
+
+def _let(value: Column, body: Callable[[Column], Column]) -> Column:
+    """``body`` of a value that is computed once: without it, each mention would repeat the whole expression."""
+    return F.element_at(F.transform(F.array(value), body), 1)
+
+
+def _unscaled(bytes_: Column) -> Column:
+    """Two's complement, big endian, up to 16 bytes → the integer as text; null when it has more than 38 digits.
+
+    Four words of 32 bits; a negative number by way of its complement, since 2**127 has more digits than a decimal.
+    Its sign is text too: Spark's negation of a decimal rounds to 34 digits.
+    """
+
+    def whole(digits: Column) -> Column:
+        negative = F.substring(digits, 1, 1) >= F.lit("8")
+        total = F.lit(0).cast("decimal(38,0)")
+        for word in range(4):
+            unsigned = F.conv(F.substring(digits, 1 + 8 * word, 8), 16, 10).cast("decimal(10,0)")
+            magnitude = F.when(negative, F.lit(0xFFFFFFFF) - unsigned).otherwise(unsigned)
+            shifted = F.try_multiply(total, F.lit(1 << 32).cast("decimal(10,0)")).cast("decimal(38,0)")
+            total = F.try_add(shifted, magnitude.cast("decimal(38,0)"))
+        more = F.try_add(total, F.when(negative, F.lit(1)).otherwise(F.lit(0)).cast("decimal(38,0)"))
+        return F.concat(F.when(negative, F.lit("-")).otherwise(F.lit("")), more.cast("decimal(38,0)").cast("string"))
+
+    def padded(bytes_: Column) -> Column:
+        sign = F.when(F.substring(F.hex(bytes_), 1, 1) >= F.lit("8"), F.lit("F")).otherwise(F.lit("0"))
+        return F.when(F.length(bytes_).between(1, 16), _let(F.lpad(F.hex(bytes_), 32, sign), whole))
+
+    return _let(bytes_, padded)
+
+
+def unscaled_decimal(text: Column, spark: str, arg: str | None) -> Column:
+    """Connect's Decimal: base64 of the unscaled integer; ``arg`` is the scale."""
+    value = _shift(_unscaled(F.try_to_binary(text, F.lit("base64"))), F.lit(int(arg or 0)))
+    return _let(value, lambda decimal: plain(decimal, spark, None))
+
+
+def variable_decimal(text: Column, spark: str, arg: str | None) -> Column:
+    """Debezium's VariableScaleDecimal ``{"scale": int, "value": base64}``."""
+    parts = F.from_json(text, "struct<scale: int, value: string>")
+    scale = F.when(parts["scale"].between(-_LARGEST_SCALE, _LARGEST_SCALE), parts["scale"])
+    value = _shift(_unscaled(F.try_to_binary(parts["value"], F.lit("base64"))), scale)
+    return _let(value, lambda decimal: plain(decimal, spark, None))
+
+
+def _shift(unscaled: Column, scale: Column) -> Column:
+    """An integer's text and a scale → the decimal's text: -12345, 2 → ``-123.45``."""
+
+    def text(number: Column) -> Column:
+        sign = F.when(number.startswith("-"), F.lit("-")).otherwise(F.lit(""))
+        digits = F.ltrim(number, F.lit("-"))
+        whole = F.concat(sign, digits, F.repeat(F.lit("0"), -scale))
+        padded = F.lpad(digits, F.greatest(F.length(digits), scale + 1), F.lit("0"))
+        return F.when(scale <= 0, whole).otherwise(
+            _let(
+                padded,
+                lambda p: F.concat(
+                    sign,
+                    F.substring(p, F.lit(1), F.length(p) - scale),
+                    F.lit("."),
+                    F.substring(p, F.length(p) - scale + 1, scale),
+                ),
+            )
+        )
+
+    return _let(unscaled, text)
+
+
+#: The name of the encoding of texts that :func:`rewrite` wrote.
+REWRITTEN = "rewritten"
+_NO_VALUE = "\x00"
+
+
+def rewrite(text: Column, value: Column, own: str) -> Column:
+    """One text for a value, however messages wrote it: ``value`` of the type ``own``, read from ``text``. Null
+    stays null, and what is no value stays none."""
+    if own == "binary":
+        written = F.base64(value)
+    elif own.startswith(("array<", "struct<")):
+        written = F.to_json(value)
+    elif own == "float":  # as many digits as tell it from its neighbours in double precision
+        written = value.cast("double").cast("string")
+    else:
+        written = value.cast("string")
+    return F.when(text.isNotNull(), F.coalesce(written, F.concat(F.lit(_NO_VALUE), text)))
+
+
+def rewritten(text: Column, spark: str, arg: str | None) -> Column:
+    """What :func:`rewrite` wrote."""
+    value = F.when(~text.startswith(_NO_VALUE), text)
+    if spark == "binary":
+        return base64(value, spark, arg)
+    return json(value, spark, arg) if spark.startswith(("array<", "struct<")) else plain(value, spark, arg)
+
+
+#: By the name a ColumnType carries. A format's own encodings come from its module's ``ENCODINGS``.
+ENCODINGS: dict[str, Encoding] = {
+    "plain": plain,
+    "epoch_days": epoch_days,
+    "epoch_millis": epoch_millis,
+    "epoch_micros": epoch_micros,
+    "epoch_nanos": epoch_nanos,
+    "time_millis": time_millis,
+    "time_micros": time_micros,
+    "time_nanos": time_nanos,
+    "base64": base64,
+    "hex": hexadecimal,
+    "json": json,
+    "unscaled_decimal": unscaled_decimal,
+    "variable_decimal": variable_decimal,
+    REWRITTEN: rewritten,
+}
+
+
+_FIRST_MILLIS, _LAST_MILLIS = -62_135_596_800_000, 253_402_300_799_999
+
+
+def time_of_millis(millis: Column) -> Column:
+    """Milliseconds since 1970 as a time; null for a year outside 1 to 9999, which no source sends."""
+    return F.timestamp_millis(F.when(millis.between(_FIRST_MILLIS, _LAST_MILLIS), millis))

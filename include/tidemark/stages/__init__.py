@@ -1,1 +1,0 @@
-"""The stages of an hour, one module each, in the order land, decode, assemble, compact, validate, publish."""

@@ -1,0 +1,67 @@
+"""Where landed objects and their manifests lie. One place: whoever writes, reads or clears the landing asks here.
+
+``<landing>/<feed>/<topic>/dt=2026-11-20/hr=07/v00001/<object>`` holds an object byte for byte;
+``<landing>/<feed>/_manifests/<hour>/v00001.json`` says what came with that version of the hour's export.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+_OBJECT = re.compile(r"[^/]+/dt=(?P<day>\d{4}-\d\d-\d\d)/hr=(?P<hour>\d\d)/v(?P<version>\d{1,9})/[^/]+")
+
+
+def object_folder(feed: str, topic: str, hour: str, version: int) -> str:
+    """The folder of a topic's objects of an hour, relative to the landing's root."""
+    return f"{feed}/{topic}/dt={hour[:10]}/hr={hour[11:]}/v{version:05d}"
+
+
+def manifests_folder(feed: str, hour: str) -> str:
+    """The folder of an hour's manifests, relative to the landing's root."""
+    return f"{feed}/_manifests/{hour}"
+
+
+def manifest_name(version: int) -> str:
+    """The name of a manifest in its folder; in the order of names, the newest is the last."""
+    return f"v{version:05d}.json"
+
+
+def version_of(path: str) -> int:
+    """The version of the hour's export that an object came with, by its path relative to the landing's root."""
+    return int(path.split("/")[4].removeprefix("v"))
+
+
+@dataclass(frozen=True)
+class LandedPath:
+    """What the path of a landed object says: its hour, and the version of the hour's export."""
+
+    hour: str
+    version: int
+
+
+def parse_path(path: str) -> LandedPath | None:
+    """The path of a landed object, relative to its feed's folder; None for any other file."""
+    found = _OBJECT.fullmatch(path)
+    return LandedPath(f"{found['day']}T{found['hour']}", int(found["version"])) if found else None
+
+
+def landed_topic(name: Column) -> Column:
+    """The topic by the object's place in the landing, ``<feed>/<topic>/dt=…/hr=…/v00001/<object>``; null elsewhere."""
+    topic = F.regexp_extract(name, r"/([^/]+)/dt=[^/]+/hr=[^/]+/v\d+/[^/]+$", 1)
+    return F.when(topic != "", topic)
+
+
+def landed_hour(name: Column) -> Column:
+    """The hour a landed object is of, ``2026-11-20T07``, by its path relative to the landing."""
+    day, hour = (F.split_part(name, F.lit("/"), F.lit(part)) for part in (3, 4))
+    return F.concat(F.substring(day, 4, 10), F.lit("T"), F.substring(hour, 4, 2))
+
+
+def landed_version(name: Column) -> Column:
+    """The version of its hour's export that a landed object came with, by its path relative to the landing."""
+    folder = F.substring_index(F.substring_index(name, "/", 5), "/", -1)
+    return F.substring(folder, 2, 9).cast("int")

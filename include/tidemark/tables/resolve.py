@@ -1,0 +1,164 @@
+"""How a table of a feed is shaped: key, columns and types, from the feed file, the messages and what is stored.
+
+A table has one type for a column, however its messages change: the widest that anything told of it, where each becomes
+the next in place. So it comes out the same in whichever order hours are run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+
+from tidemark.errors import SchemaError
+from tidemark.feeds.model import Feed, Table
+from tidemark.formats import load_format
+from tidemark.ledger.change_stats import MOST_COLUMNS, TableStats, names_in
+from tidemark.merge.typed_rows import TableShape
+from tidemark.schema.columns import ColumnType, add_in_order
+from tidemark.schema.encodings import ENCODINGS, REWRITTEN
+from tidemark.schema.type_changes import fits, unsafe, widens
+from tidemark.tables.table_history import Definition
+
+
+@dataclass(frozen=True)
+class History:
+    """What the published rows of a table carry, needed where they are read again. ``columns``: sets of names, as they
+    are now; ``schemas``: as of :class:`tidemark.ledger.change_stats.TableStats`."""
+
+    columns: list[list[str]] = field(default_factory=list)
+    schemas: list[tuple[str, int]] = field(default_factory=list)
+
+
+def shape_of(
+    feed: Feed,
+    found: TableStats,
+    told: Definition,
+    stored: dict[str, str],
+    stored_key: list[str],
+    history: History | None = None,
+) -> TableShape:
+    """The shape a table has in this hour. ``stored``: its columns' types as they are.
+
+    Types come from the feed file, else from message schemas and what the stream ``told`` of the table, else from what is
+    stored; a column that nobody types is text. SchemaError for what cannot be one table: two source tables or two keys,
+    types of a column of which none holds the others, no end of columns.
+    """
+    if len(found.sources) > 1:
+        raise SchemaError(
+            f"the source's tables {' and '.join(found.sources)} would both be published under this name",
+            fix="give one of them a name under tables in the feed file",
+            feed=feed.feed,
+            table=found.table,
+        )
+    history = history or History()
+    declared, format_ = feed.tables.get(found.sources[0], Table()), load_format(feed.format["type"])
+    wanted: dict[str, ColumnType] = dict(format_.column_types(declared.all_columns, feed.format_options))
+    schemas = {
+        text: _by_names_now(format_.message_types(text), told, generation)
+        for text, generation in sorted({*found.schemas, *history.schemas}, reverse=True)
+    }
+    # A truncate carries no key: an hour of nothing else says nothing about it.
+    key = tuple(stored_key) if found.only_truncates else _key(feed, found, declared, told, stored_key)
+    sent = [*history.columns, *(names_in(text) for text in found.columns), list(key)]
+    listed = [list(wanted), *_longest_first(map(list, schemas.values()))]
+    # Statements are written in any case.
+    spelling = {name.lower(): name for names in (*sent, *listed, stored) for name in names}
+    told_types = {spelling.get(name.lower(), name): kinds for name, kinds in told.columns.items()}
+    listed += [list(told_types), *_longest_first(sent)]
+    _refuse_many(feed, found.table, {*stored, *(name for names in listed for name in names)})
+    names = list(stored)
+    for others in listed:
+        add_in_order(names, others)
+    columns: dict[str, ColumnType] = {}
+    rewrites: dict[str, dict[str, ColumnType]] = {}
+    for name in names:
+        readings = {text: kinds[name] for text, kinds in schemas.items() if name in kinds}
+        kinds_told = told_types.get(name, ())
+        first = wanted.get(name) or next(iter([*readings.values(), *kinds_told[-1:]]), None)
+        told_of = [wanted[name]] if name in wanted else [*readings.values(), *kinds_told]
+        spark = _widest(feed, found.table, name, stored.get(name), told_of)
+        columns[name] = _reading(spark, first, list(readings.values()))
+        if columns[name].encoding == REWRITTEN:
+            for text, kind in readings.items():
+                rewrites.setdefault(text, {})[name] = kind
+    live = frozenset().union(*listed)
+    return TableShape(key, columns, {**ENCODINGS, **format_.ENCODINGS}, rewrites, live)
+
+
+def _refuse_many(feed: Feed, table: str, names: set[str]) -> None:
+    if len(names) > MOST_COLUMNS:
+        raise SchemaError(
+            f"the table would have {len(names)} columns, more than {MOST_COLUMNS}",
+            fix="no source has as many: find out what writes such rows, and take it off the feed's topics",
+            feed=feed.feed,
+            table=table,
+        )
+
+
+def _longest_first(lists: Iterable[list[str]]) -> list[list[str]]:
+    return sorted(lists, key=lambda names: (-len(names), names))
+
+
+def _by_names_now(types: Mapping[str, ColumnType], told: Definition, generation: int) -> dict[str, ColumnType]:
+    """A message's types by its columns' names now; a column that was dropped since stays, its values are gone."""
+    now = {name: told.name_now(name, generation) for name in types}
+    taken = {new for name, new in now.items() if new is not None and new != name}
+    return {(now[name] or name): kind for name, kind in types.items() if now[name] is not None or name not in taken}
+
+
+def _widest(feed: Feed, table: str, name: str, stored: str | None, told: list[ColumnType]) -> str:
+    """The type that holds all that is told of a column: the stored one where it can, else what it becomes in place.
+
+    Without a stored one all must become one in place, so that it does not matter how changes fall into hours.
+    """
+    listed = list(dict.fromkeys(kind.spark for kind in told))
+    widest = stored or (listed[0] if listed else "string")
+    for kind in listed:
+        if widens(widest, kind):
+            widest = kind
+    for kind in listed:
+        if kind != widest and not (widens(kind, widest) or (stored is not None and fits(kind, widest))):
+            error = unsafe(table, name, widest, kind)
+            error.feed = feed.feed
+            raise error
+    return widest
+
+
+def _reading(spark: str, first: ColumnType | None, readings: list[ColumnType]) -> ColumnType:
+    """How a column's texts are read. Where messages write it in several ways, or in one that does not give the column's
+    type, its texts are first rewritten into one."""
+    ways = {(kind.encoding, kind.arg) for kind in readings}
+    if len(ways) > 1 or any(_passes_through(kind, spark) for kind in readings):
+        return ColumnType(spark, REWRITTEN)
+    if ways:
+        return ColumnType(spark, *ways.pop())
+    return ColumnType(spark, first.encoding, first.arg) if first else ColumnType(spark)
+
+
+def _passes_through(kind: ColumnType, spark: str) -> bool:
+    """Whether a text must become a value of its own type before it is one of the column's."""
+    through_float = (kind.spark, spark) == ("float", "double")
+    return through_float or (kind.spark != spark and kind.encoding not in ("plain", "unscaled_decimal"))
+
+
+def _key(feed: Feed, found: TableStats, declared: Table, told: Definition, stored_key: list[str]) -> tuple[str, ...]:
+    """The key's columns; of several orders of the same columns the stored one."""
+    if declared.key is not None:
+        return tuple(declared.key)
+    sent = [names_in(text) for text in found.keys if names_in(text)]
+    if not found.keyed and not told.key:
+        return ()
+    spelling = {name.lower(): name for names in [*sent, stored_key] for name in names}
+    if told.key:
+        sent.append([spelling.get(name.lower(), name) for name in told.key])
+    if len({frozenset(names) for names in sent}) > 1:
+        raise SchemaError(
+            f"the key changes: messages name {' and '.join(sorted({', '.join(names) for names in sent}))}",
+            fix="declare the old key under tables in the feed file; where it does not tell rows apart any more, take a new "
+            "snapshot of the table into a new feed",
+            feed=feed.feed,
+            table=found.table,
+        )
+    if not sent:
+        return tuple(stored_key)
+    return tuple(stored_key) if set(stored_key) == set(sent[0]) else tuple(sent[-1])

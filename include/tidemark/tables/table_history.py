@@ -1,0 +1,241 @@
+"""What a feed's stream has said of its tables so far: the entries of op ``schema`` in the change log, in order.
+
+They are few, and all of them are looked at whenever rows are read, of whatever hour they are: so a row means the same
+in whichever order hours are run. A column's old name, in rows from before it was renamed, is read as its new one; the
+values of a column, in rows from before it was dropped, are gone.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from functools import cached_property
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.errors import SchemaError
+from tidemark.feeds.model import Feed
+from tidemark.formats import load_format
+from tidemark.formats.contract import SchemaEntry
+from tidemark.ledger.change_stats import IMAGE_NAMES, image_names
+from tidemark.schema.columns import ColumnType, add_in_order
+from tidemark.schema.table_changes import TableChange
+
+#: More statements than this are not of people who change tables, and would not fit into the plan of a job.
+_MOST_ENTRIES = 100_000
+
+
+@dataclass(frozen=True)
+class ColumnRename:
+    """Columns that are renamed (old, new) or dropped (old, None) at a place in the source's order, all at once."""
+
+    position: str
+    names: tuple[tuple[str, str | None], ...]
+
+    @property
+    def id(self) -> str:
+        """Says in a receipt that it was applied."""
+        return json.dumps([self.position, *self.names], ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One table, as the stream tells it. ``columns``: by their names now, the types each was told to have, oldest
+    first; a dropped column stays, and is one of ``dropped``. ``column_renames``: oldest first."""
+
+    columns: Mapping[str, tuple[ColumnType, ...]] = field(default_factory=dict)
+    key: tuple[str, ...] | None = None
+    column_renames: tuple[ColumnRename, ...] = ()
+    dropped: frozenset[str] = frozenset()
+
+    @cached_property
+    def names_now(self) -> list[dict[str, str | None]]:
+        """By generation (how many reshapes a row stands behind): a column's name in lower case → its name now, None
+        for one that was dropped since. The others keep their names."""
+        return [_composed(self.column_renames[generation:]) for generation in range(len(self.column_renames))]
+
+    def name_now(self, name: str, generation: int) -> str | None:
+        """The name now of a column of a row of that generation; None where it was dropped since."""
+        if generation >= len(self.column_renames):
+            return name
+        return self.names_now[generation].get(name.lower(), name)
+
+
+def _composed(column_renames: Sequence[ColumnRename]) -> dict[str, str | None]:
+    """What reshapes, one after the other, make of the names they speak of."""
+    steps = [{old.lower(): new for old, new in reshape.names} for reshape in column_renames]
+    # A column whose name another one takes was dropped before, which the stream may say in an hour that has not run.
+    for step in steps:
+        step |= {new.lower(): None for new in step.values() if new is not None and new.lower() not in step}
+    now: dict[str, str | None] = {}
+    for first in {name for step in steps for name in step}:
+        name: str | None = first
+        for step in steps:
+            name = step.get(name.lower(), name) if name is not None else None
+        now[first] = name
+    return now
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """Of all of a feed's tables, by their source's name. ``entries``: what they were read from; ``new``: the tables of
+    which the hour itself says something."""
+
+    entries: Sequence[SchemaEntry] = ()
+    tables: Mapping[str, Definition] = field(default_factory=dict)
+    new: frozenset[str] = frozenset()
+
+    def of(self, source_table: str) -> Definition:
+        """What is known of one table; nothing, where the stream has said nothing."""
+        return self.tables.get(source_table, Definition())
+
+    @property
+    def generation(self) -> Column | None:
+        """Of a log row: how many reshapes of its table it stands behind. None: no table was ever reshaped."""
+        positions = {
+            t: [r.position for r in known.column_renames] for t, known in self.tables.items() if known.column_renames
+        }
+        if not positions:
+            return None
+        of_table = F.element_at(_literal(positions, "map<string, array<string>>"), F.col("source_table"))
+        behind = F.size(F.filter(of_table, lambda position: position <= F.col("position")))
+        return F.when(of_table.isNotNull(), behind).otherwise(F.lit(0))
+
+
+def _literal(value: object, kind: str) -> Column:
+    """One literal, however much it holds."""
+    return F.from_json(F.lit(json.dumps(value)), kind)
+
+
+def load_definitions(entries: DataFrame, feed: Feed) -> Definitions:
+    """Log entries (with ``landed_this_hour``: of the hour that runs) → Definitions. What is collected is
+    metadata. A format that
+    sends none costs nothing.
+
+    SchemaError for what cannot be understood, unless the feed file declares the table's columns: then that counts; and
+    for more statements than anybody makes.
+    """
+    format_ = load_format(feed.format["type"])
+    if not hasattr(format_, "table_change"):
+        return Definitions()
+    text = F.col("message_schema").alias("text")
+    told = entries.where(F.col("op") == "schema").groupBy("source_table", "position", text)
+    rows = told.agg(F.bool_or("landed_this_hour").alias("landed_this_hour")).limit(_MOST_ENTRIES + 1).collect()
+    if len(rows) > _MOST_ENTRIES:
+        raise SchemaError(
+            f"the stream makes more than {_MOST_ENTRIES} different statements about its tables",
+            fix="something writes statements as a source does not: take it off the feed's topics, and begin a new feed",
+            feed=feed.feed,
+        )
+    listed = [SchemaEntry(row.source_table, row.position, row.text) for row in rows]
+    return define(listed, feed, frozenset(row.source_table for row in rows if row.landed_this_hour))
+
+
+def define(entries: Sequence[SchemaEntry], feed: Feed, new: frozenset[str] = frozenset()) -> Definitions:
+    """What entries, in any order, come to. See :func:`load_definitions`."""
+    listed = sorted(entries, key=lambda entry: (entry.source_table, entry.position, entry.text))
+    tables: dict[str, Definition] = {}
+    for entry in listed:
+        try:
+            tables[entry.source_table] = _after(tables.get(entry.source_table, Definition()), entry, feed)
+        except ValueError as error:
+            declared = feed.tables.get(entry.source_table)
+            if declared is None or not declared.columns:
+                raise SchemaError(
+                    str(error),
+                    fix=f"declare the table's columns as they are now under tables.{entry.source_table}.columns in the "
+                    "feed file: then that counts, and not this",
+                    feed=feed.feed,
+                    table=entry.source_table,
+                ) from None
+    return Definitions(listed, tables, new)
+
+
+def _after(known: Definition, entry: SchemaEntry, feed: Feed) -> Definition:
+    """What is known of a table behind one more entry. Names are the same whatever their case, as they are in MySQL,
+    SQL Server, and Db2: the first spelling stays."""
+    change = load_format(feed.format["type"]).table_change(entry.text, feed.format_options)
+    if change is None:
+        return known
+    spelling = {name.lower(): name for name in known.columns}
+
+    def spelt(name: str) -> str:
+        return spelling.get(name.lower(), name)
+
+    renamed = {spelt(old): new for old, new in change.renamed.items()}
+    deleted = _gone(known, change, {spelt(name) for name in change.dropped} - set(renamed))
+    key = {name.lower() for name in known.key or ()}
+    if moved := [name for name in (*renamed, *deleted) if name.lower() in key]:
+        raise ValueError(f"a column of the key is renamed or dropped: {', '.join(sorted(moved))}")
+    columns: dict[str, tuple[ColumnType, ...]] = {}
+    for name, kinds in known.columns.items():
+        now = renamed.get(name, name)
+        columns[now] = (*columns.get(now, ()), *kinds)
+    order, spelling = list(columns), {name.lower(): name for name in columns}
+    for name, kind in change.columns.items():
+        before = columns.get(spelt(name), ())
+        columns[spelt(name)] = before if kind in before else (*before, kind)
+    add_in_order(order, list(dict.fromkeys(map(spelt, change.columns))))
+    names = tuple(sorted([*renamed.items(), *((name, None) for name in deleted)], key=lambda names: names[0]))
+    there = {spelt(name) for name in change.columns} | set(renamed.values())
+    return Definition(
+        {name: columns[name] for name in order},
+        known.key if change.key is None else tuple(spelt(name) for name in change.key),
+        known.column_renames + ((ColumnRename(entry.position, names),) if names else ()),
+        (known.dropped | deleted) - there,
+    )
+
+
+def _gone(known: Definition, change: TableChange, dropped: set[str]) -> frozenset[str]:
+    """The columns that a table loses: those that a statement drops, and those that are not among all there are."""
+    if not change.whole:
+        return frozenset(dropped)
+    there = {name.lower() for name in (*change.columns, *change.renamed)}
+    return frozenset(dropped | {n for n in known.columns if n.lower() not in there} - known.dropped)
+
+
+def with_definitions(rows: DataFrame, definitions: Definitions, feed: Feed) -> DataFrame:
+    """Log rows completed by what the stream has said: same columns. ``problem`` is set where that cannot be done."""
+    columns, format_ = rows.columns, load_format(feed.format["type"])
+    if hasattr(format_, "bind"):
+        bound = format_.bind(rows, definitions.entries, feed, feed.format_options)
+        rows = _with_names(bound, columns)
+    generation = definitions.generation
+    if generation is None:
+        return rows
+    now = {table: known.names_now for table, known in definitions.tables.items() if known.column_renames}
+    of_table = F.element_at(_literal(now, "map<string, array<map<string, string>>>"), F.col("source_table"))
+    marked = rows.withColumn("now", F.get(of_table, generation))
+    images = {
+        name: _reshaped(F.col(name), F.col("now")).alias(name) for name in ("key", "prior_key", "before", "after")
+    }
+    images["absent"] = _reshaped_names(F.col("absent"), F.col("now")).alias("absent")
+    return _with_names(marked.select(*(images.get(name, F.col(name)) for name in columns)), columns)
+
+
+def _reshaped(image: Column, now: Column) -> Column:
+    """An image by its columns' names now."""
+
+    def stays(name: Column) -> Column:
+        return ~F.map_contains_key(now, F.lower(name)) | F.element_at(now, F.lower(name)).isNotNull()
+
+    def renamed(column: Column) -> Column:
+        return F.struct(F.coalesce(F.element_at(now, F.lower(column["key"])), column["key"]), column["value"])
+
+    entries = F.filter(F.map_entries(image), lambda column: stays(column["key"]))
+    return F.when(now.isNull(), image).otherwise(F.map_from_entries(F.transform(entries, renamed)))
+
+
+def _reshaped_names(names: Column, now: Column) -> Column:
+    def renamed(name: Column) -> Column:
+        return F.when(F.map_contains_key(now, F.lower(name)), F.element_at(now, F.lower(name))).otherwise(name)
+
+    return F.when(now.isNull(), names).otherwise(F.array_compact(F.transform(names, renamed)))
+
+
+def _with_names(rows: DataFrame, columns: list[str]) -> DataFrame:
+    """The columns of log rows, with the names in their images told anew."""
+    names = dict(zip(IMAGE_NAMES, image_names(), strict=True))
+    return rows.select(*(names.get(name, F.col(name)) for name in columns))
