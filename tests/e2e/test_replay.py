@@ -14,7 +14,7 @@ from tests.e2e.generated import HOURS as GENERATED
 from tests.e2e.generated import findings, generated
 from tests.e2e.test_promises import HOURS, event, row
 from tests.e2e.twins import Twins
-from tests.unit.qlik_messages import headers, message, metadata
+from tests.unit.formats.qlik_messages import headers, message, metadata
 from tidemark.cli import app
 from tidemark.errors import CheckError, ConfigError, ExportError, QuarantineLimitError
 from tidemark.feeds.model import Feed

@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from tests.unit.mangled import mangled, messages_of, records_of
+from tests.unit.formats.mangled import mangled, messages_of, records_of
 from tidemark.feeds.loading import load_feed
 from tidemark.formats import load_format
 from tidemark.samples import load_sample

@@ -17,7 +17,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.unit.qlik_messages import avro, avro_envelope, data_schema, feed, full_load, headers, metadata
+from tests.unit.formats.qlik_messages import avro, avro_envelope, data_schema, feed, full_load, headers, metadata
 from tidemark.containers import lines
 from tidemark.containers.contract import RECORDS
 from tidemark.feeds.loading import load_feed

@@ -288,7 +288,7 @@ def test_loading_for_dags_is_cheap(tmp_path: Path) -> None:
 
 
 def test_the_reference_of_every_key_is_fresh() -> None:
-    page = Path(__file__).parents[2] / PAGE
+    page = Path(__file__).parents[3] / PAGE
     assert page.read_text("utf-8") == feed_reference(), "run: python -m tidemark.feeds.reference"
 
 

@@ -13,7 +13,7 @@ import pytest
 from pyspark.sql import Column, Row, SparkSession
 from pyspark.sql import functions as F
 
-from tests.unit import mutations
+from tests.unit.formats import mutations
 from tidemark.containers import kafka_json
 from tidemark.feeds.loading import load_feed
 from tidemark.formats.debezium import decode as debezium

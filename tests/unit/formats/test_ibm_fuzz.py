@@ -12,7 +12,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from tests.unit import mutations
+from tests.unit.formats import mutations
 from tidemark.containers import kafka_json
 from tidemark.feeds.loading import load_feed
 from tidemark.formats.ibm import decode as ibm

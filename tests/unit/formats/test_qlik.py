@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from tests.unit.qlik_messages import (
+from tests.unit.formats.qlik_messages import (
     METADATA,
     SEQUENCE,
     avro,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta
 
-from tests.unit.qlik_messages import feed
+from tests.unit.formats.qlik_messages import feed
 from tidemark.feeds.model import Retention
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.receipts import Receipt
