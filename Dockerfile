@@ -26,11 +26,11 @@ RUN uv pip sync --no-cache --python .venv/bin/python requirements.txt
 COPY pyproject.toml README.md ./
 COPY include/tidemark include/tidemark
 RUN uv pip install --no-cache --no-deps --python .venv/bin/python . \
-    && TIDEMARK_JARS=/opt/tidemark.lake.jars python -m tidemark.lake.jars
+    && TIDEMARK_JARS=/opt/tidemark/jars python -m tidemark.lake.jars
 
 FROM base AS tidemark
 COPY --from=build /opt/tidemark/.venv .venv
-COPY --from=build /opt/tidemark.lake.jars jars
+COPY --from=build /opt/tidemark/jars jars
 COPY dags dags
 COPY jobs jobs
 COPY plugins plugins
@@ -42,7 +42,7 @@ ENV AIRFLOW_HOME=/var/lib/airflow \
     AIRFLOW__CORE__LOAD_EXAMPLES=False \
     SPARK_WORKER_DIR=/tmp/spark-work \
     TIDEMARK_HOME=/opt/tidemark \
-    TIDEMARK_JARS=/opt/tidemark.lake.jars
+    TIDEMARK_JARS=/opt/tidemark/jars
 USER 10001:10001
 
 # A new volume takes its owner from the folder it is mounted on.

@@ -19,7 +19,7 @@ from tidemark.settings import Settings
 # What the classes of the archive are collected from: an hour of a feed, from its export to its tables.
 _WORK = """
 from pathlib import Path
-from tidemark.feeds.model import load_feed
+from tidemark.feeds.loading import load_feed
 from tidemark.pipeline.hour import run_hour
 from tidemark.samples import ibm
 from tidemark.samples.exporting import Sample
