@@ -1,7 +1,7 @@
 """What a late hour costs: ``python -m benchmarks.late``.
 
 A feed's table has so many rows, each written in a first hour and again in a third. Then the second hour comes, late,
-and touches a few keys, in a way that only folding their changes again can tell. Next to it: what running the hours anew,
+and touches a few keys, in a way that only folding their changes again can tell. Next to it: what running all hours again,
 in order, would cost, which is what one would do without.
 """
 
@@ -52,12 +52,12 @@ def main() -> int:
 
     for hour in HOURS:
         run_hour(_feed("warm"), hour, settings)
-    late, anew = _feed("late"), _feed("anew")
+    late, rerun = _feed("late"), _feed("rerun")
     run("first hour, every key", late, HOURS[0])
     run("third hour, every key", late, HOURS[2])
     run(f"second hour, late, {options.touched} keys", late, HOURS[1])
     for hour in HOURS:
-        run(f"anew, in order: {hour}", anew, hour)
+        run(f"all hours again, in order: {hour}", rerun, hour)
     table = Table("", "CPU s", "s", "landed", "applied", "superseded", "rows written")
     for what, cost, receipt in done:
         written = sum(t.rows_written for t in receipt.tables)
@@ -65,8 +65,8 @@ def main() -> int:
         table.add_row(what, f"{cost.cpu:.1f}", f"{cost.wall:.1f}", *map(str, counts))
     console = Console()
     console.print(table)
-    rebuilt = Cost.sum(cost for what, cost, _ in done if what.startswith("anew"))
-    console.print(f"the late hour: {done[2][1].over(rebuilt).cpu:.2f} of the CPU seconds of running all hours anew")
+    again = Cost.sum(cost for what, cost, _ in done if what.startswith("all hours again"))
+    console.print(f"the late hour: {done[2][1].over(again).cpu:.2f} of the CPU seconds of running all hours again")
     return 0
 
 
