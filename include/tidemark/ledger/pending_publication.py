@@ -48,7 +48,7 @@ def save_pending(settings: Settings, pending: PendingPublication) -> None:
 
 def discard_pending(settings: Settings, pending: PendingPublication) -> None:
     """From here on nobody goes on with it: its branches and pages may be touched."""
-    save_pending(settings, pending.model_copy(update={"withdrawn": True}))
+    save_pending(settings, pending.model_copy(update={"discarded": True}))
 
 
 def load_pending(settings: Settings, feed: str) -> PendingPublication | None:
