@@ -16,7 +16,8 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrameWriter, DataFrameWriterV2, SparkSession
 
-from tidemark.storage.objects import LocalFiles, S3Objects
+from tidemark.storage.local_files import LocalFiles
+from tidemark.storage.s3 import S3Objects
 
 #: Hears of an effect and does it: ``around(name, do)`` returns what ``do()`` returns.
 Around = Callable[[str, Callable[[], Any]], Any]

@@ -10,7 +10,8 @@ import pytest
 
 from tests.proxy import Link, Proxy, proxy
 from tidemark.errors import TransientError
-from tidemark.storage.objects import S3Objects, StoredObject, _client
+from tidemark.storage.objects import StoredObject
+from tidemark.storage.s3 import S3Objects, s3_client
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -30,7 +31,7 @@ def cut_off(s3_endpoint: str, monkeypatch: pytest.MonkeyPatch, behind: bytes) ->
 
     monkeypatch.setenv("AWS_MAX_ATTEMPTS", "1")
     with proxy(int(s3_endpoint.rpartition(":")[2]), treat) as between:
-        yield S3Objects(_client(f"http://127.0.0.1:{between.port}", "us-east-1"))
+        yield S3Objects(s3_client(f"http://127.0.0.1:{between.port}", "us-east-1"))
 
 
 def read(storage: S3Objects, stored: StoredObject) -> bytes:

@@ -18,8 +18,9 @@ from tidemark.feeds.model import Feed
 from tidemark.ledger.manifest import all_objects, load_manifest
 from tidemark.pipeline.land import is_complete, land
 from tidemark.settings import Settings
-from tidemark.storage import objects as storage
-from tidemark.storage.objects import LocalFiles, S3Objects, StoredObject, storage_of
+from tidemark.storage.local_files import LocalFiles
+from tidemark.storage.objects import Storage, StoredObject, storage_of
+from tidemark.storage.s3 import S3Objects, s3_client
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
@@ -55,7 +56,7 @@ Answer = Callable[[Any], AWSResponse | None]
 @pytest.fixture
 def on_wire(settings: Settings) -> Iterator[tuple[list[str], Callable[[Answer], None]]]:
     """What the library sends to the server, and a way to answer in the server's place (None: the server answers)."""
-    client = storage._client(settings.s3_endpoint, settings.s3_region)
+    client = s3_client(settings.s3_endpoint, settings.s3_region)
     sent: list[str] = []
     answers: list[Answer] = []
 
@@ -133,7 +134,7 @@ def test_large_objects_go_in_parts(
     content = os.urandom(size)
     sha256 = hashlib.sha256(content).hexdigest()
     (tmp_path / "file").write_bytes(content)
-    objects = S3Objects(storage._client(settings.s3_endpoint, settings.s3_region), part_bytes=5 * 2**20)
+    objects = S3Objects(s3_client(settings.s3_endpoint, settings.s3_region), part_bytes=5 * 2**20)
     files = LocalFiles()
     uploaded, copied = f"s3://{bucket}/up", f"s3://{bucket}/copy"
     objects.copy_from(files, found(files, str(tmp_path / "file")), uploaded, sha256)
@@ -145,7 +146,7 @@ def test_large_objects_go_in_parts(
     assert (found(objects, copied).size, found(objects, copied).name) == (size, "copy")
 
 
-def found(where: storage.Storage, location: str) -> StoredObject:
+def found(where: Storage, location: str) -> StoredObject:
     stored = where.find(location)
     assert stored is not None
     return stored
@@ -176,7 +177,7 @@ def test_an_upload_of_other_bytes_than_were_read_is_never_seen(
     s3: S3Client, bucket: str, settings: Settings, tmp_path: Path, size: int
 ) -> None:
     (tmp_path / "file").write_bytes(os.urandom(size))
-    objects = S3Objects(storage._client(settings.s3_endpoint, settings.s3_region), part_bytes=5 * 2**20)
+    objects = S3Objects(s3_client(settings.s3_endpoint, settings.s3_region), part_bytes=5 * 2**20)
     files = LocalFiles()
     with pytest.raises(ConflictError, match="changed while it was copied"):
         objects.copy_from(files, found(files, str(tmp_path / "file")), f"s3://{bucket}/up", "0" * 64)

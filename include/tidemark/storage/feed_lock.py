@@ -1,12 +1,12 @@
-"""Turns: of all processes that write a feed's tables, or decode an hour of it, one does so at a time.
+"""The feed lock: of all processes that write a feed's tables, or decode the same hour of it, one works at a time.
 
-A publication is made of many commits, in branches and books that go by its number; two that were made at once under one
-number would mix. Airflow's pool keeps the hours of a feed apart, but not a `tidemark run` beside it, nor the same hour
-started twice.
+A publication consists of many commits, to audit branches and system tables that carry its number; two publications made
+at once under the same number would mix. Airflow's pool keeps the hours of a feed apart, but not a `tidemark run` beside
+Airflow, nor the same hour started twice.
 
-On files a turn is a lock of the operating system, which ends with its process however that ends. On S3 it is an object
-that its holder renews; one that nobody has renewed for a while is taken over, so the holder looks whether it still has
-it before what cannot be undone.
+On files the feed lock is a lock of the operating system, which ends with its process, however that ends. On S3 it is an
+object that its holder renews. A lock that nobody has renewed for a while is taken over, so a holder checks that it still
+has the lock before it does what cannot be undone.
 """
 
 from __future__ import annotations
@@ -24,43 +24,46 @@ from pathlib import Path
 
 from tidemark.errors import ConflictError, TransientError
 from tidemark.settings import Settings
-from tidemark.storage.objects import S3Objects, storage_of
+from tidemark.storage.objects import storage_of
+from tidemark.storage.s3 import S3Objects
 
 _POLL = 0.2
 _TIMEOUT = timedelta(hours=1)
-#: On S3: not renewed for so long, a turn is over. Clocks are not compared; who waits watches for so long.
+#: On S3: a lock that is not renewed for this long may be taken over. Who waits measures it by watching the object, so
+#: the clocks of two machines are never compared.
 _LEASE = timedelta(seconds=90)
 
 
-def _nothing() -> None:
-    """A lock of the operating system is not lost."""
+def _never_lost() -> None:
+    """A lock of the operating system lasts as long as its process."""
 
 
 @dataclass
 class FeedLock:
-    """A turn that is held. ``check`` raises ConflictError when it was lost."""
+    """A feed lock that is held. ``check`` raises ConflictError when it was lost."""
 
-    check: Callable[[], None] = field(default=_nothing)
+    check: Callable[[], None] = field(default=_never_lost)
 
 
 @contextmanager
 def feed_lock(
     settings: Settings, feed: str, hour: str | None = None, *, timeout: timedelta = _TIMEOUT
 ) -> Iterator[FeedLock]:
-    """Hold the turn of a feed's tables; with ``hour`` that of the hour's part of the change log.
+    """Hold the lock of a feed's tables; with ``hour`` the lock of that hour's part of the change log.
 
-    Waits for the one that has it. ConflictError when that lasts for longer than ``patience``. Not to be held twice.
+    Waits for the run that holds it; ConflictError when that takes longer than ``timeout``. A process that takes the lock
+    twice waits for itself.
     """
     location = f"{settings.lake_root}/_locks/{feed}{f'.{hour}' if hour else ''}"
     storage = storage_of(location, settings)
     until = time.monotonic() + timeout.total_seconds()
-    hold = _lease(storage, location, until) if isinstance(storage, S3Objects) else _lock(location, until)
+    hold = _s3_lock(storage, location, until) if isinstance(storage, S3Objects) else _file_lock(location, until)
     with hold as held:
         yield held
 
 
 @contextmanager
-def _lock(location: str, until: float) -> Iterator[FeedLock]:
+def _file_lock(location: str, until: float) -> Iterator[FeedLock]:
     Path(location).parent.mkdir(parents=True, exist_ok=True)
     with Path(location).open("ab") as file:
         while True:
@@ -73,7 +76,7 @@ def _lock(location: str, until: float) -> Iterator[FeedLock]:
 
 
 @contextmanager
-def _lease(storage: S3Objects, location: str, until: float) -> Iterator[FeedLock]:
+def _s3_lock(storage: S3Objects, location: str, until: float) -> Iterator[FeedLock]:
     mine = uuid.uuid4().hex
     fingerprint = _acquired(storage, location, mine, until)
     over, lost = threading.Event(), threading.Event()
@@ -85,18 +88,18 @@ def _lease(storage: S3Objects, location: str, until: float) -> Iterator[FeedLock
             beat += 1
             try:
                 renewed = storage.swap(location, json.dumps({"holder": mine, "beat": beat}), fingerprint)
-                if renewed is None:  # or was it this holder itself, and did not hear of it?
-                    renewed = _mark_of(storage, location, mine)
+                if renewed is None:  # perhaps an earlier attempt of ours did it and its answer was lost
+                    renewed = _fingerprint_if_held(storage, location, mine)
             except TransientError:
-                continue  # there is time for some more tries
+                continue  # the lease lasts for some more attempts
             if renewed is None:
                 lost.set()
                 return
             fingerprint = renewed
 
     def check() -> None:
-        if lost.is_set() or _mark_of(storage, location, mine) is None:
-            raise ConflictError("another run took the turn over", object=location, fix="run the hour again")
+        if lost.is_set() or _fingerprint_if_held(storage, location, mine) is None:
+            raise ConflictError("another run took the feed lock over", object=location, fix="run the hour again")
 
     renewing = threading.Thread(target=renew, daemon=True)
     renewing.start()
@@ -106,16 +109,16 @@ def _lease(storage: S3Objects, location: str, until: float) -> Iterator[FeedLock
         over.set()
         renewing.join()
         if not lost.is_set():
-            with suppress(TransientError):  # what was done is done: the turn then ends by itself
+            with suppress(TransientError):  # the work is done; the lock then ends by itself
                 storage.swap(location, json.dumps({"holder": None}), fingerprint)
 
 
 def _acquired(storage: S3Objects, location: str, mine: str, until: float) -> str:
-    """The mark of the object that says the turn is ours."""
+    """Wait for the lock and take it. The fingerprint of the object that says it is ours."""
     text, seen, since = json.dumps({"holder": mine}), "", time.monotonic()
     while True:
         holder, fingerprint = _read(storage, location) if storage.find(location) else (None, None)
-        if holder == mine and fingerprint:  # written by an earlier try, whose answer was lost
+        if holder == mine and fingerprint:  # written by an earlier attempt, whose answer was lost
             return fingerprint
         if fingerprint and fingerprint != seen:
             seen, since = fingerprint, time.monotonic()
@@ -126,21 +129,21 @@ def _acquired(storage: S3Objects, location: str, mine: str, until: float) -> str
         _wait(location, until)
 
 
-def _mark_of(storage: S3Objects, location: str, mine: str) -> str | None:
-    """The mark of the object if it says that the turn is ours."""
+def _fingerprint_if_held(storage: S3Objects, location: str, mine: str) -> str | None:
+    """The fingerprint of the lock's object if it says that the lock is ours."""
     holder, fingerprint = _read(storage, location)
     return fingerprint if holder == mine else None
 
 
 def _read(storage: S3Objects, location: str) -> tuple[str | None, str]:
-    """Whose turn it is, and the mark of the object that says so."""
-    text, fingerprint = storage.read_marked(location)
+    """Who holds the lock, and the fingerprint of the object that says so."""
+    text, fingerprint = storage.read_with_fingerprint(location)
     return json.loads(text).get("holder"), fingerprint
 
 
 def _wait(location: str, until: float) -> None:
     if time.monotonic() > until:
         raise ConflictError(
-            "another run has the turn", object=location, fix="wait until it has ended, then run the hour again"
+            "another run holds the feed lock", object=location, fix="wait until it has ended, then run the hour again"
         )
     time.sleep(_POLL)

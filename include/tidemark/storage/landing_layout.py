@@ -50,7 +50,7 @@ def parse_path(path: str) -> LandedPath | None:
 
 
 def landed_topic(name: Column) -> Column:
-    """The topic by the object's place in the landing, ``<feed>/<topic>/dt=…/hr=…/v00001/<object>``; null elsewhere."""
+    """The topic of a landed object, by its path relative to the landing; null for any other path."""
     topic = F.regexp_extract(name, r"/([^/]+)/dt=[^/]+/hr=[^/]+/v\d+/[^/]+$", 1)
     return F.when(topic != "", topic)
 

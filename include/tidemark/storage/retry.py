@@ -1,6 +1,6 @@
-"""Trying again what may be done twice and failed for a reason that can pass: a storage or catalog that did not answer.
+"""Retries of work that is safe to repeat, after a failure that can pass: a storage or catalog that did not answer.
 
-A source that changed meanwhile is for the next run, not for the next second.
+A source that changed meanwhile is not retried here: only the next run of the hour can take its new content.
 """
 
 from __future__ import annotations

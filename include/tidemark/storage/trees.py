@@ -1,4 +1,4 @@
-"""Whole folders of files or objects, by pyarrow: what :mod:`tidemark.storage.objects`, object by object, has no need of."""
+"""Whole folders of files or objects, through pyarrow. Single objects are the work of :mod:`tidemark.storage.objects`."""
 
 from __future__ import annotations
 

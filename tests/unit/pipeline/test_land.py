@@ -22,7 +22,8 @@ from tidemark.pipeline import exports
 from tidemark.pipeline import land as stage
 from tidemark.pipeline.land import is_complete, land
 from tidemark.settings import Settings
-from tidemark.storage.objects import LocalFiles, StoredObject
+from tidemark.storage.local_files import LocalFiles
+from tidemark.storage.objects import StoredObject
 
 HOUR = "2026-11-20T07"
 LINES = b"one\ntwo\nthree"
@@ -342,7 +343,7 @@ def test_an_object_that_changes_while_it_is_read_is_for_the_next_run(
         path.write_bytes(b"ONE\ntwo\nthree")  # as long as before
         return read
 
-    monkeypatch.setattr(stage, "load_container", lambda name: SimpleNamespace(count=count))
+    monkeypatch.setattr(stage, "load_container", lambda name: SimpleNamespace(OWN_COMPRESSION=False, count=count))
     with pytest.raises(ConflictError, match="changed while it was copied") as raised:
         land(feed(), HOUR, settings)
     assert raised.value.object == str(path)
@@ -373,7 +374,8 @@ def test_a_count_that_reads_nothing_still_lands_the_whole(
     source: Source, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source.put("p1.gz", gzip.compress(os.urandom(3 * 2**20)))
-    monkeypatch.setattr(stage, "load_container", lambda name: SimpleNamespace(count=lambda chunks, options: None))
+    reads_nothing = SimpleNamespace(OWN_COMPRESSION=False, count=lambda chunks, options: None)
+    monkeypatch.setattr(stage, "load_container", lambda name: reads_nothing)
     (object_,) = land(feed(), HOUR, settings).objects
     content = Path(settings.landing_root, object_.path).read_bytes()
     assert (object_.records, object_.sha256) == (None, sha256(content).hexdigest())

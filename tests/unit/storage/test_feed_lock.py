@@ -1,4 +1,4 @@
-"""A turn is one process's: the next waits for it, and gets it also from one that died."""
+"""One process holds the feed lock: the next waits for it, and gets it also from one that died."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ _HOLDS = """
 import sys, time
 from pathlib import Path
 from tidemark.settings import Settings
-from tidemark.storage.feed_lock import turn
-with turn(Settings(home=Path(sys.argv[1])), "shop", sys.argv[2] or None):
+from tidemark.storage.feed_lock import feed_lock
+with feed_lock(Settings(home=Path(sys.argv[1])), "shop", sys.argv[2] or None):
     print("held", flush=True)
     time.sleep(60)
 """
@@ -34,10 +34,13 @@ def holder(home: Path, hour: str = "") -> subprocess.Popen[str]:
     return process
 
 
-def test_a_turn_is_waited_for_and_ends_with_its_process(tmp_path: Path) -> None:
+def test_a_feed_lock_is_waited_for_and_ends_with_its_process(tmp_path: Path) -> None:
     settings, other = Settings(home=tmp_path), holder(tmp_path)
     try:
-        with pytest.raises(ConflictError, match="another run has the turn"), feed_lock(settings, "shop", timeout=SOON):
+        with (
+            pytest.raises(ConflictError, match="another run holds the feed lock"),
+            feed_lock(settings, "shop", timeout=SOON),
+        ):
             pass
         os.kill(other.pid, signal.SIGKILL)
         begun = time.monotonic()
@@ -49,7 +52,7 @@ def test_a_turn_is_waited_for_and_ends_with_its_process(tmp_path: Path) -> None:
         other.wait()
 
 
-def test_feeds_and_hours_have_turns_of_their_own(tmp_path: Path) -> None:
+def test_feeds_and_hours_have_locks_of_their_own(tmp_path: Path) -> None:
     settings, other = Settings(home=tmp_path), holder(tmp_path, "2026-11-20T00")
     try:
         for mine in (("shop", None), ("shop", "2026-11-20T01"), ("payroll", "2026-11-20T00")):

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from tidemark.errors import ConflictError, ExportError, TerminalError, TransientError
-from tidemark.storage.objects import LocalFiles, StoredObject
+from tidemark.storage.local_files import LocalFiles
+from tidemark.storage.objects import StoredObject
 
 FILES = LocalFiles()
 
@@ -64,7 +65,7 @@ def test_a_folder_that_links_out_of_the_root_is_refused(tmp_path: Path) -> None:
         FILES.list_objects(str(tmp_path / "root" / "hour"), root=str(tmp_path / "root"))
 
 
-def test_the_mark_changes_with_content_of_the_same_size_and_time(tmp_path: Path) -> None:
+def test_the_fingerprint_changes_with_content_of_the_same_size_and_time(tmp_path: Path) -> None:
     path = tmp_path / "a"
     path.write_text("one")
     os.utime(path, (1, 1))
@@ -72,7 +73,7 @@ def test_the_mark_changes_with_content_of_the_same_size_and_time(tmp_path: Path)
     path.write_text("two")
     os.utime(path, (1, 1))
     assert (stored(path).size, stored(path).modified) == (before.size, before.modified)
-    assert stored(path).mark != before.mark
+    assert stored(path).fingerprint != before.fingerprint
 
 
 def test_of_many_writers_of_a_new_object_one_wins_and_it_is_whole(tmp_path: Path) -> None:
@@ -91,7 +92,7 @@ def test_write_text_replaces(tmp_path: Path) -> None:
     assert names(tmp_path) == ["latest"]
 
 
-def test_bring_copies_and_proves(tmp_path: Path) -> None:
+def test_a_copy_is_verified(tmp_path: Path) -> None:
     content = os.urandom(100_000)
     (tmp_path / "source").write_bytes(content)
     FILES.copy_from(FILES, stored(tmp_path / "source"), str(tmp_path / "to" / "copy"), sha256(content))
@@ -99,7 +100,7 @@ def test_bring_copies_and_proves(tmp_path: Path) -> None:
     assert names(tmp_path / "to") == ["copy"]
 
 
-def test_bring_leaves_nothing_when_the_bytes_are_others(tmp_path: Path) -> None:
+def test_copy_from_leaves_nothing_when_the_bytes_are_others(tmp_path: Path) -> None:
     (tmp_path / "source").write_bytes(b"changed")
     with pytest.raises(ConflictError, match="changed while it was copied"):
         FILES.copy_from(FILES, stored(tmp_path / "source"), str(tmp_path / "to" / "copy"), sha256(b"listed"))
