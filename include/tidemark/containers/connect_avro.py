@@ -28,12 +28,12 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
+def read(spark: SparkSession, paths: list[str], options: BaseModel) -> DataFrame:
     """RECORDS of the objects; see :mod:`tidemark.containers.contract`."""
     return read_files(spark, paths, "avro")
 
 
-def count(chunks: Iterable[bytes], options: Options) -> int:
+def count(chunks: Iterable[bytes], options: BaseModel) -> int:
     """The records that the file's blocks tell, none of them decoded: object container files of the Avro specification.
 
     ExportError for an object that is no Avro file, not a whole one, or one that holds no records.

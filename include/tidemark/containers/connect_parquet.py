@@ -31,12 +31,12 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
+def read(spark: SparkSession, paths: list[str], options: BaseModel) -> DataFrame:
     """RECORDS of the objects; see :mod:`tidemark.containers.contract`."""
     return read_files(spark, paths, "parquet")
 
 
-def count(chunks: Iterable[bytes], options: Options) -> int | None:
+def count(chunks: Iterable[bytes], options: BaseModel) -> int | None:
     """The rows that the footer tells. ExportError for an object that is no Parquet file, or not a whole one."""
     head, tail = b"", bytearray()
     for chunk in chunks:

@@ -1,21 +1,15 @@
-"""What every container hands to every format: one row per record, as it landed.
+"""What every container hands to every format: RECORDS, one row per record, as it landed.
 
-A container module offers:
-
-``Options``
-    pydantic model of the feed's ``container`` block (without ``type``).
-``read(spark, paths, options) -> DataFrame[RECORDS]``
-    Lazily. Paths are full locations of landed objects. Spark expressions on native readers; nothing is dropped: what
-    the container itself cannot read comes out with ``problem`` set and ``raw`` whole.
-``count(chunks, options) -> int | None``
-    How many records the decompressed bytes of one object hold, counted while they stream through ``land``;
-    None where only decoding can tell. ExportError for an object that is not of this container, or not whole.
-``OWN_COMPRESSION``
-    Optional. True where the container compresses inside, so that an object must not be compressed as a whole.
+Each container is a module, and the module is a :class:`Container`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Protocol
+
+from pydantic import BaseModel
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import types as T
 
 #: A list, as in Kafka: a name may come twice.
@@ -41,3 +35,31 @@ RECORDS = T.StructType(
         T.StructField("problem", T.StringType()),
     ]
 )
+
+
+class Container(Protocol):
+    """The functions and constants that a container's module has.
+
+    The first paragraph of its docstring is the container's description in the feed reference.
+    """
+
+    @property
+    def Options(self) -> type[BaseModel]:
+        """The model of the feed's ``container`` block (without ``type``)."""
+
+    @property
+    def OWN_COMPRESSION(self) -> bool:
+        """Whether the container compresses inside, so that an object must not be compressed as a whole."""
+
+    def read(self, spark: SparkSession, paths: list[str], options: BaseModel, /) -> DataFrame:
+        """The RECORDS of landed objects, lazily. ``paths`` are their full locations.
+
+        Native readers and Spark expressions alone. Nothing is dropped: what the container itself cannot read comes out
+        with ``problem`` set and ``raw`` whole.
+        """
+
+    def count(self, chunks: Iterable[bytes], options: BaseModel, /) -> int | None:
+        """How many records the decompressed bytes of one object hold, counted while they stream through ``land``.
+
+        None where only decoding can tell. ExportError for an object that is not of this container, or not whole.
+        """

@@ -21,6 +21,9 @@ _ENVELOPE = (
     "headers array<struct<key: string, value: string>>"
 )
 
+#: A text object may be compressed as a whole.
+OWN_COMPRESSION = False
+
 
 class Options(BaseModel):
     """How the exporter wrote keys, values and header values."""
@@ -30,8 +33,9 @@ class Options(BaseModel):
     base64: bool = Field(False, description="Keys, values and header values are base64 of the message's bytes.")
 
 
-def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
+def read(spark: SparkSession, paths: list[str], options: BaseModel) -> DataFrame:
     """RECORDS of the objects; see :mod:`tidemark.containers.contract`."""
+    assert isinstance(options, Options)
 
     def content(text: Column) -> Column:
         return F.try_to_binary(text, F.lit("base64")) if options.base64 else text
@@ -64,6 +68,6 @@ def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
     )
 
 
-def count(chunks: Iterable[bytes], options: Options) -> int:
+def count(chunks: Iterable[bytes], options: BaseModel) -> int:
     """One record per line."""
     return count_lines(chunks)

@@ -12,6 +12,9 @@ from tidemark.containers.contract import RECORDS
 from tidemark.containers.text import count_lines, read_lines
 from tidemark.storage.landing_layout import landed_topic
 
+#: A text object may be compressed as a whole.
+OWN_COMPRESSION = False
+
 
 class Options(BaseModel):
     """The container has no settings."""
@@ -19,7 +22,7 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
+def read(spark: SparkSession, paths: list[str], options: BaseModel) -> DataFrame:
     """RECORDS of the objects; see :mod:`tidemark.containers.contract`."""
     lines = read_lines(spark, paths)
     given = {
@@ -34,6 +37,6 @@ def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
     )
 
 
-def count(chunks: Iterable[bytes], options: Options) -> int:
+def count(chunks: Iterable[bytes], options: BaseModel) -> int:
     """One record per line."""
     return count_lines(chunks)

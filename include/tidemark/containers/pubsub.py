@@ -23,6 +23,9 @@ _MESSAGE = (
     "publish_time string, orderingKey string, ordering_key string"
 )
 
+#: A text object may be compressed as a whole.
+OWN_COMPRESSION = False
+
 
 class Options(BaseModel):
     """What Pub/Sub's messages do not say by themselves."""
@@ -36,8 +39,9 @@ class Options(BaseModel):
     )
 
 
-def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
+def read(spark: SparkSession, paths: list[str], options: BaseModel) -> DataFrame:
     """RECORDS of the objects; see :mod:`tidemark.containers.contract`."""
+    assert isinstance(options, Options)
     m = F.col("line.d")
     data = F.try_to_binary(m["data"], F.lit("base64"))
     topic = landed_topic(F.col("object"))
@@ -67,6 +71,6 @@ def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
     )
 
 
-def count(chunks: Iterable[bytes], options: Options) -> int:
+def count(chunks: Iterable[bytes], options: BaseModel) -> int:
     """One record per line."""
     return count_lines(chunks)

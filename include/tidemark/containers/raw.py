@@ -10,6 +10,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 
+from pydantic import BaseModel
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
@@ -17,13 +18,17 @@ from tidemark.containers.contract import RECORDS
 from tidemark.containers.ibm_records import Layout, begins_with_header, string_delimiters, view_of
 from tidemark.containers.text import read_lines
 
+#: A text object may be compressed as a whole.
+OWN_COMPRESSION = False
+
 
 class Options(Layout):
     """The delimiters and the code page, as in the feed's format."""
 
 
-def read(spark: SparkSession, paths: list[str], options: Options) -> DataFrame:
+def read(spark: SparkSession, paths: list[str], options: BaseModel) -> DataFrame:
     """RECORDS of the objects; see :mod:`tidemark.containers.contract`. ``raw`` is without the record delimiter."""
+    assert isinstance(options, Options)
     delimiter = options.page.view(options.record_delimiter)
     view = view_of(F.col("raw"))
     in_order = Window.partitionBy("object").orderBy("piece")
@@ -60,7 +65,7 @@ def _joined(delimiter: str) -> Column:
     return F.call_function("array_join", F.transform(pieces, lambda piece: piece["bytes"]), between).cast("binary")
 
 
-def count(chunks: Iterable[bytes], options: Options) -> None:
+def count(chunks: Iterable[bytes], options: BaseModel) -> None:
     """Only decoding can tell how many records an object holds. The chunks are taken all the same: they are landing."""
     for _ in chunks:
         pass

@@ -5,8 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
-from types import ModuleType
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from pydantic import BaseModel, ValidationError
 
@@ -18,6 +17,9 @@ from tidemark.feeds.strict_yaml import Document, read_yaml
 from tidemark.feeds.validators import published_names, rules_across_keys
 from tidemark.formats import FORMATS, load_format
 from tidemark.settings import Settings
+
+if TYPE_CHECKING:  # importing it would import Spark
+    from tidemark.formats.contract import Format
 
 
 def load_feed(path: Path, *, deep: bool = True) -> Feed:
@@ -127,13 +129,14 @@ def _deep_mistakes(data: dict[str, Any]) -> list[Found]:
         written = data.get(block)
         if not isinstance(written, dict) or written.get("type") not in known:
             continue
-        module = load(written["type"])
+        model = load(written["type"]).Options
         try:
-            options[block] = block_options(module, written)
+            options[block] = block_options(model, written)
         except ValidationError as error:
-            found += translate(module.Options, error, written, (block,))
-        if block == "format":  # types are told all the same when the block itself is wrong
-            found += _column_mistakes(module, options.get(block, module.Options.model_construct()), data)
+            found += translate(model, error, written, (block,))
+        if block == "format":  # mistakes in types are reported also when the block itself is wrong
+            format_ = load_format(written["type"])
+            found += _column_mistakes(format_, options.get(block, model.model_construct()), data)
     if len(options) == 2:
         found += _differing(options["container"], options["format"])
     return found
@@ -148,7 +151,7 @@ def _differing(container: BaseModel, format_: BaseModel) -> Iterable[Found]:
             yield Found(("format", key), problem, fix="write the same value in both blocks")
 
 
-def _column_mistakes(format_: ModuleType, options: BaseModel, data: dict[str, Any]) -> Iterable[Found]:
+def _column_mistakes(format_: Format, options: BaseModel, data: dict[str, Any]) -> Iterable[Found]:
     tables = data.get("tables")
     for source, table in tables.items() if isinstance(tables, dict) else ():
         table = table if isinstance(table, dict) else {}

@@ -9,8 +9,7 @@ from __future__ import annotations
 import re
 from datetime import datetime, timedelta
 from functools import cached_property
-from types import ModuleType
-from typing import Annotated, Any, Literal, cast
+from typing import Annotated, Any, Literal
 
 from pydantic import (
     AfterValidator,
@@ -226,14 +225,14 @@ class Feed(Model):
     @cached_property
     def container_options(self) -> BaseModel:
         """The container's ``Options``. Imports the container, and so Spark, on first use."""
-        return block_options(load_container(self.container["type"]), self.container)
+        return block_options(load_container(self.container["type"]).Options, self.container)
 
     @cached_property
     def format_options(self) -> BaseModel:
         """The format's ``Options``. Imports the format, and so Spark, on first use."""
-        return block_options(load_format(self.format["type"]), self.format)
+        return block_options(load_format(self.format["type"]).Options, self.format)
 
 
-def block_options(module: ModuleType, block: dict[str, Any]) -> BaseModel:
-    own = {key: value for key, value in block.items() if key != "type"}
-    return cast(BaseModel, module.Options.model_validate(own))
+def block_options(model: type[BaseModel], block: dict[str, Any]) -> BaseModel:
+    """A ``container`` or ``format`` block as the ``Options`` of the module it names. Raises pydantic's error."""
+    return model.model_validate({key: value for key, value in block.items() if key != "type"})

@@ -1,14 +1,32 @@
 """What a record says: one module per format, found by name through this registry.
 
-A module offers ``Options`` (a pydantic model: the feed's ``format`` block) and the functions of
-:class:`tidemark.formats.contract.Format`. Modules are imported when a feed names them, so that reading feed files
-for the DAGs does not import Spark.
+A format's module offers what :class:`tidemark.formats.contract.Format` asks for. Modules are imported when a feed names
+them, so that reading feed files for the DAGs does not import Spark.
 """
 
 from __future__ import annotations
 
 from importlib import import_module
-from types import ModuleType
+from typing import TYPE_CHECKING, cast
+
+if TYPE_CHECKING:
+    from tidemark.formats.canal import decode as canal
+    from tidemark.formats.contract import BindsRows, Format, TellsTableChanges
+    from tidemark.formats.dataworks import decode as dataworks
+    from tidemark.formats.debezium import decode as debezium
+    from tidemark.formats.ibm import decode as ibm
+    from tidemark.formats.qlik import decode as qlik
+
+    # The type checker compares each module with the Protocols here: at run time a module is found by its name alone.
+    _canal: Format = canal
+    _dataworks: Format = dataworks
+    _debezium: Format = debezium
+    _ibm: Format = ibm
+    _qlik: Format = qlik
+    _canal_tells: TellsTableChanges = canal
+    _dataworks_tells: TellsTableChanges = dataworks
+    _qlik_tells: TellsTableChanges = qlik
+    _qlik_binds: BindsRows = qlik
 
 FORMATS = {
     "canal": "tidemark.formats.canal.decode",
@@ -19,6 +37,6 @@ FORMATS = {
 }
 
 
-def load_format(name: str) -> ModuleType:
+def load_format(name: str) -> Format:
     """The module of a format. ``KeyError`` when nobody registered it (feed files are checked before)."""
-    return import_module(FORMATS[name])
+    return cast("Format", import_module(FORMATS[name]))

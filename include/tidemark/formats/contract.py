@@ -1,48 +1,74 @@
-"""What every format hands to the stages: one row per change, control entry or undecodable record.
+"""What every format hands to the pipeline: CHANGES, one row per change, control entry or undecodable record.
 
-A format module offers:
-
-``Options``
-    pydantic model of the feed's ``format`` block (without ``type``).
-``decode(records, feed, options) -> DataFrame[CHANGES]``
-    RECORDS (see :mod:`tidemark.containers.contract`) to CHANGES, lazily, as Spark expressions. Every record gives at
-    least one row; nothing is dropped. A record may give many rows (``entry`` counts from 0). One that cannot be
-    decoded gives one row with op ``bad``, ``problem`` for a person, and ``raw``.
-``column_types(columns, options) -> dict[str, ColumnType]``
-    The feed's declared source types to how their text becomes a value (:mod:`tidemark.schema.columns`). Raises ``ValueError``
-    for a type it does not know. Pure, no Spark session needed.
-``message_types(schema) -> dict[str, ColumnType]``
-    Column types by the ``message_schema`` of row entries; empty where the format sends none. Pure.
-``ENCODINGS``
-    The format's own encodings of text, by the name its ColumnTypes carry.
-
-A format whose stream says what its tables are like (metadata messages, DDL) gives entries of op ``schema`` for it, and
-offers two functions more:
-
-``table_change(text, options) -> TableChange | None``
-    What the ``message_schema`` of an entry of op ``schema`` says of its table; None: nothing that matters here. Raises
-    ``ValueError``, for a person, where it cannot be understood: the table then stops. Pure.
-``bind(rows, schemas, options) -> DataFrame``
-    Optional. Log rows whose meaning only such entries tell (``unbound``), and all schema entries the log holds by now,
-    of whatever hour → the same columns, completed: ``key``, ``before``, ``after``, ``absent``; ``problem`` where that
-    cannot be done. So decode stays pure in its hour. Rows of other ops pass through.
+Each format is a module, and the module is a :class:`Format`. A format whose stream describes its tables (metadata
+messages, DDL) gives entries of op ``schema`` for that; its module then also :class:`TellsTableChanges`, and perhaps
+:class:`BindsRows`.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
+from pydantic import BaseModel
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidemark.identifiers import quote
+from tidemark.schema.columns import ColumnType
+from tidemark.schema.encodings import Encoding
+from tidemark.schema.table_changes import TableChange
+
+
+class DeclaredTable(Protocol):
+    """What decoders read of a table in a feed file."""
+
+    @property
+    def topic(self) -> str | None:
+        """The topic that carries the table, where messages do not name their table."""
+
+    @property
+    def key(self) -> Sequence[str] | None:
+        """The key columns; empty: the table has no key; None: messages tell the key."""
+
+    @property
+    def columns(self) -> Mapping[str, str]:
+        """Columns with the source's types, in the source's order."""
+
+    @property
+    def earlier_columns(self) -> Sequence[Mapping[str, str]]:
+        """The columns the table had before each change of it."""
+
+    @property
+    def all_columns(self) -> Mapping[str, str]:
+        """The columns, and those that only earlier records have."""
+
+
+class DeclaredFeed(Protocol):
+    """What decoders read of a feed file."""
+
+    @property
+    def feed(self) -> str:
+        """The feed's name, for messages to people."""
+
+    @property
+    def tables(self) -> Mapping[str, DeclaredTable]:
+        """Tables by their source's schema.table."""
+
+    @property
+    def container(self) -> Mapping[str, Any]:
+        """The ``container`` block: ``type`` and the container's own options."""
+
+    @property
+    def container_options(self) -> BaseModel:
+        """The ``container`` block as the container's own model."""
 
 
 @dataclass(frozen=True)
 class SchemaEntry:
-    """One entry of op ``schema``: the table it is of (as the source names it), its position, and its text."""
+    """One entry of op ``schema``: its table (as the source names it), its position, and its text."""
 
     source_table: str
     position: str
@@ -54,12 +80,12 @@ _IMAGE = T.MapType(T.StringType(), T.StringType())
 #: One row per entry of a record.
 CHANGES = T.StructType(
     [
-        # what it is: insert, update, delete, truncate, schema (what its table is like from its position on), control
-        # (no row: tombstone, marker, heartbeat …) or bad
+        # what the entry is: insert, update, delete, truncate, schema (describes its table from its position on),
+        # control (no row: tombstone, marker, heartbeat …) or bad
         T.StructField("op", T.StringType()),
         T.StructField("kind", T.StringType()),  # the source's own word for it: c, ISRT, END …
         T.StructField("source_table", T.StringType()),  # schema.table as the source names it
-        # where it stands in the source's order: text that sorts (fixed width). Null only for control and bad.
+        # its position in the source's order: text that sorts (fixed width). Null only for control and bad.
         T.StructField("position", T.StringType()),
         # images: column name -> value as text, exactly as sent. A column sent as null is there with a null value;
         # one that was *not sent* is named in `absent`; one in neither does not exist in the source at that time.
@@ -75,7 +101,7 @@ CHANGES = T.StructType(
         T.StructField("tx_ordinal", T.LongType()),
         T.StructField("tx_end", T.BooleanType()),
         T.StructField("tx_count", T.LongType()),
-        T.StructField("tx_rollback", T.BooleanType()),  # with tx_end: the source took the whole transaction back
+        T.StructField("tx_rollback", T.BooleanType()),  # with tx_end: the source rolled the whole transaction back
         T.StructField("committed_at", T.TimestampType()),
         # the message's own schema, where it carries one: JSON text (one per table version; few distinct values)
         T.StructField("message_schema", T.StringType()),  # op schema: the metadata or the DDL statement
@@ -95,18 +121,75 @@ CHANGES = T.StructType(
 )
 
 
+class Format(Protocol):
+    """The functions and constants that a format's module has.
+
+    The first paragraph of its docstring is the format's description in the feed reference.
+    """
+
+    @property
+    def Options(self) -> type[BaseModel]:
+        """The model of the feed's ``format`` block (without ``type``)."""
+
+    @property
+    def ENCODINGS(self) -> Mapping[str, Encoding]:
+        """The format's own encodings of text, by the name that its ColumnTypes carry."""
+
+    def decode(self, records: DataFrame, feed: DeclaredFeed, options: BaseModel, /) -> DataFrame:
+        """RECORDS (see :mod:`tidemark.containers.contract`) to CHANGES, lazily, as Spark expressions.
+
+        Every record gives at least one row; nothing is dropped. A record may give many rows (``entry`` counts from 0).
+        One that cannot be decoded gives one row with op ``bad``, ``problem`` for a person, and ``raw``.
+        """
+
+    def column_types(self, columns: Mapping[str, str], options: BaseModel, /) -> dict[str, ColumnType]:
+        """How the text of the feed's declared source types becomes values (:mod:`tidemark.schema.columns`).
+
+        ValueError for a type that the format does not know. Pure, no Spark session needed.
+        """
+
+    def message_types(self, schema: str, /) -> dict[str, ColumnType]:
+        """Column types by the ``message_schema`` of row entries; empty where the format sends none. Pure."""
+
+
+@runtime_checkable
+class TellsTableChanges(Protocol):
+    """A format whose stream describes its tables, in entries of op ``schema``."""
+
+    def table_change(self, text: str, options: BaseModel, /) -> TableChange | None:
+        """The change of a table that the ``message_schema`` of an entry of op ``schema`` describes.
+
+        None: nothing that matters here. ValueError, for a person, where it cannot be understood: the table then stops.
+        Pure.
+        """
+
+
+@runtime_checkable
+class BindsRows(Protocol):
+    """A format whose rows can only be completed by schema entries, perhaps of another hour."""
+
+    def bind(
+        self, rows: DataFrame, schemas: Sequence[SchemaEntry], feed: DeclaredFeed, options: BaseModel, /
+    ) -> DataFrame:
+        """Log rows, and all schema entries that the log holds by now, of whatever hour → the same columns, completed.
+
+        Completes ``key``, ``prior_key``, ``before``, ``after`` and ``absent`` of rows with ``unbound``, and sets
+        ``problem`` where that cannot be done. So decode needs nothing but its own hour. Rows of other ops pass through.
+        """
+
+
 def zero_padded(number: Column | str, width: int) -> Column:
     """A number's text with zeros in front, so that text order is its order; cut where it is longer."""
     return F.lpad(number, width, "0" * width)  # all in one text: Spark copies what it pads with as often as it fits
 
 
 def as_changes(rows: DataFrame, columns: Mapping[str, Column]) -> DataFrame:
-    """The columns of CHANGES: what is given, else what ``rows`` has under that name, else null."""
-    theirs = set(rows.columns)
+    """The columns of CHANGES: each from ``columns``, else what ``rows`` has under that name, else null."""
+    existing = set(rows.columns)
 
-    def told(name: str, kind: str) -> Column:
+    def column(name: str, kind: str) -> Column:
         if name in columns:
             return columns[name].cast(kind).alias(name)
-        return F.expr(f"CAST({quote(name) if name in theirs else 'NULL'} AS {kind}) AS {quote(name)}")
+        return F.expr(f"CAST({quote(name) if name in existing else 'NULL'} AS {kind}) AS {quote(name)}")
 
-    return rows.select(*(told(field.name, field.dataType.simpleString()) for field in CHANGES))
+    return rows.select(*(column(field.name, field.dataType.simpleString()) for field in CHANGES))

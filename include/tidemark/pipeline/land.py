@@ -24,6 +24,7 @@ from tidemark.containers import load_container
 from tidemark.errors import ConflictError, ExportError, TidemarkError, TransientError
 from tidemark.feeds.model import Feed
 from tidemark.hours import format_hour, parse_hour
+from tidemark.lake.stored_formats import open_lake
 from tidemark.ledger.manifest import LandedObject, Manifest, load_manifests, save_manifest
 from tidemark.pipeline.exports import Readiness, TopicExport, is_complete, list_exports, require_complete
 from tidemark.settings import Settings
@@ -68,6 +69,7 @@ def land(feed: Feed, hour: str, settings: Settings) -> Manifest:
     """
     hour = format_hour(parse_hour(hour))
     try:
+        open_lake(settings)
         for _ in range(3):  # again when another run wrote the version meanwhile
             exports = list_exports(feed, hour, settings)
             require_complete(feed, hour, exports)
@@ -157,7 +159,7 @@ def read_object(topic: str, stored: StoredObject, feed: Feed, settings: Settings
         raw = _Hashed(stream)
         whole = io.BufferedReader(raw, _CHUNK)
         codec, suffix = _compression(whole.peek(4), stored)
-        if codec and getattr(container, "OWN_COMPRESSION", False):
+        if codec and container.OWN_COMPRESSION:
             problem = f"is compressed as a whole ({codec}), which its container does inside"
             raise ExportError(problem, object=stored.location, fix="export it as it is")
         chunks = _chunks(cast(BinaryIO, whole), codec)

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from tidemark.errors import SchemaError
 from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
-from tidemark.formats.contract import SchemaEntry
+from tidemark.formats.contract import BindsRows, SchemaEntry, TellsTableChanges
 from tidemark.ledger.change_stats import IMAGE_NAMES, image_names
 from tidemark.schema.columns import ColumnType, add_in_order
 from tidemark.schema.table_changes import TableChange
@@ -118,7 +118,7 @@ def load_definitions(entries: DataFrame, feed: Feed) -> Definitions:
     for more statements than anybody makes.
     """
     format_ = load_format(feed.format["type"])
-    if not hasattr(format_, "table_change"):
+    if not isinstance(format_, TellsTableChanges):
         return Definitions()
     text = F.col("message_schema").alias("text")
     told = entries.where(F.col("op") == "schema").groupBy("source_table", "position", text)
@@ -156,7 +156,9 @@ def define(entries: Sequence[SchemaEntry], feed: Feed, new: frozenset[str] = fro
 def _after(known: Definition, entry: SchemaEntry, feed: Feed) -> Definition:
     """What is known of a table behind one more entry. Names are the same whatever their case, as they are in MySQL,
     SQL Server, and Db2: the first spelling stays."""
-    change = load_format(feed.format["type"]).table_change(entry.text, feed.format_options)
+    format_ = load_format(feed.format["type"])
+    assert isinstance(format_, TellsTableChanges), "a schema entry of a format that gives none"
+    change = format_.table_change(entry.text, feed.format_options)
     if change is None:
         return known
     spelling = {name.lower(): name for name in known.columns}
@@ -199,7 +201,7 @@ def _gone(known: Definition, change: TableChange, dropped: set[str]) -> frozense
 def with_definitions(rows: DataFrame, definitions: Definitions, feed: Feed) -> DataFrame:
     """Log rows completed by what the stream has said: same columns. ``problem`` is set where that cannot be done."""
     columns, format_ = rows.columns, load_format(feed.format["type"])
-    if hasattr(format_, "bind"):
+    if isinstance(format_, BindsRows):
         bound = format_.bind(rows, definitions.entries, feed, feed.format_options)
         rows = _with_names(bound, columns)
     generation = definitions.generation

@@ -9,14 +9,14 @@ are told apart by the order they arrived in. https://github.com/alibaba/canal
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from tidemark.feeds.model import Feed
 from tidemark.formats.canal.types import LATIN_BYTES, message_types, mysql_type, type_or_text
-from tidemark.formats.contract import as_changes, zero_padded
+from tidemark.formats.contract import DeclaredFeed, as_changes, zero_padded
 from tidemark.formats.ddl import CHANGES_DATA, DROPS_TEMPORARY, read_ddl
 from tidemark.schema.columns import ColumnType
 from tidemark.schema.encodings import Encoding
@@ -52,7 +52,7 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def column_types(columns: dict[str, str], options: BaseModel) -> dict[str, ColumnType]:
+def column_types(columns: Mapping[str, str], options: BaseModel) -> dict[str, ColumnType]:
     """Declared MySQL types; ValueError names the first that is not known."""
     return {name: mysql_type(written) for name, written in columns.items()}
 
@@ -72,7 +72,7 @@ def table_change(text: str, options: BaseModel) -> TableChange | None:
     )
 
 
-def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
+def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFrame:
     """RECORDS → CHANGES; one row for each element of ``data``. See :mod:`tidemark.formats.contract`."""
     parsed = records.select(
         "object", "record", "raw", "topic", "partition", "offset", "problem",

@@ -9,14 +9,14 @@ https://www.alibabacloud.com/help/en/dataworks/user-guide/message-formats
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.feeds.model import Feed
-from tidemark.formats.contract import as_changes, zero_padded
+from tidemark.formats.contract import DeclaredFeed, as_changes, zero_padded
 from tidemark.formats.dataworks.transactions import BEGIN, ENDS, assign_transactions
 from tidemark.formats.dataworks.types import ddl_type, declared_type, message_types
 from tidemark.formats.ddl import CHANGES_DATA, DROPS_TEMPORARY, read_ddl
@@ -61,7 +61,7 @@ class Options(BaseModel):
     )
 
 
-def column_types(columns: dict[str, str], options: BaseModel) -> dict[str, ColumnType]:
+def column_types(columns: Mapping[str, str], options: BaseModel) -> dict[str, ColumnType]:
     """Declared types: the six of the messages, and ``decimal(p,s)``; ValueError names the first that is not known."""
     return {name: declared_type(written) for name, written in columns.items()}
 
@@ -89,7 +89,7 @@ def table_change(text: str, options: BaseModel) -> TableChange | None:
     )
 
 
-def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
+def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFrame:
     """RECORDS → CHANGES; one row each. See :mod:`tidemark.formats.contract`."""
     assert isinstance(options, Options)
     parsed = records.select(

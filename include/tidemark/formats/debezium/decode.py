@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import base64
 import json
+from collections.abc import Mapping, Sequence
 from functools import partial, reduce
 from operator import or_
 from typing import Annotated, Literal
@@ -17,8 +18,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.feeds.model import Feed
-from tidemark.formats.contract import as_changes
+from tidemark.formats.contract import DeclaredFeed, as_changes
 from tidemark.formats.debezium.sources import CONNECTORS
 from tidemark.formats.debezium.types import ENCODINGS, declared_type, message_types
 from tidemark.schema.columns import ColumnType
@@ -87,7 +87,7 @@ class Options(BaseModel):
     )
 
 
-def column_types(columns: dict[str, str], options: BaseModel) -> dict[str, ColumnType]:
+def column_types(columns: Mapping[str, str], options: BaseModel) -> dict[str, ColumnType]:
     """Declared PostgreSQL types; ValueError names the first that is not known."""
     assert isinstance(options, Options)
     return {
@@ -96,7 +96,7 @@ def column_types(columns: dict[str, str], options: BaseModel) -> dict[str, Colum
     }
 
 
-def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
+def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFrame:
     """RECORDS → CHANGES; one row each. See :mod:`tidemark.formats.contract`.
 
     In two projections: each that parses, or looks into an image, makes Spark copy all that it passes on.
@@ -111,7 +111,7 @@ def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
     return _entries(_events(parsed, feed, options), options)
 
 
-def _events(parsed: DataFrame, feed: Feed, options: Options) -> DataFrame:
+def _events(parsed: DataFrame, feed: DeclaredFeed, options: Options) -> DataFrame:
     """The event's members, with or without a message schema around them, as columns; ``table``, ``place`` and
     ``problem``; of images the values that were sent, and ``absent``."""
     v, v_key, payload = F.col("v.d"), F.col("v.k"), F.col("v.d.payload")
@@ -135,7 +135,7 @@ def _events(parsed: DataFrame, feed: Feed, options: Options) -> DataFrame:
     return parsed.select("object", "record", "raw", "topic", "partition", "offset", problem.alias("problem"), *members)
 
 
-def _keys(event: dict[str, Column], feed: Feed) -> tuple[Column, Column]:
+def _keys(event: dict[str, Column], feed: DeclaredFeed) -> tuple[Column, Column]:
     """``k`` and ``old``; of messages that carry no key picked from their images, where the feed declares the key."""
     k, old, op, before = (event[name] for name in ("k", "old", "op", "before"))
     declared = {table: declared.key for table, declared in feed.tables.items() if declared.key}
@@ -155,7 +155,7 @@ def _keys(event: dict[str, Column], feed: Feed) -> tuple[Column, Column]:
     return new, F.coalesce(old, F.when(F.to_json(was) != F.to_json(new), was))
 
 
-def _is_one_of(names: list[str], name: Column, _: Column) -> Column:
+def _is_one_of(names: Sequence[str], name: Column, _: Column) -> Column:
     return name.isin(names)
 
 

@@ -7,7 +7,7 @@ many: segments 0001 … n, then 0000. Rules: IBM, *Structure of delimited messag
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from pydantic import BaseModel, Field
 from pyspark.sql import Column, DataFrame
@@ -15,15 +15,14 @@ from pyspark.sql import functions as F
 
 from tidemark.containers.ibm_records import Layout, bytes_of, in_regex, is_text, split_records, text_of, view_of
 from tidemark.errors import ConfigError
-from tidemark.feeds.model import Feed, Table
-from tidemark.formats.contract import as_changes, zero_padded
+from tidemark.formats.contract import DeclaredFeed, DeclaredTable, as_changes, zero_padded
 from tidemark.formats.ibm.images import fits, key_of, lacks_key, not_sent, notes, value, with_images
 from tidemark.formats.ibm.index import with_index
 from tidemark.formats.ibm.problems import problem
 from tidemark.formats.ibm.types import ENCODINGS, column_type, family
 from tidemark.schema.columns import ColumnType
 
-__all__ = ["ENCODINGS", "Options", "column_types", "decode"]
+__all__ = ["ENCODINGS", "Options", "column_types", "decode", "message_types"]
 
 # Containers that do not show how change-data records were put into messages.
 _WITHOUT_MESSAGES = ("raw", "lines")
@@ -36,13 +35,18 @@ class Options(Layout):
     decimal_character: str = Field(".", description="Between the whole and the fraction of a number.")
 
 
-def column_types(columns: dict[str, str], options: BaseModel) -> dict[str, ColumnType]:
+def column_types(columns: Mapping[str, str], options: BaseModel) -> dict[str, ColumnType]:
     """Declared Db2 types; ValueError names the first that is not known."""
     assert isinstance(options, Options)
     return {name: column_type(written, options.decimal_character) for name, written in columns.items()}
 
 
-def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
+def message_types(schema: str) -> dict[str, ColumnType]:
+    """Records carry no schema of their own: the feed declares columns and types."""
+    return {}
+
+
+def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFrame:
     """RECORDS → CHANGES, one row per change-data record. See :mod:`tidemark.formats.contract`.
 
     ConfigError when the feed's declarations cannot be used: a table without columns, a key that is no column, a
@@ -56,7 +60,7 @@ def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
     return _changes(with_index(parsed, visible=container not in _WITHOUT_MESSAGES), options)
 
 
-def _check(feed: Feed, options: Options) -> None:
+def _check(feed: DeclaredFeed, options: Options) -> None:
     for name, table in feed.tables.items():
         fix = f"name its columns with their Db2 types, in column-id order, under tables.{name}.columns"
         if not table.columns:
@@ -125,12 +129,12 @@ def _with_header(rows: DataFrame, options: Options) -> DataFrame:
     )
 
 
-def _with_table(rows: DataFrame, feed: Feed) -> DataFrame:
+def _with_table(rows: DataFrame, feed: DeclaredFeed) -> DataFrame:
     """What the feed declares for the row's table, null for a table that it does not: `names` of columns, their
     `families`, the `keys`, and `times`, the columns that hold times of day. Of several lists of columns, the one that
     has as many as the record has values; `widths`: how many columns each has."""
 
-    def declared(table: Table, columns: Iterable[str]) -> Column:
+    def declared(table: DeclaredTable, columns: Iterable[str]) -> Column:
         families = {name: family(table.all_columns[name]) for name in columns}
         lists: dict[str, Sequence[str]] = {
             "names": list(families),

@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.feeds.model import Feed
-from tidemark.formats.contract import SchemaEntry
+from tidemark.formats.contract import DeclaredFeed, SchemaEntry
 from tidemark.formats.qlik.avro_rows import readable, with_columns
 from tidemark.formats.qlik.masks import bit_of, bytes_turned, fits, full_mask, is_set, trimmed
 from tidemark.formats.qlik.metadata import read_metadata
@@ -42,7 +41,7 @@ _KNOWN = (
 _IMAGE = "map<string, string>"
 
 
-def bind(rows: DataFrame, schemas: Sequence[SchemaEntry], feed: Feed) -> DataFrame:
+def bind(rows: DataFrame, schemas: Sequence[SchemaEntry], feed: DeclaredFeed) -> DataFrame:
     """Log rows (CHANGES and perhaps more columns) → the same columns; see :mod:`tidemark.formats.contract`.
 
     Completes ``key``, ``prior_key``, ``before``, ``after``, ``absent`` and ``notes`` of rows with ``unbound``;
@@ -61,7 +60,7 @@ def bind(rows: DataFrame, schemas: Sequence[SchemaEntry], feed: Feed) -> DataFra
     return _complete(images, rows.columns)
 
 
-def _known(schemas: Sequence[SchemaEntry], feed: Feed) -> tuple[dict[str, list[_Known]], list[str]]:
+def _known(schemas: Sequence[SchemaEntry], feed: DeclaredFeed) -> tuple[dict[str, list[_Known]], list[str]]:
     """By table, oldest first; and the distinct Avro schemas. What cannot be understood is left out: the table's change
     of shape says why."""
     by_table: dict[str, list[_Known]] = {}

@@ -8,15 +8,14 @@ https://help.qlik.com/en-US/replicate and https://help.qlik.com/en-US/cloud-serv
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.feeds.model import Feed
-from tidemark.formats.contract import SchemaEntry, as_changes, zero_padded
+from tidemark.formats.contract import DeclaredFeed, SchemaEntry, as_changes, zero_padded
 from tidemark.formats.qlik import bind as qlik_bind
 from tidemark.formats.qlik import metadata as qlik_metadata
 from tidemark.formats.qlik.avro import avro_messages, in_envelope, is_avro, one_line_base64
@@ -49,7 +48,7 @@ class Options(BaseModel):
     )
 
 
-def column_types(columns: dict[str, str], options: BaseModel) -> dict[str, ColumnType]:
+def column_types(columns: Mapping[str, str], options: BaseModel) -> dict[str, ColumnType]:
     """Declared Replicate types; ValueError names the first that is not known."""
     return {name: declared_type(written) for name, written in columns.items()}
 
@@ -64,12 +63,12 @@ def table_change(text: str, options: BaseModel) -> TableChange:
     return qlik_metadata.table_change(text)
 
 
-def bind(rows: DataFrame, schemas: Sequence[SchemaEntry], feed: Feed, options: BaseModel) -> DataFrame:
+def bind(rows: DataFrame, schemas: Sequence[SchemaEntry], feed: DeclaredFeed, options: BaseModel) -> DataFrame:
     """Rows with ``unbound`` completed by the metadata of their tables. See :mod:`tidemark.formats.qlik.bind`."""
     return qlik_bind.bind(rows, schemas, feed)
 
 
-def decode(records: DataFrame, feed: Feed, options: BaseModel) -> DataFrame:
+def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFrame:
     """RECORDS → CHANGES; one row each. See :mod:`tidemark.formats.contract`."""
     assert isinstance(options, Options)
     if options.messages == "json":
@@ -89,7 +88,7 @@ def _json_or_avro(records: DataFrame, options: Options) -> DataFrame:
     return both.select(*PASSED, *(F.when(in_avro, F.col(n)).otherwise(F.col("json")[n]).alias(n) for n in SAID))
 
 
-def _placed(messages: DataFrame, feed: Feed) -> DataFrame:
+def _placed(messages: DataFrame, feed: DeclaredFeed) -> DataFrame:
     """Messages with what their headers say, each thing under one name, and their place in the order."""
     c = F.col
 
@@ -125,7 +124,7 @@ def _placed(messages: DataFrame, feed: Feed) -> DataFrame:
     )
 
 
-def _entries(messages: DataFrame, feed: Feed, options: Options) -> DataFrame:
+def _entries(messages: DataFrame, feed: DeclaredFeed, options: Options) -> DataFrame:
     c = F.col
     judged = _placed(messages, feed).withColumn("wrong", _problem(options))
     good = c("wrong").isNull()
@@ -164,7 +163,7 @@ def _entries(messages: DataFrame, feed: Feed, options: Options) -> DataFrame:
     return as_changes(judged, columns)
 
 
-def _by_topic(feed: Feed) -> Column:
+def _by_topic(feed: DeclaredFeed) -> Column:
     """The table that the feed says a topic carries; null where it says none, or several."""
     tables: dict[str, list[str]] = {}
     for name, table in feed.tables.items():
