@@ -1,7 +1,7 @@
 # `make` says what there is. Every target sets the project up first; nothing is installed outside its folder, but for
 # Java where there is none and the system's packages need no password (see scripts/java-home).
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test seeds convergence backfill crashes ui demo-ui stop lint format types bench docs lock clean
+.PHONY: help setup demo test test-full coverage seeds convergence backfill crashes ui demo-ui stop lint format types bench docs lock clean
 
 help:  ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -12,8 +12,17 @@ setup:  ## Python packages, Java, jars: all the other targets need (done by them
 demo: setup  ## feeds of all five formats, two of them through Airflow, then the receipts
 	@scripts/in-demo python scripts/demo.py
 
-test: setup  ## the whole test suite, in two processes (WORKERS=…)
-	@scripts/in-project python -m pytest -n $(or $(WORKERS),2) --dist loadfile --no-loadscope-reorder $(PYTEST)
+# Two processes, each with whole files of tests: a Spark session is started once in each.
+pytest = scripts/in-project python -m pytest -n $(or $(WORKERS),2) --dist loadfile --no-loadscope-reorder
+
+test: setup  ## the tests of every promise, a quarter of an hour in two processes (WORKERS=…)
+	@$(pytest) $(PYTEST)
+
+test-full: setup  ## the other tests: every mechanism, format and failure (three quarters of an hour)
+	@$(pytest) -m "full and not long" $(PYTEST)
+
+coverage: setup  ## which lines `make test` runs in its own processes
+	@$(pytest) --cov=include/tidemark --cov-report=term:skip-covered $(PYTEST)
 
 seeds: setup  ## every format's generated hours against their truth, for ten seeds (SEEDS=…)
 	@TIDEMARK_SEEDS=$(or $(SEEDS),10) scripts/in-project python -m pytest -m long tests/e2e/test_seeds.py $(PYTEST)
@@ -38,10 +47,11 @@ stop:  ## stop what `make ui` or `make demo-ui` started
 	@scripts/in-project python scripts/services.py stop
 	@scripts/in-demo python scripts/services.py stop
 
-lint: setup  ## ruff (rules and format) and mypy
+lint: setup  ## ruff (rules and format), mypy (strict), and deptry (every import has its dependency, and the reverse)
 	@scripts/in-project ruff check .
 	@scripts/in-project ruff format --check .
-	@scripts/in-project mypy include/tidemark
+	@scripts/in-project mypy include/tidemark dags plugins jobs scripts benchmarks
+	@scripts/in-project deptry .
 
 format: setup  ## let ruff format and sort
 	@scripts/in-project ruff check --fix .

@@ -40,14 +40,14 @@ HOUR = Param(
 
 
 def ingest(feed: Feed) -> DAG:
-    on_schedule = bool(feed.start and feed.schedule)
+    cron = feed.schedule if feed.start else None
     with DAG(
         dag_id=f"ingest_{feed.feed}",
         description=feed.description,
         doc_md=describe(feed),
-        schedule=CronDataIntervalTimetable(feed.schedule, timezone="UTC") if on_schedule else HoursOnRequest(),
-        start_date=feed.start if on_schedule else None,
-        catchup=on_schedule,
+        schedule=CronDataIntervalTimetable(cron, timezone="UTC") if cron else HoursOnRequest(),
+        start_date=feed.start if cron else None,
+        catchup=bool(cron),
         max_active_runs=4,
         params={"hour": HOUR},
         tags=["tidemark", *feed.tags],

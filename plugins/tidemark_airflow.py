@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from airflow.plugins_manager import AirflowPlugin
 from tidemark_page import PREFIX, app
 
@@ -10,8 +12,8 @@ from tidemark.orchestration.timetable import HoursOnRequest
 
 class TidemarkPlugin(AirflowPlugin):
     name = "tidemark"
-    timetables = (HoursOnRequest,)
-    fastapi_apps = ({"app": app, "url_prefix": PREFIX, "name": "Tidemark"},)
-    external_views = (
+    timetables: list[Any] = [HoursOnRequest]  # noqa: RUF012 (Airflow declares them so)
+    fastapi_apps: list[Any] = [{"app": app, "url_prefix": PREFIX, "name": "Tidemark"}]  # noqa: RUF012
+    external_views: list[Any] = [  # noqa: RUF012
         {"name": "Tidemark", "href": f"{PREFIX}/", "destination": "nav", "category": "browse", "url_route": "tidemark"},
-    )
+    ]
