@@ -69,5 +69,9 @@ class AccountError(TerminalError):
     """The sum of a receipt does not hold: a record is unaccounted for."""
 
 
+class StoredFormatError(TerminalError):
+    """The lake, a table or a document has a stored format that this release does not work on."""
+
+
 class ConflictError(TransientError):
     """Another writer holds or changed what this one was about to publish."""

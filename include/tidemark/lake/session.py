@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from tidemark.errors import ConfigError
 from tidemark.identifiers import quote
 from tidemark.lake.spark_conf import CATALOG, spark_conf
+from tidemark.lake.stored_formats import TABLE_FORMAT, check_table
 from tidemark.settings import Settings
 
 
@@ -75,3 +76,11 @@ def create_namespace(spark: SparkSession, *parts: str) -> None:
     """The namespace and its parents, made where missing."""
     for depth in range(1, len(parts) + 1):
         spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {full_name(*parts[:depth])}")
+
+
+def check_tables(spark: SparkSession, *names: str) -> None:
+    """StoredFormatError when one of these tables of ours (:func:`full_name`) has another format than this release's."""
+    loader = getattr(spark._jvm, "org.apache.iceberg.spark.Spark3Util")
+    for name in names:
+        value = loader.loadIcebergTable(spark._jsparkSession, name).properties().get(TABLE_FORMAT)
+        check_table(value, name.replace("`", ""))

@@ -22,6 +22,7 @@ from tidemark.hours import tag_of
 from tidemark.identifiers import publication_of_branch, quote
 from tidemark.lake.session import full_name, open_session
 from tidemark.lake.spark_conf import CATALOG
+from tidemark.lake.stored_formats import check_lake
 from tidemark.ledger.pending_publication import load_pending
 from tidemark.ledger.publication_history import PublicationHistory, load_history
 from tidemark.ledger.system_tables import SYSTEM_TABLES, note_pruned, pruned, system_table
@@ -51,6 +52,7 @@ def maintain(
     feed: Feed, settings: Settings, progress: Callable[[str], None] = lambda stage: None, now: datetime | None = None
 ) -> Maintained:
     """All of it for one feed. ``now``: as of which time what is old is old."""
+    check_lake(settings)
     now, published = now or datetime.now(UTC), load_history(settings, feed.feed)
     spark = open_session(settings, f"maintain {feed.feed}")
     tables = [name for name in _iceberg_tables(feed, published) if spark.catalog.tableExists(full_name(*name))]

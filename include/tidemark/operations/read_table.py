@@ -16,6 +16,7 @@ from tidemark.errors import ConfigError
 from tidemark.hours import tag_of
 from tidemark.identifiers import TIDEMARK, is_published_name
 from tidemark.lake.catalog import find_table, reading
+from tidemark.lake.stored_formats import check_lake
 from tidemark.settings import Settings
 from tidemark.snapshots.parquet_pointers import ParquetPointers
 from tidemark.storage.retry import retry
@@ -30,6 +31,7 @@ def read_snapshot(settings: Settings, table: str, as_of: str | None = None) -> t
     """
     if not is_published_name(table):
         raise ConfigError(f"{table!r} is no table name", fix="write schema.table")
+    check_lake(settings)
     found = find_table(settings, *table.split(".", 1))
     if found is None:
         return _read_parquet(settings, table, as_of)

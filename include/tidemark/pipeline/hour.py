@@ -6,7 +6,8 @@ time, in this process or another.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
@@ -15,6 +16,7 @@ from tidemark.feeds.loading import find_feed
 from tidemark.feeds.model import Feed
 from tidemark.hours import hours_between
 from tidemark.lake.session import open_session
+from tidemark.lake.stored_formats import check_lake
 from tidemark.ledger.change_log import decoded_version
 from tidemark.ledger.manifest import Manifest, all_objects
 from tidemark.ledger.pending_publication import discard_pending, load_pending
@@ -51,6 +53,7 @@ def replay_hour(feed: Feed, hour: str, settings: Settings, progress: Progress = 
     """Take up again what an hour's publications put in quarantine, with the feed file as it is now; the hour's new
     receipt, or None when nothing is in quarantine. Stopped anywhere, this or a plain run of the hour goes on with it.
     """
+    check_lake(settings)
     progress("recall")
     if not recall(feed, hour, settings):
         return None
@@ -61,16 +64,25 @@ def _all_stages(feed: Feed, hour: str, settings: Settings, progress: Progress) -
     spark = open_session(settings, feed.feed)
     progress("decode")
     decode_stage(spark, feed, hour, settings)
-    with feed_lock(settings, feed.feed) as held:
+    with _locked(settings, feed.feed) as held:
         progress("assemble and compact")
         _compact(spark, feed, hour, settings)
         progress("validate and publish")
         return _publish(spark, feed, hour, settings, held)
 
 
+@contextmanager
+def _locked(settings: Settings, feed: str, hour: str | None = None) -> Iterator[FeedLock]:
+    """The feed lock, of a lake that this release may write: a migration may have come while the stage waited."""
+    check_lake(settings)
+    with feed_lock(settings, feed, hour) as held:
+        check_lake(settings)
+        yield held
+
+
 def decode_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
     """Decode the hour, unless a receipt shows that this version of its export is published."""
-    with feed_lock(settings, feed.feed, hour):  # the newest of its versions is what the log holds in the end
+    with _locked(settings, feed.feed, hour):  # the newest of its versions is what the log holds in the end
         manifest = all_objects(settings, feed.feed, hour)
         published = load_history(settings, feed.feed)
         if not _done(published, manifest):
@@ -81,12 +93,12 @@ def decode_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings)
 def compact_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
     """Assemble and compact the hour, unless it is published. First is finished what another hour began to publish, or
     this one with an export that has changed since. It is decoded again when more of it has landed since it was."""
-    with feed_lock(settings, feed.feed):
+    with _locked(settings, feed.feed):
         _compact(spark, feed, hour, settings)
 
 
 def _compact(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
-    with feed_lock(settings, feed.feed, hour):  # what is compacted does not change meanwhile
+    with _locked(settings, feed.feed, hour):  # what is compacted does not change meanwhile
         manifest, published = all_objects(settings, feed.feed, hour), load_history(settings, feed.feed)
         if _done(published, manifest):
             return
@@ -108,7 +120,7 @@ def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings
     branches and pages are out of date (in a DAG the hours of a feed take turns task by task, and a retry lets others go
     first): it is compacted again.
     """
-    with feed_lock(settings, feed.feed) as held:
+    with _locked(settings, feed.feed) as held:
         return _publish(spark, feed, hour, settings, held)
 
 

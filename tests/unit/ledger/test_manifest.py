@@ -19,7 +19,7 @@ def settings(tmp_path: Path) -> Settings:
 
 def manifest(version: int, *paths: str) -> Manifest:
     objects = [
-        LandedObject(path=path, topic="t", source=f"/x/{path}", mark="m", bytes=1, sha256=path, records=None)
+        LandedObject(path=path, topic="t", source=f"/x/{path}", fingerprint="m", bytes=1, sha256=path, records=None)
         for path in paths
     ]
     created_at = datetime(2026, 11, 20, 8, version, tzinfo=UTC)
