@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tidemark.formats.ddl import DIALECTS, Ddl, read_ddl
+from tidemark.formats.ddl.statements import DIALECTS, Ddl, read_ddl
 
 SAYS: list[tuple[str, str, Ddl]] = [
     # MySQL

@@ -2,7 +2,7 @@
 
 Order is the source's: ``es`` (execution, often to the second), ``ts`` (when Canal wrote the message), then ``id``, the
 number of Canal's batch, and the row's index in ``data``. A redelivered message has another offset and all else the
-same: so a position holds no offset, but where a message has no ``id``. Messages of one batch that agree in all of that
+same: so a position holds an offset only where a message has no ``id``. Messages of one batch that agree in all of that
 are told apart by the order they arrived in. https://github.com/alibaba/canal
 """
 
@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from tidemark.formats.canal.types import LATIN_BYTES, message_types, mysql_type, type_or_text
 from tidemark.formats.contract import DeclaredFeed, as_changes, zero_padded
-from tidemark.formats.ddl import CHANGES_DATA, DROPS_TEMPORARY, read_ddl
+from tidemark.formats.ddl.statements import CHANGES_DATA, DROPS_TEMPORARY, read_ddl
 from tidemark.schema.columns import ColumnType
 from tidemark.schema.encodings import Encoding
 from tidemark.schema.strict_json import is_broken, one_document
@@ -58,7 +58,7 @@ def column_types(columns: Mapping[str, str], options: BaseModel) -> dict[str, Co
 
 
 def table_change(text: str, options: BaseModel) -> TableChange | None:
-    """What a DDL statement says of its table. ValueError, with the statement, where it cannot be understood."""
+    """The change of a table by a DDL statement. ValueError, with the statement, where it cannot be understood."""
     ddl = read_ddl(json.loads(text)["text"], "mysql")
     if ddl is None:
         return None
@@ -100,13 +100,13 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
         v["data"].alias("data"),
         v["old"].alias("old"),
     )  # fmt: skip
-    placed = _placed(messages.withColumn("message_problem", F.coalesce("problem", _message_problem())))
+    ordered = _with_positions(messages.withColumn("message_problem", F.coalesce("problem", _message_problem())))
     has_rows = F.col("message_problem").isNull() & F.col("kind").isin(*_ROWS)
     rows = F.transform("data", lambda row, i: F.struct(row.alias("row"), F.get("old", i).alias("old")))
     nothing = F.array(F.struct(F.lit(None).cast("map<string, string>").alias("row"),
                                F.lit(None).cast("map<string, string>").alias("old")))  # fmt: skip
-    others = [name for name in placed.columns if name not in ("data", "old", "problem")]
-    each = placed.select(*others, F.posexplode(F.when(has_rows, rows).otherwise(nothing)).alias("entry", "element"))
+    others = [name for name in ordered.columns if name not in ("data", "old", "problem")]
+    each = ordered.select(*others, F.posexplode(F.when(has_rows, rows).otherwise(nothing)).alias("entry", "element"))
     images = each.select(
         *(name for name in others if name != "message_problem"), "entry",
         F.coalesce("message_problem", F.when(F.col("kind").isin(*_ROWS), _row_problem())).alias("problem"),
@@ -124,36 +124,36 @@ def _millis(es: Column) -> Column:
     return F.when(millis.between(0, 253_402_300_799_999), millis)
 
 
-def _placed(messages: DataFrame) -> DataFrame:
-    """Messages with ``place``, the part of their position that all their rows share.
+def _with_positions(messages: DataFrame) -> DataFrame:
+    """Adds ``message_position``, the part of the position that all rows of a message share.
 
     The last of its numbers counts the messages of one batch that agree in everything before it, in their order of
-    arrival; a redelivery of one of them has its content, and so its number.
+    arrival; a redelivery of one of them has the same content, and so the same number.
     """
     c = F.col
-    # What has no place is spread: one group of all of it would be one task's.
+    # Messages without a position are spread: otherwise one group, and so one task, would get all of them.
     spread = F.when(c("message_problem").isNotNull() | ~c("kind").isin(*_ROWS, *_STATEMENTS, *_EMPTIED), c("content"))
     shared = ["es", "ts", "batch", "source_table", "spread"]
     arrived = F.struct("partition", "offset", "object", "record")
     together = messages.withColumn("spread", spread).repartition(*shared)
     first = F.min(arrived).over(Window.partitionBy(*shared, "content"))
-    twin = F.dense_rank().over(Window.partitionBy(*shared).orderBy("first"))
-    place = F.concat_ws(
+    number = F.dense_rank().over(Window.partitionBy(*shared).orderBy("first"))
+    position = F.concat_ws(
         ".",
         zero_padded("es", 19),
         zero_padded("ts", 19),
         zero_padded("batch", 19),
-        zero_padded(c("twin").cast("string"), 9),
+        zero_padded(c("number").cast("string"), 9),
     )
-    counted = together.withColumn("first", first).withColumn("twin", twin)
-    return counted.withColumn("place", place).drop("spread", "first", "twin", "content", "es", "ts", "batch")
+    counted = together.withColumn("first", first).withColumn("number", number).withColumn("message_position", position)
+    return counted.drop("spread", "first", "number", "content", "es", "ts", "batch")
 
 
 def _key_names(row: Column) -> Column:
-    """The columns of the row's key: the primary key's, else the row id that MySQL on Alibaba Cloud adds; null: none."""
-    told = F.array_distinct("primary_key")
+    """The columns of the row's key: those of the primary key, else the row id that MySQL on Alibaba Cloud adds."""
+    primary_key = F.array_distinct("primary_key")
     ids = F.filter(F.map_keys(row), lambda name: name.isin(*_ROW_IDS))
-    return F.when(F.size(told) > 0, told).when(F.size(ids) > 0, F.slice(ids, 1, 1))
+    return F.when(F.size(primary_key) > 0, primary_key).when(F.size(ids) > 0, F.slice(ids, 1, 1))
 
 
 def _entries(rows: DataFrame) -> DataFrame:
@@ -181,7 +181,7 @@ def _entries(rows: DataFrame) -> DataFrame:
         "kind": F.coalesce(kind, F.when(c("tombstone"), F.lit("tombstone"))),
         "source_table": F.when(row | emptied | statement, c("source_table")),
         "position": F.when(
-            row | emptied | statement, F.concat_ws(".", "place", zero_padded(c("entry").cast("string"), 9))
+            row | emptied | statement, F.concat_ws(".", "message_position", zero_padded(c("entry").cast("string"), 9))
         ),
         "key": F.when(row, key(F.transform(names, lambda name: F.element_at(image, name)))),
         "prior_key": F.when(row & update & F.coalesce(moved, F.lit(False)), key(F.transform(names, was))),
@@ -193,7 +193,7 @@ def _entries(rows: DataFrame) -> DataFrame:
             row & kind.isin("INSERT", "UPDATE"),
             F.coalesce(F.array_except(F.map_keys("types"), F.map_keys(image)), F.array()),
         ),
-        # A copy of a row without a key counts once per run of the topic: the same place again begins another run.
+        # Rows without a key count once per delivery of the topic: the same position again begins another delivery.
         "tx_ordinal": F.when(row & names.isNull(), F.lit(1)),
         "committed_at": c("committed_at"),
         "message_schema": F.when(row, F.to_json("types")).when(

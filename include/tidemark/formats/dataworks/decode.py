@@ -1,7 +1,8 @@
 """Whole-database messages of Alibaba DataWorks (StreamX), as JSON: one row operation, statement or marker each.
 
 Order is the message's own: ``sequenceId``, compared as a number however many digits it has. An update comes as one
-message with both images, or as two with one sequenceId: the row before (a delete of its key here) and the row after.
+message with both images, or as two messages with one sequenceId: the row before (here a delete of its key) and the row
+after.
 The row's types, key and table are in every message.
 https://www.alibabacloud.com/help/en/dataworks/user-guide/message-formats
 """
@@ -19,7 +20,7 @@ from pyspark.sql import functions as F
 from tidemark.formats.contract import DeclaredFeed, as_changes, zero_padded
 from tidemark.formats.dataworks.transactions import BEGIN, ENDS, assign_transactions
 from tidemark.formats.dataworks.types import ddl_type, declared_type, message_types
-from tidemark.formats.ddl import CHANGES_DATA, DROPS_TEMPORARY, read_ddl
+from tidemark.formats.ddl.statements import CHANGES_DATA, DROPS_TEMPORARY, read_ddl
 from tidemark.schema.columns import ColumnType
 from tidemark.schema.encodings import Encoding
 from tidemark.schema.strict_json import is_broken, one_document
@@ -47,7 +48,7 @@ ENCODINGS: dict[str, Encoding] = {}
 
 
 class Options(BaseModel):
-    """What messages do not say of the task that writes them."""
+    """Settings of the task that its messages do not show."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -67,15 +68,15 @@ def column_types(columns: Mapping[str, str], options: BaseModel) -> dict[str, Co
 
 
 def table_change(text: str, options: BaseModel) -> TableChange | None:
-    """What the statement of a CREATE, ALTER, RENAME or QUERY says of its table. ValueError, with the statement, where
+    """The change of a table by the statement of a CREATE, ALTER, RENAME or QUERY. ValueError, with the statement, where
     it cannot be understood.
 
-    Only columns whose type in messages is certain are in it; the others come with the first row that has them.
+    It lists only columns whose type in messages is certain; the others come with the first row that has them.
     """
     assert isinstance(options, Options)
-    said = json.loads(text)
-    dialect = said.get("dialect") or options.dialect
-    ddl = read_ddl(said["text"], dialect)
+    entry = json.loads(text)
+    dialect = entry.get("dialect") or options.dialect
+    ddl = read_ddl(entry["text"], dialect)
     if ddl is None:
         return None
     types = {name: ddl_type(written, dialect) for name, written in ddl.columns.items()}
@@ -118,37 +119,40 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
             "committed_at"
         ),
     )  # fmt: skip
-    # A delete and the first half of a pair speak of the row before.
-    shown = F.when(F.col("kind").isin("DELETE", "UPDATE_BEFOR"), F.col("before")).otherwise(F.col("after"))
-    keyed = messages.withColumn("image", shown).withColumn("names", _key_names())
-    told = keyed.withColumn("problem", F.coalesce("problem", _problem()))
-    told = told.withColumn("position", F.when(F.col("problem").isNull(), F.col("position")))
-    good_half = F.col("problem").isNull() & (F.col("kind") == "UPDATE_BEFOR")
-    told = told.withColumn(
-        "old_half", F.when(good_half, F.struct("position", "source_table", _key(F.col("image")).alias("key")))
+    # A delete and the first message of a pair show the row before.
+    image = F.when(F.col("kind").isin("DELETE", "UPDATE_BEFOR"), F.col("before")).otherwise(F.col("after"))
+    keyed = messages.withColumn("image", image).withColumn("names", _key_names())
+    return _entries(_with_transactions(keyed.withColumn("problem", F.coalesce("problem", _problem())), options))
+
+
+def _with_transactions(messages: DataFrame, options: Options) -> DataFrame:
+    """Adds ``marked`` and ``old_key`` (see :func:`assign_transactions`), and problems that only the order shows."""
+    good = F.col("problem").isNull()
+    old_half = F.struct("position", "source_table", _key(F.col("image")).alias("key"))
+    ordered = messages.withColumn("position", F.when(good, F.col("position"))).withColumn(
+        "old_half", F.when(good & (F.col("kind") == "UPDATE_BEFOR"), old_half)
     )
     if options.transactions:
-        told = assign_transactions(told)
+        marked = assign_transactions(ordered)
         lost = (F.col("kind") == "XAROLLBACK") & F.col("marked").isNull() & F.col("position").isNotNull()
         reason = "XAROLLBACK stands behind the end of its transaction, and nothing says which one it takes back"
-        told = told.withColumn("problem", F.coalesce("problem", F.when(lost, F.lit(reason))))
+        marked = marked.withColumn("problem", F.coalesce("problem", F.when(lost, F.lit(reason))))
     else:
-        told = told.withColumn("marked", F.lit(None).cast("string")).withColumn("old_key", F.lit(None).cast(_KEY))
+        marked = ordered.withColumn("marked", F.lit(None).cast("string")).withColumn("old_key", F.lit(None).cast(_KEY))
     lost = _is_new_half() & (F.size(_lacking()) > 0) & F.col("old_key").isNull()
     reason = (
         "the row after an update lacks columns, and the row before it is not in the hour: nothing says whose they were"
     )
-    told = told.withColumn("problem", F.coalesce("problem", F.when(lost, F.lit(reason))))
-    return _entries(told)
+    return marked.withColumn("problem", F.coalesce("problem", F.when(lost, F.lit(reason))))
 
 
 def _is_new_half() -> Column:
-    """Whether a message is the row after an update, whose row before came by itself."""
+    """Whether a message is the row after an update, and the row before comes in a message of its own."""
     return (F.col("kind") == "UPDATE_AFTER") & F.col("before").isNull()
 
 
 def _lacking() -> Column:
-    """The columns the message lists, and its row does not hold."""
+    """The columns that the message lists and its row does not have."""
     return F.array_except(F.transform("listed", lambda column: column["name"]), F.map_keys("after"))
 
 
@@ -178,15 +182,15 @@ def _family(source: Column) -> Column:
 
 
 def _key_names() -> Column:
-    """The columns of the row's key: the primary key's, else the row id that the task adds; null where there is none."""
+    """The columns of the row's key: those of the primary key, else the row id that the task adds; null: there is none."""
     c = F.col
     sent = F.map_keys("image")
-    told = F.array_except("primary_key", F.array(F.lit("")))
+    primary_key = F.array_except("primary_key", F.array(F.lit("")))
     oracle = F.lower(c("source.dbType")).contains("oracle")
     ids = F.filter(
         sent, lambda name: name.isin(*_ROW_IDS) | (F.coalesce(oracle, F.lit(False)) & (F.lower(name) == "rowid"))
     )
-    return F.when(F.size(told) > 0, told).when(F.size(ids) > 0, F.slice(ids, 1, 1))
+    return F.when(F.size(primary_key) > 0, primary_key).when(F.size(ids) > 0, F.slice(ids, 1, 1))
 
 
 def _key(image: Column) -> Column:
@@ -205,13 +209,14 @@ def _entries(messages: DataFrame) -> DataFrame:
     statement = kind.isin(*_STATEMENTS) & c("source_table").isNotNull() & ~bad
     both = (kind == "UPDATE_AFTER") & c("before").isNotNull()
     half = row & ((kind == "UPDATE_BEFOR") | _is_new_half())
-    # The row before takes its key away, columns that the row after lacks too: it has them from there, as on a key change.
+    # The row before deletes its key, and with it the columns that the row after lacks: the row after takes them from
+    # the deleted row, as on a key change.
     rests = row & _is_new_half() & (F.size(_lacking()) > 0)
     marked, pair = c("marked"), half & c("marked").isNull()
     in_transaction = marked.isNotNull() & (row | emptied)
     marker = marked.isNotNull() & kind.isin(BEGIN, *ENDS) & ~bad
     moved = F.exists("names", lambda name: ~F.element_at("before", name).eqNullSafe(F.element_at("after", name)))
-    said = F.to_json(F.struct(kind.alias("op"), c("text").alias("text"), _family(c("source")).alias("dialect")))
+    definition = F.to_json(F.struct(kind.alias("op"), c("text").alias("text"), _family(c("source")).alias("dialect")))
     columns = {
         "op": F.when(bad, "bad")
         .when((kind == "INSERT") | rests, "insert")
@@ -231,15 +236,15 @@ def _entries(messages: DataFrame) -> DataFrame:
         "tx": F.when(in_transaction | marker, marked).when(
             pair, F.concat(F.lit("pair:"), c("source_table"), F.lit(":"), F.ltrim("position", F.lit("0")))
         ),
-        # Rows are not counted by anything: whole is what begins and ends, however many hours hold it.
+        # Nothing counts the rows: a transaction is complete when its begin and its end are there, in whatever hours.
         "tx_part": F.when(pair, kind).when(marker, F.when(kind == BEGIN, F.lit("begin")).otherwise(F.lit("end"))),
-        # A copy of a row without a key counts once per run of the topic: the same place again begins another run.
+        # Rows without a key count once per delivery of the topic: the same position again begins another delivery.
         "tx_ordinal": F.when(row & c("names").isNull(), F.lit(1)),
         "tx_end": F.when(marker, kind != BEGIN).when(pair, kind == "UPDATE_AFTER"),
         "tx_count": F.when(pair | marker, F.lit(2)),
         "tx_rollback": F.when(marker & (kind == "XAROLLBACK"), F.lit(True)),
         "committed_at": c("committed_at"),
-        "message_schema": F.when(row, F.to_json("listed")).when(statement, said),
+        "message_schema": F.when(row, F.to_json("listed")).when(statement, definition),
         "problem": c("problem"),
     }
     return as_changes(messages, columns)

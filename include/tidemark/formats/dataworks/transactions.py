@@ -1,14 +1,15 @@
-"""Which transaction a row of a DataWorks feed belongs to, told by the markers around it.
+"""Which transaction a row of a DataWorks feed belongs to: known from the markers around the row.
 
-Rows do not name their transaction. What ties them is the order: a row whose sequenceId lies after a TRANSACTION_BEGIN,
-with no end between the two, belongs to the transaction which that marker begins. The order is the whole feed's, since
-one task writes it and a transaction may touch several databases.
+Rows do not name their transaction. It follows from the order: a row whose sequenceId lies after a TRANSACTION_BEGIN,
+with no end between the two, belongs to the transaction which that marker begins. The order is that of the whole feed,
+since one task writes it and a transaction may touch several databases.
 
-Decoding sees one hour. A transaction that is open at its end goes on in the next one, where the markers say: an end,
-with no begin before it. Both parts take their name from the boundary between the two hours, which each can tell.
+Decoding sees one hour. A transaction that is open at its end goes on in the next hour, which shows in the markers
+there: an end, with no begin before it. Both parts take their name from the boundary between the two hours, which is
+known in each of them.
 
-An XA transaction that was prepared has ended before its verdict comes. The verdict belongs to it where it follows the
-end at once; further behind, nothing says which transaction is meant.
+A prepared XA transaction has ended before its commit or rollback comes. That belongs to it where it follows the end at
+once; later on, nothing shows which transaction is meant.
 """
 
 from __future__ import annotations
@@ -16,24 +17,25 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-#: Markers by what they do.
+#: The markers that begin a transaction, and those that end one.
 BEGIN, END = "TRANSACTION_BEGIN", "TRANSACTION_END"
 ENDS = (END, "XACOMMIT", "XAROLLBACK")
-_NOWHERE = "~"  # behind every position: what stands nowhere in the order is in no transaction
+_LAST = "~"  # sorts after every position: an entry without a position is in no transaction
 
 
 def assign_transactions(entries: DataFrame) -> DataFrame:
-    """Entries with ``kind``, ``position`` (null: nowhere in the order), ``object`` and ``old_half`` (of the row before an
-    update that came as two: position, source_table, key) → the same with ``marked``: the name of the transaction they
-    are in, null outside of one; and ``old_key``: of the row after, the key in the row before, null where that is in
-    another hour.
+    """Adds ``marked``, the name of the transaction that an entry is in (null: in none), and ``old_key``.
 
-    One sort of the hour's entries.
+    ``entries`` have ``kind``, ``position`` (null: none in the order), ``object`` and ``old_half``: of the first of two
+    messages for one update, its position, source_table and key. ``old_key`` is set on the second of the two messages:
+    the key in the first, null where that is in another hour. It takes one sort of the hour's entries.
     """
     c = F.col
-    placed = c("position").isNotNull()
-    marker = F.when(placed & c("kind").isin(BEGIN, *ENDS), F.struct(c("kind").alias("kind"), c("position").alias("at")))
-    begun = F.when(placed & (c("kind") == BEGIN), c("position"))
+    ordered = c("position").isNotNull()
+    marker = F.when(
+        ordered & c("kind").isin(BEGIN, *ENDS), F.struct(c("kind").alias("kind"), c("position").alias("at"))
+    )
+    begun = F.when(ordered & (c("kind") == BEGIN), c("position"))
     hour = F.concat(
         F.regexp_extract("object", r"/dt=([0-9-]{10})/hr=[0-9]{2}/", 1),
         F.lit("T"),
@@ -42,14 +44,14 @@ def assign_transactions(entries: DataFrame) -> DataFrame:
     rank = F.when(c("kind") == BEGIN, 0).when(c("kind").isin(*ENDS), 2).otherwise(1)
     known = entries.withColumns({"hour_": hour, "marker_": marker, "begun_": begun, "rank_": rank})
     order = Window.partitionBy("hour_").orderBy(
-        F.coalesce("position", F.lit(_NOWHERE)), "rank_", "object", "record", "entry"
+        F.coalesce("position", F.lit(_LAST)), "rank_", "object", "record", "entry"
     )
     seen = known.withColumns(
         {
             "before_": F.expr("lag(marker_) IGNORE NULLS").over(order),
             "behind_": F.expr("lead(marker_) IGNORE NULLS").over(order),
             "last_": F.expr("lag(begun_) IGNORE NULLS").over(order),
-            "follows_": F.lag(F.when(placed, c("kind"))).over(order),
+            "follows_": F.lag(F.when(ordered, c("kind"))).over(order),
             "old_before_": F.expr("lag(old_half) IGNORE NULLS").over(order),
             "old_behind_": F.expr("lead(old_half) IGNORE NULLS").over(order),
         }
@@ -58,7 +60,7 @@ def assign_transactions(entries: DataFrame) -> DataFrame:
         F.when((c(old)["position"] == c("position")) & (c(old)["source_table"] == c("source_table")), c(old)["key"])
         for old in ("old_before_", "old_behind_")
     ]
-    named = seen.withColumn("marked", F.when(placed, _name())).withColumn("old_key", F.coalesce(*halves))
+    named = seen.withColumn("marked", F.when(ordered, _name())).withColumn("old_key", F.coalesce(*halves))
     return named.select(*entries.columns, "marked", "old_key")
 
 
@@ -70,14 +72,14 @@ def _name() -> Column:
     earlier, later = _boundary(start), _boundary(start + F.expr("INTERVAL 1 HOUR"))
     own = F.concat(F.lit("tx:"), F.ltrim("position", F.lit("0")))
     by_begin = F.concat(F.lit("tx:"), F.ltrim("last_", F.lit("0")))
-    verdict = c("kind").startswith("XA") & c("follows_").isin(*ENDS)
+    of_prepared = c("kind").startswith("XA") & c("follows_").isin(*ENDS)
     # An end with no begin before it ends what the hour before left open, also where a redelivered transaction, whose
-    # place is far in front, comes between.
+    # position is far smaller, comes between.
     return (
         F.when(begins, F.when(behind.isNull(), F.coalesce(later, own)).otherwise(own))
         .when(ends & before.isNull(), earlier)
         .when(ends & (before == BEGIN), by_begin)
-        .when(ends & verdict, F.coalesce(by_begin, earlier))
+        .when(ends & of_prepared, F.coalesce(by_begin, earlier))
         .when(ends, F.when((c("kind") == END) & (c("before_.at") != c("position")), earlier))
         .when(before == BEGIN, F.when(behind.isNull(), F.coalesce(later, by_begin)).otherwise(by_begin))
         .when((behind == END) | (before.isNull() & behind.isin(*ENDS)), earlier)
@@ -85,5 +87,5 @@ def _name() -> Column:
 
 
 def _boundary(hour: Column) -> Column:
-    """The name of what goes on over the start of an hour; null where the hour is not known."""
+    """The name of a transaction that is open at the start of an hour; null where the hour is not known."""
     return F.concat(F.lit("tx:over:"), F.date_format(hour, "yyyy-MM-dd'T'HH"))

@@ -55,7 +55,7 @@ def message_types(schema: str) -> dict[str, ColumnType]:
 
 
 def ddl_type(written: str, dialect: str) -> ColumnType | None:
-    """The type a column of a DDL statement is sent as; None where only a message tells (decimals, bits, large integers)."""
+    """The type a column of a DDL statement is sent as; None where only messages show it (decimals, bits, large integers)."""
     match = re.match(r"[A-Z0-9]+", written.upper())
     name = match[0] if match else ""
     six = _BY_NAME.get(name)

@@ -1,0 +1,1 @@
+"""DDL statements of sources."""

@@ -1,0 +1,265 @@
+"""DDL statements of a source, read for the changes they make to the columns of a table. Pure; SQL by sqlglot.
+
+A statement is cut into clauses here and only column definitions are parsed: a clause that a parser would skip in
+silence (``ADD a int, <something new>, ADD b int``) must not hide the clause after it. Clauses that do not concern
+columns are known by name; anything else is refused.
+"""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass, field
+
+import sqlglot
+from sqlglot import Token, TokenType, exp
+from sqlglot.errors import SqlglotError
+
+from tidemark.formats.ddl.tokens import (
+    DIALECTS,
+    UnreadableStatement,
+    after_name,
+    group,
+    name_of,
+    skip,
+    split,
+    tokens_of,
+    without_guard,
+    word_at,
+)
+from tidemark.formats.ddl.words import (
+    CHANGING_VERBS,
+    CREATE_FLAGS,
+    IRRELEVANT_VERBS,
+    NO_COLUMN,
+    OTHER_CLAUSES,
+    ROW_CLAUSES,
+    TABLE_VERBS,
+)
+
+#: Regular expressions (Java's) for decoding: a statement that may change rows, and the drop of a temporary table, which
+#: nobody replicates.
+CHANGES_DATA = r"(?is)^\s*(insert|update|delete|replace|merge|load|call)\b"
+DROPS_TEMPORARY = r"(?is)^\s*drop\s+(/\*(!\d*)?\s*)?temporary\b"
+
+_FRAGMENT = re.compile(r"\s*(?:add|modify|change|(?:drop|rename|alter)\s+column)\b", re.I)
+_SP_RENAME = re.compile(
+    r"\s*exec(?:ute)?\s+(?:sys\s*\.\s*)?\[?sp_rename\]?\s+N?'([^']+)'\s*,\s*N?'([^']+)'\s*,\s*N?'column'\s*;?\s*", re.I
+)
+
+
+@dataclass
+class Ddl:
+    """The change of a table that a statement describes, with column types as written in its dialect. The fields are
+    those of :class:`tidemark.schema.table_changes.TableChange`; ``key`` empty: no primary key."""
+
+    columns: dict[str, str] = field(default_factory=dict)
+    key: tuple[str, ...] | None = None
+    renamed: dict[str, str] = field(default_factory=dict)
+    dropped: set[str] = field(default_factory=set)
+    whole: bool = False
+
+    def matters(self) -> bool:
+        """Whether the statement concerns columns or the key."""
+        return bool(self.columns or self.renamed or self.dropped or self.whole or self.key is not None)
+
+
+def read_ddl(text: str, dialect: str) -> Ddl | None:
+    """Read a statement, or the clauses of an ALTER TABLE alone. None where it does not concern columns or the key.
+
+    ``dialect`` is a key of :data:`DIALECTS`. Raises ValueError, with the statement in it, for what cannot be
+    understood, renames the table, or changes rows without sending them.
+    """
+    found: list[Ddl] = []
+    try:
+        if dialect == "sqlserver" and (match := _SP_RENAME.fullmatch(text)):
+            return Ddl(renamed={match[1].split(".")[-1].strip("[]"): match[2]})
+        whole = f"ALTER TABLE t {text}" if _FRAGMENT.match(text) else text
+        for statement in split(tokens_of(whole, dialect), TokenType.SEMICOLON):
+            ddl = Ddl()
+            _Reader(whole, dialect, ddl).statement(statement)
+            if ddl.matters():
+                found.append(ddl)
+        if len(found) > 1:
+            raise UnreadableStatement("several statements in one")
+    except (SqlglotError, UnreadableStatement) as error:
+        reason = str(error) if isinstance(error, UnreadableStatement) else "its SQL cannot be read"
+        raise ValueError(f"{reason}: {text}") from error
+    return found[0] if found else None
+
+
+class _Reader:
+    """One statement, read into a :class:`Ddl`."""
+
+    def __init__(self, text: str, dialect: str, ddl: Ddl) -> None:
+        self.text, self.dialect, self.ddl = text, dialect, ddl
+
+    def statement(self, tokens: list[Token]) -> None:
+        first, second = word_at(tokens), word_at(tokens, 1)
+        if first == "ALTER":
+            self._alter(tokens[1:])
+        elif first == "CREATE":
+            self._create(tokens[1:])
+        elif first == "RENAME":
+            raise UnreadableStatement("a table is renamed")
+        elif first == "DROP":
+            if second in ("TABLE", "DATABASE", "SCHEMA"):
+                raise UnreadableStatement("rows go without being sent")
+        elif first in CHANGING_VERBS:
+            raise UnreadableStatement("the statement may change rows without sending them")
+        elif first not in IRRELEVANT_VERBS:
+            raise UnreadableStatement("the statement is not understood")
+
+    def _alter(self, tokens: list[Token]) -> None:
+        tokens = skip(skip(skip(tokens, "ONLINE"), "OFFLINE"), "IGNORE")
+        if word_at(tokens) != "TABLE":
+            return
+        self._clauses(after_name(skip(skip(tokens[1:], "IF", "EXISTS"), "ONLY")))
+
+    def _create(self, tokens: list[Token]) -> None:
+        while word_at(tokens) in CREATE_FLAGS:
+            tokens = tokens[1:]
+        # IF NOT EXISTS is in the log also where the table existed before, and then it does not describe the table.
+        if word_at(tokens) != "TABLE" or word_at(tokens, 1) == "IF":
+            return
+        tokens = after_name(tokens[1:])
+        if not tokens or tokens[0].token_type != TokenType.L_PAREN:
+            return  # LIKE and AS SELECT: the columns are known from the rows
+        inside, rest = group(tokens)
+        if word_at(inside) in ("LIKE", "SELECT", "WITH") or "SELECT" in map(word_at, ([t] for t in rest)):
+            return
+        for item in split(inside, TokenType.COMMA):
+            self._add(item)
+        self.ddl.key = self.ddl.key or ()
+        self.ddl.whole = True
+
+    def _clauses(self, tokens: list[Token]) -> None:
+        """The clauses of an ALTER TABLE. SQL Server writes a verb once for several columns."""
+        verb: list[Token] = []
+        for clause in split(tokens, TokenType.COMMA):
+            if word_at(clause) in TABLE_VERBS:
+                verb = clause[:2] if word_at(clause, 1) == "COLUMN" else clause[:1]
+            elif self.dialect == "sqlserver" and word_at(verb) in ("ADD", "DROP"):
+                clause = verb + clause
+            self._clause(clause)
+
+    def _clause(self, tokens: list[Token]) -> None:
+        verb, rest = word_at(tokens), tokens[1:]
+        steps = {"ADD": self._add, "DROP": self._drop, "MODIFY": self._modify, "CHANGE": self._change}
+        if verb in steps:
+            rest = without_guard(rest)
+            if rest and rest[0].token_type == TokenType.L_PAREN:
+                inside, more = group(rest)
+                for item in split(inside, TokenType.COMMA):
+                    steps[verb](item)
+                if word_at(more) in TABLE_VERBS:  # Oracle puts no comma between its lists
+                    self._clause(more)
+            else:
+                steps[verb](rest)
+        elif verb == "RENAME":
+            self._rename(rest)
+        elif verb == "ALTER":
+            self._alter_column(rest)
+        elif verb == "SET":
+            self._set(rest)
+        elif verb in ROW_CLAUSES:
+            raise UnreadableStatement("rows come or go without being sent")
+        elif verb not in OTHER_CLAUSES:
+            raise UnreadableStatement("the statement is not understood")
+
+    def _add(self, tokens: list[Token]) -> None:
+        if word_at(tokens) == "CONSTRAINT":
+            named = word_at(tokens, 1) in ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK")
+            tokens = tokens[1:] if named else tokens[2:]
+            if word_at(tokens) != "PRIMARY":
+                return
+        if word_at(tokens) == "PRIMARY":
+            self._primary_key(tokens)
+        elif word_at(tokens) not in NO_COLUMN:
+            self._column(tokens)
+
+    def _primary_key(self, tokens: list[Token]) -> None:
+        start = next((i for i, token in enumerate(tokens) if token.token_type == TokenType.L_PAREN), None)
+        if start is None:
+            raise UnreadableStatement("a primary key without columns")
+        self.ddl.key = self._names(group(tokens[start:])[0])
+
+    def _names(self, tokens: list[Token]) -> tuple[str, ...]:
+        return tuple(name_of(item[0], self.dialect) for item in split(tokens, TokenType.COMMA))
+
+    def _drop(self, tokens: list[Token]) -> None:
+        word = word_at(tokens)
+        if word == "PRIMARY":
+            self.ddl.key = ()
+        elif word in ("PARTITION", "SUBPARTITION"):
+            raise UnreadableStatement("rows go without being sent")
+        elif not tokens:
+            raise UnreadableStatement("the statement is not understood")
+        elif word not in NO_COLUMN and word != "UNUSED":
+            self.ddl.dropped.add(name_of(tokens[0], self.dialect))
+
+    def _modify(self, tokens: list[Token]) -> None:
+        if word_at(tokens) not in NO_COLUMN:
+            self._column(tokens)
+
+    def _change(self, tokens: list[Token]) -> None:
+        if len(tokens) < 3:
+            raise UnreadableStatement("the statement is not understood")
+        old, new = name_of(tokens[0], self.dialect), name_of(tokens[1], self.dialect)
+        if old != new:
+            self.ddl.renamed[old] = new
+        self._column(tokens[1:])
+
+    def _rename(self, tokens: list[Token]) -> None:
+        if word_at(tokens) in ("INDEX", "KEY", "CONSTRAINT", "PARTITION", "SUBPARTITION"):
+            return
+        tokens = skip(tokens, "COLUMN")
+        if len(tokens) != 3 or word_at(tokens, 1) != "TO":
+            raise UnreadableStatement("a table is renamed")
+        self.ddl.renamed[name_of(tokens[0], self.dialect)] = name_of(tokens[2], self.dialect)
+
+    def _alter_column(self, tokens: list[Token]) -> None:
+        if word_at(tokens) in ("INDEX", "CONSTRAINT", "CHECK"):
+            return
+        tokens = without_guard(tokens)
+        name, rest = tokens[:1], tokens[1:]
+        typed = skip(skip(rest, "SET", "DATA", "TYPE"), "TYPE")
+        if self.dialect != "sqlserver" and len(typed) == len(rest):
+            return  # a default, a constraint, statistics
+        if word_at(typed) in ("ADD", "DROP"):
+            return
+        end = next((i for i in range(len(typed)) if word_at(typed, i) == "USING"), len(typed))
+        self._column(name + typed[:end])
+
+    def _set(self, tokens: list[Token]) -> None:
+        if word_at(tokens) == "SCHEMA":
+            raise UnreadableStatement("a table is renamed")
+        if word_at(tokens) != "UNUSED":
+            return
+        rest = skip(tokens[1:], "COLUMN")
+        names = group(rest)[0] if rest and rest[0].token_type == TokenType.L_PAREN else rest[:1]
+        self.ddl.dropped.update(self._names(names))
+
+    def _column(self, tokens: list[Token]) -> None:
+        """A column definition; where it gives no type (Oracle's ``MODIFY x NOT NULL``) nothing of the column changes."""
+        if word_at(tokens, len(tokens) - 1) == "FIRST":
+            tokens = tokens[:-1]
+        elif word_at(tokens, len(tokens) - 2) == "AFTER":
+            tokens = tokens[:-2]
+        if not tokens:
+            raise UnreadableStatement("the statement is not understood")
+        name = name_of(tokens[0], self.dialect)
+        written = self.text[tokens[0].start : tokens[0].end + 1]
+        if len(tokens) > 1:
+            written += " " + self.text[tokens[1].start : tokens[-1].end + 1]
+        dialect = DIALECTS[self.dialect]
+        table = sqlglot.parse_one(f"CREATE TABLE t ({written})", read=dialect).find(exp.Schema)
+        columns = table.expressions if table else []
+        if len(columns) != 1 or not isinstance(columns[0], exp.ColumnDef):
+            if len(tokens) > 1 and word_at(tokens, 1) not in ("NOT", "NULL", "DEFAULT", "CONSTRAINT", "CHECK"):
+                raise UnreadableStatement(f"the definition of column {name} is not understood")
+            return
+        column = columns[0]
+        if isinstance(column.kind, exp.DataType):
+            self.ddl.columns[name] = column.kind.sql(dialect=dialect)
+        if any(isinstance(c.kind, exp.PrimaryKeyColumnConstraint) for c in column.constraints):
+            self.ddl.key = (name,)

@@ -1,0 +1,40 @@
+"""The words of DDL statements, sorted by what they mean for a table's columns and rows."""
+
+from __future__ import annotations
+
+#: Statements that may change rows, by their first word.
+CHANGING_VERBS = {
+    "TRUNCATE", "INSERT", "UPDATE", "DELETE", "REPLACE", "MERGE", "LOAD", "CALL", "COPY", "WITH", "EXEC", "EXECUTE",
+    "DO", "IMPORT",
+}  # fmt: skip
+#: Statements that change neither columns nor rows.
+IRRELEVANT_VERBS = {
+    "GRANT", "REVOKE", "DENY", "COMMENT", "ANALYZE", "OPTIMIZE", "FLUSH", "SET", "USE", "BEGIN", "COMMIT", "ROLLBACK",
+    "SAVEPOINT", "RELEASE", "XA", "START", "LOCK", "UNLOCK", "CHECK", "REPAIR", "SHOW", "EXPLAIN", "VACUUM", "REINDEX",
+    "CLUSTER", "REFRESH", "AUDIT", "NOAUDIT", "PURGE", "KILL", "RESET", "DISCARD", "CHECKSUM", "INSTALL", "UNINSTALL",
+}  # fmt: skip
+#: Clauses of ALTER TABLE that change neither columns nor rows, by their first word.
+OTHER_CLAUSES = {
+    "ENGINE", "COMMENT", "AUTO_INCREMENT", "AUTOEXTEND_SIZE", "AVG_ROW_LENGTH", "CHECKSUM", "COMPRESSION", "CONNECTION",
+    "DATA", "DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "CONVERT", "ORDER", "ROW_FORMAT", "ALGORITHM", "LOCK",
+    "FORCE", "ENABLE", "DISABLE", "ENCRYPTION", "INDEX", "KEY_BLOCK_SIZE", "MAX_ROWS", "MIN_ROWS", "PACK_KEYS",
+    "DELAY_KEY_WRITE", "INSERT_METHOD", "STATS_AUTO_RECALC", "STATS_PERSISTENT", "STATS_SAMPLE_PAGES", "PARTITION",
+    "REORGANIZE", "COALESCE", "REBUILD", "OPTIMIZE", "ANALYZE", "CHECK", "NOCHECK", "REPAIR", "REMOVE", "UPGRADE",
+    "WITH", "WITHOUT", "TABLESPACE", "SECONDARY_ENGINE", "OWNER", "VALIDATE", "VALIDATION", "CLUSTER", "REPLICA",
+    "INHERIT", "NO", "PARALLEL", "NOPARALLEL", "LOGGING", "NOLOGGING", "MOVE", "SHRINK", "CACHE", "NOCACHE", "COMPRESS",
+    "NOCOMPRESS", "MONITORING", "NOMONITORING", "INITRANS", "PCTFREE", "STORAGE", "FLASHBACK", "SPLIT", "RESET",
+}  # fmt: skip
+#: Clauses of ALTER TABLE that add or remove rows.
+ROW_CLAUSES = {"TRUNCATE", "EXCHANGE", "DISCARD", "IMPORT", "SWITCH", "DETACH", "ATTACH"}
+#: First words in a list of columns of what is no column.
+NO_COLUMN = {
+    "INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK", "PARTITION", "SUBPARTITION", "PERIOD",
+    "SUPPLEMENTAL", "EXCLUDE", "DEFAULT", "CONSTRAINT", "LOB", "CLUSTERED", "NONCLUSTERED", "SYSTEM",
+}  # fmt: skip
+#: Words between CREATE and the kind of object that it creates.
+CREATE_FLAGS = {
+    "OR", "REPLACE", "GLOBAL", "LOCAL", "PRIVATE", "UNLOGGED", "UNIQUE", "FULLTEXT", "SPATIAL", "BITMAP", "CLUSTERED",
+    "NONCLUSTERED", "PUBLIC", "FORCE", "EDITIONABLE", "NONEDITIONABLE", "ONLINE", "OFFLINE",
+}  # fmt: skip
+#: Clauses of ALTER TABLE that change columns or the key, or rename the table.
+TABLE_VERBS = {"ADD", "DROP", "MODIFY", "CHANGE", "RENAME", "ALTER", "SET"}
