@@ -60,8 +60,9 @@ format: setup  ## let ruff format and sort
 bench: setup  ## the benchmark: Spark's floor, a hand-written MERGE, and this
 	@scripts/in-project python -m benchmarks.run $(BENCH)
 
-docs: setup  ## the reference of feed files, made from the models
-	@scripts/in-project python -m tidemark.feeds.reference docs/feed-reference.md
+docs: setup  ## the references of feed files and of settings, made from the models
+	@scripts/in-project python -m tidemark.feeds.reference
+	@scripts/in-project python -m tidemark.feeds.settings_reference
 
 lock: setup  ## lock the newest packages pyproject.toml allows (see CONTRIBUTING.md)
 	@.tools/uv/bin/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \

@@ -1,9 +1,10 @@
-"""One Spark session for the whole test process: a start costs seconds."""
+"""One Spark session for the whole test process, because a start costs seconds; and what a whole run must hold."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,11 +14,76 @@ from tidemark.lake.spark_conf import QUICK_JAVA
 from tidemark.settings import Settings
 
 PROJECT = Path(__file__).parent.parent
+#: The promises of the README, in its order.
+PROMISES = {
+    1: "nothing is lost",
+    2: "any order and any repeat give the same table",
+    3: "a transaction shows whole or not at all",
+    4: "absent is not null",
+    5: "nothing unchecked is published",
+    6: "the same hour again has the same result",
+}
+#: What `make test` and `make test-full` select. Tests that are marked `long` are in neither.
+TIERS = {"make test": "not long and not full", "make test-full": "full and not long"}
+#: What takes long in one piece is started first, so that both workers of a run end at about the same time.
+_BEGINS_FIRST = ("scheduler", "crash")
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     """Bytes are no name: gzip writes the clock into them, and each process of a run would collect other tests."""
     return argname if isinstance(val, bytes) else None
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Order the tests, and add a test that fails for each promise that a whole tier has no test of.
+
+    A failing test, not an error here: this runs in every worker of pytest-xdist, which loses the text of an error.
+    """
+    items.sort(key=_start)
+    if tier := _whole_tier(config):
+        tested = {number for item in items for mark in item.iter_markers("promise") for number in mark.args}
+        for number in sorted(PROMISES.keys() - tested):
+            items.append(_UntestedPromise.from_parent(session, name=f"promise {number}", tier=tier))
+
+
+def pytest_itemcollected(item: pytest.Item) -> None:
+    """Refuse a marker that names no promise."""
+    for mark in item.iter_markers("promise"):
+        if not mark.args or not set(mark.args) <= PROMISES.keys():
+            raise pytest.UsageError(
+                f"{item.nodeid}: promise{mark.args} names none of the promises 1 to {len(PROMISES)}"
+            )
+
+
+class _UntestedPromise(pytest.Item):
+    """Fails. It stands in a run for the test that is missing."""
+
+    def __init__(self, *, tier: str, **rest: object) -> None:
+        super().__init__(**rest)
+        self._tier = tier
+
+    def runtest(self) -> NoReturn:
+        number = int(self.name.split()[-1])
+        pytest.fail(f"no test of `{self._tier}` is marked promise({number}): {PROMISES[number]}", pytrace=False)
+
+    def reportinfo(self) -> tuple[Path, None, str]:
+        return Path(__file__), None, self.name
+
+
+def _start(item: pytest.Item) -> int:
+    folder = item.path.parent.name
+    return _BEGINS_FIRST.index(folder) if folder in _BEGINS_FIRST else len(_BEGINS_FIRST)
+
+
+def _whole_tier(config: pytest.Config) -> str | None:
+    """The tier that this run consists of, None for a part of one."""
+    option = config.option
+    narrowed = option.keyword or option.deselect or getattr(option, "lf", False)
+    everything = [Path(config.invocation_params.dir, argument).resolve() for argument in config.args]
+    if narrowed or everything != [PROJECT / "tests"]:
+        return None
+    return next((tier for tier, selected in TIERS.items() if option.markexpr == selected), None)
 
 
 @pytest.fixture(scope="session")
@@ -29,7 +95,14 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
         "spark.driver.extraJavaOptions": QUICK_JAVA,
         "spark.sql.shuffle.partitions": "2",
     }
-    return Settings(home=home, feeds=PROJECT / "include/feeds", jars=PROJECT / ".tidemark/jars", spark_conf=quick)
+    return Settings(
+        home=home,
+        feeds=PROJECT / "include/feeds",
+        jars=PROJECT / ".tidemark/jars",
+        spark_conf=quick,
+        # One core for each worker of a run. Processes that tests start have the product's own two.
+        spark_master="local[1]",
+    )
 
 
 @pytest.fixture(scope="session")

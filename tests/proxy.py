@@ -72,18 +72,18 @@ class Proxy:
 @contextmanager
 def proxy(server_port: int, treat: Callable[[Link, Proxy], None]) -> Iterator[Proxy]:
     """A proxy on a free port. ``treat`` is what happens to each connection."""
-    told = Proxy()
+    made = Proxy()
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
             with socket.create_connection(("127.0.0.1", server_port)) as server:
-                treat(Link(self.request, server), told)
+                treat(Link(self.request, server), made)
 
     class Server(socketserver.ThreadingTCPServer):
         allow_reuse_address = daemon_threads = True
 
     with Server(("127.0.0.1", 0), Handler) as listening:
-        told.port = listening.server_address[1]
+        made.port = listening.server_address[1]
         threading.Thread(target=listening.serve_forever, daemon=True).start()
-        yield told
+        yield made
         listening.shutdown()

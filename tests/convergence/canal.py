@@ -41,20 +41,20 @@ def _kind(deed: Deed) -> tuple[str, str]:
 
 def _message(kind: str, table: str, position: int, deeds: list[Deed]) -> bytes:
     second = 1_795_132_800 + position // 700
-    said: dict[str, Any] = {
+    message: dict[str, Any] = {
         "database": "c", "table": table, "type": kind, "es": second * 1000, "ts": second * 1000 + 40, "id": position,
         "isDdl": kind == "TRUNCATE", "sql": f"TRUNCATE TABLE {table}" if kind == "TRUNCATE" else "",
         "data": None, "old": None, "pkNames": None, "mysqlType": None,
     }  # fmt: skip
     if kind != "TRUNCATE":
         columns = {"id": "bigint(20)", "no": "int(11)"} | _COLUMNS if table == "b" else _COLUMNS
-        said |= {
+        message |= {
             "pkNames": list(KEYS[table]) if table in KEYS else None,
             "mysqlType": columns,
             "data": [_texts(_image(deed)) for deed in deeds],
             "old": [_texts(_old(deed)) for deed in deeds] if kind == "UPDATE" else None,
         }
-    return json.dumps(said).encode()
+    return json.dumps(message).encode()
 
 
 def _image(deed: Deed) -> dict[str, Any]:

@@ -32,9 +32,9 @@ def encode(unit: Unit) -> list[Sent]:
     if tx is None:
         return rows
 
-    def marker(what: str, place: int, own: str | None) -> Sent:
-        value = _message(what, unit.number * ROOM + place)
-        return Sent(Message(name_of(unit, f"marker{place}"), tx=own), TOPICS[0], value)
+    def marker(what: str, offset: int, own: str | None) -> Sent:
+        value = _message(what, unit.number * ROOM + offset)
+        return Sent(Message(name_of(unit, f"marker{offset}"), tx=own), TOPICS[0], value)
 
     first = marker("TRANSACTION_BEGIN", 1, tx)
     if unit.ending == "never":
@@ -52,9 +52,9 @@ def _row(unit: Unit, index: int, deed: Deed, tx: str | None) -> list[Sent]:
         # The row before, a delete of its key, and the row after: what that lacks is what the row before had.
         if change.absent:
             change = replace(change, op="insert", prior=change.prior or change.key)
-        gone = Change(change.table, change.position, "delete", change.prior or change.key)
+        deleted = Change(change.table, change.position, "delete", change.prior or change.key)
         own = tx or name_of(unit, f"pair{index}")
-        halves = (("UPDATE_BEFOR", (gone,), _old(change), None), ("UPDATE_AFTER", (change,), None, row(change)))
+        halves = (("UPDATE_BEFOR", (deleted,), _old(change), None), ("UPDATE_AFTER", (change,), None, row(change)))
         return [
             Sent(
                 Message(name_of(unit, f"{index}.{op}"), changes, own),
@@ -85,7 +85,7 @@ def _message(
     columns = {"id": "LONG", "no": "LONG"} | _COLUMNS if table == "b" else _COLUMNS
     listed = [{"name": name, "type": kind} for name, kind in columns.items()]
     rows = before is not None or after is not None
-    said = {
+    payload = {
         "schema": {
             "dataColumn": listed if rows else None,
             "primaryKey": list(KEYS[table]) if table and rows else None,
@@ -102,4 +102,4 @@ def _message(
         },
         "version": "0.0.1",
     }
-    return json.dumps(said).encode()
+    return json.dumps(payload).encode()

@@ -72,8 +72,8 @@ def _loaded(change: Change, unit: Unit) -> bool:
     )
 
 
-def _lsn(number: int, place: int) -> int:
-    return number * ROOM + place
+def _lsn(number: int, offset: int) -> int:
+    return number * ROOM + offset
 
 
 def _event(unit: Unit, change: Change, lsn: int, order: int | None) -> dict[str, Any]:
@@ -101,5 +101,5 @@ def _headers(change: Change, events: list[Change]) -> tuple[tuple[str, str], ...
     return (("__debezium.newkey", json.dumps(key_row(moved[0]))),) if change.op == "delete" and moved else ()
 
 
-def _dumps(said: dict[str, Any]) -> bytes:
-    return json.dumps(said).encode()
+def _dumps(value: dict[str, Any]) -> bytes:
+    return json.dumps(value).encode()

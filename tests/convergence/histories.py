@@ -20,7 +20,7 @@ from tests.convergence.oracle import Change, Image, Key, Value
 SPREAD = 1000
 #: Positions within a unit.
 ROOM = 100
-#: One history in so many truncates tables, in its first units: that takes the rows of all others with it.
+#: One history in this number truncates tables, in its first units: that takes the rows of all others with it.
 _TRUNCATING, _UNTIL = 3, 3
 KEYS = {"a": ("id",), "b": ("id", "no"), "t0": ("id",), "t1": ("id",)}
 KEYLESS = "m"
@@ -143,9 +143,9 @@ class _Writer:
             self.stands = {name: name[0] != table and stood for name, stood in self.stands.items()}
             yield (Change(table, at, "truncate"),)
         elif what == "load" and self.can.loads and there:
-            place = at if self.can.loads == "here" else 0
+            offset = at if self.can.loads == "here" else 0
             self.stands[table, key] = True
-            yield (self._written(table, place, "insert", key, frozenset(), null and place > 0),)
+            yield (self._written(table, offset, "insert", key, frozenset(), null and offset > 0),)
         elif not there or (what == "write" and not was):
             self.stands[table, key] = True
             yield (self._written(table, at, "insert", key, absent if self.can.partial_inserts else frozenset(), null),)
@@ -154,8 +154,8 @@ class _Writer:
             yield (Change(table, at, "delete", key),)
         elif what == "move" and not self.stands.get((table, to), False) and key != to:
             self.stands[table, key], self.stands[table, to] = False, True
-            gone = Change(table, at, "delete", key)
-            yield gone, self._written(table, at, "insert", to, absent, null, key)
+            deleted = Change(table, at, "delete", key)
+            yield deleted, self._written(table, at, "insert", to, absent, null, key)
         else:
             self.stands[table, key] = True
             yield (self._written(table, at, "update", key, absent if what == "part" else frozenset(), null),)

@@ -5,7 +5,7 @@ left at the end. How a change came (in which object, hour or order, and how ofte
 place: a transaction takes part when all of its messages are there.
 
 - A change is known by what it says. Delivered again, it is the same change.
-- An insert begins the row anew. A delete ends it. A truncate ends all rows that were before it.
+- An insert starts the row again. A delete ends it. A truncate ends all rows that were before it.
 - An update sets the columns it sends. A column it does not send stays what it was; where there was no row, nobody
   knows the column: it is *absent*, and shown as null.
 - A key change is the delete of the old key and the insert of the new one, at one position. Columns that the insert does
@@ -45,7 +45,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Message:
-    """What is delivered as one: ``changes`` (none: a marker, a tombstone), written as so many ``entries``. ``tx``: the
+    """What is delivered as one: ``changes`` (none: a marker, a tombstone), written as this number of ``entries``. ``tx``: the
     transaction it is part of; None: its changes stand alone. ``name``: of this message, whatever its copies."""
 
     name: str
@@ -175,10 +175,10 @@ def account(source: Source, delivered: Iterable[Message], landed: Iterable[Messa
     total = Account()
     for message in delivered:
         entries = message.entries
-        said = Account(landed=1, split=entries - 1)
+        counted = Account(landed=1, split=entries - 1)
         if not message.changes or (message.tx is not None and source.transactions[message.tx].taken_back in names):
-            said += Account(control=entries)
+            counted += Account(control=entries)
         elif message.tx is not None and not source.complete(message.tx, names):
-            said += Account(held=entries)
-        total += said
+            counted += Account(held=entries)
+        total += counted
     return total

@@ -42,13 +42,13 @@ def every_hour() -> list[Sent]:
         }
         for ordinal, (column, kind) in enumerate(_COLUMNS.items(), 1)
     }  # fmt: skip
-    told = {
+    metadata = {
         "schemaId": "1" * 32,
         "lineage": {"schema": "CRM", "table": "A", "tableVersion": 1, "timestamp": "2026-11-19T00:00:00.000"},
         "tableStructure": {"tableColumns": columns},
         "dataSchema": None,
     }
-    return [Sent(Message("metadata"), METADATA, _enveloped(told, "MD"))]
+    return [Sent(Message("metadata"), METADATA, _enveloped(metadata, "MD"))]
 
 
 def encode(unit: Unit) -> list[Sent]:
@@ -124,5 +124,5 @@ def _enveloped(body: dict[str, Any], kind: str) -> bytes:
     )
 
 
-def _dumps(said: dict[str, Any]) -> bytes:
-    return json.dumps(said).encode()
+def _dumps(value: dict[str, Any]) -> bytes:
+    return json.dumps(value).encode()

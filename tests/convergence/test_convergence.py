@@ -19,7 +19,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.convergence import canal, dataworks, debezium, ibm, qlik
-from tests.convergence.course import HOURS, Course, Publication
+from tests.convergence.delivery_plan import HOURS, DeliveryPlan, Publication
 from tests.convergence.histories import KEYLESS, KEYS, draw_histories
 from tests.convergence.oracle import Account, Copies, Image, Row, Rows
 from tests.convergence.wire import Format
@@ -31,6 +31,8 @@ from tidemark.ledger.receipts import Receipt
 from tidemark.pipeline.hour import run_hour
 from tidemark.settings import Settings
 
+pytestmark = pytest.mark.promise(1, 2, 3, 4)
+
 FORMATS = (
     Format("canal", canal, "lines", parquet=("b", "t1")),
     Format("dataworks", dataworks, "kafka_json", stream=True),
@@ -38,7 +40,10 @@ FORMATS = (
     Format("ibm", ibm, "raw", in_order=True),
     Format("qlik", qlik, "pubsub"),
 )
-#: Histories of a format in the ordinary run, 210 in all; and in each course of the long one.
+#: The formats in `make test`: one whose messages come in any order, with tables in Iceberg and in Parquet, and one whose
+#: messages are a stream. The others are in `make test-full`.
+SHORT = ("debezium", "dataworks")
+#: Histories of a format in the ordinary run, 210 in all; and in each plan of the long one.
 ORDINARY, MANY = 42, 150
 #: The long run goes through more containers.
 CONTAINERS = {
@@ -54,13 +59,16 @@ SEEDS = range(2, 2 + math.ceil(int(os.environ.get("TIDEMARK_HISTORIES", "3000"))
 ALONE = os.environ.get("TIDEMARK_HISTORY", "").split()
 
 
-@pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
+@pytest.mark.parametrize(
+    "format_",
+    [pytest.param(one, id=one.name, marks=() if one.name in SHORT else pytest.mark.full) for one in FORMATS],
+)
 def test_any_order_comes_to_the_same_tables(
     spark: SparkSession, settings: Settings, tmp_path: Path, format_: Format
 ) -> None:
     if ALONE:
         format_ = replace(format_, container=ALONE[0])
-    run_course(format_, *(map(int, ALONE[1:3]) if ALONE else (1, ORDINARY)), settings, tmp_path)
+    run_plan(format_, *(map(int, ALONE[1:3]) if ALONE else (1, ORDINARY)), settings, tmp_path)
 
 
 @pytest.mark.long
@@ -70,44 +78,44 @@ def test_any_order_comes_to_the_same_tables_by_the_thousand(
     spark: SparkSession, settings: Settings, tmp_path: Path, format_: Format, seed: int
 ) -> None:
     containers = CONTAINERS[format_.name]
-    run_course(replace(format_, container=containers[seed % len(containers)]), seed, MANY, settings, tmp_path)
+    run_plan(replace(format_, container=containers[seed % len(containers)]), seed, MANY, settings, tmp_path)
 
 
-def run_course(format_: Format, seed: int, count: int, settings: Settings, out: Path) -> None:
-    """Run all hours of a course and hold the lake against the oracle after each."""
+def run_plan(format_: Format, seed: int, count: int, settings: Settings, out: Path) -> None:
+    """Run all hours of a plan and hold the lake against the oracle after each."""
     name = f"conv_{format_.name}_{seed}"
     # Its keys and its places are the history's own, so that one of them alone is the same as among the others.
     histories = draw_histories(format_.encoder.TRAITS, count, seed)
     if ALONE:
         histories = [history for history in histories if history.number == int(ALONE[3])]
-    course = Course(format_, histories, seed, out / "exports")
-    feed = Feed.model_validate(format_.feed(name, str(course.exports)))
+    plan = DeliveryPlan(format_, histories, seed, out / "exports")
+    feed = Feed.model_validate(format_.feed(name, str(plan.exports)))
     published: list[Publication] = []
-    for at in course.order:
-        course.land(at)
+    for at in plan.order:
+        plan.land(at)
         receipt = run_hour(feed, HOURS[at.hour], settings)
         published.append(at)
-        told = f"{format_.name}, seed {seed}, after {', '.join(map(str, published))}"
-        assert_account(receipt, course.accounts(published), format_, told)
-        found = findings(course, published, name, settings, HOURS[at.hour])
-        assert not found, f"{told}:\n{explained(course, found, f'{seed} {count}')}"
+        context = f"{format_.name}, seed {seed}, after {', '.join(map(str, published))}"
+        assert_account(receipt, plan.accounts(published), format_, context)
+        found = findings(plan, published, name, settings, HOURS[at.hour])
+        assert not found, f"{context}:\n{explained(plan, found, f'{seed} {count}')}"
     for hour in HOURS:  # a backfill over hours that are published
         assert run_hour(feed, hour, settings).sequence <= len(published), hour
     for at in {HOURS[at.hour]: at for at in published}.values():  # the cuts stay what they were
         until = published[: published.index(at) + 1]
-        found = findings(course, until, name, settings, HOURS[at.hour])
-        assert not found, f"the cut of {at} afterwards:\n{explained(course, found, f'{seed} {count}')}"
+        found = findings(plan, until, name, settings, HOURS[at.hour])
+        assert not found, f"the cut of {at} afterwards:\n{explained(plan, found, f'{seed} {count}')}"
 
 
-def assert_account(receipt: Receipt, wanted: Account, format_: Format, told: str) -> None:
+def assert_account(receipt: Receipt, wanted: Account, format_: Format, context: str) -> None:
     """The receipt's sum holds, and what does not depend on the order is as the oracle counts it."""
     counts = receipt.counts
     parts = counts.applied + counts.duplicate + counts.superseded + receipt.control + receipt.held + receipt.quarantined
-    assert receipt.landed + receipt.split == parts, told
-    assert receipt.quarantined == 0, told
+    assert receipt.landed + receipt.split == parts, context
+    assert receipt.quarantined == 0, context
     if format_.container == "raw":  # which knows no messages, but each record of them
         wanted = replace(wanted, landed=wanted.landed + wanted.split, split=0)
-    assert Account(receipt.landed, receipt.split, receipt.control, receipt.held) == wanted, told
+    assert Account(receipt.landed, receipt.split, receipt.control, receipt.held) == wanted, context
 
 
 #: A row of either side that the other does not have: its table, its id, and it.
@@ -115,10 +123,10 @@ AuditFinding = tuple[str, int, str]
 
 
 def findings(
-    course: Course, published: list[Publication], schema: str, settings: Settings, hour: str
+    plan: DeliveryPlan, published: list[Publication], schema: str, settings: Settings, hour: str
 ) -> list[AuditFinding]:
     """What an hour's cut and the oracle do not agree in."""
-    wanted = course.source.tables(course.landed(published))
+    wanted = plan.source.tables(plan.landed(published))
     found: list[AuditFinding] = []
     for table in (*KEYS, KEYLESS):
         shown = read(settings, schema, table, hour)
@@ -174,7 +182,7 @@ def _copies_apart(wanted: Rows | Copies, shown: Counter[Image]) -> list[AuditFin
     ]
 
 
-def explained(course: Course, found: list[AuditFinding], drawn: str) -> str:
+def explained(plan: DeliveryPlan, found: list[AuditFinding], drawn: str) -> str:
     """The differences, the first of their histories, and how to run it alone."""
     numbers = sorted({id_ // 100 for _, id_, _ in found})
     lines = [f"{table} {what}" for table, _, what in found[:12]]
@@ -183,8 +191,8 @@ def explained(course: Course, found: list[AuditFinding], drawn: str) -> str:
             f"{len(found)} rows of histories {numbers} differ",
             *lines,
             f"history {numbers[0]}:",
-            course.story(numbers[0]),
-            f"alone: TIDEMARK_HISTORY='{course.format.container} {drawn} {numbers[0]}' make test "
-            f"PYTEST='tests/convergence/test_convergence.py -k {course.format.name}'",
+            plan.story(numbers[0]),
+            f"alone: TIDEMARK_HISTORY='{plan.format.container} {drawn} {numbers[0]}' scripts/in-project pytest -m '' "
+            f"tests/convergence/test_convergence.py -k '{plan.format.name} and not thousand'",
         ]
     )

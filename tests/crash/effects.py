@@ -43,12 +43,12 @@ def _statement(_self: Any, sql: str, *_: Any, **__: Any) -> str | None:
 
 
 def _at(location: str) -> str:
-    """The place below the lake."""
+    """The path below the lake."""
     return re.sub(r"^.*?/lake/", "", location)
 
 
 def _small(method: str) -> Callable[..., str]:
-    """A small object, and whether it is a draft that is past the point of no return."""
+    """A small object, and whether it is a pending publication that is past the point of no return."""
 
     def name(_self: Any, location: str, text: str) -> str:
         return f"{method} {_at(location)}" + (" validated" if '"validated": true' in text else "")
@@ -67,7 +67,7 @@ _CALLS = [
         for method in ("write_text", "write_new")
     ),
     *(
-        _Call(owner, "bring", lambda self, source, stored, target, *_: f"bring {_at(target)}")
+        _Call(owner, "copy_from", lambda self, source, stored, target, *_: f"copy_from {_at(target)}")
         for owner in (LocalFiles, S3Objects)
     ),
 ]

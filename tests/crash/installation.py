@@ -63,14 +63,14 @@ def settings_of(folder: Path, name: str, **more: Any) -> Settings:
 def environment_of(settings: Settings) -> dict[str, str]:
     """The same settings for a process."""
     given = settings.model_dump(include=settings.model_fields_set)
-    said = {f"TIDEMARK_{k.upper()}": json.dumps(v) if isinstance(v, dict) else str(v) for k, v in given.items()}
-    return os.environ | said | {"PYTHONPATH": f"{PROJECT}/include:{PROJECT}"}
+    variables = {f"TIDEMARK_{k.upper()}": json.dumps(v) if isinstance(v, dict) else str(v) for k, v in given.items()}
+    return os.environ | variables | {"PYTHONPATH": f"{PROJECT}/include:{PROJECT}"}
 
 
 def run(settings: Settings, trace: Path, death: dict[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
     """Run all hours in a process of its own, which may die on the way."""
-    told = {"TIDEMARK_TRACE": str(trace), "TIDEMARK_DEATH": json.dumps(death or {})}
-    return start(settings, [sys.executable, "-m", "tests.crash.doomed", FEED, *HOURS], told)
+    variables = {"TIDEMARK_TRACE": str(trace), "TIDEMARK_DEATH": json.dumps(death or {})}
+    return start(settings, [sys.executable, "-m", "tests.crash.killed_run", FEED, *HOURS], variables)
 
 
 def start(
@@ -85,7 +85,7 @@ def start(
 
 def state(settings: Settings) -> dict[str, Any]:
     """Everything that counts, comparable: tables at each cut with their ``_tidemark``, receipts but for the time of
-    their publication, the books and the change log, the manifests."""
+    their publication, the system tables and the change log, the manifests."""
     published = load_history(settings, FEED)
     seen: dict[str, Any] = {
         "receipts": [r.model_dump(mode="json", exclude={"published_at"}) for r in published.receipts],

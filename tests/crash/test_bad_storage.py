@@ -15,12 +15,14 @@ from tests.crash import installation
 from tests.crash.installation import Undisturbed, assert_same, settings_of, state
 from tests.proxy import Link, Proxy, proxy
 
+pytestmark = pytest.mark.promise(6)
+
 
 class BadDays:
     """Some requests go wrong, never more than two in a row: in the five ways that ``KINDS`` names."""
 
     KINDS = ("refused", "failed", "half", "lost", "stalled")
-    #: Seconds a stalled answer is waited for: longer than the clients' patience below.
+    #: Seconds a stalled answer is waited for: longer than the clients' timeouts below.
     STALL = 4.0
     RATE = 0.02
 
@@ -33,9 +35,9 @@ class BadDays:
             self._in_a_row = self._in_a_row + 1 if bad else 0
             return self._chance.choice(self.KINDS) if bad else "good"
 
-    def __call__(self, link: Link, told: Proxy) -> None:
+    def __call__(self, link: Link, between: Proxy) -> None:
         kind = self._next()
-        told.note(kind)
+        between.note(kind)
         if kind == "good":
             link.both_ways(lambda chunk: chunk, lambda chunk: chunk)
         elif kind == "failed":
@@ -68,15 +70,15 @@ def test_a_storage_on_its_bad_days(undisturbed: Undisturbed, tmp_path: Path, mon
             "spark.hadoop.fs.s3a.connection.timeout": "2s",
         }
         place = {"lake": "s3://bad/lake", "catalog_uri": f"jdbc:sqlite:{tmp_path}/catalog.db"}
-        with proxy(port, BadDays()) as told:
-            settings = settings_of(undisturbed.folder, "s3", **place, s3_endpoint=f"http://127.0.0.1:{told.port}")
+        with proxy(port, BadDays()) as between:
+            settings = settings_of(undisturbed.folder, "s3", **place, s3_endpoint=f"http://127.0.0.1:{between.port}")
             settings = settings.model_copy(update={"spark_conf": settings.spark_conf | timeout})
             attempts = []
             while not attempts or attempts[-1].returncode:
                 assert len(attempts) < 8, "\n".join(attempt.stderr[-1000:] for attempt in attempts)
                 attempts.append(installation.run(settings, tmp_path / "trace"))
-        assert all(told.done[kind] >= 3 for kind in BadDays.KINDS), told.done
+        assert all(between.done[kind] >= 3 for kind in BadDays.KINDS), between.done
         direct = settings_of(undisturbed.folder, "s3", **place, s3_endpoint=endpoint)
-        assert_same(state(direct), undisturbed.state, (told.done, [done.stderr[-2000:] for done in attempts]))
+        assert_same(state(direct), undisturbed.state, (between.done, [done.stderr[-2000:] for done in attempts]))
     finally:
         server.stop()

@@ -14,11 +14,13 @@ from tidemark.ledger.publication_history import load_history
 from tidemark.pipeline import validate
 from tidemark.settings import Settings
 
+pytestmark = [pytest.mark.full, pytest.mark.promise(5, 6)]
+
 run = promises.run  # the fixture
 
 
 class Died(Exception):
-    """In the place of the whole process."""
+    """Stands for the death of the whole process."""
 
 
 def test_what_landed_after_a_publication_had_begun_is_published_too(
@@ -39,8 +41,8 @@ def test_what_landed_after_a_publication_had_begun_is_published_too(
 
 
 @pytest.mark.parametrize("storage", ["iceberg", "parquet"])
-@pytest.mark.parametrize("dies_at", ["the quarantine's page", "the draft"])
-def test_rows_that_a_check_held_back_are_let_go_when_it_is_mended(
+@pytest.mark.parametrize("dies_at", ["the quarantine's rows", "the pending publication"])
+def test_rows_that_a_check_held_back_are_let_go_when_it_is_fixed(
     run: Any,
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
@@ -66,10 +68,10 @@ def test_rows_that_a_check_held_back_are_let_go_when_it_is_mended(
 
     run(HOURS[0], [event("c", 1, row(1, 1)), event("c", 2, row(2, 2))], **feed(9))
     with monkeypatch.context() as patch, pytest.raises(Died):
-        if dies_at == "the draft":
-            patch.setattr(validate, "save_draft", dies_before)
+        if dies_at == "the pending publication":
+            patch.setattr(validate, "save_pending", dies_before)
         else:
-            patch.setattr(validate, "write_page", dies)
+            patch.setattr(validate, "write_rows", dies)
         run(HOURS[1], [event("u", 20, row(1, 10)), event("u", 21, row(2, 3))], **feed(9))
     assert rows(settings, run) == [row(1, 1), row(2, 2)]
     receipt = run(HOURS[1], None, **feed(20))

@@ -13,6 +13,8 @@ import pytest
 from tests.crash import installation
 from tests.crash.installation import FEED, HOURS, Undisturbed, assert_same, settings_of
 
+pytestmark = [pytest.mark.full, pytest.mark.promise(6)]
+
 OWN_MOUNTS = ("unshare", "--user", "--map-root-user", "--mount")
 
 
@@ -24,9 +26,9 @@ def may_mount() -> bool:
 @pytest.mark.skipif(not may_mount(), reason="no user namespaces on this machine: a full disk needs a disk to fill")
 def test_a_disk_that_is_full_again_and_again(undisturbed: Undisturbed, tmp_path: Path) -> None:
     settings, result = settings_of(undisturbed.folder, "tiny"), tmp_path / "result.json"
-    command = [*OWN_MOUNTS, sys.executable, "-m", "tests.crash.full_disk", FEED, str(result), *HOURS]
+    command = [*OWN_MOUNTS, sys.executable, "-m", "tests.crash.full_disk_run", FEED, str(result), *HOURS]
     done = installation.start(settings, command)
     assert done.returncode == 0, done.stderr[-8000:]
-    told = json.loads(result.read_text())
-    assert len(told["failures"]) >= 8, told["failures"]
-    assert_same(told["state"], json.loads(json.dumps(undisturbed.state)), told["failures"])
+    outcome = json.loads(result.read_text())
+    assert len(outcome["failures"]) >= 8, outcome["failures"]
+    assert_same(outcome["state"], json.loads(json.dumps(undisturbed.state)), outcome["failures"])

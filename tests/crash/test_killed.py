@@ -16,32 +16,42 @@ from tidemark.ledger.publication_history import load_history
 from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.settings import Settings
 
+pytestmark = pytest.mark.promise(6)
+
 KILLS = int(os.environ.get("TIDEMARK_KILLS", "50"))
 #: Kills that one lake goes through before it is compared. A kill costs a start of Spark, a comparison two.
 ON_ONE_LAKE = 10
 
-#: Where the ordinary run dies, in the order it gets there: the hour, the effect, and before or after it.
+#: Where `make test` kills a run: the hour, the effect, and before or after it. One table is published, another is not.
+HALF_PUBLISHED = (0, "fast_forward payroll.payslip", "before")
+#: Where `make test-full` does, in the order it gets there.
 BOUNDARIES = [
     (0, "write_new landing/.*", "after"),  # landed
     (0, "overwrite lake.tidemark.payroll.changes", "after"),  # decoded
     (0, "append lake.payroll.payslip.branch_.*", "after"),  # a table is compacted, another is not
-    (0, "fast_forward payroll.payslip", "before"),  # one table is published, another is not
-    (1, "write_text _drafts/payroll.json", "before"),  # branches and pages without a draft
+    (1, "write_text _pending/payroll.json", "before"),  # branches and rows without a pending publication
     (1, "overwrite lake.tidemark.payroll.quarantine", "after"),  # checked, and nobody knows
-    (2, "write_text _drafts/payroll.json validated", "after"),  # the point of no return
+    (2, "write_text _pending/payroll.json validated", "after"),  # the point of no return
     (2, "write_text snapshots/hr.position/_cuts/.*", "after"),  # a cut, and not yet the newest
     (2, "append lake.tidemark.receipts", "before"),  # all is published but for the receipt
     (3, "append lake.tidemark.receipts", "after"),  # nobody heard that it went well
 ]
 
 
-def test_killed_at_the_boundaries_of_stages(undisturbed: Undisturbed) -> None:
+@pytest.mark.parametrize(
+    "boundaries",
+    [
+        pytest.param([HALF_PUBLISHED], id="once"),
+        pytest.param(BOUNDARIES, id="at each boundary", marks=pytest.mark.full),
+    ],
+)
+def test_killed_at_the_boundaries_of_stages(undisturbed: Undisturbed, boundaries: list[tuple[int, str, str]]) -> None:
     deaths = []
-    for hour, pattern, when in BOUNDARIES:
+    for hour, pattern, when in boundaries:
         at = [e for e in undisturbed.effects if re.fullmatch(f"{HOURS[hour]} (?:{pattern})", e)]
         assert at, f"no effect of {HOURS[hour]} is like {pattern}"
         deaths.append({"at": at[-1], "when": when})
-    assert survived(undisturbed, "boundaries", deaths) == len(deaths)
+    assert survived(undisturbed, f"boundaries_{len(deaths)}", deaths) == len(deaths)
 
 
 @pytest.mark.long

@@ -19,6 +19,8 @@ from tidemark.samples import ibm
 from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
 
+pytestmark = [pytest.mark.full, pytest.mark.promise(6)]
+
 PROJECT = Path(__file__).parent.parent.parent
 HOURS = [f"2026-11-20T{hour:02}" for hour in range(4)]
 
@@ -69,7 +71,7 @@ def receipts_of(home: Path) -> Counter[tuple[str, int]]:
 
 
 def test_the_same_hour_twice_at_once_is_published_once(home: Path) -> None:
-    """The first hour of all, for which tables and books are made."""
+    """The first hour of all, for which tables and system tables are made."""
     both = [start(home, HOURS[0], HOURS[0]) for _ in range(2)]
     one, other = [ended(process) for process in both]
     assert one == other and len(one) == 1
@@ -78,7 +80,7 @@ def test_the_same_hour_twice_at_once_is_published_once(home: Path) -> None:
 
 
 def test_a_live_hour_during_a_backfill(home: Path) -> None:
-    """The live hour takes its turn among those of the backfill, wherever it falls."""
+    """The live hour takes the feed lock between those of the backfill, wherever it falls."""
     backfill, live = start(home, HOURS[0], HOURS[2]), start(home, HOURS[3], HOURS[3])
     assert [line.split(":")[0] for line in [*ended(backfill), *ended(live)]] == [f"{ibm.FEED} {hour}" for hour in HOURS]
     found = receipts_of(home)

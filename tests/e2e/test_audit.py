@@ -1,4 +1,4 @@
-"""Audit: a lake that is whole has no difference, and each way of damaging it is found, with its place."""
+"""Audit: a lake that is whole has no difference, and each way of damaging it is found, and located."""
 
 # ruff: noqa: S608 - the statements are the tests' own
 from __future__ import annotations
@@ -13,9 +13,9 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from tests.e2e.feed_pair import FeedPair
 from tests.e2e.test_promises import HOURS, event, row
 from tests.e2e.test_replay import COLUMNS, TRANSACTIONS, end, part
-from tests.e2e.twins import Twins
 from tidemark.cli import app
 from tidemark.errors import ConfigError
 from tidemark.feeds.model import Feed
@@ -23,7 +23,9 @@ from tidemark.ledger.manifest import load_manifest
 from tidemark.operations.audit import audit
 from tidemark.settings import Settings
 
-NAME = "au_mended"
+pytestmark = [pytest.mark.full, pytest.mark.promise(1)]
+
+NAME = "au_fixed"
 ITEMS, LINES, FOLDERS = f"{NAME}.items", f"{NAME}.lines", f"{NAME}.folders"
 CHECK = {"column": "big", "pattern": "^[a-z]", "consequence": "quarantine"}
 TABLES = {
@@ -44,7 +46,7 @@ def line(lsn: int, n: int, op: str = "c") -> dict[str, Any]:
 @pytest.fixture(scope="module")
 def feed(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, settings: Settings) -> Feed:
     """Three hours with all there is: tables of three kinds, quarantine of every stage, a held transaction, a replay."""
-    twins = Twins("au", tmp_path_factory.mktemp("audit"), spark, settings, **TRANSACTIONS, tables=TABLES)
+    pair = FeedPair("au", tmp_path_factory.mktemp("audit"), spark, settings, **TRANSACTIONS, tables=TABLES)
     folder = event("c", 3, row(1, 1), table="folders")
     hours = {
         HOURS[0]: [event("c", 1, row(1, 1)), event("c", 2, row(2, 2, "big")), folder, line(4, 7), line(5, 7), b"{", b"[]"],
@@ -53,12 +55,12 @@ def feed(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, settings
         HOURS[2]: [part(event("c", 20, row(5, 5)), "5", 1), event("u", 21, row(1, 7)), event("c", 1, row(1, 1))],
     }  # fmt: skip
     for hour, records in hours.items():
-        twins.export(hour, records)
-        twins.export(hour, [end("9", 2)] if hour == HOURS[2] else [], "tx")
-        twins.run(hour)
+        pair.export(hour, records)
+        pair.export(hour, [end("9", 2)] if hour == HOURS[2] else [], "tx")
+        pair.run(hour)
     wider = {**TABLES["s.items"], "columns": {**COLUMNS, "n": "bigint"}}
-    twins.replay(HOURS[1], tables={**TABLES, "s.items": wider})
-    return twins.feed(NAME, tables={**TABLES, "s.items": wider})
+    pair.replay(HOURS[1], tables={**TABLES, "s.items": wider})
+    return pair.feed(NAME, tables={**TABLES, "s.items": wider})
 
 
 def test_a_lake_that_is_whole_has_no_difference(feed: Feed, settings: Settings) -> None:
@@ -107,7 +109,7 @@ class Lake:
         path.write_bytes(was)
 
     def landed(self, hour: str, records: int) -> str:
-        """A landed object of the hour with so many records."""
+        """A landed object of the hour with this number of records."""
         objects = load_manifest(self.settings, NAME, hour).objects
         return next(f"{self.settings.landing_root}/{o.path}" for o in objects if o.records == records)
 
@@ -186,7 +188,7 @@ DAMAGES: dict[str, tuple[Callable[[Lake], Any], list[tuple[str, str, str]]]] = {
         lambda lake: lake.sql(
             ITEMS, f"CALL lake.system.set_current_snapshot(table => '{ITEMS}', ref => 'hour_2026_11_20T00')"
         ),
-        [("table", ITEMS, "readers see au_mended_2026_11_20T00_1"), ("table", ITEMS, "with another place")],
+        [("table", ITEMS, "readers see au_fixed_2026_11_20T00_1"), ("table", ITEMS, "with another place")],
     ),
     "a tag removed": (
         lambda lake: lake.tag(ITEMS, HOURS[0], "DROP TAG {tag}"), [("cut", HOURS[0], "its tag hour_2026_11_20T00 is gone")],
@@ -199,11 +201,11 @@ DAMAGES: dict[str, tuple[Callable[[Lake], Any], list[tuple[str, str, str]]]] = {
         lambda lake: lake.file(f"{lake.settings.lake_root}/snapshots/{FOLDERS}/_cuts/{HOURS[0]}.json", lambda _: None),
         [("cut", f"{HOURS[0]}, table {FOLDERS}", "is gone")],
     ),
-    "a page of the quarantine removed": (
+    "rows of the quarantine removed": (
         lambda lake: lake.sql(f"tidemark.{NAME}.quarantine", "DELETE FROM {} WHERE sequence = 1"),
         [("quarantine", f"{HOURS[0]}, undecodable", "0 in quarantine, the receipt says 2")],
     ),
-    "a check's page removed": (
+    "rows that a check refused removed": (
         lambda lake: lake.sql(f"tidemark.{NAME}.quarantine", "DELETE FROM {} WHERE stage = 'validate'"),
         [("quarantine", f"{HOURS[1]}, {ITEMS}", "0 in quarantine")],
     ),
@@ -228,9 +230,12 @@ def test_the_command_line_says_what_to_do(
 ) -> None:
     import yaml
 
-    said = feed.model_dump(mode="json", exclude_defaults=True) | {"container": feed.container, "format": feed.format}
-    said["exports"]["settle"] = "0s"
-    (tmp_path / f"{NAME}.yaml").write_text(yaml.safe_dump(said))
+    definition = feed.model_dump(mode="json", exclude_defaults=True) | {
+        "container": feed.container,
+        "format": feed.format,
+    }
+    definition["exports"]["settle"] = "0s"
+    (tmp_path / f"{NAME}.yaml").write_text(yaml.safe_dump(definition))
     for name, value in {"HOME": settings.home, "FEEDS": tmp_path, "JARS": settings.jars}.items():
         monkeypatch.setenv(f"TIDEMARK_{name}", str(value))
 

@@ -11,6 +11,8 @@ from tidemark.operations.audit import audit
 from tidemark.samples import canal, dataworks, debezium, ibm, qlik
 from tidemark.settings import Settings
 
+pytestmark = [pytest.mark.full, pytest.mark.promise(1)]
+
 SAMPLES = {"canal": canal, "dataworks": dataworks, "debezium": debezium, "ibm": ibm, "qlik": qlik}
 
 

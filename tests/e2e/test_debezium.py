@@ -21,6 +21,8 @@ from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.pipeline.hour import run_hour
 from tidemark.settings import Settings
 
+pytestmark = [pytest.mark.full, pytest.mark.promise(1, 3)]
+
 DAY = "2026-11-20"
 TYPES = {
     "customers": {

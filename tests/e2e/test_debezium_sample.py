@@ -18,6 +18,8 @@ from tidemark.samples import debezium
 from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
 
+pytestmark = [pytest.mark.full, pytest.mark.promise(1, 3)]
+
 HOURS = ("2026-11-20T00", "2026-11-20T01", "2026-11-20T02")
 POISON = 5
 

@@ -1,4 +1,5 @@
-"""Generated hours of feeds that have no e2e tests of their own, through all stages: every cut is the truth."""
+"""Generated hours through all stages: every cut is the truth. One hour of each format, and three of those feeds that
+have no end-to-end tests of their own."""
 
 from __future__ import annotations
 
@@ -10,6 +11,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.e2e.generated import HOURS, findings, generated, run_all
+from tidemark.formats import FORMATS
 from tidemark.ledger.change_log import changes_table
 from tidemark.ledger.publication_history import load_history
 from tidemark.ledger.receipts import Receipt
@@ -21,6 +23,20 @@ SIZES = {
     "dataworks": {"events": 70, "seed": 5, "poison": 2},
     "qlik": {"events": 120, "seed": 4, "poison": 3},
 }
+
+
+@pytest.mark.promise(1, 2, 4)
+@pytest.mark.parametrize("format_", FORMATS)
+def test_an_hour_of_each_format_is_the_truth(
+    spark: SparkSession, settings: Settings, tmp_path: Path, format_: str
+) -> None:
+    schema = f"generated_{format_}_one"
+    feed = generated(load_sample(format_), tmp_path, schema, events=60, seed=6, poison=1)
+    run_all(feed, settings, HOURS[:1])
+    (receipt,) = load_history(settings, schema).receipts
+    receipt.balance()
+    assert receipt.counts.applied > 0
+    assert findings(tmp_path, HOURS[0], settings, schema=schema) == {}
 
 
 @dataclass(frozen=True)
@@ -44,11 +60,15 @@ def ran(
     return Ran(request.param, out, schema, receipts)
 
 
+@pytest.mark.full
+@pytest.mark.promise(2, 3)
 @pytest.mark.parametrize("hour", HOURS)
 def test_every_cut_is_the_truth(ran: Ran, settings: Settings, hour: str) -> None:
     assert findings(ran.out, hour, settings, schema=ran.feed) == {}
 
 
+@pytest.mark.full
+@pytest.mark.promise(1)
 def test_every_record_is_accounted_for(ran: Ran) -> None:
     for hour, receipt in ran.receipts.items():
         counts = receipt.counts
@@ -58,6 +78,7 @@ def test_every_record_is_accounted_for(ran: Ran) -> None:
     assert sum(receipt.counts.duplicate for receipt in ran.receipts.values()) > 0, "messages came again"
 
 
+@pytest.mark.full
 def test_what_waits_and_what_was_taken_back(ran: Ran, spark: SparkSession) -> None:
     """Canal's stream tells no transactions. Of Qlik's, the last one of each hour ends in the next; of DataWorks's, one
     never ends, one goes on behind the last hour, and one is taken back."""
@@ -70,6 +91,8 @@ def test_what_waits_and_what_was_taken_back(ran: Ran, spark: SparkSession) -> No
     assert over == ({"tx:over:2026-11-20T01", "tx:over:2026-11-20T03"} if ran.format == "dataworks" else set())
 
 
+@pytest.mark.full
+@pytest.mark.promise(2)
 @pytest.mark.parametrize("format_", ["canal", "dataworks"])
 def test_the_order_of_hours_does_not_matter(
     spark: SparkSession, settings: Settings, tmp_path: Path, format_: str

@@ -10,9 +10,11 @@ from pyspark.sql import DataFrame, SparkSession
 from tests.convergence import debezium
 from tests.convergence.histories import ROOM
 from tests.convergence.wire import Format, Sent
-from tests.e2e.told import HOURS, Exports, change, unit
+from tests.e2e.change_exports import HOURS, Exports, change, unit
 from tidemark.merge import late_changes as late
 from tidemark.settings import Settings
+
+pytestmark = pytest.mark.full
 
 KEYS, TOUCHED = 200, 10
 _UNSENT = frozenset({"big"})

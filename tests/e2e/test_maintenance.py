@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.e2e.feed_pair import FeedPair
 from tests.e2e.test_promises import HOURS, event, row
 from tests.e2e.test_replay import COLUMNS, DEBEZIUM
-from tests.e2e.twins import Twins
 from tidemark.errors import ConfigError
 from tidemark.hours import tag_of
 from tidemark.lake.catalog import find_table
@@ -24,6 +24,8 @@ from tidemark.operations.read_table import read_snapshot
 from tidemark.pipeline.hour import compact_stage, decode_stage, publish_stage
 from tidemark.pipeline.land import land
 from tidemark.settings import Settings
+
+pytestmark = pytest.mark.full
 
 TABLES = {"tables": {"s.items": {"columns": COLUMNS}, "s.folders": {"columns": COLUMNS, "storage": "parquet"}}}
 NOTHING = Maintained(tombstones=0, cuts=0, branches=0, rewritten=0, orphans=0, folders=0, landed=0)
@@ -47,8 +49,8 @@ def refs(settings: Settings, table: str) -> set[str]:
 
 
 def test_what_is_old_goes_and_all_reads_the_same(tmp_path: Path, spark: SparkSession, settings: Settings) -> None:
-    twins = Twins("m", tmp_path, spark, settings, **DEBEZIUM, **TABLES)
-    feed, name = twins.feed(twins.mended, **AT_ONCE), twins.mended
+    pair = FeedPair("m", tmp_path, spark, settings, **DEBEZIUM, **TABLES)
+    feed, name = pair.feed(pair.fixed, **AT_ONCE), pair.fixed
     hours = {
         HOURS[0]: [event("c", n, row(n, n)) for n in range(1, 7)] + [event("c", 7, row(1, 1), table="folders")],
         HOURS[1]: [event("d", 12, None, key={"id": 2}), event("u", 13, row(1, 10))],
@@ -57,14 +59,14 @@ def test_what_is_old_goes_and_all_reads_the_same(tmp_path: Path, spark: SparkSes
         HOURS[4]: [event("u", 40, row(4, 40)), event("u", 41, row(1, 3), table="folders")],
     }  # fmt: skip
     for hour, records in hours.items():
-        twins.export(hour, records)
+        pair.export(hour, records)
         land(feed, hour, settings)
         decode_stage(spark, feed, hour, settings)
     for hour in (HOURS[0], HOURS[1], HOURS[2]):
-        twins.run(hour)
+        pair.run(hour)
     compact_stage(spark, feed, HOURS[4], settings)  # overtaken: its branch is nobody's any more
     for hour in (HOURS[3], HOURS[4]):
-        twins.run(hour)
+        pair.run(hour)
     data = Path(settings.lake_root) / name / "items" / "data"
     landed = Path(settings.landing_root) / name / "t" / "dt=2026-11-20" / "hr=00"
     old = [stray(data, "old.parquet", 4), stray(landed / "v00001", "old.gz", 4)]
@@ -73,12 +75,10 @@ def test_what_is_old_goes_and_all_reads_the_same(tmp_path: Path, spark: SparkSes
         stray(landed / "v00001", "young.gz", 0),
         stray(landed / "v00002", "next.gz", 4),
     ]
-    kept = {
-        table: twins.rows(name, table, storage) for table, storage in (("items", "iceberg"), ("folders", "parquet"))
-    }
+    kept = {table: pair.rows(name, table, storage) for table, storage in (("items", "iceberg"), ("folders", "parquet"))}
     assert f"audit_{name}_2026_11_20T04_4" in refs(settings, f"{name}.items")
 
-    usual = maintain(twins.feed(name), settings)
+    usual = maintain(pair.feed(name), settings)
     assert usual == Maintained(
         tombstones=0, cuts=0, branches=usual.branches, rewritten=usual.rewritten, orphans=1, folders=0, landed=1
     )
@@ -87,7 +87,7 @@ def test_what_is_old_goes_and_all_reads_the_same(tmp_path: Path, spark: SparkSes
     assert refs(settings, f"{name}.items") == {"main", *(tag_of(hour) for hour in hours)}
     was, _ = read_snapshot(settings, f"{name}.items", HOURS[0])
     assert sorted(was["n"].to_pylist()) == [1, 2, 3, 4, 5, 6]
-    assert maintain(twins.feed(name), settings) == NOTHING
+    assert maintain(pair.feed(name), settings) == NOTHING
 
     done = maintain(feed, settings, now=datetime.now(UTC) + timedelta(days=2))
     assert (done.tombstones, done.cuts, done.folders) == (1, 4, 3)
@@ -96,28 +96,28 @@ def test_what_is_old_goes_and_all_reads_the_same(tmp_path: Path, spark: SparkSes
     snapshots = find_table(settings, name, "items")
     assert snapshots is not None and len(snapshots.metadata.snapshots) == 2, "main, and the newest cut"
     for table, storage in (("items", "iceberg"), ("folders", "parquet")):
-        assert twins.rows(name, table, storage) == kept[table]
+        assert pair.rows(name, table, storage) == kept[table]
     with pytest.raises(ConfigError, match="has no cut of 2026-11-20T00"):
         read_snapshot(settings, f"{name}.folders", HOURS[0])
     assert maintain(feed, settings, now=datetime.now(UTC) + timedelta(days=2)) == NOTHING
     assert audit(feed, settings).findings == []
 
     # A delete whose tombstone is gone keeps its row deleted, and what is new to an old key comes in.
-    twins.export(HOURS[5], [event("u", 8, row(2, 8)), event("c", 9, row(9, 9)), event("u", 50, row(5, 50))])
-    twins.run(HOURS[5])
-    twins.run_right([*hours, HOURS[5]])
-    assert twins.rows(name, "items") == twins.rows(twins.right, "items")
-    assert {r["id"] for r in twins.rows(name, "items")} == {1, 3, 4, 5, 6, 9}
+    pair.export(HOURS[5], [event("u", 8, row(2, 8)), event("c", 9, row(9, 9)), event("u", 50, row(5, 50))])
+    pair.run(HOURS[5])
+    pair.run_right([*hours, HOURS[5]])
+    assert pair.rows(name, "items") == pair.rows(pair.right, "items")
+    assert {r["id"] for r in pair.rows(name, "items")} == {1, 3, 4, 5, 6, 9}
     assert audit(feed, settings).findings == []
 
 
 def test_an_hour_in_the_making_is_left_alone(tmp_path: Path, spark: SparkSession, settings: Settings) -> None:
-    twins = Twins("m_making", tmp_path, spark, settings, **DEBEZIUM, tables={"s.items": {"columns": COLUMNS}})
-    feed, table = twins.feed(twins.mended), f"{twins.mended}.items"
+    pair = FeedPair("m_making", tmp_path, spark, settings, **DEBEZIUM, tables={"s.items": {"columns": COLUMNS}})
+    feed, table = pair.feed(pair.fixed), f"{pair.fixed}.items"
     for number, hour in enumerate(HOURS[:6], 1):
-        twins.export(hour, [event("c", number, row(number, number))])
+        pair.export(hour, [event("c", number, row(number, number))])
         if hour != HOURS[5]:
-            twins.run(hour)
+            pair.run(hour)
     land(feed, HOURS[5], settings)
     decode_stage(spark, feed, HOURS[5], settings)
     compact_stage(spark, feed, HOURS[5], settings)
@@ -126,14 +126,14 @@ def test_an_hour_in_the_making_is_left_alone(tmp_path: Path, spark: SparkSession
     assert maintain(feed, settings) == NOTHING
     assert branches <= refs(settings, table)
     # One who asks no pool puts files together between an hour's tasks.
-    assert maintenance._rewrite(spark, (twins.mended, "items")) >= 5
+    assert maintenance._rewrite(spark, (pair.fixed, "items")) >= 5
     assert publish_stage(spark, feed, HOURS[5], settings).counts.applied == 1
-    assert sorted(r["id"] for r in twins.rows(twins.mended, "items")) == [1, 2, 3, 4, 5, 6]
+    assert sorted(r["id"] for r in pair.rows(pair.fixed, "items")) == [1, 2, 3, 4, 5, 6]
     assert audit(feed, settings).findings == []
 
 
 @pytest.mark.parametrize("age", ["1h", "23h"])
 def test_no_age_is_safe_that_a_run_may_take(age: str, tmp_path: Path, spark: SparkSession, settings: Settings) -> None:
-    twins = Twins("m_age", tmp_path, spark, settings, **DEBEZIUM, **TABLES)
+    pair = FeedPair("m_age", tmp_path, spark, settings, **DEBEZIUM, **TABLES)
     with pytest.raises(ValueError, match="a day or more"):
-        twins.feed("m_age", retention={"orphans": age})
+        pair.feed("m_age", retention={"orphans": age})

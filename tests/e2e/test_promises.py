@@ -85,6 +85,7 @@ def row(id_: int, n: int | str | None, big: str | None = "x") -> Event:
     return {"id": id_, "n": n, "big": big}
 
 
+@pytest.mark.promise(1)
 def test_a_poisoned_record_waits_byte_for_byte(run: Any, settings: Settings) -> None:
     poison = b'{"topic":"t","value":"{\\"op\\":\xff'
     hostile = event("c", 3, row(9, 9), table="x`; DROP TABLE y; --/../")
@@ -97,6 +98,7 @@ def test_a_poisoned_record_waits_byte_for_byte(run: Any, settings: Settings) -> 
     assert kept[4]["reason"] == "not a value of its column's type: n"
 
 
+@pytest.mark.promise(5)
 def test_too_many_bad_records_stop_the_hour(run: Any, settings: Settings) -> None:
     run(HOURS[0], [event("c", 1, row(1, 1))])
     with pytest.raises(QuarantineLimitError, match="12 of 13 records"):
@@ -104,6 +106,7 @@ def test_too_many_bad_records_stop_the_hour(run: Any, settings: Settings) -> Non
     assert rows(settings, run) == [row(1, 1)]
 
 
+@pytest.mark.promise(5)
 def test_a_truncated_object_publishes_nothing(run: Any, settings: Settings, tmp_path: Path) -> None:
     run(HOURS[0], [event("c", 1, row(1, 1))])
     folder = tmp_path / f"t/dt={HOURS[1][:10]}/hr={HOURS[1][11:]}"
@@ -115,6 +118,7 @@ def test_a_truncated_object_publishes_nothing(run: Any, settings: Settings, tmp_
     assert rows(settings, run) == [row(1, 1)]
 
 
+@pytest.mark.promise(6)
 def test_the_same_hour_again_changes_nothing(run: Any, settings: Settings) -> None:
     first = run(HOURS[0], [event("c", 1, row(1, 1)), event("c", 2, row(2, 2))])
     before = find_table(settings, *run.table.split("."))
@@ -131,6 +135,7 @@ def test_the_same_hour_again_changes_nothing(run: Any, settings: Settings) -> No
     assert again is not None and again.metadata.current_snapshot_id == after.metadata.current_snapshot_id
 
 
+@pytest.mark.promise(2, 4)
 def test_late_hours_come_to_the_same_table(run: Any, settings: Settings) -> None:
     """A delete is not undone by the insert before it; a partial row is filled in; an older truncate leaves the newer."""
     unavailable = "__debezium_unavailable_value"
@@ -149,11 +154,12 @@ def test_late_hours_come_to_the_same_table(run: Any, settings: Settings) -> None
     assert rows(settings, run, HOURS[3]) == [row(2, 5, None), row(3, 3)]  # the old cut stays what it was
 
 
+@pytest.mark.promise(4)
 def test_a_key_change_carries_over_what_was_not_sent(run: Any, settings: Settings) -> None:
     run(HOURS[0], [event("c", 1, row(1, 1, "large"))])
     moved = event("c", 5, row(2, 1, "__debezium_unavailable_value"))
     moved["headers"] = [{"key": "__debezium.oldkey", "value": '{"id":1}'}]
-    gone = event("d", 5, None, key={"id": 1})
+    deleted = event("d", 5, None, key={"id": 1})
     again = event("c", 9, row(3, 1, "__debezium_unavailable_value"))
     again["headers"] = [{"key": "__debezium.oldkey", "value": '{"id":2}'}]
     run(
@@ -162,13 +168,14 @@ def test_a_key_change_carries_over_what_was_not_sent(run: Any, settings: Setting
             again,
             event("d", 9, None, key={"id": 2}),
             moved,
-            gone,
+            deleted,
             event("u", 4, row(1, 2, "__debezium_unavailable_value")),
         ],
     )
     assert rows(settings, run) == [row(3, 1, "large")]
 
 
+@pytest.mark.promise(5)
 @pytest.mark.parametrize("storage", ["iceberg", "parquet"])
 def test_checks_have_their_consequences(run: Any, settings: Settings, storage: str) -> None:
     checks = [
@@ -193,6 +200,7 @@ def test_checks_have_their_consequences(run: Any, settings: Settings, storage: s
     assert rows(settings, run, HOURS[0]) == [row(1, 1), row(2, 2)]
 
 
+@pytest.mark.promise(5)
 def test_a_module_of_checks_has_its_say(run: Any, settings: Settings) -> None:
     folder = settings.path(settings.checks)
     folder.mkdir(parents=True, exist_ok=True)
@@ -215,6 +223,7 @@ def test_a_module_of_checks_has_its_say(run: Any, settings: Settings) -> None:
     assert rows(settings, run) == [row(1, 1), row(2, 3)]
 
 
+@pytest.mark.promise(2, 4)
 def test_a_late_truncate_takes_back_what_newer_rows_rest_on(run: Any, settings: Settings) -> None:
     run(HOURS[0], [event("c", 1, row(1, 1, "old")), event("c", 2, row(2, 2)), event("c", 3, row(3, 3))])
     run(HOURS[2], [event("u", 20, row(1, 9, "__debezium_unavailable_value")), event("c", 21, row(4, 4))])
@@ -236,7 +245,7 @@ def test_an_unsafe_change_of_a_column_stops_the_feed(run: Any, settings: Setting
     assert rows(settings, run)[0]["more"] == "m"
 
 
-def test_the_command_line_tells_it(run: Any, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_line_shows_it(run: Any, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     poison = b"{poison"
     run(HOURS[0], [event("c", 1, row(1, 1, "<b>\x1b[31m")), poison])
     monkeypatch.setenv("TIDEMARK_HOME", str(settings.home))

@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from tests.e2e.feed_pair import FeedPair
 from tests.e2e.generated import HOURS as GENERATED
 from tests.e2e.generated import findings, generated
 from tests.e2e.test_promises import HOURS, event, row
-from tests.e2e.twins import Twins
 from tests.unit.formats.qlik_messages import headers, message, metadata
 from tidemark.cli import app
 from tidemark.errors import CheckError, ConfigError, ExportError, QuarantineLimitError
@@ -29,6 +29,8 @@ from tidemark.pipeline.land import land
 from tidemark.samples import ibm
 from tidemark.settings import Settings
 
+pytestmark = [pytest.mark.full, pytest.mark.promise(6)]
+
 ABSENT = "__debezium_unavailable_value"
 DEBEZIUM = {"format": {"type": "debezium", "decimals": "string"}}
 COLUMNS = {"id": "bigint", "n": "int", "big": "text"}
@@ -40,16 +42,16 @@ def items(**table: Any) -> dict[str, Any]:
 
 
 @pytest.fixture
-def twins(tmp_path: Path, spark: SparkSession, settings: Settings, request: pytest.FixtureRequest) -> Twins:
+def pair(tmp_path: Path, spark: SparkSession, settings: Settings, request: pytest.FixtureRequest) -> FeedPair:
     name = "r_" + request.node.originalname.removeprefix("test_")[:30]
-    return Twins(name, tmp_path, spark, settings, **DEBEZIUM, **items())
+    return FeedPair(name, tmp_path, spark, settings, **DEBEZIUM, **items())
 
 
-def reasons(settings: Settings, twins: Twins) -> list[tuple[str, int, str]]:
-    return [(r["hour"], r["record"], r["reason"]) for r in list_kept_back(settings, twins.mended)]
+def reasons(settings: Settings, pair: FeedPair) -> list[tuple[str, int, str]]:
+    return [(r["hour"], r["record"], r["reason"]) for r in list_kept_back(settings, pair.fixed)]
 
 
-def test_values_of_a_type_too_narrow_take_their_own_place(twins: Twins, settings: Settings) -> None:
+def test_values_of_a_type_too_narrow_take_their_own_position(pair: FeedPair, settings: Settings) -> None:
     """Updates, a key that was deleted since, a partial row that rests on a quarantined one, a redelivery, poison."""
     big = 5_000_000_000
     poison = b'{"topic": "t", "value": "{'
@@ -66,34 +68,34 @@ def test_values_of_a_type_too_narrow_take_their_own_place(twins: Twins, settings
         ],
     }  # fmt: skip
     for hour, records in hours.items():
-        twins.export(hour, records)
-        twins.run(hour, undeclared="quarantine")
-    assert [(hour, record) for hour, record, _ in reasons(settings, twins)] == [
+        pair.export(hour, records)
+        pair.run(hour, undeclared="quarantine")
+    assert [(hour, record) for hour, record, _ in reasons(settings, pair)] == [
         (HOURS[1], record) for record in (1, 2, 3, 4, 7, 8)
     ] + [(HOURS[2], 4)]
     right = {"tables": {"s.items": {"columns": WIDE}, "s.others": {"columns": WIDE}}, "undeclared": "quarantine"}
-    twins.run_right(list(hours), **right)
-    first = twins.replay(HOURS[1], **right)
+    pair.run_right(list(hours), **right)
+    first = pair.replay(HOURS[1], **right)
     assert first is not None and (first.landed, first.quarantined, first.manifest_version) == (8, 1, 2)
-    twins.replay(HOURS[2], **right)
-    twins.same("items", "others")
-    assert reasons(settings, twins) == [(HOURS[1], 4, reasons(settings, twins)[0][2])]
+    pair.replay(HOURS[2], **right)
+    pair.same("items", "others")
+    assert reasons(settings, pair) == [(HOURS[1], 4, reasons(settings, pair)[0][2])]
 
-    published, before = load_history(settings, twins.mended), twins.rows(twins.mended, "items")
-    assert twins.replay(HOURS[2], **right) is None, "nothing of it is in quarantine"
-    assert load_history(settings, twins.mended) == published
-    again = twins.replay(HOURS[1], **right)
+    published, before = load_history(settings, pair.fixed), pair.rows(pair.fixed, "items")
+    assert pair.replay(HOURS[2], **right) is None, "nothing of it is in quarantine"
+    assert load_history(settings, pair.fixed) == published
+    again = pair.replay(HOURS[1], **right)
     assert again is not None and again.model_copy(update={"sequence": first.sequence}).counts == first.counts
-    twins.same("items", "others")
-    assert twins.rows(twins.mended, "items") == before
-    assert len(reasons(settings, twins)) == 1
+    pair.same("items", "others")
+    assert pair.rows(pair.fixed, "items") == before
+    assert len(reasons(settings, pair)) == 1
 
 
 @pytest.mark.parametrize("storage", ["iceberg", "parquet"])
 def test_a_row_that_waited_for_a_check_is_filled_in_under_newer_changes(
-    twins: Twins, settings: Settings, storage: str
+    pair: FeedPair, settings: Settings, storage: str
 ) -> None:
-    twins.mended, twins.right = f"{twins.mended}_{storage}", f"{twins.right}_{storage}"
+    pair.fixed, pair.right = f"{pair.fixed}_{storage}", f"{pair.right}_{storage}"
     strict = items(storage=storage, checks=[{"column": "n", "max": 9, "consequence": "quarantine"}])
     hours = {
         HOURS[0]: [event("c", 1, row(1, 1, "one")), event("c", 2, row(2, 2)), event("c", 3, row(3, 3))],
@@ -104,19 +106,19 @@ def test_a_row_that_waited_for_a_check_is_filled_in_under_newer_changes(
         HOURS[2]: [event("u", 20, row(1, 2, ABSENT)), event("u", 21, row(2, 3, "full")), event("d", 22, None, key={"id": 3})],
     }  # fmt: skip
     for hour, records in hours.items():
-        twins.export(hour, records)
-        twins.run(hour, **strict)
-    assert [(record, reason) for _, record, reason in reasons(settings, twins)] == [
+        pair.export(hour, records)
+        pair.run(hour, **strict)
+    assert [(record, reason) for _, record, reason in reasons(settings, pair)] == [
         (record, "check failed: n <= 9") for record in (1, 2, 3, 5)
     ]
     relaxed = items(storage=storage, checks=[{"column": "n", "max": 11, "consequence": "quarantine"}])
-    twins.run_right(list(hours), **relaxed)
-    twins.replay(HOURS[1], **relaxed)
-    twins.same("items", storage=storage)
-    assert [record for _, record, _ in reasons(settings, twins)] == [5], "12 is still too much"
+    pair.run_right(list(hours), **relaxed)
+    pair.replay(HOURS[1], **relaxed)
+    pair.same("items", storage=storage)
+    assert [record for _, record, _ in reasons(settings, pair)] == [5], "12 is still too much"
 
 
-def test_a_late_change_does_not_bring_in_what_waits(twins: Twins, settings: Settings) -> None:
+def test_a_late_change_does_not_bring_in_what_waits(pair: FeedPair, settings: Settings) -> None:
     strict = items(checks=[{"column": "n", "max": 9, "consequence": "quarantine"}])
     hours = {
         HOURS[0]: event("c", 1, row(1, 1, "one")),
@@ -125,33 +127,33 @@ def test_a_late_change_does_not_bring_in_what_waits(twins: Twins, settings: Sett
         HOURS[1]: event("u", 10, row(1, 2, "two")),
     }
     for hour, record in hours.items():
-        twins.export(hour, [record])
-        twins.run(hour, **strict)
-    assert [(r["n"], r["big"]) for r in twins.rows(twins.mended, "items")] == [(3, "two")]
-    twins.replay(HOURS[2], **items())
-    assert [(r["n"], r["big"]) for r in twins.rows(twins.mended, "items")] == [(3, "ten")]
+        pair.export(hour, [record])
+        pair.run(hour, **strict)
+    assert [(r["n"], r["big"]) for r in pair.rows(pair.fixed, "items")] == [(3, "two")]
+    pair.replay(HOURS[2], **items())
+    assert [(r["n"], r["big"]) for r in pair.rows(pair.fixed, "items")] == [(3, "ten")]
 
 
 def qlik(
     number: int, operation: str, data: dict[str, Any], mask: str, before: dict[str, Any] | None = None
 ) -> dict[str, Any]:
     """A Kafka record of one change that is a transaction by itself, its bound columns by the mask alone."""
-    said = headers(
+    given = headers(
         operation, changeSequence=f"20261120010203{number:021d}", transactionId=f"{number:032d}", columnMask=mask,
         changeMask=mask if operation == "UPDATE" else None,
     )  # fmt: skip
-    value = json.dumps(message(data, said, before))
+    value = json.dumps(message(data, given, before))
     return {"topic": "t", "partition": 0, "offset": number, "timestamp": 1795143600000, "key": None, "value": value,
             "headers": []}  # fmt: skip
 
 
 def test_rows_that_came_before_their_metadata(tmp_path: Path, spark: SparkSession, settings: Settings) -> None:
-    """Of an insert, a partial update and a delete without metadata nothing can be told; newer changes pass them by."""
+    """Of an insert, a partial update and a delete without metadata nothing is known; newer changes pass them by."""
     tables = {"tables": {"CRM.ACCOUNTS": {"topic": "t"}}, "format": {"type": "qlik"}}
-    twins = Twins("r_metadata", tmp_path, spark, settings, **tables)
-    told = metadata("CRM.ACCOUNTS", {"ID": "INT8", "NAME": "STRING(30)", "TIER": "STRING(3)"}, ["ID"])
+    pair = FeedPair("r_metadata", tmp_path, spark, settings, **tables)
+    described = metadata("CRM.ACCOUNTS", {"ID": "INT8", "NAME": "STRING(30)", "TIER": "STRING(3)"}, ["ID"])
     record = {"topic": "t", "partition": 0, "offset": 30, "timestamp": 1795143600000, "key": None,
-              "value": json.dumps(told), "headers": []}  # fmt: skip
+              "value": json.dumps(described), "headers": []}  # fmt: skip
     hours = {
         HOURS[0]: [
             qlik(1, "INSERT", {"ID": 1, "NAME": "A", "TIER": "x"}, "07"),
@@ -167,14 +169,14 @@ def test_rows_that_came_before_their_metadata(tmp_path: Path, spark: SparkSessio
         ],
     }  # fmt: skip
     for hour, records in hours.items():
-        twins.export(hour, records)
-        twins.run(hour)
-    assert [(hour, record) for hour, record, _ in reasons(settings, twins)] == [(HOURS[0], n) for n in (1, 2, 3, 4)]
-    receipt = twins.replay(HOURS[0])
+        pair.export(hour, records)
+        pair.run(hour)
+    assert [(hour, record) for hour, record, _ in reasons(settings, pair)] == [(HOURS[0], n) for n in (1, 2, 3, 4)]
+    receipt = pair.replay(HOURS[0])
     assert receipt is not None and receipt.quarantined == 0
-    twins.run_right([HOURS[1], HOURS[0]])
-    twins.same("accounts")
-    assert [r["NAME"] for r in twins.rows(twins.mended, "accounts")] == ["A2", "B", "D"]
+    pair.run_right([HOURS[1], HOURS[0]])
+    pair.same("accounts")
+    assert [r["NAME"] for r in pair.rows(pair.fixed, "accounts")] == ["A2", "B", "D"]
 
 
 @pytest.mark.parametrize("container", ["raw", "kafka_json"])
@@ -200,7 +202,7 @@ def test_an_hour_read_with_the_wrong_delimiters(tmp_path: Path, settings: Settin
     assert findings(tmp_path, GENERATED[-1], settings, schema=feed.feed, now=True) == {}
 
 
-def test_an_object_of_which_part_is_published_is_not_cut_anew(tmp_path: Path, settings: Settings) -> None:
+def test_an_object_of_which_part_is_published_is_not_cut_again(tmp_path: Path, settings: Settings) -> None:
     feed = generated(ibm, tmp_path, "r_cut", events=60, seed=7, container="raw", poison=2)
     run_hour(feed, GENERATED[1], settings)
     other = {"record_delimiter": ";"}
@@ -232,7 +234,7 @@ def test_a_transaction_that_was_given_up_shows_whole_when_it_is_complete(
     tmp_path: Path, spark: SparkSession, settings: Settings
 ) -> None:
     """Its parts landed in three hours, and were given up by an hour later on; its end comes last of all."""
-    twins = Twins("r_given_up", tmp_path, spark, settings, **TRANSACTIONS, **items())
+    pair = FeedPair("r_given_up", tmp_path, spark, settings, **TRANSACTIONS, **items())
     policy = {"transactions": {"alarm": "2h", "overdue": "quarantine"}}
     hours = {
         HOURS[0]: [part(event("c", 1, row(1, 1)), "1", 1), part(event("c", 9, row(9, 9)), "9", 1), end("9", 1)],
@@ -242,29 +244,29 @@ def test_a_transaction_that_was_given_up_shows_whole_when_it_is_complete(
     }  # fmt: skip
     for hour, records in hours.items():
         for topic in ("t", "tx"):
-            twins.export(hour, [r for r in records if r["topic"] == topic], topic)
-        twins.run(hour, **policy)
+            pair.export(hour, [r for r in records if r["topic"] == topic], topic)
+        pair.run(hour, **policy)
         if hour == HOURS[4]:
-            twins.replay(HOURS[0], **policy)
-            assert [(hour, reason) for hour, _, reason in reasons(settings, twins)] == [
+            pair.replay(HOURS[0], **policy)
+            assert [(hour, reason) for hour, _, reason in reasons(settings, pair)] == [
                 (HOURS[0], "its transaction never completed"), (HOURS[1], "its transaction never completed")
             ], "it still is not complete"  # fmt: skip
-    last = load_history(settings, twins.mended).receipts[-1]
+    last = load_history(settings, pair.fixed).receipts[-1]
     assert (last.held, last.held_transactions) == (1, 1), "its last part waits for the others"
-    twins.replay(HOURS[0], **policy)
-    assert [r["id"] for r in twins.rows(twins.mended, "items")] == [9], "never a part of it"
-    released = twins.replay(HOURS[1], **policy)
+    pair.replay(HOURS[0], **policy)
+    assert [r["id"] for r in pair.rows(pair.fixed, "items")] == [9], "never a part of it"
+    released = pair.replay(HOURS[1], **policy)
     assert released is not None and (released.counts.applied, released.counts.released_applied) == (1, 2)
-    assert reasons(settings, twins) == []
-    twins.run_right(list(hours))
-    assert twins.rows(twins.mended, "items") == twins.rows(twins.right, "items")
-    assert len(twins.rows(twins.mended, "items")) == 4
+    assert reasons(settings, pair) == []
+    pair.run_right(list(hours))
+    assert pair.rows(pair.fixed, "items") == pair.rows(pair.right, "items")
+    assert len(pair.rows(pair.fixed, "items")) == 4
 
 
 def test_released_changes_that_were_kept_back_are_replayed_in_the_hour_they_landed_in(
     tmp_path: Path, spark: SparkSession, settings: Settings
 ) -> None:
-    twins = Twins("r_released", tmp_path, spark, settings, **TRANSACTIONS, **items())
+    pair = FeedPair("r_released", tmp_path, spark, settings, **TRANSACTIONS, **items())
     big = 5_000_000_000
     hours = {
         HOURS[0]: [part(event("c", 1, row(1, big)), "1", 1), part(event("c", 2, row(2, 2)), "1", 2)],
@@ -273,19 +275,19 @@ def test_released_changes_that_were_kept_back_are_replayed_in_the_hour_they_land
     }  # fmt: skip
     for hour, records in hours.items():
         for topic in ("t", "tx"):
-            twins.export(hour, [r for r in records if r["topic"] == topic], topic)
-        twins.run(hour)
-    assert [(hour, record) for hour, record, _ in reasons(settings, twins)] == [(HOURS[0], 1), (HOURS[1], 1)]
+            pair.export(hour, [r for r in records if r["topic"] == topic], topic)
+        pair.run(hour)
+    assert [(hour, record) for hour, record, _ in reasons(settings, pair)] == [(HOURS[0], 1), (HOURS[1], 1)]
     right = items(columns=WIDE)
     for hour in HOURS[:2]:
-        receipt = twins.replay(hour, **right)
+        receipt = pair.replay(hour, **right)
         assert receipt is not None and receipt.quarantined == 0
-    twins.run_right(list(hours), **right)
-    assert twins.rows(twins.mended, "items") == twins.rows(twins.right, "items")
-    assert twins.account(twins.mended)[HOURS[0]] == {
+    pair.run_right(list(hours), **right)
+    assert pair.rows(pair.fixed, "items") == pair.rows(pair.right, "items")
+    assert pair.account(pair.fixed)[HOURS[0]] == {
         "landed": 2, "split": 0, "control": 0, "held": 1, "quarantined": 0, "in tables": 1
     }  # fmt: skip
-    assert reasons(settings, twins) == []
+    assert reasons(settings, pair) == []
 
 
 @pytest.mark.parametrize("stage", ["decode", "validate", "append_receipt"])
@@ -295,7 +297,7 @@ def test_a_replay_that_died_is_carried_on(
     """By a replay or by a plain run of the hour, or before another hour; an hour that came in between is no harm."""
     from tidemark.pipeline import publish as publish_module
 
-    twins = Twins(f"r_died_{stage}", tmp_path, spark, settings, **DEBEZIUM, **items())
+    pair = FeedPair(f"r_died_{stage}", tmp_path, spark, settings, **DEBEZIUM, **items())
     right = items(columns=WIDE)
     hours = {
         HOURS[0]: [event("c", 1, row(1, 1, "one")), event("c", 2, row(2, 5_000_000_000))],
@@ -303,94 +305,94 @@ def test_a_replay_that_died_is_carried_on(
         HOURS[2]: [event("u", 20, row(1, 7, ABSENT)), event("c", 21, row(4, 5_000_000_000))],
     }
     for hour, records in hours.items():
-        twins.export(hour, records)
+        pair.export(hour, records)
     for hour in HOURS[:2]:
-        twins.run(hour)
+        pair.run(hour)
 
     def dies(*_: object) -> Receipt:
-        raise RuntimeError("the machine is gone")
+        raise RuntimeError("the machine died")
 
     with monkeypatch.context() as patch, pytest.raises(RuntimeError):
         patch.setattr(publish_module if stage == "append_receipt" else run, stage, dies)
-        twins.replay(HOURS[1], **right)
+        pair.replay(HOURS[1], **right)
     if stage == "validate":
-        twins.run(HOURS[2], **right)
-        assert twins.replay(HOURS[1], **right)
+        pair.run(HOURS[2], **right)
+        assert pair.replay(HOURS[1], **right)
     else:
-        assert twins.run(HOURS[1], **right).recalls
-        twins.run(HOURS[2], **right)
-    twins.replay(HOURS[0], **right)
-    twins.run_right(HOURS[:3], **right)
-    twins.same("items")
-    assert reasons(settings, twins) == []
+        assert pair.run(HOURS[1], **right).recalls
+        pair.run(HOURS[2], **right)
+    pair.replay(HOURS[0], **right)
+    pair.run_right(HOURS[:3], **right)
+    pair.same("items")
+    assert reasons(settings, pair) == []
 
 
 def test_a_replay_overtakes_no_publication_that_died(
-    twins: Twins, settings: Settings, monkeypatch: pytest.MonkeyPatch
+    pair: FeedPair, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """A newer version of the hour was validated and no more: it is published first, and the replay on top of it."""
     right = items(columns=WIDE)
-    twins.export(HOURS[0], [event("c", 1, row(1, 5_000_000_000)), event("c", 2, row(2, 2))])
-    twins.run(HOURS[0])
-    twins.export(HOURS[0], [event("c", 3, row(3, 3))])
+    pair.export(HOURS[0], [event("c", 1, row(1, 5_000_000_000)), event("c", 2, row(2, 2))])
+    pair.run(HOURS[0])
+    pair.export(HOURS[0], [event("c", 3, row(3, 3))])
 
     def dies(*_: object) -> Receipt:
-        raise RuntimeError("the machine is gone")
+        raise RuntimeError("the machine died")
 
     with monkeypatch.context() as patch, pytest.raises(RuntimeError):
         patch.setattr(run, "publish", dies)
-        twins.run(HOURS[0], **right)
-    receipt = twins.replay(HOURS[0], **right)
+        pair.run(HOURS[0], **right)
+    receipt = pair.replay(HOURS[0], **right)
     assert receipt is not None and (receipt.sequence, receipt.landed, receipt.quarantined) == (3, 3, 0)
-    twins.run_right(HOURS[:1], **right)
-    twins.same("items")
+    pair.run_right(HOURS[:1], **right)
+    pair.same("items")
 
 
-def test_an_hour_is_landed_anew_after_its_replay(twins: Twins, settings: Settings) -> None:
+def test_an_hour_lands_again_after_its_replay(pair: FeedPair, settings: Settings) -> None:
     """What is published stays as it was decoded, and a replay and a new version of the export do not hide each other."""
     big, right = 5_000_000_000, items(columns=WIDE)
-    twins.export(HOURS[0], [event("c", 1, row(1, big)), event("c", 2, row(2, 2)), b"{"])
-    twins.run(HOURS[0])
-    assert recall(twins.feed(twins.mended), HOURS[0], settings)
-    twins.export(HOURS[0], [event("c", 3, row(3, big)), event("u", 4, row(2, 3))])
-    both = twins.run(HOURS[0])
+    pair.export(HOURS[0], [event("c", 1, row(1, big)), event("c", 2, row(2, 2)), b"{"])
+    pair.run(HOURS[0])
+    assert recall(pair.feed(pair.fixed), HOURS[0], settings)
+    pair.export(HOURS[0], [event("c", 3, row(3, big)), event("u", 4, row(2, 3))])
+    both = pair.run(HOURS[0])
     assert (both.manifest_version, both.landed, both.quarantined) == (3, 5, 3)
-    receipt = twins.replay(HOURS[0], **right)
+    receipt = pair.replay(HOURS[0], **right)
     assert receipt is not None and (receipt.landed, receipt.quarantined) == (5, 1)
-    land(twins.feed(twins.mended), HOURS[0], settings)
-    assert len(load_manifests(settings, twins.mended, HOURS[0])) == 4, "a replay is no change of the source"
-    twins.run_right(HOURS[:1], **right)
-    twins.same("items")
-    assert audit(twins.feed(twins.mended, **right), settings).findings == [], "no entry is there twice"
+    land(pair.feed(pair.fixed), HOURS[0], settings)
+    assert len(load_manifests(settings, pair.fixed, HOURS[0])) == 4, "a replay is no change of the source"
+    pair.run_right(HOURS[:1], **right)
+    pair.same("items")
+    assert audit(pair.feed(pair.fixed, **right), settings).findings == [], "no entry is there twice"
 
 
-def test_a_replay_that_a_check_stops_changes_nothing(twins: Twins, settings: Settings) -> None:
-    twins.export(HOURS[0], [event("c", 1, row(1, 5_000_000_000)), event("c", 2, row(2, 2))])
-    twins.run(HOURS[0])
-    before = twins.rows(twins.mended, "items"), twins.account(twins.mended)
+def test_a_replay_that_a_check_stops_changes_nothing(pair: FeedPair, settings: Settings) -> None:
+    pair.export(HOURS[0], [event("c", 1, row(1, 5_000_000_000)), event("c", 2, row(2, 2))])
+    pair.run(HOURS[0])
+    before = pair.rows(pair.fixed, "items"), pair.account(pair.fixed)
     stops = items(columns=WIDE, checks=[{"column": "n", "max": 9}])
     with pytest.raises(CheckError, match="n <= 9"):
-        twins.replay(HOURS[0], **stops)
-    assert (twins.rows(twins.mended, "items"), twins.account(twins.mended)) == before
-    assert [record for _, record, _ in reasons(settings, twins)] == [1]
-    assert twins.replay(HOURS[0], **items(columns=WIDE))
-    twins.run_right(HOURS[:1], **items(columns=WIDE))
-    twins.same("items")
+        pair.replay(HOURS[0], **stops)
+    assert (pair.rows(pair.fixed, "items"), pair.account(pair.fixed)) == before
+    assert [record for _, record, _ in reasons(settings, pair)] == [1]
+    assert pair.replay(HOURS[0], **items(columns=WIDE))
+    pair.run_right(HOURS[:1], **items(columns=WIDE))
+    pair.same("items")
 
 
 def test_the_command_line_replays(
-    twins: Twins, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    pair: FeedPair, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     import yaml
 
     feeds = tmp_path / "feeds"
     feeds.mkdir()
-    file = feeds / f"{twins.mended}.yaml"
+    file = feeds / f"{pair.fixed}.yaml"
 
     def write(**changes: Any) -> None:
-        said = twins.feed(twins.mended, **changes).model_dump(mode="json", exclude_defaults=True)
-        said["exports"]["settle"] = "0s"
-        file.write_text(yaml.safe_dump(said))
+        definition = pair.feed(pair.fixed, **changes).model_dump(mode="json", exclude_defaults=True)
+        definition["exports"]["settle"] = "0s"
+        file.write_text(yaml.safe_dump(definition))
 
     def tidemark(*arguments: str) -> Any:
         return CliRunner().invoke(app, list(arguments), catch_exceptions=False)
@@ -400,26 +402,26 @@ def test_the_command_line_replays(
     monkeypatch.setenv("TIDEMARK_JARS", str(settings.jars))
     write()
     for hour in HOURS[:2]:
-        twins.export(hour, [event("c", int(hour[-2:]) + 1, row(int(hour[-2:]), 5_000_000_000)), b"{"])
-        assert tidemark("run", twins.mended, "--hour", hour).exit_code == 0
-    assert len(tidemark("quarantine", "list", twins.mended).output.splitlines()) == 1 + 4
+        pair.export(hour, [event("c", int(hour[-2:]) + 1, row(int(hour[-2:]), 5_000_000_000)), b"{"])
+        assert tidemark("run", pair.fixed, "--hour", hour).exit_code == 0
+    assert len(tidemark("quarantine", "list", pair.fixed).output.splitlines()) == 1 + 4
     write(**items(columns=WIDE))
-    said = tidemark("quarantine", "replay", twins.mended)
-    assert said.exit_code == 0
+    replayed = tidemark("quarantine", "replay", pair.fixed)
+    assert replayed.exit_code == 0
     for hour in HOURS[:2]:
         assert (
-            f"{twins.mended} {hour}: landed 2, applied 1, duplicate 0, superseded 0, control 0, held 0, quarantined 1"
-            in said.output
+            f"{pair.fixed} {hour}: landed 2, applied 1, duplicate 0, superseded 0, control 0, held 0, quarantined 1"
+            in replayed.output
         )
-    assert len(tidemark("quarantine", "list", twins.mended).output.splitlines()) == 1 + 2
-    twins.export(HOURS[2], [b"{"] * 12)
+    assert len(tidemark("quarantine", "list", pair.fixed).output.splitlines()) == 1 + 2
+    pair.export(HOURS[2], [b"{"] * 12)
     with pytest.raises(QuarantineLimitError):
-        tidemark("run", twins.mended, "--hour", HOURS[2])
-    said = tidemark("quarantine", "replay", twins.mended).output
-    assert f"{HOURS[2]}: stopped before it was published, nothing to replay: `tidemark run" in said
+        tidemark("run", pair.fixed, "--hour", HOURS[2])
+    printed = tidemark("quarantine", "replay", pair.fixed).output
+    assert f"{HOURS[2]}: stopped before it was published, nothing to replay: `tidemark run" in printed
     with pytest.raises(ConfigError, match="the hour was never published, so that nothing of it has to be replayed"):
-        tidemark("quarantine", "replay", twins.mended, "--hour", HOURS[2])
+        tidemark("quarantine", "replay", pair.fixed, "--hour", HOURS[2])
     with pytest.raises(ExportError, match="the hour has not landed"):
-        tidemark("quarantine", "replay", twins.mended, "--hour", HOURS[3])
+        tidemark("quarantine", "replay", pair.fixed, "--hour", HOURS[3])
     with pytest.raises(ConfigError, match="--to"):
-        tidemark("quarantine", "replay", twins.mended, "--to", HOURS[3])
+        tidemark("quarantine", "replay", pair.fixed, "--to", HOURS[3])

@@ -1,6 +1,6 @@
 """Tables whose columns change: in mid-hour, old and new messages interleaved, hours in any order and again.
 
-Every expectation is written down as rows. What the source says of a change differs by format: Canal and DataWorks send
+Every expectation is written down as rows. What the source reports about a change differs by format: Canal and DataWorks send
 the statement, Qlik all columns, Debezium and IBM nothing but rows.
 """
 
@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 
-from tests.e2e.altered import EPOCH, HOURS, Change, Installation, Row, Said, Statement, Version
+from tests.e2e.schema_change_messages import EPOCH, HOURS, Change, Entry, Installation, Row, Statement, Version
 from tidemark.errors import CheckError, QuarantineLimitError, SchemaError
 from tidemark.lake.catalog import read_rows
 from tidemark.lake.session import full_name
@@ -22,6 +22,8 @@ from tidemark.pipeline.hour import compact_stage, decode_stage, run_hour
 from tidemark.pipeline.land import land
 from tidemark.settings import Settings
 from tidemark.tables import table_history as definitions
+
+pytestmark = [pytest.mark.full, pytest.mark.promise(4)]
 
 Install = Callable[..., Installation]
 #: A column as hostile as MySQL allows.
@@ -55,7 +57,7 @@ def bag(op: str, position: int, version: Version, *values: Any) -> Change:
     return Change(op, position, version, row, row if op == "d" else None, **BAGGED)
 
 
-HISTORY: list[list[Said]] = [
+HISTORY: list[list[Entry]] = [
     [Statement(0, V1, "ALTER TABLE items COMMENT 'x'"), Statement(0, BAG1, "ALTER TABLE bag COMMENT 'x'", **BAGGED)]
     + [insert(n, V1, n, f"a{n}", n, f"o{n}") for n in (1, 2, 3, 4, 5)]
     + [bag("c", 6, BAG1, 1, "x"), bag("c", 7, BAG1, 1, "x"), bag("c", 8, BAG1, 2, "y")],
@@ -95,7 +97,7 @@ STATED = table(
     (4, "c4", 4, None, None, None),
     (6, "a6", 6, None, None, None),
 )
-#: All columns are told: what was renamed is gone under its old name.
+#: The source lists all columns: a renamed column is no longer there under its old name.
 LISTED = table(
     ["id", "name", "title", "qty", "note", ODD, "old"],
     (1, None, None, 3_000_000_000, None, "x1", None),
@@ -104,8 +106,8 @@ LISTED = table(
     (4, None, "c4", 4, None, None, None),
     (6, None, None, 6, None, None, None),
 )
-#: Nothing is told: a row has what its own messages said last.
-UNSAID = table(
+#: The source reports no change of columns: a row has what its own messages sent last.
+UNREPORTED = table(
     ["id", "name", "title", "qty", "note", ODD, "old"],
     (1, "b1", None, 3_000_000_000, "n1", "x1", None),
     (2, "b2", None, 12, None, None, "p2"),
@@ -113,11 +115,11 @@ UNSAID = table(
     (4, None, "c4", 4, "n4", None, None),
     (6, "a6", None, 6, None, None, "o6"),
 )
-#: Its records have no names, so the feed file lists columns; a rename cannot be told from the values.
+#: Its records have no names, so the feed file lists columns; the values do not show a rename.
 NAMELESS = [
-    {k: v for k, v in row.items() if k != "title"} | ({"name": "c4"} if row["id"] == 4 else {}) for row in UNSAID
+    {k: v for k, v in row.items() if k != "title"} | ({"name": "c4"} if row["id"] == 4 else {}) for row in UNREPORTED
 ]
-EXPECTED = {"canal": STATED, "dataworks": STATED, "qlik": LISTED, "debezium": UNSAID, "ibm": NAMELESS}
+EXPECTED = {"canal": STATED, "dataworks": STATED, "qlik": LISTED, "debezium": UNREPORTED, "ibm": NAMELESS}
 DB2 = {"int": "INTEGER", "long": "BIGINT", "text": "VARCHAR(40)"}
 IBM_TABLES = {
     "s.items": {"key": ["id"], "columns": {n: DB2[k] for n, k in V2.items()},
@@ -142,11 +144,11 @@ def install(tmp_path: Path, spark: SparkSession, settings: Settings, request: py
     return make
 
 
-def exported(installation: Installation, history: list[list[Said]]) -> Installation:
+def exported(installation: Installation, history: list[list[Entry]]) -> Installation:
     """A history's hours written. Qlik's metadata, which come once, are repeated, so that hours run in any order."""
-    for hour, said in enumerate(history):
+    for hour, entries in enumerate(history):
         before = [s for earlier in history[:hour] for s in earlier if isinstance(s, Statement)]
-        installation.export(hour, [*(before if installation.format == "qlik" else []), *said])
+        installation.export(hour, [*(before if installation.format == "qlik" else []), *entries])
     return installation
 
 
@@ -173,19 +175,19 @@ def test_columns_change_in_mid_hour_and_hours_run_in_any_order(
         assert types["qty"] == "int64"
 
 
-def v2_instead(said: Said) -> Said:
+def v2_instead(entry: Entry) -> Entry:
     """What IBM's records can say of a renamed column: its value, in its place."""
-    if isinstance(said, Change) and said.version is V3:
-        row = {"name" if name == "title" else name: value for name, value in said.row.items()}
-        return Change(said.op, said.position, V2, row, table=said.table)
-    return said
+    if isinstance(entry, Change) and entry.version is V3:
+        row = {"name" if name == "title" else name: value for name, value in entry.row.items()}
+        return Change(entry.op, entry.position, V2, row, table=entry.table)
+    return entry
 
 
-WITHOUT_RENAME = [[v2_instead(said) for said in hour] for hour in HISTORY]
+WITHOUT_RENAME = [[v2_instead(entry) for entry in hour] for hour in HISTORY]
 
 
 TEXT = V1 | {"qty": "text"}
-UNSAFE: list[list[Said]] = [
+UNSAFE: list[list[Entry]] = [
     [Statement(0, V1, "ALTER TABLE items COMMENT 'x'"), insert(1, V1, 1, "a", 10, "o"), insert(2, V1, 2, "b", 20, "p")],
     [
         Statement(20, TEXT, "ALTER TABLE items MODIFY qty varchar(40)", 2),
@@ -242,7 +244,7 @@ def test_another_key_stops_the_feed_and_the_way_out_works(install: Install, form
     assert [row["qty"] for row in made.rows()] == [11, 20]
 
 
-UNPUBLISHED: list[list[Said]] = [
+UNPUBLISHED: list[list[Entry]] = [
     [insert(1, V1, 1, "a", 10, "o"), insert(2, V1, 2, "b", 20, "p")],
     [
         ALTERED,
@@ -305,7 +307,7 @@ def test_columns_of_an_hour_that_is_not_published_are_not_there(
 MILLIS, MICROS = "int64/io.debezium.time.Timestamp", "int64/io.debezium.time.MicroTimestamp"
 CLOCK1 = {"id": "int32", "at": MILLIS, "f": "float32", "big": "text"}
 CLOCK2 = {"id": "int32", "at": MICROS, "f": "float64", "big": "text"}
-CLOCKS: list[list[Said]] = [
+CLOCKS: list[list[Entry]] = [
     [insert(1, CLOCK1, 1, EPOCH, 1.1, "one"), insert(2, CLOCK1, 2, EPOCH + 1, 1.1, "two")],
     [
         update(21, CLOCK2, 1, EPOCH * 1000 + 5, 2.2, "__debezium_unavailable_value"),
@@ -333,7 +335,7 @@ def test_each_value_is_read_as_its_own_message_says(install: Install, order: tup
 
 
 PAIR = {"id": "int", "a": "decimal(8,2)", "b": "int"}
-TAKEN: list[list[Said]] = [
+TAKEN: list[list[Entry]] = [
     [insert(1, PAIR, 1, "1.50", 10), insert(2, PAIR, 2, "2.50", 20), bag("c", 3, BAG1, 1, "x"), bag("c", 4, BAG1, 2, "y")],
     [
         Statement(20, PAIR, "ALTER TABLE items DROP b"),
@@ -367,9 +369,9 @@ def test_names_that_are_taken_again_mean_what_they_meant(install: Install, stora
 
 @pytest.mark.parametrize("format_", ["debezium", "canal"])
 def test_columns_that_differ_only_in_case_stop_the_feed(install: Install, format_: str) -> None:
-    twins = V1 | {"NAME": "text"}
-    made = exported(install(format_), [UNSAFE[0], [insert(21, twins, 3, "c", 30, "q", "C")]])
-    fresh = exported(install(format_, "_fresh"), [[insert(21, twins, 3, "c", 30, "q", "C")]])
+    pair = V1 | {"NAME": "text"}
+    made = exported(install(format_), [UNSAFE[0], [insert(21, pair, 3, "c", 30, "q", "C")]])
+    fresh = exported(install(format_, "_fresh"), [[insert(21, pair, 3, "c", 30, "q", "C")]])
     made.run(0)
     before = made.rows()
     for installation, hour in ((made, 1), (fresh, 0)):

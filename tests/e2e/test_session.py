@@ -10,10 +10,12 @@ from pyspark.sql import SparkSession
 
 from tests.convergence import debezium
 from tests.convergence.wire import Format, Sent
-from tests.e2e.told import HOURS, Exports, change, unit
+from tests.e2e.change_exports import HOURS, Exports, change, unit
 from tidemark.ledger import manifest
 from tidemark.pipeline import hour as run
 from tidemark.settings import Settings
+
+pytestmark = pytest.mark.full
 
 
 def test_a_decode_like_the_one_before_compiles_nothing(

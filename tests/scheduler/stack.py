@@ -46,10 +46,10 @@ class Stack:
             "AIRFLOW_DATABASE": database,
         }
         usual = {name: value for name, value in os.environ.items() if not name.startswith(("AIRFLOW", "TIDEMARK_"))}
-        told = subprocess.run(
+        printed = subprocess.run(
             [PROJECT / "scripts/in-project", "env", "-0"], env=usual | asked, capture_output=True, check=True
         )
-        self.environment = dict(line.split("=", 1) for line in told.stdout.decode().split("\0") if line)
+        self.environment = dict(line.split("=", 1) for line in printed.stdout.decode().split("\0") if line)
         # What the project leaves to Airflow: dead workers are noticed after five minutes, files read every half a one.
         self.environment |= {
             "PYTHONPATH": str(PROJECT / "include"),
@@ -131,7 +131,7 @@ class Stack:
 
 
 def kill(process: psutil.Process) -> None:
-    """``kill -9`` of a process and of all it started, as when the machine is gone."""
+    """``kill -9`` of a process and of all it started, as when the machine dies."""
     for one in [process, *_family(process)]:
         kill_alone(one)
 

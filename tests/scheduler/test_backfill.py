@@ -1,5 +1,5 @@
 """Backfills of two feeds at once, by Airflow's command line and a real scheduler: an hour in the middle fails, workers
-die with all they had started, and what failed is run again after it was mended."""
+die with all they had started, and what failed is run again after it was fixed."""
 
 from __future__ import annotations
 
@@ -23,6 +23,8 @@ from tidemark.ledger.publication_history import load_history
 from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.samples import canal, ibm
 from tidemark.samples.exporting import Sample
+
+pytestmark = [pytest.mark.full, pytest.mark.promise(6)]
 
 #: The feeds, and the schemas that each publishes into.
 FEEDS = {"payroll": ("payroll", "hr"), "inventory": ("inventory", "inventory_log")}
@@ -52,7 +54,7 @@ def stack(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stack]:
     indirect=["stack"],
 )
 @pytest.mark.timeout(2 * LONG * AN_HOUR)
-def test_backfills_with_a_failing_hour_come_to_the_truth_once_it_is_mended(
+def test_backfills_with_a_failing_hour_come_to_the_truth_once_it_is_fixed(
     stack: Stack, hours: int, deaths: Sequence[str]
 ) -> None:
     names = hours_between(FIRST, format_hour(parse_hour(FIRST) + timedelta(hours=hours - 1)))
@@ -72,7 +74,7 @@ def test_backfills_with_a_failing_hour_come_to_the_truth_once_it_is_mended(
         states = {hour: run["state"] for hour, run in before[feed].items()}
         assert states == {hour: "failed" if hour == broken else "success" for hour in names}, died
         failed = stack.tasks(feed, before[feed][broken])[failing]
-        assert (failed["state"], failed["try_number"]) == ("failed", 1)  # no retry mends an export
+        assert (failed["state"], failed["try_number"]) == ("failed", 1)  # no retry fixes an export
         assert load_history(stack.settings, feed).hours == [hour for hour in names if hour != broken]
 
     fix()
@@ -90,7 +92,7 @@ def test_backfills_with_a_failing_hour_come_to_the_truth_once_it_is_mended(
 
 def spoil(folder: Path, hour: str) -> Callable[[], None]:
     """Make the hour fail: payroll's export is cut off, inventory's holds more garbage than its feed allows. Returns
-    what mends it: the export as it should be, and a feed file that allows for the garbage."""
+    what fixes it: the export as it should be, and a feed file that allows for the garbage."""
     place = f"dt={hour[:10]}/hr={hour[11:]}"
     payroll = next(folder.glob(f"exports/db2.payroll/{place}/part-*"))
     inventory = next(part for part in sorted(folder.glob(f"exports/*/{place}/part-*")) if part != payroll)
@@ -108,8 +110,8 @@ def spoil(folder: Path, hour: str) -> Callable[[], None]:
 
 @contextmanager
 def workers_die(stack: Stack, deaths: Sequence[str]) -> Iterator[list[tuple[str, str, str]]]:
-    """Meanwhile a worker is killed in each of these stages, of the feeds in turn: with the Spark driver it waits for or,
-    every second time, alone, so that nobody waits for the driver any more. (stage, feed, hour) of each."""
+    """Meanwhile a worker is killed in each of these stages, of one feed after the other: with the Spark driver it waits
+    for or, every second time, alone, so that nobody waits for the driver any more. (stage, feed, hour) of each."""
     died: list[tuple[str, str, str]] = []
     ended, chance = threading.Event(), random.Random(1)
 

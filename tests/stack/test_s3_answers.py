@@ -16,6 +16,8 @@ from tidemark.storage.s3 import S3Objects, s3_client
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
+pytestmark = pytest.mark.promise(1)
+
 TEXT = "all of it\n" * 1000
 
 

@@ -9,11 +9,15 @@ import sys
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tidemark.lake.spark_conf import QUICK_JAVA
 from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.samples import ibm
 from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
+
+pytestmark = [pytest.mark.full, pytest.mark.promise(1)]
 
 PROJECT = Path(__file__).parent.parent.parent
 HOURS = ["2026-11-20T00", "2026-11-20T01"]

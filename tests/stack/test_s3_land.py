@@ -25,6 +25,8 @@ from tidemark.storage.s3 import S3Objects, s3_client
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
 
+pytestmark = pytest.mark.promise(1)
+
 HOUR = "2026-11-20T07"
 PLACE = "exports/a/dt=2026-11-20/hr=07"
 

@@ -1,4 +1,4 @@
-"""Hours whose writes fail one after the other: ``python -m tests.crash.failing FEED FAILURES RESULT HOUR …``.
+"""Hours whose writes fail one after the other: ``python -m tests.crash.failing_run FEED FAILURES RESULT HOUR …``.
 
 FAILURES is a JSON list of effects (``at``, and ``when``: before it is done, or after it was and only its answer is
 lost). Each hour is run until none of its failures is left and it has come to its end, all in one Spark session. RESULT

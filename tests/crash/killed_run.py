@@ -1,8 +1,8 @@
-"""``tidemark run`` of some hours, in a process that may die: ``python -m tests.crash.doomed FEED HOUR …``.
+"""``tidemark run`` of some hours, in a process that may die: ``python -m tests.crash.killed_run FEED HOUR …``.
 
 ``TIDEMARK_TRACE`` names the file that the effects are noted in, each before it begins: ``<hour> <name>``.
 ``TIDEMARK_DEATH`` is the effect to die at, as JSON: ``at`` (as in the trace), ``when`` (``before`` it, ``after`` it, or
-so many seconds after it began). The whole process group gets SIGKILL, so the JVM dies with it.
+this number of seconds after it began). The whole process group gets SIGKILL, so the JVM dies with it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Hours on a disk that is full again and again: ``python -m tests.crash.full_disk FEED RESULT HOUR …``.
+"""Hours on a disk that is full again and again: ``python -m tests.crash.full_disk_run FEED RESULT HOUR …``.
 
 The lake is a file system of its own (this runs in a namespace of its own, see the test), with ever a little more room
 than what is in it. Each hour is tried until it fits. RESULT gets how often an hour failed, and the state at the end.

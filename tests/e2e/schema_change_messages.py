@@ -38,7 +38,7 @@ class Change:
 
 @dataclass(frozen=True)
 class Statement:
-    """What the source says of a table's columns: DDL where the format carries it, all columns where that does."""
+    """What the source reports about a table's columns: DDL where the format carries it, all columns where that does."""
 
     position: int
     version: Version
@@ -48,7 +48,7 @@ class Statement:
     table: str = "items"
 
 
-Said = Change | Statement
+Entry = Change | Statement
 
 
 def _record(position: int, value: Any, key: Any = None) -> Row:
@@ -64,25 +64,25 @@ def _image(change: Change) -> Row:
     return {name: change.row.get(name) for name in change.version}
 
 
-def debezium(said: Said) -> Row | None:
-    """With message schemas. Nothing tells of a statement."""
-    if isinstance(said, Statement):
+def debezium(entry: Entry) -> Row | None:
+    """With message schemas. A statement is not sent."""
+    if isinstance(entry, Statement):
         return None
     kinds = {"int": "int32", "long": "int64", "text": "string"}
-    fields = [_connect(name, kinds.get(kind, kind)) for name, kind in said.version.items()]
+    fields = [_connect(name, kinds.get(kind, kind)) for name, kind in entry.version.items()]
     row = {"type": "struct", "optional": True, "fields": fields}
     schema = {"type": "struct", "fields": [{**row, "field": "before"}, {**row, "field": "after"}]}
-    whole = _image(said)
-    before = said.before if said.before is not None else whole if said.op == "d" else None
+    whole = _image(entry)
+    before = entry.before if entry.before is not None else whole if entry.op == "d" else None
     payload = {
-        "before": before, "after": None if said.op == "d" else whole, "op": said.op, "transaction": None,
+        "before": before, "after": None if entry.op == "d" else whole, "op": entry.op, "transaction": None,
         "source": {
-            "ts_ms": EPOCH, "sequence": json.dumps([str(said.position - 1), str(said.position)]), "schema": "s",
-            "table": said.table, "txId": said.position, "lsn": said.position,
+            "ts_ms": EPOCH, "sequence": json.dumps([str(entry.position - 1), str(entry.position)]), "schema": "s",
+            "table": entry.table, "txId": entry.position, "lsn": entry.position,
         },
     }  # fmt: skip
-    key = {"schema": {}, "payload": {name: said.row[name] for name in said.key}} if said.key else None
-    return _record(said.position, {"schema": schema, "payload": payload}, key)
+    key = {"schema": {}, "payload": {name: entry.row[name] for name in entry.key}} if entry.key else None
+    return _record(entry.position, {"schema": schema, "payload": payload}, key)
 
 
 def _connect(name: str, kind: str) -> Row:
@@ -91,77 +91,77 @@ def _connect(name: str, kind: str) -> Row:
     return {"field": name, "type": plain, "optional": True, **({"name": semantic} if semantic else {})}
 
 
-def plain_debezium(said: Said) -> Row | None:
+def plain_debezium(entry: Entry) -> Row | None:
     """Without message schemas: the feed file says the types."""
-    record = debezium(said)
+    record = debezium(entry)
     if record is None:
         return None
     key = None if record["key"] is None else json.loads(record["key"])["payload"]
-    return _record(said.position, json.loads(record["value"])["payload"], key)
+    return _record(entry.position, json.loads(record["value"])["payload"], key)
 
 
-def canal(said: Said) -> Row:
+def canal(entry: Entry) -> Row:
     kinds = {"int": "int(11)", "long": "bigint(20)", "text": "varchar(40)"}
     message = {
-        "database": "s", "table": said.table, "es": EPOCH + said.position, "ts": EPOCH + said.position,
-        "id": said.position, "isDdl": isinstance(said, Statement), "sql": "", "pkNames": list(said.key) or None,
-        "mysqlType": {name: kinds.get(kind, kind) for name, kind in said.version.items()},
+        "database": "s", "table": entry.table, "es": EPOCH + entry.position, "ts": EPOCH + entry.position,
+        "id": entry.position, "isDdl": isinstance(entry, Statement), "sql": "", "pkNames": list(entry.key) or None,
+        "mysqlType": {name: kinds.get(kind, kind) for name, kind in entry.version.items()},
     }  # fmt: skip
-    if isinstance(said, Statement):
-        return _record(said.position, message | {"type": "ALTER", "sql": said.sql, "data": None, "mysqlType": None})
-    texts = {name: None if value is None else str(value) for name, value in _image(said).items()}
+    if isinstance(entry, Statement):
+        return _record(entry.position, message | {"type": "ALTER", "sql": entry.sql, "data": None, "mysqlType": None})
+    texts = {name: None if value is None else str(value) for name, value in _image(entry).items()}
     types = {"c": "INSERT", "u": "UPDATE", "d": "DELETE"}
-    old = [{name: str(value) for name, value in said.before.items()}] if said.before and said.op == "u" else None
-    return _record(said.position, message | {"type": types[said.op], "data": [texts], "old": old})
+    old = [{name: str(value) for name, value in entry.before.items()}] if entry.before and entry.op == "u" else None
+    return _record(entry.position, message | {"type": types[entry.op], "data": [texts], "old": old})
 
 
-def dataworks(said: Said) -> Row:
+def dataworks(entry: Entry) -> Row:
     kinds = {"int": "LONG", "long": "LONG", "text": "STRING"}
-    columns = [{"name": name, "type": kinds.get(kind, kind)} for name, kind in said.version.items()]
+    columns = [{"name": name, "type": kinds.get(kind, kind)} for name, kind in entry.version.items()]
     payload: Row = {
-        "before": None, "after": None, "sequenceId": str(said.position), "scn": None, "ddl": None,
+        "before": None, "after": None, "sequenceId": str(entry.position), "scn": None, "ddl": None,
         "timestamp": {"eventTime": EPOCH, "systemTime": EPOCH, "checkpointTime": EPOCH},
     }  # fmt: skip
-    if isinstance(said, Statement):
-        payload |= {"op": "ALTER", "ddl": {"text": said.sql, "ddlMeta": ""}}
+    if isinstance(entry, Statement):
+        payload |= {"op": "ALTER", "ddl": {"text": entry.sql, "ddlMeta": ""}}
     else:
-        image = {"dataColumn": _image(said)}
-        before = {"dataColumn": said.before or said.row}
-        payload["op"] = {"c": "INSERT", "u": "UPDATE_AFTER", "d": "DELETE"}[said.op]
-        payload |= {"before": image if said.op == "d" else before if said.op == "u" else None}
-        payload |= {"after": None if said.op == "d" else image}
-    source = {"dbType": "MySQL", "dbName": "s", "tableName": said.table}
-    schema = {"dataColumn": columns, "primaryKey": list(said.key) or None, "source": source}
-    return _record(said.position, {"schema": schema, "payload": payload, "version": "1.0.0"})
+        image = {"dataColumn": _image(entry)}
+        before = {"dataColumn": entry.before or entry.row}
+        payload["op"] = {"c": "INSERT", "u": "UPDATE_AFTER", "d": "DELETE"}[entry.op]
+        payload |= {"before": image if entry.op == "d" else before if entry.op == "u" else None}
+        payload |= {"after": None if entry.op == "d" else image}
+    source = {"dbType": "MySQL", "dbName": "s", "tableName": entry.table}
+    schema = {"dataColumn": columns, "primaryKey": list(entry.key) or None, "source": source}
+    return _record(entry.position, {"schema": schema, "payload": payload, "version": "1.0.0"})
 
 
-def qlik(said: Said) -> Row | None:
+def qlik(entry: Entry) -> Row | None:
     """A statement's version goes out as metadata; rows name it by what its columns are."""
     kinds = {"int": "INT4", "long": "INT8", "text": "WSTRING"}
-    schema_id = json.dumps([said.table, said.version, said.key])
-    if isinstance(said, Statement):
+    schema_id = json.dumps([entry.table, entry.version, entry.key])
+    if isinstance(entry, Statement):
         listed = {
             name: {
                 "ordinal": ordinal, "type": kinds.get(kind, kind), "length": 40, "precision": 0, "scale": 0,
-                "primaryKeyPosition": said.key.index(name) + 1 if name in said.key else 0,
+                "primaryKeyPosition": entry.key.index(name) + 1 if name in entry.key else 0,
             }
-            for ordinal, (name, kind) in enumerate(said.version.items(), 1)
+            for ordinal, (name, kind) in enumerate(entry.version.items(), 1)
         }  # fmt: skip
         lineage = {
-            "server": "r", "task": "t", "schema": "s", "table": said.table, "tableVersion": said.number,
-            "timestamp": f"2026-11-20T00:00:{said.position:02d}.00",
+            "server": "r", "task": "t", "schema": "s", "table": entry.table, "tableVersion": entry.number,
+            "timestamp": f"2026-11-20T00:00:{entry.position:02d}.00",
         }  # fmt: skip
         structure = {"tableColumns": listed}
         message = {"schemaId": schema_id, "lineage": lineage, "tableStructure": structure, "dataSchema": ""}
-        return _record(said.position, _envelope("MD", message, None))
+        return _record(entry.position, _envelope("MD", message, None))
     headers = {
-        "operation": {"c": "INSERT", "u": "UPDATE", "d": "DELETE"}[said.op], "schema": "s", "table": said.table,
-        "changeSequence": f"202611200000{said.position:02d}00" + "0" * 19, "timestamp": "2026-11-20T00:00:01.000",
+        "operation": {"c": "INSERT", "u": "UPDATE", "d": "DELETE"}[entry.op], "schema": "s", "table": entry.table,
+        "changeSequence": f"202611200000{entry.position:02d}00" + "0" * 19, "timestamp": "2026-11-20T00:00:01.000",
         "columnMask": None, "changeMask": None,
     }  # fmt: skip
-    before = said.before if said.before is not None else said.row if said.op == "u" else None
+    before = entry.before if entry.before is not None else entry.row if entry.op == "u" else None
     return _record(
-        said.position, _envelope("DT", {"data": _image(said), "beforeData": before, "headers": headers}, schema_id)
+        entry.position, _envelope("DT", {"data": _image(entry), "beforeData": before, "headers": headers}, schema_id)
     )
 
 
@@ -172,24 +172,24 @@ def _envelope(type_: str, message: Row, schema_id: str | None) -> Row:
     }  # fmt: skip
 
 
-def ibm(said: Said) -> Row | None:
-    """Values in the version's order, without names. Nothing tells of a statement."""
-    if isinstance(said, Statement):
+def ibm(entry: Entry) -> Row | None:
+    """Values in the version's order, without names. A statement is not sent."""
+    if isinstance(entry, Statement):
         return None
 
     def values(row: Row | None) -> list[str]:
-        found = [None if row is None else row.get(name) for name in said.version]
+        found = [None if row is None else row.get(name) for name in entry.version]
         return ["" if v is None else f'"{v}"' if isinstance(v, str) else str(v) for v in found]
 
-    operation = {"c": "ISRT", "u": "REPL", "d": "DLET"}[said.op]
-    before = None if said.op == "c" else said.before or said.row
+    operation = {"c": "ISRT", "u": "REPL", "d": "DLET"}[entry.op]
+    before = None if entry.op == "c" else entry.before or entry.row
     header = [
-        "10", '"IBM"', '"2026324"', '"000000000000"', '"s"', f'"{said.table}"', f'"{operation}"',
-        f'"0000:0000:0000:0000:{said.position:04x}"', f'"0000:0000:0000:0000:{said.position:04x}"',
+        "10", '"IBM"', '"2026324"', '"000000000000"', '"s"', f'"{entry.table}"', f'"{operation}"',
+        f'"0000:0000:0000:0000:{entry.position:04x}"', f'"0000:0000:0000:0000:{entry.position:04x}"',
         '"2026-11-20-00.00.00"', '"ASN"', "0000",
     ]  # fmt: skip
-    after = None if said.op == "d" else said.row
-    return _record(said.position, ",".join([*header, *values(before), *values(after)]))
+    after = None if entry.op == "d" else entry.row
+    return _record(entry.position, ",".join([*header, *values(before), *values(after)]))
 
 
 WRITERS = {
@@ -217,9 +217,9 @@ class Installation:
     settings: Settings
     tables: Row = field(default_factory=dict)
 
-    def export(self, hour: int, said: list[Said]) -> None:
+    def export(self, hour: int, entries: list[Entry]) -> None:
         """Write an hour's messages, in the order of their arrival."""
-        records = [record for record in map(WRITERS[self.format], said) if record is not None]
+        records = [record for record in map(WRITERS[self.format], entries) if record is not None]
         if not records:
             return
         folder = self.exports / f"t/dt={HOURS[hour][:10]}/hr={HOURS[hour][11:]}"
@@ -229,7 +229,7 @@ class Installation:
 
     def feed(self, **changes: Any) -> Feed:
         tables = {
-            source: {"name": f"{self.name}.{source.split('.')[1]}"} | said for source, said in self.tables.items()
+            source: {"name": f"{self.name}.{source.split('.')[1]}"} | table for source, table in self.tables.items()
         }
         return Feed.model_validate(
             {

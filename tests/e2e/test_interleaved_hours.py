@@ -1,4 +1,4 @@
-"""Hours of a feed that take turns task by task, as they do in Airflow's pool when a task is tried again later."""
+"""Hours of a feed whose tasks run between each other's, as they do in Airflow's pool when a task is tried again later."""
 
 from __future__ import annotations
 
@@ -21,12 +21,14 @@ from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
 from tidemark.snapshots.iceberg import IcebergSnapshot
 
+pytestmark = [pytest.mark.full, pytest.mark.promise(5, 6)]
+
 HOURS = ("2026-11-20T00", "2026-11-20T01", "2026-11-20T02", "2026-11-20T03")
 
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("turns")
+    out = tmp_path_factory.mktemp("interleaved")
     ibm.generate(out, Sample(hours=len(HOURS), events=60, seed=5, poison=1))
     return out
 
@@ -34,7 +36,7 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
 @pytest.fixture(scope="module")
 def feed(sample: Path, spark: SparkSession, settings: Settings) -> Feed:
     """All hours landed and decoded."""
-    feed = feed_of(sample, "turns")
+    feed = feed_of(sample, "interleaved")
     for hour in HOURS:
         land(feed, hour, settings)
         run.decode_stage(spark, feed, hour, settings)
@@ -78,7 +80,7 @@ def test_a_publication_that_died_is_finished_before_the_next_hour(
     third, fourth = HOURS[2:]
 
     def dies(*_: object) -> Receipt:
-        raise RuntimeError("the machine is gone")
+        raise RuntimeError("the machine died")
 
     run.compact_stage(spark, feed, third, settings)
     with monkeypatch.context() as patch, pytest.raises(RuntimeError):
@@ -91,8 +93,8 @@ def test_a_publication_that_died_is_finished_before_the_next_hour(
     assert_cut(sample, feed, fourth, settings)
 
 
-@pytest.mark.parametrize("dies_in", ["another hour's pages", "its own branches"])
-def test_a_draft_is_none_any_more_once_another_compaction_touches_it(
+@pytest.mark.parametrize("dies_in", ["another hour's rows", "its own branches"])
+def test_a_pending_publication_is_discarded_once_another_compaction_touches_it(
     spark: SparkSession, sample: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch, dies_in: str
 ) -> None:
     """Two runs, one of which dies: what the other one compacted before is not there any more as it was."""
@@ -104,14 +106,14 @@ def test_a_draft_is_none_any_more_once_another_compaction_touches_it(
     run.compact_stage(spark, feed, first, settings)
 
     def dies(*_: object) -> None:
-        raise RuntimeError("the machine is gone")
+        raise RuntimeError("the machine died")
 
     with monkeypatch.context() as patch, pytest.raises(RuntimeError):
         if dies_in == "its own branches":
             patch.setattr(IcebergSnapshot, "_session_mark", dies)  # a new branch, as yet without the hour
             run.compact_stage(spark, feed, first, settings)
         else:
-            patch.setattr("tidemark.pipeline.compact.save_draft", dies)
+            patch.setattr("tidemark.pipeline.compact.save_pending", dies)
             run.compact_stage(spark, feed, second, settings)
     run.publish_stage(spark, feed, first, settings)
     assert_cut(sample, feed, first, settings)
@@ -142,12 +144,12 @@ def test_what_lands_between_two_stages_is_part_of_the_hour(
         run.compact_stage(spark, feed, hour, settings)
     assert run.publish_stage(spark, feed, hour, settings).manifest_version == 2
     assert_cut(tmp_path, feed, hour, settings, truth_of=later)
-    run.decode_stage(spark, feed, hour, settings)  # the other run's turn has come: nothing is left to do
+    run.decode_stage(spark, feed, hour, settings)  # the other run gets the feed lock: nothing is left to do
     assert run.publish_stage(spark, feed, hour, settings).sequence == 1
 
 
-def test_every_page_is_of_its_own_hour(spark: SparkSession, feed: Feed, settings: Settings) -> None:
+def test_every_row_of_a_system_table_is_of_its_own_hour(spark: SparkSession, feed: Feed, settings: Settings) -> None:
     hour_of = {receipt.sequence: receipt.hour for receipt in load_history(settings, feed.feed).receipts}
-    pages = spark.table(system_table(feed.feed, "tombstones")).select("sequence", "hour").distinct().collect()
-    assert pages
-    assert [(page.sequence, page.hour) for page in pages if hour_of[page.sequence] != page.hour] == []
+    rows = spark.table(system_table(feed.feed, "tombstones")).select("sequence", "hour").distinct().collect()
+    assert rows
+    assert [(row.sequence, row.hour) for row in rows if hour_of[row.sequence] != row.hour] == []

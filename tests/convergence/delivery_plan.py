@@ -1,4 +1,4 @@
-"""A course: one feed whose exports hold many histories, its hours run in some order, and what each run must leave.
+"""A plan: one feed whose exports hold many histories, its hours run in some order, and what each run must leave.
 
 Messages travel as exports do: into other hours than their neighbours', twice, into objects in any order; some never
 come. Hours are run in any order; some exports change after they were run, and their hours are run again.
@@ -48,7 +48,7 @@ class Delivery:
 Object = tuple[tuple[Record, Message], ...]
 
 
-class Course:
+class DeliveryPlan:
     """``order``: the publications as they are run. ``source``: what the oracle needs to know."""
 
     def __init__(self, format_: Format, histories: Sequence[History], of_seed: int, exports: Path) -> None:
@@ -197,14 +197,14 @@ class Course:
             key=lambda d: (d.unit.number if d.unit else 0, d.sent.says.name),
         ):
             says = delivery.sent.says
-            told = "; ".join(
+            changes = "; ".join(
                 f"{c.table} {c.op} {c.key} @{c.position} sent {sorted(map(str, dict(c.sent).items()))}"
                 + (f" absent {sorted(c.absent)}" if c.absent else "")
                 + (f" from {c.prior}" if c.prior else "")
                 + (f" takes {sorted(map(str, c.taken))}" if c.taken else "")
                 for c in says.changes
             )
-            lines.append(f"  {delivery.at}  {says.name} tx {says.tx}: {told or 'no change'}")
+            lines.append(f"  {delivery.at}  {says.name} tx {says.tx}: {changes or 'no change'}")
         return os.linesep.join(lines)
 
 

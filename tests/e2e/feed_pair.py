@@ -22,11 +22,11 @@ from tidemark.snapshots import open_snapshot
 Row = dict[str, Any]
 
 
-class Twins:
+class FeedPair:
     """Exports of one topic ``t`` and the two feeds that read them. Tables: ``<feed>.<table>``."""
 
     def __init__(self, name: str, exports: Path, spark: SparkSession, settings: Settings, **usual: Any) -> None:
-        self.mended, self.right = f"{name}_mended", f"{name}_right"
+        self.fixed, self.right = f"{name}_fixed", f"{name}_right"
         self._exports, self._spark, self._settings, self._usual = exports, spark, settings, usual
 
     def export(self, hour: str, records: Sequence[Row | bytes], topic: str = "t") -> None:
@@ -39,25 +39,25 @@ class Twins:
 
     def feed(self, name: str, **changes: Any) -> Feed:
         """The feed of this name; ``changes`` of its keys."""
-        said = {
+        definition = {
             "feed": name, "description": "d", "owner": "o", "topics": ["t"],
             "exports": {"path": f"{self._exports}/{{topic}}/dt={{date}}/hr={{hour}}/*", "marker": None, "settle": "0s",
                         "missing": "empty"},
             "container": {"type": "kafka_json"}, **self._usual, **changes,
         }  # fmt: skip
-        said["tables"] = {
+        definition["tables"] = {
             source: {"name": f"{name}.{source.split('.')[1].lower()}", **table}
-            for source, table in said["tables"].items()
+            for source, table in definition["tables"].items()
         }
-        return Feed.model_validate(said)
+        return Feed.model_validate(definition)
 
     def run(self, hour: str, **changes: Any) -> Receipt:
-        """The hour by the feed that is mended later."""
-        return run_hour(self.feed(self.mended, **changes), hour, self._settings)
+        """The hour by the feed whose file is fixed later."""
+        return run_hour(self.feed(self.fixed, **changes), hour, self._settings)
 
     def replay(self, hour: str, **changes: Any) -> Receipt | None:
-        """Replay the hour by the mended feed."""
-        return replay_hour(self.feed(self.mended, **changes), hour, self._settings)
+        """Replay the hour by the fixed feed."""
+        return replay_hour(self.feed(self.fixed, **changes), hour, self._settings)
 
     def run_right(self, hours: Sequence[str], **changes: Any) -> None:
         """The hours by the feed that was right from the start."""
@@ -65,14 +65,14 @@ class Twins:
             run_hour(self.feed(self.right, **changes), hour, self._settings)
 
     def rows(self, feed: str, table: str, storage: str = "iceberg") -> list[Row]:
-        """What is published, with each row's place and what nobody has sent of it yet."""
+        """What is published, with each row's sort key and what nobody has sent of it yet."""
         snapshot = open_snapshot(self._spark, storage, f"{feed}.{table}", feed, self._settings)
-        told = snapshot.read().select(
+        rows = snapshot.read().select(
             *snapshot.columns(),
             F.col(f"{TIDEMARK}.sort_key").alias("sort_key"),
             F.col(f"{TIDEMARK}.absent").alias("absent"),
         )
-        return sorted((row.asDict(recursive=True) for row in told.collect()), key=lambda row: str(row))
+        return sorted((row.asDict(recursive=True) for row in rows.collect()), key=lambda row: str(row))
 
     def account(self, feed: str) -> dict[str, Row]:
         """What the newest receipt of each hour says became of the records."""
@@ -86,7 +86,7 @@ class Twins:
             accounts[hour] = {
                 "landed": receipt.landed, "split": receipt.split, "control": receipt.control, "held": receipt.held,
                 "quarantined": receipt.quarantined,
-                # what comes late is told apart by what is published by then
+                # what counts as late depends on what is published by then
                 "in tables": counts.applied + counts.duplicate + counts.superseded,
             }  # fmt: skip
         return accounts
@@ -96,5 +96,5 @@ class Twins:
         for table in tables:
             right = self.rows(self.right, table, storage)
             assert right, table
-            assert self.rows(self.mended, table, storage) == right, table
-        assert self.account(self.mended) == self.account(self.right)
+            assert self.rows(self.fixed, table, storage) == right, table
+        assert self.account(self.fixed) == self.account(self.right)

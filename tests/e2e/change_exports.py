@@ -1,4 +1,4 @@
-"""Feeds of a few hours, told change by change, for tests that say what lands when."""
+"""Feeds of a few hours, written change by change, for tests that choose what lands when."""
 
 from __future__ import annotations
 
@@ -52,16 +52,16 @@ class Exports:
         return {row["id"]: (row["n"], row["big"]) for row in map(json.loads, json_lines(rows, key))}
 
     def held(self, monkeypatch: pytest.MonkeyPatch) -> list[list[str]]:
-        """What the command tells: (transaction, since, changes, tables, missing)."""
+        """What the command prints: (transaction, since, changes, tables, missing)."""
         monkeypatch.setenv("TIDEMARK_HOME", str(self.settings.home))
         monkeypatch.setenv("TIDEMARK_FEEDS", str(self.out / "feeds"))
         printed = CliRunner().invoke(app, ["held", self.name]).output
         return [line.split("\t") for line in printed.splitlines()[1:]]
 
 
-def change(table: str, unit: int, place: int, op: str, id_: int, absent: frozenset[str] = frozenset()) -> Change:
-    """A change of the row ``id_`` (in ``b``: and 7); its values tell the place in the source's order."""
-    at, key = unit * ROOM + place, (id_, 7) if table == "b" else (id_,)
+def change(table: str, unit: int, offset: int, op: str, id_: int, absent: frozenset[str] = frozenset()) -> Change:
+    """A change of the row ``id_`` (in ``b``: and 7); its values name the position in the source's order."""
+    at, key = unit * ROOM + offset, (id_, 7) if table == "b" else (id_,)
     names = dict(zip(("id", "no"), key, strict=False)) | {"n": at, "s": f"s{at}", "big": f"b{at}"}
     return Change(table, at, op, key, frozenset((n, v) for n, v in names.items() if n not in absent), absent)
 
