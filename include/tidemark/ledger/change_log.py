@@ -1,7 +1,7 @@
 """The change log of a feed: ``tidemark.<feed>.changes``, every entry of every landed record, and which of them count.
 
-The predicates over its rows are here and nowhere else: what is published, what is a change of a table, which
-transactions were rolled back.
+The predicates over its rows are here and nowhere else: which entries are published, which are new in an hour, which
+are changes of a table, and which transactions were rolled back.
 """
 
 from __future__ import annotations
@@ -11,7 +11,8 @@ from pyspark.sql import functions as F
 
 from tidemark.formats.contract import CHANGES
 from tidemark.lake.catalog import find_table
-from tidemark.lake.session import create_namespace, full_name
+from tidemark.lake.session import check_tables, create_namespace, full_name
+from tidemark.lake.stored_formats import FORMAT, TABLE_FORMAT
 from tidemark.ledger.change_stats import IMAGE_NAMES
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.settings import Settings
@@ -20,33 +21,34 @@ _ROW_OPS = ("insert", "update", "delete", "truncate")
 _IMAGES = ("key", "prior_key", "before", "after")
 # One hour is one partition: no shuffle before the write, and a codec that costs little.
 _LOG_PROPERTIES = {
+    TABLE_FORMAT: str(FORMAT),
     "format-version": "3",
     "write.distribution-mode": "none",
     "write.parquet.compression-codec": "lz4_raw",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "50",
-    # Nearly every value is another: a dictionary of them is built in vain, column by column, and costs a tenth of decode.
+    # Nearly every value is a different one: a dictionary of them is built in vain, and costs a tenth of decode.
     **{
         f"write.parquet.dict-encoding-enabled.column.{name}": "false"
         for name in (*(f"{image}.value" for image in _IMAGES), "position", "record", "offset")
     },
-    # What nothing is looked for by.
+    # No query filters by these columns.
     **{
         f"write.parquet.stats-enabled.column.{name}": "false"
         for name in (*(f"{image}.{part}" for image in _IMAGES for part in ("key", "value")), *IMAGE_NAMES, "object")
     },
 }
-#: In the summary of a commit: the hour it decoded, and which version of its export.
-DECODED = "tidemark.decoded"
+#: In the summary of a commit: the hour that it decoded, and which version of its export.
+_DECODED = "tidemark.decoded"
 
 
 def changes_table(feed: str) -> str:
-    """The decoded log of a feed."""
+    """The full name of a feed's change log."""
     return full_name("tidemark", feed, "changes")
 
 
 def create_log(spark: SparkSession, feed: str) -> str:
-    """The feed's change log, made where it is missing. Its full name."""
+    """Create the feed's change log where it is missing; its full name."""
     table = changes_table(feed)
     create_namespace(spark, "tidemark", feed)
     columns = ", ".join(f"`{field.name}` {field.dataType.simpleString()}" for field in CHANGES)
@@ -56,18 +58,30 @@ def create_log(spark: SparkSession, feed: str) -> str:
         f"CREATE TABLE IF NOT EXISTS {table} (hour string, version int, {columns}, `table` string, {names}) "
         f"USING iceberg PARTITIONED BY (hour) TBLPROPERTIES ({properties})"
     )
+    check_tables(spark, table)
     return table
 
 
+def write_hour(rows: DataFrame, feed: str, hour: str, version: int) -> None:
+    """Replace an hour's partition of the log. ``version``: the version of the hour's export that ``rows`` hold."""
+    writer = rows.writeTo(changes_table(feed)).option(f"snapshot-property.{_DECODED}", f"{hour} {version}")
+    writer.overwrite(in_hour(hour))
+
+
 def decoded_version(settings: Settings, feed: str, hour: str) -> int | None:
-    """The version of the hour's export that the change log holds; None where nobody knows (it was never decoded, or so
-    long ago that maintenance has removed the commit)."""
+    """The version of the hour's export that the change log holds; None where this is unknown (the hour was never
+    decoded, or so long ago that maintenance has removed the commit)."""
     table = find_table(settings, "tidemark", feed, "changes")
     for snapshot in reversed(table.metadata.snapshots if table else []):
-        said = snapshot.summary.additional_properties.get(DECODED, "") if snapshot.summary else ""
-        if said.startswith(f"{hour} "):
-            return int(said.removeprefix(f"{hour} "))
+        decoded = snapshot.summary.additional_properties.get(_DECODED, "") if snapshot.summary else ""
+        if decoded.startswith(f"{hour} "):
+            return int(decoded.removeprefix(f"{hour} "))
     return None
+
+
+def in_hour(hour: str) -> Column:
+    """Whether a log entry landed in the hour."""
+    return F.col("hour") == hour
 
 
 def is_row() -> Column:
@@ -76,25 +90,31 @@ def is_row() -> Column:
 
 
 def of_table(table: str, sources: tuple[str, ...]) -> Column:
-    """Whether a log row is of a published table: also where it was decoded when the table had another name."""
+    """Whether a log row is of a published table, even if it was decoded when the table had another name."""
     return (F.col("table") == table) | F.col("source_table").isin(*sources)
 
 
-def rolled_back(log: DataFrame, published: PublicationHistory, hour: str | None = None) -> DataFrame | None:
-    """Transactions (``tx``) that their source took back, in what is published and in the hour; None where there are
-    none. Their changes were never part of any table."""
-    if hour is None and not any(receipt.rollbacks for receipt in published.receipts):
-        return None
-    told = is_published(published) if hour is None else is_published(published) | (F.col("hour") == hour)
-    return F.broadcast(log.where(told & F.col("tx_rollback")).select("tx").distinct())
-
-
-def is_published(published: PublicationHistory) -> Column:
-    """Whether a log entry is part of a publication: its hour has a receipt, for this version of its export or a newer."""
-    versions = {r.hour: r.manifest_version for r in published.receipts}
-    usual = [hour for hour, version in versions.items() if version == 1]
-    told = F.col("hour").isin(usual) & (F.col("version") <= 1)
+def is_published(history: PublicationHistory) -> Column:
+    """Whether a log entry is part of a publication: its hour has a receipt for the entry's version of the export, or
+    for a newer one."""
+    versions = {r.hour: r.manifest_version for r in history.receipts}
+    first_version = [hour for hour, version in versions.items() if version == 1]
+    published = F.col("hour").isin(first_version) & (F.col("version") <= 1)
     for hour, version in versions.items():
         if version > 1:
-            told |= (F.col("hour") == hour) & (F.col("version") <= version)
-    return told
+            published |= in_hour(hour) & (F.col("version") <= version)
+    return published
+
+
+def is_new(hour: str, history: PublicationHistory) -> Column:
+    """Whether a log entry landed in the hour and no publication of the hour has taken account of it yet."""
+    return in_hour(hour) & ~is_published(history)
+
+
+def rolled_back(log: DataFrame, history: PublicationHistory, hour: str | None = None) -> DataFrame | None:
+    """Transactions (``tx``) that their source rolled back, in what is published and in ``hour``; None where there are
+    none. Their changes were never part of any table."""
+    if hour is None and not any(receipt.rollbacks for receipt in history.receipts):
+        return None
+    entries = is_published(history) if hour is None else is_published(history) | in_hour(hour)
+    return F.broadcast(log.where(entries & F.col("tx_rollback")).select("tx").distinct())

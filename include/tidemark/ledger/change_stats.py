@@ -1,4 +1,4 @@
-"""What an hour's changes look like, table by table, from one pass over narrow columns: it decides what compact must do."""
+"""Statistics of an hour's changes, table by table, from one pass over narrow columns: they decide what compact must do."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from pyspark.sql import functions as F
 from tidemark.errors import SchemaError
 from tidemark.identifiers import TIDEMARK
 
-#: Columns of log rows: the names in ``key`` and in ``after``. Reading them costs next to nothing, the images much.
+#: Columns of log rows: the names in ``key`` and in ``after``. They cost little to read; the images cost much.
 IMAGE_NAMES = ("key_names", "after_names")
 _BETWEEN = "\x1f"
 
-#: A table of more columns is a mistake, or worse: each is there for good. No source has as many.
+#: No source has tables of more columns: more are a mistake, or an attack. A column stays once it is published.
 MOST_COLUMNS = 2_000
 _LONGEST_NAME = 255
 #: Sets of names, and message schemas, that one table's rows of one hour may have.
@@ -52,17 +52,18 @@ def unpublishable(text: str) -> str | None:
         return "a column has no name"
     if too_long := [name for name in names if len(name) > _LONGEST_NAME]:
         return f"a column's name has {len(too_long[0])} characters, more than {_LONGEST_NAME}"
-    if landed := [name for name in names if name.lower() == TIDEMARK]:
-        return f"a column is named {landed[0]}, which Tidemark keeps for itself"
+    if reserved := [name for name in names if name.lower() == TIDEMARK]:
+        return f"a column is named {reserved[0]}, which Tidemark keeps for itself"
     return None
 
 
 @dataclass(frozen=True)
 class TableStats:
-    """One table's changes of an hour. ``first``: the lowest position; empty: no change. ``partial``: changes that lack
-    columns; ``links``: of these, key changes, sent as an insert or as one update; ``moves``: updates that change their
-    key. ``keys``, ``columns``: distinct texts of :func:`image_names`. ``schemas``: distinct message schemas, each with the
-    generation of its rows (see :attr:`tidemark.tables.table_history.Definitions.generation`)."""
+    """One table's changes of an hour. ``first``, ``last``: the lowest and the highest position; empty: no change.
+    ``partial``: changes that lack columns; ``links``: of these, key changes, sent as an insert or as one update;
+    ``moves``: updates that change their key. ``keys``, ``columns``: distinct texts of :func:`image_names`. ``schemas``:
+    distinct message schemas, each with the generation of its rows (see
+    :attr:`tidemark.tables.table_history.Definitions.generation`)."""
 
     table: str
     sources: list[str]
@@ -94,21 +95,21 @@ def distinct(column: str, *more: Column) -> Column:
 
 
 def bounded(table: str, found: Iterable[Any]) -> list[Any]:
-    """What :func:`distinct` found, sorted. SchemaError where there is no end of it."""
-    told = sorted(found)
-    if len(told) > _MOST_KINDS:
+    """What :func:`distinct` found, sorted. SchemaError where there are too many."""
+    values = sorted(found)
+    if len(values) > _MOST_KINDS:
         raise SchemaError(
             f"its rows come with more than {_MOST_KINDS} different sets of columns or message schemas",
             fix="no source changes its tables as often: find out what writes them, and take it off the feed's topics",
             table=table,
         )
-    return told
+    return values
 
 
 def change_stats(rows: DataFrame, generation: Column | None = None) -> list[TableStats]:
-    """Profiles of all tables in assembled rows, by name: one Spark job. What is collected is metadata, a row a table.
+    """Statistics of all tables in assembled rows, by name: one Spark job that collects one row per table.
 
-    SchemaError for a table with no end of columns or message schemas.
+    SchemaError for a table with too many sets of columns or message schemas.
     """
     number = F.lit(0) if generation is None else generation
     lacking = F.coalesce(F.size("absent"), F.lit(0)) > 0
@@ -130,8 +131,8 @@ def change_stats(rows: DataFrame, generation: Column | None = None) -> list[Tabl
         distinct("after_names").alias("columns"),
         distinct("message_schema", number.alias("generation")).alias("schemas"),
     )
-    told = [row.asDict() for row in found.collect()]
-    for row in told:
+    tables = [row.asDict() for row in found.collect()]
+    for row in tables:
         for name in ("keys", "columns", "schemas"):
             row[name] = bounded(row["table"], row[name])
-    return sorted((TableStats(**row) for row in told), key=lambda p: p.table)
+    return sorted((TableStats(**row) for row in tables), key=lambda stats: stats.table)

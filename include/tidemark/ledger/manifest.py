@@ -1,4 +1,4 @@
-"""Manifests: what landed for an hour of a feed, object by object. Written once, never over another one.
+"""Manifests: what landed for an hour of a feed, object by object. A manifest is written once and never replaced.
 
 ``<landing>/<feed>/_manifests/<hour>/v00001.json``; a changed source gives ``v00002.json`` beside it.
 """
@@ -7,17 +7,18 @@ from __future__ import annotations
 
 from datetime import datetime
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, Field
 
 from tidemark.errors import ExportError, TidemarkError
 from tidemark.hours import format_hour, parse_hour
+from tidemark.lake.stored_formats import StoredDocument, parse_document
 from tidemark.settings import Settings
 from tidemark.storage.landing_layout import manifest_name, manifests_folder, version_of
 from tidemark.storage.objects import storage_of
 
 
 class LandedObject(BaseModel):
-    """One object as it landed. It holds exactly the bytes of ``sha256``; 0 bytes need no reading."""
+    """One object as it landed: exactly the bytes of ``sha256``."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -33,7 +34,7 @@ class LandedObject(BaseModel):
 
     @property
     def version(self) -> int:
-        """The version of the hour's export it came with: its folder ``…/v00002/…`` says it."""
+        """The version of the hour's export that it came with, from its folder ``…/v00002/…``."""
         return version_of(self.path)
 
 
@@ -41,7 +42,7 @@ class LandedObject(BaseModel):
 _SMALL = 8 << 20
 
 
-class Manifest(BaseModel):
+class Manifest(StoredDocument):
     """One version of what landed for an hour."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
@@ -58,12 +59,12 @@ class Manifest(BaseModel):
 
     @property
     def empty(self) -> bool:
-        """No object at all: an hour in which nothing was exported."""
+        """Whether nothing was exported in the hour."""
         return not self.objects
 
     @property
     def small(self) -> bool:
-        """Whether planning and code generation would cost such an hour more than its rows do."""
+        """Whether planning and code generation cost such an hour more time than its rows do."""
         return sum(landed.bytes for landed in self.objects) < _SMALL
 
 
@@ -74,8 +75,8 @@ def load_manifests(settings: Settings, feed: str, hour: str) -> list[Manifest]:
     manifests = []
     for stored in storage.list_objects(folder, "v*.json"):
         try:
-            manifests.append(Manifest.model_validate_json(storage.read_text(stored.location)))
-        except (ValidationError, UnicodeDecodeError) as error:
+            manifests.append(parse_document(Manifest, storage.read_text(stored.location), stored.location))
+        except ValueError as error:  # not UTF-8, no JSON, or no manifest
             fix = "restore it from a backup; the objects it lists are still in the landing"
             raise ExportError(
                 f"the manifest is damaged: {error}", feed=feed, hour=hour, object=stored.location, fix=fix

@@ -1,4 +1,4 @@
-"""What a feed has published so far: its receipts, oldest first, and what follows from them."""
+"""The publication history of a feed: its receipts, oldest first, and what follows from them."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from dataclasses import dataclass, field
 from pyiceberg.expressions import EqualTo
 
 from tidemark.lake.catalog import read_rows
+from tidemark.lake.stored_formats import parse_document
 from tidemark.ledger.receipts import Receipt
 from tidemark.settings import Settings
 
@@ -24,12 +25,12 @@ class PublicationHistory:
 
     @property
     def rows_written(self) -> int:
-        """Rows written to all tables so far: no table holds more."""
+        """Rows written to all tables so far; no table can hold more."""
         return sum(table.rows_written for receipt in self.receipts for table in receipt.tables)
 
     @property
     def recalls(self) -> dict[str, int]:
-        """Hours that were replayed → up to which publication what they had in quarantine was recalled."""
+        """Hours that were replayed → the sequence number up to which their quarantined entries were recalled."""
         return {receipt.hour: receipt.recalls for receipt in self.receipts if receipt.recalls}
 
     @property
@@ -39,7 +40,7 @@ class PublicationHistory:
 
     @property
     def tables(self) -> set[str]:
-        """The tables that any publication speaks of."""
+        """The tables that any publication names."""
         return {table.table for receipt in self.receipts for table in receipt.tables}
 
     def of_hour(self, hour: str) -> Receipt | None:
@@ -47,10 +48,10 @@ class PublicationHistory:
         return next((receipt for receipt in reversed(self.receipts) if receipt.hour == hour), None)
 
     def table(self, name: str) -> tuple[str | None, str | None]:
-        """(highest place applied, newest truncate) of a table; None, None before its first publication."""
-        mine = [t for receipt in self.receipts for t in receipt.tables if t.table == name]
-        highest = max((t.highest for t in mine if t.highest), default=None)
-        truncated = max((t.truncated for t in mine if t.truncated), default=None)
+        """(highest sort key applied, position of the newest truncate) of a table; None, None before its first publication."""
+        parts = [t for receipt in self.receipts for t in receipt.tables if t.table == name]
+        highest = max((t.highest for t in parts if t.highest), default=None)
+        truncated = max((t.truncated for t in parts if t.truncated), default=None)
         return highest, truncated
 
     def column_renames(self, name: str) -> set[str]:
@@ -59,12 +60,12 @@ class PublicationHistory:
 
     @property
     def highest(self) -> str | None:
-        """The highest place applied in any table."""
+        """The highest sort key applied in any table."""
         return max((t.highest for r in self.receipts for t in r.tables if t.highest), default=None)
 
 
 def load_history(settings: Settings, feed: str) -> PublicationHistory:
     """The feed's receipts, by sequence."""
     rows = read_rows(settings, "tidemark", "receipts", where=EqualTo(term="feed", value=feed))
-    receipts = [Receipt.model_validate_json(row["receipt"]) for row in rows]
+    receipts = [parse_document(Receipt, row["receipt"]) for row in rows]
     return PublicationHistory(sorted(receipts, key=lambda receipt: receipt.sequence))

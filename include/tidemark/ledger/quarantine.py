@@ -1,15 +1,14 @@
 """Quarantine: what a feed's hours kept back, whole and with its reason, and the way back.
 
-Each row of the book names the stage that kept it back: decode (a record that cannot be decoded), assemble (a change
-whose metadata or transaction is missing), compact (a key or value that cannot be read), validate (its row failed a
-check). ``hour`` is the hour it landed in, ``landed_this_hour``
-whether that hour's own publication kept it back (not: a later one
-that released it).
+Each row of the system table ``quarantine`` names the stage that kept it back: decode (a record that cannot be decoded),
+assemble (a change whose metadata or transaction is missing), compact (a key or value that cannot be read), validate
+(its row failed a check). ``hour`` is the hour it landed in. ``landed_this_hour`` is true when that hour's own
+publication kept it back, and false when a later one did that released it.
 
 A replay is a new version of the hour's manifest that brings no object and *recalls* the quarantine. From there on the
-hour goes the ordinary way through all stages, by whomever it is run: decode replaces the recalled entries of the change
-log by what they are today, and the account of the hour is made without them first. Rows of the book are never removed:
-they count until a publication of their hour has recalled them.
+hour goes the ordinary way through all stages, whoever runs it: decode replaces the recalled entries of the change log
+by what they are today, and the account of the hour is made without them first. Rows are never removed from the
+quarantine: they count until a publication of their hour has recalled them.
 """
 
 from __future__ import annotations
@@ -27,96 +26,96 @@ from tidemark.lake.catalog import read_rows
 from tidemark.ledger.manifest import Manifest, all_objects, load_manifest, save_manifest
 from tidemark.ledger.publication_history import PublicationHistory, load_history
 from tidemark.ledger.receipts import Recalled
-from tidemark.ledger.system_tables import system_table
+from tidemark.ledger.system_tables import published_rows
 from tidemark.settings import Settings
 
-#: What names an entry of the change log, and a row of the book.
+#: The columns that identify an entry of the change log, and a row of the quarantine.
 ENTRY = ["object", "record", "entry"]
 
 #: Why a change is given up by the feed's policy for overdue transactions.
 NEVER_COMPLETED = "its transaction never completed"
 
 
-def kept_back(spark: SparkSession, feed: str, published: PublicationHistory) -> DataFrame:
-    """Rows of the book that count: of publications, and not recalled since."""
-    rows = spark.table(system_table(feed, "quarantine"))
-    return rows.where((F.col("sequence") <= published.last_sequence) & _not_recalled(published))
+def kept_back(spark: SparkSession, feed: str, history: PublicationHistory) -> DataFrame:
+    """The quarantine's rows that count: of publications, and not recalled since."""
+    return published_rows(spark, feed, "quarantine", history).where(_not_recalled(history))
 
 
-def recalled(spark: SparkSession, feed: str, manifest: Manifest, published: PublicationHistory) -> DataFrame | None:
-    """Rows of the book that the hour's manifest recalls and no publication has yet; None where it recalls nothing."""
-    if manifest.recalls <= published.recalls.get(manifest.hour, 0):
+def recalled(spark: SparkSession, feed: str, manifest: Manifest, history: PublicationHistory) -> DataFrame | None:
+    """The rows that the hour's manifest recalls and no publication has recalled yet; None where it recalls nothing."""
+    if manifest.recalls <= history.recalls.get(manifest.hour, 0):
         return None
-    mine = (F.col("hour") == manifest.hour) & (F.col("sequence") <= manifest.recalls)
-    return kept_back(spark, feed, published).where(mine)
+    of_hour = (F.col("hour") == manifest.hour) & (F.col("sequence") <= manifest.recalls)
+    return kept_back(spark, feed, history).where(of_hour)
 
 
 def count_recalled(rows: DataFrame) -> Recalled:
-    """How recalled rows of one hour's book were accounted for in its receipt."""
-    said = (
+    """How the recalled rows of one hour were accounted for in its receipt."""
+    groups = (
         rows.groupBy("stage", "landed_this_hour", "table")
-        .agg(F.count_if(F.col("entry") == 0), F.count(F.lit(1)))
+        .agg(F.count_if(F.col("entry") == 0).alias("records"), F.count(F.lit(1)).alias("entries"))
         .collect()
     )
     kinds = {"bad": 0, "refused": 0, "held": 0}
     tables: dict[str, int] = {}
-    for stage, landed, table, _, count in said:
-        if landed and stage in ("compact", "validate"):
-            tables[table] = tables.get(table, 0) + count
+    for group in groups:
+        if not group.landed_this_hour:
+            kinds["held"] += group.entries
+        elif group.stage in ("compact", "validate"):
+            tables[group.table] = tables.get(group.table, 0) + group.entries
         else:
-            kinds["held" if not landed else "bad" if stage == "decode" else "refused"] += count
-    landed, all_ = sum(row[3] for row in said), sum(row[4] for row in said)
-    return Recalled(landed=landed, split=all_ - landed, tables=tables, **kinds)
+            kinds["bad" if group.stage == "decode" else "refused"] += group.entries
+    records = sum(group.records for group in groups)
+    return Recalled(landed=records, split=sum(group.entries for group in groups) - records, tables=tables, **kinds)
 
 
-def _not_recalled(published: PublicationHistory) -> Column:
-    if not published.recalls:
+def _not_recalled(history: PublicationHistory) -> Column:
+    if not history.recalls:
         return F.lit(True)
-    pairs = (F.lit(value) for pair in published.recalls.items() for value in pair)
+    pairs = (F.lit(value) for pair in history.recalls.items() for value in pair)
     recalls = F.element_at(F.create_map(*pairs), F.col("hour"))
     return F.coalesce(F.col("sequence") > recalls, F.lit(True))
 
 
 def list_kept_back(settings: Settings, feed: str, hour: str | None = None) -> list[dict[str, Any]]:
-    """The book's rows that count, read without Spark, also of an hour that stopped before publishing: an entry that
-    such an attempt looked at again stands as it saw it. By hour, object, record and entry."""
-    published = load_history(settings, feed)
+    """The rows that count, read without Spark, by hour, object, record and entry. Those of an hour that stopped before
+    it was published are among them: an entry that such an attempt looked at again is listed as the attempt saw it."""
+    history = load_history(settings, feed)
     where: BooleanExpression | None = EqualTo(term="hour", value=hour) if hour else None
     newest: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in sorted(read_rows(settings, "tidemark", feed, "quarantine", where=where), key=lambda r: r["sequence"]):
-        if row["sequence"] > published.recalls.get(row["hour"], 0):
+        if row["sequence"] > history.recalls.get(row["hour"], 0):
             newest[tuple(row[name] for name in ("hour", *ENTRY))] = row
     return [newest[at] for at in sorted(newest)]
 
 
 def hours_in_quarantine(settings: Settings, feed: str, first: str | None = None, last: str | None = None) -> list[str]:
-    """The hours, oldest first, whose publications keep anything back; between two of them, both included."""
-    published = load_history(settings, feed)
-    named = ("sequence", "hour")
+    """The hours, oldest first, of which anything is in quarantine; from ``first`` to ``last``, both included."""
+    history = load_history(settings, feed)
     rows = read_rows(
-        settings, "tidemark", feed, "quarantine", columns=named,
-        where=LessThanOrEqual(term="sequence", value=published.last_sequence),
+        settings, "tidemark", feed, "quarantine", columns=("sequence", "hour"),
+        where=LessThanOrEqual(term="sequence", value=history.last_sequence),
     )  # fmt: skip
-    hours = {r["hour"] for r in rows if r["sequence"] > published.recalls.get(r["hour"], 0)}
+    hours = {r["hour"] for r in rows if r["sequence"] > history.recalls.get(r["hour"], 0)}
     return sorted(hour for hour in hours if (first or hour) <= hour <= (last or hour))
 
 
 def recall(feed: Feed, hour: str, settings: Settings) -> bool:
-    """Write the manifest version that recalls what the hour has in quarantine. False: there is nothing to recall, and
-    no replay of the hour waits to be run.
+    """Write the manifest version that recalls what the hour has in quarantine. False when there is nothing to recall
+    and no replay of the hour waits to be run.
 
     ConfigError for an hour that was never published: to run it is enough.
     """
     for _ in range(3):  # again when another run wrote the version meanwhile
-        published, manifest = load_history(settings, feed.feed), all_objects(settings, feed.feed, hour)
-        if published.of_hour(hour) is None:
+        history, manifest = load_history(settings, feed.feed), all_objects(settings, feed.feed, hour)
+        if history.of_hour(hour) is None:
             raise ConfigError(
                 "the hour was never published, so that nothing of it has to be replayed",
                 fix=f"`tidemark run {feed.feed} --hour {hour}` decodes all of it as the feed file is now",
                 feed=feed.feed,
                 hour=hour,
             )
-        if manifest.recalls > published.recalls.get(hour, 0):
+        if manifest.recalls > history.recalls.get(hour, 0):
             return True
         if hour not in hours_in_quarantine(settings, feed.feed, hour, hour):
             return False
@@ -125,7 +124,7 @@ def recall(feed: Feed, hour: str, settings: Settings) -> bool:
             update={
                 "version": newest.version + 1,
                 "created_at": datetime.now(UTC),
-                "recalls": published.last_sequence,
+                "recalls": history.last_sequence,
             }
         )
         if save_manifest(settings, again):

@@ -12,6 +12,7 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict, Field
 
 from tidemark.errors import AccountError
+from tidemark.lake.stored_formats import StoredDocument
 
 
 class Counts(BaseModel):
@@ -43,7 +44,9 @@ class TableReceipt(BaseModel):
     staged_in: int = Field(0, description="The publication that wrote the rows below; 0: none did.")
     rows_written: int = 0
     rows_deleted: int = 0
-    highest: str | None = Field(None, description="The newest place applied so far: later hours below it are late.")
+    highest: str | None = Field(
+        None, description="The highest sort key applied so far: changes below it that come later are late."
+    )
     truncated: str | None = Field(None, description="The newest truncate's position so far.")
     column_renames: list[str] = Field([], description="Columns renamed and dropped by this publication.")
     waiting: int = Field(0, description="Changes whose rows keep their last good version: a check failed.")
@@ -62,8 +65,8 @@ class Recalled(BaseModel):
     tables: dict[str, int] = {}
 
 
-class Receipt(BaseModel):
-    """The account of one feed-hour. ``sequence`` numbers a feed's publications, whatever hour they are of."""
+class Receipt(StoredDocument):
+    """The account of one feed-hour. ``sequence`` numbers the publications of a feed, whichever hours they are of."""
 
     model_config = ConfigDict(extra="ignore")
 
@@ -79,16 +82,16 @@ class Receipt(BaseModel):
     bad: int = Field(description="Records that could not be decoded.")
     refused: int = Field(0, description="Changes kept back before they reached a table: in quarantine.")
     given_up: int = Field(0, description="Overdue transactions whose changes this publication gave up to quarantine.")
-    rollbacks: int = Field(0, description="Transactions that their source took back: their changes count as control.")
-    newest: datetime | None = Field(None, description="The newest source time told in the hour, heartbeats included.")
+    rollbacks: int = Field(0, description="Transactions that their source rolled back: their changes count as control.")
+    newest: datetime | None = Field(None, description="The newest source time in the hour, heartbeats included.")
     held: int = Field(description="Changes whose transaction is not complete.")
     held_transactions: int = 0
     recalls: int = Field(
         0, description="What this hour's publications up to this number kept in quarantine has been replayed."
     )
-    tables: list[TableReceipt] = []
+    tables: list[TableReceipt] = Field([])
     published_at: datetime | None = None
-    notes: list[str] = []
+    notes: list[str] = Field([])
 
     @property
     def counts(self) -> Counts:
@@ -104,7 +107,7 @@ class Receipt(BaseModel):
         return self.bad + self.refused + self.counts.quarantined
 
     def follow(self, before: Receipt) -> Receipt:
-        """This receipt, of what is new in the hour, with what an earlier publication of the hour accounted for."""
+        """This receipt, which is of what is new in the hour, plus what an earlier publication of the hour accounted for."""
         old = {table.table: table for table in before.tables}
         new = {table.table for table in self.tables}
         merged = [

@@ -1,8 +1,8 @@
 """The feed's own tables beside the change log: receipts, held transactions, tombstones, quarantine.
 
-Each publication of a feed has a sequence number, and writes its part of these tables under that number before its
-receipt. What carries a number without a receipt was never published and is not read: a run that died leaves nothing
-that counts, and its successor, with the same number, replaces it.
+Each publication of a feed has a sequence number. It writes its rows of these tables under that number, and then its
+receipt. Rows whose number has no receipt were never published and are not read: a run that died leaves nothing that
+counts, and the next run, which has the same number, replaces its rows.
 """
 
 from __future__ import annotations
@@ -10,19 +10,27 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.lake.session import create_namespace, full_name
+from tidemark.lake.session import check_tables, create_namespace, full_name
+from tidemark.lake.stored_formats import FORMAT, TABLE_FORMAT
+from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.receipts import Receipt
 
-_SCHEMAS = {
-    "held": "tx string, since string, hours array<string>, changes bigint, parts bigint, needed bigint, "
-    "ended boolean, tables array<string>, position string",
-    "tombstones": "`table` string, key string, sort_key string, hour string",
-    "quarantine": "stage string, hour string, landed_this_hour boolean, `table` string, object string, "
-    "record bigint, entry int, "
-    "topic string, position string, reason string, raw binary, change string",
-}
-#: The books of a feed, beside its change log.
-SYSTEM_TABLES = tuple(_SCHEMAS)
+#: System table → its columns but ``sequence``, with their Spark types.
+SYSTEM_COLUMNS = {
+    "held": {
+        "tx": "string", "since": "string", "hours": "array<string>", "changes": "bigint", "parts": "bigint",
+        "needed": "bigint", "ended": "boolean", "tables": "array<string>", "position": "string",
+    },
+    "tombstones": {"table": "string", "key": "string", "sort_key": "string", "hour": "string"},
+    "quarantine": {
+        "stage": "string", "hour": "string", "landed_this_hour": "boolean", "table": "string", "object": "string",
+        "record": "bigint", "entry": "int", "topic": "string", "position": "string", "reason": "string",
+        "raw": "binary", "change": "string",
+    },
+}  # fmt: skip
+#: The names of a feed's system tables, beside its change log.
+SYSTEM_TABLES = tuple(SYSTEM_COLUMNS)
+_PROPERTIES = f"'format-version' = '3', 'write.distribution-mode' = 'none', '{TABLE_FORMAT}' = '{FORMAT}'"
 _PRUNED = "tidemark.pruned"
 _RECEIPT = (
     "feed string, hour string, sequence bigint, landed bigint, split bigint, applied bigint, duplicate bigint, "
@@ -31,44 +39,59 @@ _RECEIPT = (
 
 
 def create_system_tables(spark: SparkSession, feed: str) -> None:
-    """All of them, where missing."""
+    """Create those that are missing. StoredFormatError when one has another format than this release's."""
     create_namespace(spark, "tidemark", feed)
-    for name, schema in _SCHEMAS.items():
+    for name, columns in SYSTEM_COLUMNS.items():
+        schema = ", ".join(f"`{column}` {type_}" for column, type_ in columns.items())
         spark.sql(
             f"CREATE TABLE IF NOT EXISTS {system_table(feed, name)} (sequence bigint, {schema}) USING iceberg "
-            "PARTITIONED BY (sequence) TBLPROPERTIES ('format-version' = '3', 'write.distribution-mode' = 'none')"
+            f"PARTITIONED BY (sequence) TBLPROPERTIES ({_PROPERTIES})"
         )
     spark.sql(
         f"CREATE TABLE IF NOT EXISTS {full_name('tidemark', 'receipts')} ({_RECEIPT}) USING iceberg "
-        "PARTITIONED BY (feed) TBLPROPERTIES ('format-version' = '3', 'write.distribution-mode' = 'none')"
+        f"PARTITIONED BY (feed) TBLPROPERTIES ({_PROPERTIES})"
     )
+    check_tables(spark, full_name("tidemark", "receipts"), *(system_table(feed, name) for name in SYSTEM_TABLES))
 
 
 def system_table(feed: str, name: str) -> str:
-    """The full name of one of the feed's books."""
+    """The full name of one of the feed's system tables."""
     return full_name("tidemark", feed, name)
 
 
+def published_rows(spark: SparkSession, feed: str, name: str, history: PublicationHistory) -> DataFrame:
+    """The rows of a system table that publications wrote, without those of one that is still in the making."""
+    return spark.table(system_table(feed, name)).where(F.col("sequence") <= history.last_sequence)
+
+
+def held_transactions(spark: SparkSession, feed: str, history: PublicationHistory) -> DataFrame | None:
+    """The transactions that the last publication left open; None where it left none."""
+    last = history.receipts[-1] if history.receipts else None
+    if last is None or not last.held_transactions:
+        return None
+    return spark.table(system_table(feed, "held")).where(F.col("sequence") == last.sequence)
+
+
 def pruned(spark: SparkSession, feed: str) -> str:
-    """The highest place of a tombstone that maintenance has removed; empty: none has been."""
+    """The highest sort key of a tombstone that maintenance has removed; empty: it has removed none."""
     properties = spark.sql(f"SHOW TBLPROPERTIES {system_table(feed, 'tombstones')}").collect()
     return next((row["value"] for row in properties if row["key"] == _PRUNED), "")
 
 
 def note_pruned(spark: SparkSession, feed: str, sort_key: str) -> None:
-    """Have :func:`pruned` say so from now on."""
+    """Set what :func:`pruned` returns from now on."""
     literal = sort_key.replace("\\", "\\\\").replace("'", "\\'")
     spark.sql(f"ALTER TABLE {system_table(feed, 'tombstones')} SET TBLPROPERTIES ('{_PRUNED}' = '{literal}')")
 
 
 def clear_rows(spark: SparkSession, feed: str, sequence: int) -> None:
-    """Remove what an attempt that was never published, of this hour or another, left under the number."""
-    for name in _SCHEMAS:
+    """Remove the rows that an attempt which was never published, of this hour or another, left under the number."""
+    for name in SYSTEM_TABLES:
         spark.sql(f"DELETE FROM {system_table(feed, name)} WHERE sequence = {sequence:d}")  # noqa: S608 - quoted, a number
 
 
 def clear_stage_rows(spark: SparkSession, feed: str, name: str, sequence: int, stage: str) -> None:
-    """Remove what an attempt that was never published put in a book at one stage."""
+    """Remove the rows that one stage of an attempt which was never published left in a system table."""
     where = f"sequence = {sequence:d} AND stage = '{stage}'"
     spark.sql(f"DELETE FROM {system_table(feed, name)} WHERE {where}")  # noqa: S608 - quoted, a number, a name of ours
 
@@ -76,17 +99,16 @@ def clear_stage_rows(spark: SparkSession, feed: str, name: str, sequence: int, s
 def write_rows(
     spark: SparkSession, feed: str, name: str, sequence: int, rows: DataFrame, stage: str | None = None
 ) -> None:
-    """Replace what the publication ``sequence`` says in a book; with ``stage``: what this stage kept back."""
-    columns = spark.table(system_table(feed, name)).columns[1:]
-    mine = F.col("sequence") == sequence
+    """Replace the rows of the publication ``sequence`` in a system table; with ``stage``: only those of this stage."""
+    replaced = F.col("sequence") == sequence
     if stage is not None:
-        mine &= F.col("stage") == stage
-    page = rows.select(F.lit(sequence).cast("bigint").alias("sequence"), *(F.col(c) for c in columns))
-    page.writeTo(system_table(feed, name)).overwrite(mine)
+        replaced &= F.col("stage") == stage
+    numbered = rows.select(F.lit(sequence).cast("bigint").alias("sequence"), *SYSTEM_COLUMNS[name])
+    numbered.writeTo(system_table(feed, name)).overwrite(replaced)
 
 
 def append_receipt(spark: SparkSession, receipt: Receipt) -> None:
-    """The last step of a publication: from here on it counts."""
+    """The last step of a publication: from here on the hour is published."""
     counts = receipt.counts
     values = {
         "feed": receipt.feed, "hour": receipt.hour, "sequence": receipt.sequence, "landed": receipt.landed,

@@ -20,7 +20,7 @@ from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
 from tidemark.formats.contract import CHANGES
 from tidemark.identifiers import PUBLISHED_NAME, is_published_name
-from tidemark.ledger.change_log import DECODED, create_log
+from tidemark.ledger.change_log import create_log, in_hour, write_hour
 from tidemark.ledger.change_stats import image_names
 from tidemark.ledger.manifest import Manifest
 from tidemark.ledger.publication_history import PublicationHistory
@@ -44,7 +44,7 @@ def decode(
     decoded = changes(spark, feed, paths, settings)
     rows = decoded.select(F.lit(manifest.hour).alias("hour"), landed_version(F.col("object")).alias("version"), "*")
     if before is not None:
-        kept = spark.table(table).where((F.col("hour") == manifest.hour) & (F.col("version") <= version))
+        kept = spark.table(table).where(in_hour(manifest.hour) & (F.col("version") <= version))
         taken = recalled(spark, feed.feed, manifest, published)
         if taken is not None:
             taken = taken.localCheckpoint()
@@ -53,8 +53,7 @@ def decode(
             own_version = F.lit(manifest.version).alias("version")
             rows = rows.unionByName(again.select(F.lit(manifest.hour).alias("hour"), own_version, "*"))
         rows = kept.unionByName(rows)
-    writer = rows.writeTo(table).option(f"snapshot-property.{DECODED}", f"{manifest.hour} {manifest.version}")
-    writer.overwrite(F.col("hour") == manifest.hour)
+    write_hour(rows, feed.feed, manifest.hour, manifest.version)
 
 
 def _again(

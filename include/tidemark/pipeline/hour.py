@@ -23,6 +23,7 @@ from tidemark.ledger.pending_publication import discard_pending, load_pending
 from tidemark.ledger.publication_history import PublicationHistory, load_history
 from tidemark.ledger.quarantine import hours_in_quarantine, recall
 from tidemark.ledger.receipts import Receipt
+from tidemark.logs import get_logger, log_context
 from tidemark.pipeline.compact import compact
 from tidemark.pipeline.decode import decode
 from tidemark.pipeline.land import land
@@ -33,6 +34,8 @@ from tidemark.snapshots import discard_columns
 from tidemark.storage.feed_lock import FeedLock, feed_lock
 
 Progress = Callable[[str], None]
+
+log = get_logger()
 
 #: Rows a feed has written in all, below which its tables count as small.
 _FEW_ROWS = 200_000
@@ -55,8 +58,11 @@ def replay_hour(feed: Feed, hour: str, settings: Settings, progress: Progress = 
     """
     check_lake(settings)
     progress("recall")
-    if not recall(feed, hour, settings):
-        return None
+    with log_context(feed=feed.feed, hour=hour):
+        if not recall(feed, hour, settings):
+            log.info("nothing is in quarantine", stage="replay")
+            return None
+        log.info("recalled what is in quarantine", stage="replay", reason="a replay was asked for")
     return _all_stages(feed, hour, settings, progress)
 
 
@@ -64,11 +70,14 @@ def _all_stages(feed: Feed, hour: str, settings: Settings, progress: Progress) -
     spark = open_session(settings, feed.feed)
     progress("decode")
     decode_stage(spark, feed, hour, settings)
-    with _locked(settings, feed.feed) as held:
-        progress("assemble and compact")
-        _compact(spark, feed, hour, settings)
-        progress("validate and publish")
-        return _publish(spark, feed, hour, settings, held)
+    with log_context(feed=feed.feed, hour=hour):
+        with _locked(settings, feed.feed) as held:
+            progress("assemble and compact")
+            _compact(spark, feed, hour, settings)
+            progress("validate and publish")
+            receipt = _publish(spark, feed, hour, settings, held)
+        _log_receipt(receipt)
+    return receipt
 
 
 @contextmanager
@@ -82,18 +91,21 @@ def _locked(settings: Settings, feed: str, hour: str | None = None) -> Iterator[
 
 def decode_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
     """Decode the hour, unless a receipt shows that this version of its export is published."""
-    with _locked(settings, feed.feed, hour):  # the newest of its versions is what the log holds in the end
+    # The newest of the hour's versions is what the log holds in the end.
+    with log_context(feed=feed.feed, hour=hour), _locked(settings, feed.feed, hour):
         manifest = all_objects(settings, feed.feed, hour)
         published = load_history(settings, feed.feed)
-        if not _done(published, manifest):
-            _tune_session(spark, manifest, published)
-            decode(spark, feed, manifest, published, settings)
+        if _done(published, manifest):
+            log.info("published before: nothing to decode", stage="decode", version=manifest.version)
+            return
+        _tune_session(spark, manifest, published)
+        decode(spark, feed, manifest, published, settings)
 
 
 def compact_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
     """Assemble and compact the hour, unless it is published. First is finished what another hour began to publish, or
     this one with an export that has changed since. It is decoded again when more of it has landed since it was."""
-    with _locked(settings, feed.feed):
+    with log_context(feed=feed.feed, hour=hour), _locked(settings, feed.feed):
         _compact(spark, feed, hour, settings)
 
 
@@ -101,14 +113,18 @@ def _compact(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> 
     with _locked(settings, feed.feed, hour):  # what is compacted does not change meanwhile
         manifest, published = all_objects(settings, feed.feed, hour), load_history(settings, feed.feed)
         if _done(published, manifest):
+            log.info("published before: nothing to compact", stage="compact", version=manifest.version)
             return
         _tune_session(spark, manifest, published)
         pending = load_pending(settings, feed.feed)
         if pending and pending.validated and pending.follows(published) and not pending.of(manifest):
-            publish(spark, feed, published, pending, settings)
+            with log_context(hour=pending.receipt.hour):
+                log.info("finishing what another run began to publish", stage="publish", for_hour=hour)
+                _log_receipt(publish(spark, feed, published, pending, settings))
             published = load_history(settings, feed.feed)
         if decoded_version(settings, feed.feed, hour) != manifest.version:
             # More has landed since, or was recalled: the run that did so may be behind this one.
+            log.info("decoding again", stage="decode", reason="more has landed, or was recalled, since it was decoded")
             decode(spark, feed, manifest, published, settings)
         compact(spark, feed, manifest, published, settings)
 
@@ -120,29 +136,50 @@ def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings
     branches and pages are out of date (in a DAG the hours of a feed take turns task by task, and a retry lets others go
     first): it is compacted again.
     """
-    with _locked(settings, feed.feed) as held:
-        return _publish(spark, feed, hour, settings, held)
+    with log_context(feed=feed.feed, hour=hour):
+        with _locked(settings, feed.feed) as held:
+            receipt = _publish(spark, feed, hour, settings, held)
+        _log_receipt(receipt)
+    return receipt
 
 
 def _publish(spark: SparkSession, feed: Feed, hour: str, settings: Settings, held: FeedLock) -> Receipt:
     manifest, published = all_objects(settings, feed.feed, hour), load_history(settings, feed.feed)
     receipt = published.of_hour(hour)
     if receipt is not None and _done(published, manifest):
+        log.info("published before: nothing to publish", stage="publish", version=manifest.version)
         return receipt
     _tune_session(spark, manifest, published)
     pending = load_pending(settings, feed.feed)
     if pending is None or not pending.of(manifest) or not pending.follows(published):
+        log.info("compacting again", stage="compact", reason="another hour came between, or more has landed")
         _compact(spark, feed, hour, settings)
         published, pending = load_history(settings, feed.feed), load_pending(settings, feed.feed)
         assert pending is not None
     try:
         pending = validate(spark, feed, manifest, published, pending, settings)
-    except TerminalError:
+    except TerminalError as error:
+        log.warning(
+            "discarded the publication", stage="validate", sequence=pending.receipt.sequence, tables=len(pending.staged),
+            reason=type(error).__name__,
+        )  # fmt: skip
         discard_pending(settings, pending)
         discard_columns(spark, feed, pending.staged, settings)
         raise
     held.check()
     return publish(spark, feed, published, pending, settings)
+
+
+def _log_receipt(receipt: Receipt) -> None:
+    """The last line of an hour: what became of every record of it."""
+    counts = receipt.counts
+    log.info(
+        "receipt", sequence=receipt.sequence, landed=receipt.landed, split=receipt.split, applied=counts.applied,
+        duplicate=counts.duplicate, superseded=counts.superseded, control=receipt.control, held=receipt.held,
+        quarantined=receipt.quarantined, released=counts.released_applied, tables=len(receipt.tables),
+        waiting=sum(table.waiting for table in receipt.tables),
+        warnings=sum(len(table.warnings) for table in receipt.tables),
+    )  # fmt: skip
 
 
 def _tune_session(spark: SparkSession, manifest: Manifest, published: PublicationHistory) -> None:

@@ -26,6 +26,7 @@ from tidemark.feeds.model import Feed
 from tidemark.hours import format_hour, parse_hour
 from tidemark.lake.stored_formats import open_lake
 from tidemark.ledger.manifest import LandedObject, Manifest, load_manifests, save_manifest
+from tidemark.logs import get_logger, log_stage
 from tidemark.pipeline.exports import Readiness, TopicExport, is_complete, list_exports, require_complete
 from tidemark.settings import Settings
 from tidemark.storage.landing_layout import object_folder
@@ -35,6 +36,8 @@ from tidemark.storage.retry import retry
 __all__ = ["Readiness", "is_complete", "land", "read_object"]
 
 R = TypeVar("R")
+
+log = get_logger()
 
 _AT_ONCE = 4
 _CHUNK = 2**20
@@ -68,6 +71,19 @@ def land(feed: Feed, hour: str, settings: Settings) -> Manifest:
     and for an object that is damaged. ConflictError when an object changes while it is read.
     """
     hour = format_hour(parse_hour(hour))
+    with log_stage("land", "landed", feed=feed.feed, hour=hour) as counts:
+        manifest = _land(feed, hour, settings)
+        records = [object_.records for object_ in manifest.objects if object_.records is not None]
+        counts |= {
+            "objects": len(manifest.objects),
+            "bytes": sum(object_.bytes for object_ in manifest.objects),
+            "records": sum(records) if len(records) == len(manifest.objects) else "known once decoded",
+            "version": manifest.version,
+        }
+    return manifest
+
+
+def _land(feed: Feed, hour: str, settings: Settings) -> Manifest:
     try:
         open_lake(settings)
         for _ in range(3):  # again when another run wrote the version meanwhile
@@ -76,7 +92,10 @@ def land(feed: Feed, hour: str, settings: Settings) -> Manifest:
             _require_topics(feed, exports)
             former = load_manifests(settings, feed.feed, hour)
             manifest = _land_changed(feed, hour, settings, exports, former)
-            if (former and manifest is former[-1]) or save_manifest(settings, manifest):
+            if former and manifest is former[-1]:
+                log.info("nothing new to land", version=manifest.version)
+                return manifest
+            if save_manifest(settings, manifest):
                 return manifest
         raise ConflictError("other runs land this hour at the same time", fix="run it again when they have ended")
     except TidemarkError as error:

@@ -1,0 +1,45 @@
+"""Rows of the system table ``quarantine``: what a stage kept back, whole, with its reason.
+
+Each builder gives every column of the table but its ``sequence``, which is the publication's.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.ledger.change_log import is_new
+from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.system_tables import SYSTEM_COLUMNS
+from tidemark.storage.landing_layout import landed_hour
+
+_LOG_CHANGE = ("op", "key", "before", "after", "absent", "tx")
+_TYPED_CHANGE = ("op", "key", "after", "absent", "prior")
+
+
+def undecodable(log: DataFrame, hour: str, history: PublicationHistory) -> DataFrame:
+    """The hour's new log entries whose record could not be decoded, with its bytes."""
+    bad = log.where(is_new(hour, history) & (F.col("op") == "bad"))
+    return _rows(bad, "decode", landed_this_hour=F.lit(True), reason=F.col("problem"), raw=F.col("raw"))
+
+
+def refused_changes(rows: DataFrame) -> DataFrame:
+    """Log rows with a ``reason`` that reached no table (see :class:`tidemark.pipeline.assemble.Assembled`)."""
+    return _rows(rows, "assemble", change=F.to_json(F.struct(*_LOG_CHANGE)))
+
+
+def refused_rows(rows: DataFrame, table: str, stage: str, reason: Column) -> DataFrame:
+    """ROWS of one table (:mod:`tidemark.merge.fold`) that compact cannot read, or that fail a check of validate."""
+    hour, change = landed_hour(F.col("object")), F.to_json(F.struct(*_TYPED_CHANGE))
+    return _rows(rows, stage, hour=hour, table=F.lit(table), reason=reason, change=change)
+
+
+def _rows(rows: DataFrame, stage: str, **columns: Column) -> DataFrame:
+    """``columns``: those that are not in ``rows`` under their own name. Without one, ``raw`` and ``change`` are null."""
+    columns = {"stage": F.lit(stage), "raw": F.lit(None), "change": F.lit(None), **columns}
+    return rows.select(
+        *(
+            columns.get(name, F.col(name)).cast(type_).alias(name)
+            for name, type_ in SYSTEM_COLUMNS["quarantine"].items()
+        )
+    )

@@ -1,0 +1,84 @@
+"""An hour's changes, table by table, beside what is published of the table: what compact folds and validate withholds."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.ledger.change_log import changes_table, is_published, of_table
+from tidemark.ledger.change_stats import TableStats
+from tidemark.ledger.manifest import Manifest
+from tidemark.ledger.receipts import Counts
+from tidemark.merge import late_changes as late
+from tidemark.merge.truncates import UnderTruncate, under_truncate
+from tidemark.merge.typed_rows import TableShape
+from tidemark.pipeline.assemble import Assembled, assemble, with_stats
+from tidemark.snapshots.contract import Snapshot
+from tidemark.tables.table_state import State, Work, open_state
+
+
+@dataclass(frozen=True)
+class HourChanges:
+    """The assembled changes of an hour, and the statistics of each table in them."""
+
+    work: Work
+    assembled: Assembled
+    stats: list[TableStats]
+
+    def rows_of(self, table: str) -> DataFrame:
+        """The log rows of one table."""
+        return self.assembled.rows.where(F.col("table") == table)
+
+
+@dataclass(frozen=True)
+class TableChanges:
+    """One table's changes of the hour. ``rows``: log rows that no truncate has removed; ``counts``: of the truncates
+    and of the rows that they removed; ``state``: what is published of the table."""
+
+    work: Work
+    stats: TableStats
+    state: State
+    rows: DataFrame
+    counts: Counts
+
+    @property
+    def shape(self) -> TableShape:
+        """The table's columns and key."""
+        return self.state.shape
+
+
+def load_hour_changes(work: Work, manifest: Manifest) -> HourChanges:
+    """Assemble the hour. Reads the change log; writes nothing."""
+    assembled = assemble(work.spark, work.feed, manifest, work.published)
+    if manifest.small:
+        # Each table of the feed plans and reads its own part of this: of a small hour, all at once is cheaper.
+        assembled = replace(assembled, rows=assembled.rows.localCheckpoint())
+    return HourChanges(work, *with_stats(assembled, work.feed, work.published))
+
+
+def table_changes(hour: HourChanges, stats: TableStats, snapshot: Snapshot) -> TableChanges:
+    """One table's changes. The table is made, or its columns evolve, as the changes need it."""
+    state = open_state(hour.work, stats, hour.assembled.definitions, snapshot)
+    left = without_truncated(hour, stats, state.truncated)
+    return TableChanges(hour.work, stats, state, left.rows, left.counts)
+
+
+def without_truncated(hour: HourChanges, stats: TableStats, truncated: str | None) -> UnderTruncate:
+    """One table's log rows of the hour without the truncates, and without what the newest of them removes."""
+    known: set[str] = set()
+    if truncated is not None and stats.truncates:
+        log = hour.work.spark.table(changes_table(hour.work.feed.feed))
+        published = log.where(is_published(hour.work.published) & of_table(stats.table, tuple(stats.sources)))
+        # An older truncate cannot be one of the hour's own.
+        repeatable = published.where((F.col("op") == "truncate") & (F.col("position") >= stats.first))
+        known = {row.position for row in repeatable.select("position").distinct().collect()}
+    return under_truncate(hour.rows_of(stats.table), truncated, known)
+
+
+def classify(changes: TableChanges, rows: DataFrame) -> late.Classified:
+    """Separate the ROWS of a keyed table that are newer than all that it holds from late and repeated ones."""
+    if not changes.state.needs_log_lookup(changes.stats.first, changes.stats.links):
+        return late.Classified(rows, None, None, Counts())
+    return late.classify(changes.state.published_table(), rows, changes.stats.links)

@@ -1,0 +1,47 @@
+"""What compact writes to the feed's system tables: quarantine, tombstones and held transactions."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.ledger.change_log import changes_table
+from tidemark.ledger.quarantine_rows import refused_changes, undecodable
+from tidemark.ledger.system_tables import clear_rows, write_rows
+from tidemark.pipeline.assemble import Assembled
+from tidemark.tables.table_state import Work
+
+
+def tombstones(table: str, settled: DataFrame, hour: str) -> DataFrame:
+    """Rows of the system table ``tombstones``: the keys that SETTLED rows delete."""
+    return settled.where("deleted").select(
+        F.lit(table).alias("table"),
+        F.to_json("key").alias("key"),
+        F.col("tidemark.sort_key").alias("sort_key"),
+        F.lit(hour).alias("hour"),
+    )
+
+
+def write_system_rows(
+    work: Work, assembled: Assembled, quarantined: Sequence[DataFrame], deleted: Sequence[DataFrame]
+) -> None:
+    """Write the publication's rows under its number, in place of those of an earlier attempt. ``quarantined``,
+    ``deleted``: what the tables give to ``quarantine`` and ``tombstones``."""
+    kept_back = list(quarantined)
+    if assembled.refused is not None:
+        kept_back.append(refused_changes(assembled.refused))
+    if assembled.account.bad:
+        log = work.spark.table(changes_table(work.feed.feed))
+        kept_back.append(undecodable(log, work.hour, work.published))
+    parts = {
+        "quarantine": kept_back,
+        "tombstones": list(deleted),
+        "held": [assembled.open] if assembled.open is not None else [],
+    }
+    clear_rows(work.spark, work.feed.feed, work.sequence)
+    for name, rows in parts.items():
+        if rows:
+            write_rows(work.spark, work.feed.feed, name, work.sequence, reduce(DataFrame.unionByName, rows))

@@ -1,0 +1,23 @@
+"""What compact makes of one table's changes."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pyspark.sql import DataFrame
+
+from tidemark.ledger.receipts import Counts
+
+
+@dataclass(frozen=True)
+class TableOutcome:
+    """``settled``: SETTLED rows (:mod:`tidemark.merge.contract`), materialised, of which so many are ``written`` and
+    ``deleted``. ``counts``: what became of the table's changes. ``quarantined``: rows for the quarantine.
+    ``kept_columns``: columns that some row keeps as they are stored."""
+
+    settled: DataFrame
+    written: int
+    deleted: int
+    counts: Counts
+    quarantined: list[DataFrame] = field(default_factory=list)
+    kept_columns: frozenset[str] = frozenset()

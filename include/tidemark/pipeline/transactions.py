@@ -1,0 +1,193 @@
+"""Transactions: which are complete, and what becomes of those that are not.
+
+A transaction is complete when its end has come, and with it as many distinct parts as its end and its counters say.
+The entries of a transaction may land in several hours: until it is complete, its changes are held and reach no table.
+When the source redelivers part of a transaction that was published long ago, that part is complete by what the change
+log already holds of the rest.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.feeds.model import Feed
+from tidemark.hours import parse_hour
+from tidemark.ledger.change_log import is_published, is_row, rolled_back
+from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.quarantine import ENTRY, NEVER_COMPLETED, kept_back
+
+
+@dataclass(frozen=True)
+class HourEntries:
+    """What the transactions of an hour are completed from. ``landed``: the hour's new log entries; ``log``: the whole
+    change log; ``held``: the transactions that the last publication left open, None where there are none.
+    ``has_rollbacks``: whether the source rolled back any transaction in the hour. ``replay``: whether the hour takes up
+    entries from quarantine again."""
+
+    feed: Feed
+    hour: str
+    history: PublicationHistory
+    landed: DataFrame
+    log: DataFrame
+    held: DataFrame | None
+    has_rollbacks: bool
+    replay: bool
+
+
+@dataclass(frozen=True)
+class WholeTransactions:
+    """``rows``: the changes of complete transactions, with ``landed_this_hour``. ``still_open``: the transactions that
+    stay held (columns of the system table ``held``), and ``given_up``: changes that go to quarantine, with their
+    ``reason``; None where there are none.
+
+    The counts: changes of the hour that are ``held``, given up (``given_up_changes``) and rolled back
+    (``rolled_back_changes``); transactions, of whatever hour, that are held and given up."""
+
+    rows: DataFrame
+    still_open: DataFrame | None = None
+    given_up: DataFrame | None = None
+    held: int = 0
+    held_transactions: int = 0
+    given_up_changes: int = 0
+    given_up_transactions: int = 0
+    rolled_back_changes: int = 0
+    notes: list[str] = field(default_factory=list)
+
+
+def complete_transactions(entries: HourEntries) -> WholeTransactions:
+    """The changes of the transactions that the hour completes; the others are held, or follow the feed's policy for
+    overdue ones."""
+    given_up_before = _given_up_before(entries)
+    held = _held_entries(entries, given_up_before)
+    in_transactions = entries.landed.where("tx is not null")
+    candidates = in_transactions if held is None else in_transactions.unionByName(held)
+    open_ = _open(entries, candidates, given_up_before).localCheckpoint()
+    landed = entries.landed.where(is_row()).withColumn("landed_this_hour", F.lit(True))
+    rows = landed
+    if held is not None:
+        rows = rows.unionByName(held.where(is_row()).withColumn("landed_this_hour", F.lit(False)))
+    rolled_back_changes = 0
+    never_happened = rolled_back(entries.log, entries.history, entries.hour if entries.has_rollbacks else None)
+    if never_happened is not None:
+        rolled_back_changes = _of(landed, never_happened).count()
+        rows = _without(rows, never_happened)
+        open_ = open_.join(never_happened, "tx", "left_anti")
+    overdue, policy = _overdue(entries), entries.feed.transactions.overdue
+    late, held_transactions = open_.agg(F.count_if(overdue), F.count(F.lit(1))).first() or (0, 0)
+    given_up = None
+    if late and policy == "quarantine":
+        names = F.broadcast(open_.where(overdue).select("tx"))
+        given_up = _of(rows, names).withColumn("reason", F.lit(NEVER_COMPLETED))
+        rows = _without(rows, names)
+    if policy != "hold":
+        open_, held_transactions = open_.where(~overdue), held_transactions - late
+    held_changes = 0
+    if held_transactions:
+        names = F.broadcast(open_.select("tx"))
+        held_changes = _of(landed, names).count()
+        rows = _without(rows, names)
+    return WholeTransactions(
+        rows,
+        still_open=open_ if held_transactions else None,
+        given_up=given_up,
+        held=held_changes,
+        held_transactions=held_transactions,
+        given_up_changes=0 if given_up is None else given_up.where("landed_this_hour").count(),
+        given_up_transactions=0 if given_up is None else late,
+        rolled_back_changes=rolled_back_changes,
+        notes=[f"{late} overdue transactions ({policy})"] if late else [],
+    )
+
+
+def transaction_status(entries: DataFrame) -> DataFrame:
+    """Log entries with a ``tx`` → one row per transaction: columns of the system table ``held`` plus ``complete``."""
+    needed = F.greatest(F.coalesce(F.max("tx_count"), F.lit(0)), F.coalesce(F.max("tx_ordinal"), F.lit(0)))
+    return (
+        entries.groupBy("tx")
+        .agg(
+            F.min("hour").alias("since"),
+            F.sort_array(F.collect_set("hour")).alias("hours"),
+            F.count_if(is_row()).alias("changes"),
+            F.count_distinct("tx_part").alias("parts"),
+            needed.alias("needed"),
+            F.coalesce(F.bool_or("tx_end"), F.lit(False)).alias("ended"),
+            F.sort_array(F.collect_set("table")).alias("tables"),
+            F.min("position").alias("position"),
+        )
+        .withColumn("complete", F.col("ended") & (F.col("parts") >= F.col("needed")))
+    )
+
+
+def _of(rows: DataFrame, transactions: DataFrame) -> DataFrame:
+    """The rows of these transactions (``tx``)."""
+    return rows.join(transactions, "tx", "left_semi").select(*rows.columns)
+
+
+def _without(rows: DataFrame, transactions: DataFrame) -> DataFrame:
+    """The rows that are of none of these transactions (``tx``)."""
+    return rows.join(transactions, "tx", "left_anti").select(*rows.columns)
+
+
+def _given_up_before(entries: HourEntries) -> DataFrame | None:
+    """Entries in quarantine because their transaction never completed; None where there never were any."""
+    if not any(receipt.given_up for receipt in entries.history.receipts):
+        return None
+    kept = kept_back(entries.log.sparkSession, entries.feed.feed, entries.history)
+    return F.broadcast(kept.where(F.col("reason") == NEVER_COMPLETED).select(*ENTRY))
+
+
+def _without_entries(rows: DataFrame, excluded: DataFrame | None) -> DataFrame:
+    """Log rows without the ``excluded`` entries."""
+    return rows if excluded is None else rows.join(excluded, ENTRY, "left_anti").select(*rows.columns)
+
+
+def _published_in_transactions(entries: HourEntries) -> DataFrame:
+    return entries.log.where(is_published(entries.history) & F.col("tx").isNotNull())
+
+
+def _held_entries(entries: HourEntries, given_up: DataFrame | None) -> DataFrame | None:
+    """Log entries of the held transactions, from the hours in which they landed."""
+    if entries.held is None:
+        return None
+    names = F.broadcast(entries.held.select("tx", F.explode("hours").alias("hour")))
+    return _without_entries(_published_in_transactions(entries), given_up).join(names, ["tx", "hour"], "left_semi")
+
+
+def _open(entries: HourEntries, candidates: DataFrame, given_up: DataFrame | None) -> DataFrame:
+    """Transactions of the candidate entries that are not complete, not even with what the log already holds of them.
+
+    Changes that were given up do not complete a transaction. ``spared`` marks the transactions that only wait for such
+    changes to be replayed: they are never overdue.
+    """
+    # A begin alone holds nothing: the entries that follow it say themselves what they belong to.
+    matters = (F.col("changes") > 0) | F.col("ended")
+    seen = transaction_status(candidates).where(~F.col("complete") & matters).drop("complete")
+    highest = entries.history.highest
+    if highest is None and not entries.replay:
+        return seen.withColumn("spared", F.lit(False))
+    # Below the highest sort key applied it may be a redelivery of a transaction that is complete in the log.
+    maybe_old = F.lit(entries.replay) | F.coalesce(F.col("position") <= F.lit(highest), F.lit(True))
+    seen = seen.localCheckpoint()
+    names = F.broadcast(seen.where(maybe_old).select("tx"))
+    found = candidates.join(names, "tx", "left_semi")
+    earlier = _published_in_transactions(entries).join(names, "tx", "left_semi")
+
+    def complete(these: DataFrame) -> DataFrame:
+        return F.broadcast(transaction_status(these).where("complete").select("tx"))
+
+    open_ = seen.join(complete(found.unionByName(_without_entries(earlier, given_up))), "tx", "left_anti")
+    if given_up is None:
+        return open_.withColumn("spared", F.lit(False))
+    with_all = complete(found.unionByName(earlier)).withColumn("spared", F.lit(True))
+    return open_.join(with_all, "tx", "left").withColumn("spared", F.coalesce("spared", F.lit(False)))
+
+
+def _overdue(entries: HourEntries) -> Column:
+    """Whether a transaction has been held for longer than the feed allows, as of the hour that runs. A replay runs
+    later than its own hour: as of the newest hour there is."""
+    now = max([entries.hour, *entries.history.hours]) if entries.replay else entries.hour
+    oldest = (parse_hour(now) - entries.feed.transactions.alarm).strftime("%Y-%m-%dT%H")
+    return (F.col("since") < oldest) & ~F.col("spared")

@@ -1,0 +1,57 @@
+"""Values that are not of their column's type: the changes that brought them go to quarantine, the others are folded."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.ledger.quarantine_rows import refused_rows
+from tidemark.ledger.receipts import Counts
+from tidemark.merge import late_changes as late
+from tidemark.merge.fold import fold
+from tidemark.merge.typed_rows import TableShape, settle
+
+
+@dataclass(frozen=True)
+class Readable:
+    """``settled``: SETTLED rows without unreadable values. ``moved``: what this changes in the counts that are not the
+    fold's. ``quarantined``: rows for the quarantine."""
+
+    settled: DataFrame
+    moved: Counts
+    quarantined: DataFrame
+
+
+def without_unreadable(
+    table: str, shape: TableShape, hour: str, classified: late.Classified, settled: DataFrame
+) -> Readable:
+    """Leave out the changes whose values cannot be read, and fold their keys again.
+
+    Each change of such a key is read by itself to find the unreadable ones. Late changes of such a key all go to
+    quarantine, and its row stays as it is stored.
+    """
+    keys = settled.where(F.col("unreadable") != "").select("key").localCheckpoint()
+    suspects = classified.ordinary.join(keys, "key", "left_semi")
+    one_by_one = suspects.withColumns({"deleted": F.col("op") == "delete", "base_sort_key": F.lit(None).cast("string")})
+    # settle() passes a key's counts on as they are: in place of one, each change goes along, and comes out beside its
+    # verdict.
+    read = settle(one_by_one.withColumn("landed_count", F.struct(*suspects.columns)), shape, hour)
+    judged = read.select("landed_count.*", "unreadable").localCheckpoint()
+    refused, left = judged.where(F.col("unreadable") != ""), judged.where(F.col("unreadable") == "")
+    moved = Counts()
+    if classified.late is not None:
+        waiting = classified.late.join(keys, "key", "left_semi").select(*suspects.columns)
+        moved = moved.less(late.applied(waiting))
+        refused = refused.unionByName(waiting.withColumn("unreadable", F.lit("a late change of its key")))
+    folded_again = settle(fold(left.drop("unreadable"), partial=True), shape, hour)
+    refused = refused.where("counts")
+    sums = refused.agg(
+        F.count_if("landed_this_hour").alias("quarantined"),
+        F.count_if(~F.col("landed_this_hour")).alias("released_quarantined"),
+    ).first()
+    assert sums is not None
+    clean = settled.join(keys, "key", "left_anti").unionByName(folded_again).localCheckpoint()
+    reason = F.concat(F.lit("not a value of its column's type: "), "unreadable")
+    return Readable(clean, moved.plus(Counts(**sums.asDict())), refused_rows(refused, table, "compact", reason))
