@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from functools import cached_property
 from pathlib import Path
+from typing import Annotated, Literal
 
-from pydantic import Field
+from pydantic import BeforeValidator, Field
 from pydantic_settings import BaseSettings, SettingsConfigDict
 
 
@@ -36,6 +37,10 @@ class Settings(BaseSettings):
     )
     s3_endpoint: str = Field("", description="URL of an S3 server other than AWS.")
     s3_region: str = Field("us-east-1", description="Region of the S3 buckets.")
+    log_format: Literal["console", "json"] = Field("console", description="How log lines are written.")
+    log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(str.lower)] = Field(
+        "info", description="The least important lines that are written."
+    )
 
     def path(self, value: Path | str) -> Path:
         """A local path of this installation, absolute."""

@@ -18,6 +18,9 @@ QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize
 #: The file beside the jars that :mod:`tidemark.lake.cds_archive` makes.
 ARCHIVE = "classes.jsa"
 
+#: What Spark's JVM logs.
+_LOG4J = Path(__file__).parent / "log4j2.properties"
+
 # A landed object is read by one task, whole: its records are then numbered without a second look at the bytes.
 _NEVER_SPLIT = str(1 << 40)
 
@@ -70,6 +73,9 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         }
     conf["spark.hadoop.fs.s3a.endpoint.region"] = settings.s3_region
     conf |= settings.spark_conf
+    # As an option of the JVM, for it logs before there is a session. First, so that one that is given wins.
+    quiet_log = f'"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"'
+    conf["spark.driver.extraJavaOptions"] = f"{quiet_log} {conf['spark.driver.extraJavaOptions']}"
     if (folder / ARCHIVE).is_file():
         given = conf["spark.driver.extraJavaOptions"]
         # One that does not fit is passed over in silence.

@@ -10,6 +10,8 @@ from enum import IntEnum
 
 from tidemark.errors import TerminalError, TransientError
 from tidemark.hours import format_hour, parse_hour
+from tidemark.logs import configure
+from tidemark.settings import Settings
 
 #: Begins the line of a job's output from which on it says why it failed.
 FAILED = "tidemark: stage"
@@ -36,6 +38,7 @@ def main(
     if not least <= len(given.hours) <= most:
         parser.error(f"it takes {least} of HOUR" if least == most else f"it takes {least} to {most} of HOUR")
     try:
+        configure(Settings())
         work(given.feed, *(format_hour(parse_hour(hour)) for hour in given.hours))
     except TerminalError as error:
         return _failed(stage, str(error), Exit.TERMINAL)

@@ -23,15 +23,20 @@ from datetime import timedelta
 from pathlib import Path
 
 from tidemark.errors import ConflictError, TransientError
+from tidemark.logs import get_logger
 from tidemark.settings import Settings
 from tidemark.storage.objects import storage_of
 from tidemark.storage.s3 import S3Objects
+
+log = get_logger()
 
 _POLL = 0.2
 _TIMEOUT = timedelta(hours=1)
 #: On S3: a lock that is not renewed for this long may be taken over. Who waits measures it by watching the object, so
 #: the clocks of two machines are never compared.
 _LEASE = timedelta(seconds=90)
+#: Who has waited for longer than this (s) says so.
+_WORTH_A_LINE = 2.0
 
 
 def _never_lost() -> None:
@@ -58,7 +63,10 @@ def feed_lock(
     storage = storage_of(location, settings)
     until = time.monotonic() + timeout.total_seconds()
     hold = _s3_lock(storage, location, until) if isinstance(storage, S3Objects) else _file_lock(location, until)
+    start = time.monotonic()
     with hold as held:
+        if (waited := time.monotonic() - start) > _WORTH_A_LINE:
+            log.info("another run held the feed lock", lock=Path(location).name, seconds=round(waited, 1))
         yield held
 
 
@@ -93,6 +101,7 @@ def _s3_lock(storage: S3Objects, location: str, until: float) -> Iterator[FeedLo
             except TransientError:
                 continue  # the lease lasts for some more attempts
             if renewed is None:
+                log.warning("lost the feed lock", lock=location, reason="another run took it over")
                 lost.set()
                 return
             fingerprint = renewed
@@ -122,9 +131,12 @@ def _acquired(storage: S3Objects, location: str, mine: str, until: float) -> str
             return fingerprint
         if fingerprint and fingerprint != seen:
             seen, since = fingerprint, time.monotonic()
-        if (holder is None or time.monotonic() - since > _LEASE.total_seconds()) and (
-            swapped := storage.swap(location, text, fingerprint)
-        ):
+        idle = time.monotonic() - since
+        if (holder is None or idle > _LEASE.total_seconds()) and (swapped := storage.swap(location, text, fingerprint)):
+            if holder is not None:
+                log.warning(
+                    "took the feed lock over", lock=location, reason="its holder has not renewed it", idle=round(idle)
+                )
             return swapped
         _wait(location, until)
 

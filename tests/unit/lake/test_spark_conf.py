@@ -19,11 +19,11 @@ def test_the_class_archive_joins_the_options_given(tmp_path: Path) -> None:
     tmp_path = tmp_path / "a folder"
     tmp_path.mkdir()
     settings = Settings(home=tmp_path, jars=tmp_path, spark_conf={OPTIONS: "-XX:+UseSerialGC"})
-    assert spark_conf(settings)[OPTIONS] == "-XX:+UseSerialGC"
-    assert spark_conf(Settings(home=tmp_path, jars=tmp_path))[OPTIONS] == "-XX:+UseParallelGC"
+    assert shlex.split(spark_conf(settings)[OPTIONS])[1:] == ["-XX:+UseSerialGC"]
+    assert shlex.split(spark_conf(Settings(home=tmp_path, jars=tmp_path))[OPTIONS])[1:] == ["-XX:+UseParallelGC"]
     (tmp_path / ARCHIVE).touch()
-    given, *ours = shlex.split(spark_conf(settings)[OPTIONS])
-    assert given == "-XX:+UseSerialGC"
+    logs, given, *ours = shlex.split(spark_conf(settings)[OPTIONS])
+    assert logs.startswith("-Dlog4j2.configurationFile=file:///") and given == "-XX:+UseSerialGC"
     assert f"-XX:SharedArchiveFile={tmp_path / ARCHIVE}" in ours
 
 

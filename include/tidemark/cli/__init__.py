@@ -1,0 +1,46 @@
+"""The ``tidemark`` command. Tables and progress on a terminal, plain text when piped; what it does is logged."""
+
+from __future__ import annotations
+
+import typer
+
+from tidemark.cli import installation, reading, work
+from tidemark.cli.console import err, escape
+from tidemark.errors import TidemarkError
+from tidemark.logs import configure
+from tidemark.settings import Settings
+
+app = typer.Typer(
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    help="Verified lakehouse tables out of hourly exports of change-data topics.",
+)
+feeds_app = typer.Typer(no_args_is_help=True, help="Feed files.")
+quarantine_app = typer.Typer(no_args_is_help=True, help="Records and changes that were kept back, with the reason.")
+app.add_typer(feeds_app, name="feeds")
+app.add_typer(quarantine_app, name="quarantine")
+
+for command in (
+    work.run, reading.show, reading.receipts, reading.audit, work.maintain, reading.held, installation.sample,
+    installation.migrate, installation.doctor,
+):  # fmt: skip
+    app.command()(command)
+feeds_app.command("check")(installation.feeds_check)
+quarantine_app.command("list")(reading.quarantine_list)
+quarantine_app.command("show")(reading.quarantine_show)
+quarantine_app.command("replay")(work.quarantine_replay)
+
+
+def main() -> None:
+    """Entry point: an error of ours is one message and exit 1, not a traceback."""
+    # On a terminal the progress display tells what happens: only what is out of the ordinary is worth a line beside it.
+    configure(Settings(), least="warning" if err.is_terminal else "info")
+    try:
+        app()
+    except TidemarkError as error:
+        err.print(
+            f"[bold red]Error:[/] {escape(str(error))}" if err.is_terminal else f"Error: {error}",
+            markup=err.is_terminal,
+        )
+        raise SystemExit(1) from None

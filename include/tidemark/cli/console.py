@@ -1,0 +1,51 @@
+"""How the command line prints: tables and progress on a terminal, plain text when piped."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich import markup
+from rich.console import Console
+from rich.table import Table
+
+if TYPE_CHECKING:
+    from tidemark.operations.reports import Listing
+
+out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
+err = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+
+FeedName = Annotated[str, typer.Argument(help="The feed's name.")]
+Hour = Annotated[str | None, typer.Option(help="An hour in UTC, like 2026-11-20T07.")]
+LastHour = Annotated[str | None, typer.Option(help="The last hour, included. Default: only the first.")]
+
+
+def print_listing(listing: Listing) -> None:
+    """A listing of :mod:`tidemark.operations.reports`."""
+    print_table(listing.title, listing.head, listing.rows)
+
+
+def print_table(title: str, head: list[str], cells: list[list[str]]) -> None:
+    """A table on a terminal; tab-separated lines when piped."""
+    if not out.is_terminal:
+        for row in [head, *cells]:
+            sys.stdout.write("\t".join(cell.replace("\t", " ").replace("\n", " ") for cell in row) + "\n")
+        return
+    table = Table(title=escape(title), title_justify="left", title_style="bold")
+    for name in head:
+        numeric = all(row[head.index(name)].lstrip("-").isdigit() for row in cells) and bool(cells)
+        table.add_column(escape(name), justify="right" if numeric else "left", overflow="fold")
+    for row in cells:
+        table.add_row(*(escape(cell) for cell in row))
+    out.print(table)
+
+
+def escape(text: str) -> str:
+    """Values from messages are no markup and no terminal commands."""
+    return markup.escape(plain(text))
+
+
+def plain(text: str) -> str:
+    """Text without characters that move a terminal's cursor."""
+    return "".join(c if c.isprintable() or c == "\n" else "�" for c in text)

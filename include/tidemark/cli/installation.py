@@ -1,0 +1,81 @@
+"""Commands about an installation: its feed files, samples to try it on, the format of its lake, its health."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from tidemark.cli.console import err, out, print_table
+from tidemark.settings import Settings
+
+
+def feeds_check(
+    path: Annotated[
+        Path | None, typer.Argument(help="A feed file or a folder of them. Default: TIDEMARK_FEEDS.")
+    ] = None,
+) -> None:
+    """Check feed files: all mistakes at once, each with its place and how to fix it. Exit 1 on any."""
+    from tidemark.feeds.loading import check_feeds
+
+    settings = Settings()
+    place = path or settings.path(settings.feeds)
+    mistakes = check_feeds(place)
+    for mistake in mistakes:
+        out.print(str(mistake), markup=False)
+    if mistakes:
+        out.print(f"{len(mistakes)} mistakes", markup=False)
+        raise typer.Exit(1)
+    out.print(f"{place}: no mistakes", markup=False)
+
+
+def sample(
+    format: Annotated[str, typer.Argument(help="A format of docs/formats: ibm, debezium …")],
+    out_folder: Annotated[Path, typer.Argument(metavar="OUT", help="A folder, made where it is missing.")],
+    hours: Annotated[int, typer.Option(help="Number of hours.", min=1)] = 3,
+    events: Annotated[int, typer.Option(help="Changes per hour, about.", min=20)] = 200,
+    seed: Annotated[int, typer.Option(help="The same seed gives the same bytes.")] = 1,
+    first_hour: Annotated[str, typer.Option(help="The first hour in UTC.")] = "2026-11-20T00",
+    poison: Annotated[int, typer.Option(help="Number of records that cannot be decoded.", min=0)] = 0,
+    container: Annotated[
+        str | None, typer.Option(help="What wraps the records, as in a feed file. Default: the format's usual.")
+    ] = None,
+) -> None:
+    """Write exports of a format with a feed file that reads them, and the tables they must come to at every hour."""
+    from tidemark.containers import CONTAINERS
+    from tidemark.errors import ConfigError
+    from tidemark.formats import FORMATS
+    from tidemark.samples import load_sample
+    from tidemark.samples.exporting import Sample
+
+    for word, known in ((format, FORMATS), (container, CONTAINERS)):
+        if word is not None and word not in known:
+            raise ConfigError(f"there is no {word!r}", fix=f"one of: {', '.join(sorted(known))}")
+    load_sample(format).generate(out_folder, Sample(hours, events, seed, first_hour, poison, container or ""))
+    (feed,) = (out_folder / "feeds").glob("*.yaml")
+    out.print(f"exports/, feeds/{feed.name} and truth/ are in {out_folder}. To run them:", markup=False)
+    out.print(
+        f"  TIDEMARK_HOME={out_folder} TIDEMARK_FEEDS=feeds TIDEMARK_EXPORTS=exports "
+        f"TIDEMARK_JARS={Settings().path(Settings().jars)} tidemark run {feed.stem} --hour {first_hour}",
+        markup=False,
+    )
+
+
+def migrate() -> None:
+    """Bring a lake that an older Tidemark made to the format of this one. Stopped anywhere, it can be run again."""
+    from tidemark.operations.migrate import migrate as migrate_lake
+
+    with err.status("migrate") as status:
+        done = migrate_lake(Settings(), lambda doing: status.update(f"migrate: {doing}"))
+    out.print("\n".join(done or ["nothing to do: the lake has this release's format"]), markup=False)
+
+
+def doctor() -> None:
+    """Look at this installation: Java, jars, feeds, lake, catalog. Exit 1 when something is missing."""
+    from tidemark.operations.doctor import examine
+
+    findings = examine(Settings())
+    print_table("Tidemark", ["", "what", "found"], [["ok" if f.good else "FIX", f.what, f.found] for f in findings])
+    if not all(finding.good for finding in findings):
+        raise typer.Exit(1)

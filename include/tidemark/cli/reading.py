@@ -1,0 +1,113 @@
+"""Commands that look at what is published and what was kept back, and change nothing."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated, Literal
+
+import typer
+
+from tidemark.cli.console import FeedName, Hour, err, out, plain, print_listing, print_table
+from tidemark.hours import format_hour, parse_hour
+from tidemark.settings import Settings
+
+
+def show(
+    table: Annotated[str, typer.Argument(help="The published schema.table.")],
+    as_of: Annotated[str | None, typer.Option(help="The cut of this hour. Default: now.")] = None,
+    format: Annotated[
+        Literal["table", "jsonl"], typer.Option(help="table: the first rows; jsonl: all rows, one per line.")
+    ] = "table",
+    limit: Annotated[int, typer.Option(help="Rows of a table.", min=1)] = 20,
+) -> None:
+    """Print a published table's rows, sorted by key."""
+    from tidemark.operations.read_table import json_lines, read_snapshot, table_cells
+
+    cut = format_hour(parse_hour(as_of)) if as_of else None
+    rows, key = read_snapshot(Settings(), table, cut)
+    if format == "jsonl":
+        for line in json_lines(rows, key):
+            sys.stdout.write(line + "\n")
+        return
+    at = f" at {cut}" if cut else ""
+    print_table(f"{table}{at}: {rows.num_rows} rows", rows.column_names, list(table_cells(rows, key, limit)))
+    if rows.num_rows > limit:
+        out.print(f"… {rows.num_rows - limit} more; all of them with --format jsonl", markup=False)
+
+
+def receipts(
+    feed: Annotated[str | None, typer.Argument(help="Only this feed. Default: all.")] = None,
+    tables: Annotated[bool, typer.Option("--tables", help="A line per table.")] = False,
+    format: Annotated[Literal["table", "jsonl"], typer.Option(help="jsonl: whole receipts, one per line.")] = "table",
+) -> None:
+    """Print what became of every record that landed, hour by hour."""
+    from tidemark.operations.reports import newest_receipts, receipts_by_table_listing, receipts_listing
+
+    shown = newest_receipts(Settings(), feed)
+    if format == "jsonl":
+        for receipt in shown:
+            sys.stdout.write(receipt.model_dump_json() + "\n")
+    else:
+        print_listing((receipts_by_table_listing if tables else receipts_listing)(shown))
+
+
+def audit(
+    feed: FeedName,
+    first: Annotated[str | None, typer.Option("--from", help="The first hour in UTC. Default: the oldest.")] = None,
+    last: Annotated[str | None, typer.Option("--to", help="The last hour, included. Default: the newest.")] = None,
+) -> None:
+    """Count again from the landed bytes, and hold receipts, change log, quarantine, cuts and tables against each other.
+
+    A line per hour; each difference with its place and what to do, and exit 1.
+    """
+    from tidemark.feeds.loading import find_feed
+    from tidemark.operations.audit import audit as examine
+
+    settings = Settings()
+    found = find_feed(feed, settings)
+    begin, end = (format_hour(parse_hour(hour)) if hour else None for hour in (first, last))
+    with err.status(feed) as status:
+        result = examine(found, settings, begin, end, lambda stage: status.update(f"{feed}: {stage}"))
+    wrong = {hour for hour in result.hours for finding in result.findings if hour in finding.where}
+    for hour, landed in result.hours.items():
+        verdict = "see below" if hour in wrong else "agrees"
+        out.print(f"{feed} {hour}: {landed} records landed, {verdict}", markup=False)
+    for finding in result.findings:
+        out.print(plain(str(finding)), markup=False)
+    if result.findings:
+        out.print(f"{len(result.findings)} differences", markup=False)
+        raise typer.Exit(1)
+
+
+def held(feed: FeedName) -> None:
+    """Print the transactions that wait for the rest of them, what is missing, and which have waited for too long."""
+    from tidemark.operations.reports import held_listing
+
+    print_listing(held_listing(Settings(), feed))
+
+
+def quarantine_list(
+    feed: FeedName,
+    hour: Hour = None,
+    limit: Annotated[int, typer.Option(help="Maximum rows.", min=1)] = 50,
+) -> None:
+    """List what is in quarantine, also of an hour that stopped before publishing."""
+    from tidemark.operations.reports import quarantine_listing
+
+    print_listing(quarantine_listing(Settings(), feed, format_hour(parse_hour(hour)) if hour else None, limit))
+
+
+def quarantine_show(
+    feed: FeedName,
+    object: Annotated[str, typer.Argument(help="The object, as listed.")],
+    record: Annotated[int, typer.Argument(help="The record's number in it.")],
+) -> None:
+    """Write one quarantined record, byte for byte, to standard output."""
+    from tidemark.ledger.quarantine import list_kept_back
+
+    for row in list_kept_back(Settings(), feed):
+        if (row["object"], row["record"]) == (object, record):
+            sys.stdout.buffer.write(row["raw"] if row["raw"] is not None else str(row["change"]).encode())
+            return
+    err.print(f"Error: no record {record} of {object} in quarantine", markup=False)
+    raise typer.Exit(1)

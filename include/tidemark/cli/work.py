@@ -1,0 +1,99 @@
+"""Commands that change tables: run, replay, maintain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+from rich.status import Status
+
+from tidemark.cli.console import FeedName, LastHour, err, out
+from tidemark.errors import ConfigError
+from tidemark.hours import hours_between
+from tidemark.settings import Settings
+
+if TYPE_CHECKING:
+    from tidemark.ledger.receipts import Receipt
+
+
+def run(
+    feed: FeedName,
+    hour: Annotated[str, typer.Option(help="The (first) hour in UTC, like 2026-11-20T07.")],
+    to: LastHour = None,
+) -> None:
+    """Run all stages for one hour or several, in this process, without Airflow."""
+    from tidemark.feeds.loading import find_feed
+    from tidemark.pipeline.hour import run_hour
+
+    settings = Settings()
+    found = find_feed(feed, settings)
+    for each in hours_between(hour, to or hour):
+        with err.status(f"{feed} {each}") as status:
+            receipt = run_hour(found, each, settings, _progress(feed, each, status))
+        _print_account(receipt)
+
+
+def quarantine_replay(
+    feed: FeedName,
+    hour: Annotated[str | None, typer.Option(help="The (first) hour in UTC. Default: all with something kept.")] = None,
+    to: LastHour = None,
+) -> None:
+    """Take up again what is in quarantine, with the feed file as it is now: in its own place in the order, as if it had
+    been right at first. What is still wrong stays, with its reason. Again changes nothing."""
+    from tidemark.feeds.loading import find_feed
+    from tidemark.ledger.quarantine import list_kept_back
+    from tidemark.pipeline.hour import hours_to_replay, replay_hour
+
+    if to is not None and hour is None:
+        raise ConfigError("--to names the last of several hours, but nothing the first", fix="give --hour too")
+    settings = Settings()
+    found = find_feed(feed, settings)
+    hours = hours_to_replay(found, hour, to, settings)
+    if not hours:
+        out.print(f"{feed}: nothing is in quarantine", markup=False)
+    if hour is None:
+        for each in sorted({row["hour"] for row in list_kept_back(settings, feed)} - set(hours)):
+            again = f"`tidemark run {feed} --hour {each}` decodes all of it as the feed file is now"
+            out.print(f"{feed} {each}: stopped before it was published, nothing to replay: {again}", markup=False)
+    for each in hours:
+        with err.status(f"{feed} {each}") as status:
+            receipt = replay_hour(found, each, settings, _progress(feed, each, status))
+        if receipt is None:
+            out.print(f"{feed} {each}: nothing is in quarantine", markup=False)
+        else:
+            _print_account(receipt)
+
+
+def maintain(feed: FeedName) -> None:
+    """Remove what is no longer needed: old tombstones and cuts, as the feed file says, and orphaned files.
+
+    Tables, receipts, the change log and what landed stay. Not while an hour of the feed runs.
+    """
+    from tidemark.feeds.loading import find_feed
+    from tidemark.operations.maintenance import maintain as remove_unneeded
+
+    settings = Settings()
+    found = find_feed(feed, settings)
+    with err.status(feed) as status:
+        done = remove_unneeded(found, settings, lambda stage: status.update(f"{feed}: {stage}"))
+    out.print(
+        f"{feed}: removed {done.tombstones} tombstones, {done.cuts} cuts, {done.branches} branches, {done.orphans} "
+        f"orphaned files, {done.folders} folders, {done.landed} landed files; rewrote {done.rewritten} files",
+        markup=False,
+    )
+
+
+def _progress(feed: str, hour: str, status: Status) -> Callable[[str], None]:
+    """What a terminal shows while an hour runs; elsewhere the log lines tell it."""
+    return lambda stage: status.update(f"{feed} {hour}: {stage}")
+
+
+def _print_account(receipt: Receipt) -> None:
+    counts = receipt.counts
+    out.print(
+        f"{receipt.feed} {receipt.hour}: landed {receipt.landed}, applied {counts.applied}, "
+        f"duplicate {counts.duplicate}, superseded {counts.superseded}, control {receipt.control}, "
+        f"held {receipt.held}, quarantined {receipt.quarantined}",
+        markup=False,
+    )

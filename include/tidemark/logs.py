@@ -1,0 +1,109 @@
+"""Log lines: what a run does, on standard error, so that standard output is left to results.
+
+A line is an event and named values: ``compacted  feed=shop hour=2026-11-20T07 stage=compact table=shop.orders …``. Feed,
+hour, stage and table come from the context that the code around has set. A line names things and counts them. It never
+holds a value of a row, a key, a message or a secret: whoever may read logs need not be allowed to read the tables.
+
+A process of Tidemark's own calls :func:`configure`. In a process of somebody else's, as a worker of Airflow is, nothing
+is configured: the lines go to the standard library's logger ``tidemark`` as plain text, and from there wherever that
+process sends its log. structlog's own configuration is never touched: in a worker it is Airflow's.
+"""
+
+from __future__ import annotations
+
+import logging
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from typing import TYPE_CHECKING, Any, TextIO
+
+import structlog
+from structlog.typing import EventDict, Processor
+
+if TYPE_CHECKING:
+    from tidemark.settings import Settings
+
+_NAME = "tidemark"
+_context: ContextVar[dict[str, str] | None] = ContextVar("tidemark_log_context", default=None)
+
+# Text without time and level: whoever formats the lines of an unconfigured process adds its own.
+_plain = structlog.dev.ConsoleRenderer(colors=False, sort_keys=False, pad_event_to=0)
+_stamp = structlog.processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=True)
+_stamp_iso = structlog.processors.TimeStamper(fmt="iso", utc=True, key="time")
+_render: list[Processor] = [_plain]
+
+_CONSOLE: list[Processor] = [_stamp, structlog.processors.add_log_level, _plain]
+_JSON: list[Processor] = [_stamp_iso, structlog.processors.add_log_level, structlog.processors.JSONRenderer()]
+
+
+def configure(settings: Settings, *, least: str = "info") -> None:
+    """Have this process write its lines to standard error, as the settings say. Again: the newest settings count.
+
+    ``least``: the level that counts where nobody has set one.
+    """
+    level = settings.log_level if "log_level" in settings.model_fields_set else least
+    logger = logging.getLogger(_NAME)
+    logger.setLevel(level.upper())
+    logger.handlers = [_StandardError()]
+    logger.propagate = False
+    _render[:] = _JSON if settings.log_format == "json" else _CONSOLE
+
+
+def get_logger() -> structlog.stdlib.BoundLogger:
+    """The library's logger: ``log.info("landed", objects=2)``."""
+    processors: list[Processor] = [structlog.stdlib.filter_by_level, _add_context, _printable, _rendered]
+    return structlog.stdlib.BoundLogger(logging.getLogger(_NAME), processors, {})
+
+
+@contextmanager
+def log_context(**values: str) -> Iterator[None]:
+    """Have every line from inside carry these values. A thread that is started inside does not know them."""
+    before = _context.set({**(_context.get() or {}), **values})
+    try:
+        yield
+    finally:
+        _context.reset(before)
+
+
+@contextmanager
+def log_stage(stage: str, event: str, **context: str) -> Iterator[dict[str, object]]:
+    """The context of a stage, and one line at its end: the event, what the stage put into the dictionary, and how many
+    seconds it took. A stage that fails logs no such line: its error says what happened."""
+    counts: dict[str, object] = {}
+    start = time.monotonic()
+    with log_context(**context, stage=stage):
+        yield counts
+        get_logger().info(event, **counts, seconds=round(time.monotonic() - start, 1))
+
+
+class _StandardError(logging.StreamHandler[TextIO]):
+    """Writes to what ``sys.stderr`` is at the moment: a progress display puts itself in its place."""
+
+    def __init__(self) -> None:
+        logging.Handler.__init__(self)
+
+    @property
+    def stream(self) -> TextIO:  # type: ignore[override]
+        return sys.stderr
+
+
+def _add_context(logger: Any, method: str, event: EventDict) -> EventDict:
+    return {"event": event.pop("event"), **(_context.get() or {}), **event}
+
+
+def _printable(logger: Any, method: str, event: EventDict) -> EventDict:
+    """Names come from feeds and messages: none of them ends a line or moves a terminal's cursor."""
+    return {name: _one_line(value) if isinstance(value, str) else value for name, value in event.items()}
+
+
+def _one_line(text: str) -> str:
+    return "".join(c if c.isprintable() else "�" for c in text)
+
+
+def _rendered(logger: Any, method: str, event: EventDict) -> str:
+    text: Any = event
+    for processor in _render:
+        text = processor(logger, method, text)
+    return str(text)
