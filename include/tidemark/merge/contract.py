@@ -1,7 +1,6 @@
-"""The shape of published rows, and of what compact hands to a snapshot.
+"""The shape of the rows that merge takes and gives: ROWS, FOLDED, SETTLED. ``_tidemark`` is of the published rows too.
 
-SETTLED, one row per touched key: ``key`` struct · ``deleted`` bool · ``row`` struct of typed source columns · ``keep_stored``
-bool: columns named in ``absent`` keep what is stored · ``tidemark`` struct as in :data:`TIDEMARK_TYPE`.
+The key and the source's columns are each table's own, so the types are functions of them.
 """
 
 from __future__ import annotations
@@ -10,23 +9,85 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-#: The ``_tidemark`` struct. ``place``: where the newest change stands in the source's order; ``floor``: the oldest
-#: change the row rests on (older ones cannot alter it); ``absent``: columns that no change has sent yet.
+_NAMES = T.ArrayType(T.StringType())
+_TEXTS = T.MapType(T.StringType(), T.StringType())
+
+#: The ``_tidemark`` struct of a published row.
 TIDEMARK_TYPE = T.StructType(
     [
-        T.StructField("sort_key", T.StringType()),
+        T.StructField("sort_key", T.StringType()),  # of the newest change of the row, in the source's order
+        # of the oldest change that the row rests on: an older change cannot alter the row
         T.StructField("base_sort_key", T.StringType()),
         T.StructField("transaction", T.StringType()),
         T.StructField("committed_at", T.TimestampType()),
         T.StructField("hour", T.StringType()),
-        T.StructField("absent", T.ArrayType(T.StringType())),
+        T.StructField("absent", _NAMES),  # columns that no change has sent yet
     ]
 )
+
+#: Columns of FOLDED: how many changes of the key were folded, and how many of these are the same change again.
+COUNTED = ("landed_count", "landed_duplicates", "released_count", "released_duplicates")
+
+
+def rows_type(key: T.StructType) -> T.StructType:
+    """ROWS: one row per change of a table with a key."""
+    return T.StructType(
+        [
+            T.StructField("key", key),
+            T.StructField("sort_key", T.StringType()),  # see tidemark.merge.fold.sort_key
+            T.StructField("op", T.StringType()),  # insert, update, delete
+            T.StructField("after", _TEXTS),  # column to text; never null
+            T.StructField("absent", _NAMES),  # columns that were not sent; never null
+            T.StructField("prior", key),  # the old key of a key change; else null
+            T.StructField("landed_this_hour", T.BooleanType()),  # false: released from an earlier hour
+            T.StructField("counts", T.BooleanType()),  # false: the second half of a change that was sent as one
+            T.StructField("tx", T.StringType()),
+            T.StructField("committed_at", T.TimestampType()),
+            # where it came from
+            T.StructField("object", T.StringType()),
+            T.StructField("record", T.LongType()),
+            T.StructField("entry", T.IntegerType()),
+            T.StructField("topic", T.StringType()),
+            T.StructField("position", T.StringType()),
+        ]
+    )
+
+
+def folded_type(key: T.StructType) -> T.StructType:
+    """FOLDED: one row per key, with what its changes come to."""
+    return T.StructType(
+        [
+            T.StructField("key", key),
+            T.StructField("sort_key", T.StringType()),  # of the newest change
+            T.StructField("deleted", T.BooleanType()),  # whether the newest change is a delete
+            T.StructField("after", _TEXTS),
+            T.StructField("absent", _NAMES),
+            # of the oldest change that the row rests on; null: it rests on the row that is stored
+            T.StructField("base_sort_key", T.StringType()),
+            T.StructField("tx", T.StringType()),
+            T.StructField("committed_at", T.TimestampType()),
+            *(T.StructField(name, T.LongType()) for name in COUNTED),
+        ]
+    )
+
+
+def settled_type(key: T.StructType, row: T.StructType) -> T.StructType:
+    """SETTLED: one row per key that changed, as a snapshot takes it. ``row``: the source's columns, typed."""
+    return T.StructType(
+        [
+            T.StructField("key", key),
+            T.StructField("deleted", T.BooleanType()),
+            T.StructField("row", row),
+            # columns named in tidemark.absent keep what is stored
+            T.StructField("keep_stored", T.BooleanType()),
+            T.StructField("tidemark", TIDEMARK_TYPE),
+        ]
+    )
 
 
 def tidemark(
     sort_key: Column, base_sort_key: Column, tx: Column, committed_at: Column, hour: str, absent: Column
 ) -> Column:
-    """The struct of one row."""
+    """The ``_tidemark`` struct of one row."""
     values = (sort_key, base_sort_key, tx, committed_at, F.lit(hour), absent)
     return F.struct(*(v.cast(f.dataType).alias(f.name) for v, f in zip(values, TIDEMARK_TYPE, strict=True)))

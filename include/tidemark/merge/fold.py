@@ -1,14 +1,7 @@
-"""Fold: what a key's changes, in the source's order, come to. Pure DataFrame to DataFrame.
+"""Fold: what the changes of each key come to, in the source's order. From ROWS to FOLDED (:mod:`tidemark.merge.contract`).
 
-ROWS, the input of the functions here (one row per change of one keyed table):
-    ``key`` struct of typed key columns · ``sort_key`` text, see :func:`sort_key` · ``op`` insert, update, delete ·
-    ``after`` map of column → text · ``absent`` array of column names, never null · ``prior`` struct like ``key``, or
-    null: the old key of a key change · ``landed_this_hour`` whether the change landed in the hour that runs (false:
-    released from
-    an earlier one) · ``counts`` false for the second half of a change that was sent as one · ``tx``, ``committed_at``.
-
-For each key: begin at the last insert or delete (or an update that sent every column); then take, column by column,
-the newest value that was sent. A column that nobody sent stays absent.
+For each key, begin at the last insert or delete, or at the last update that sent every column. Then take, column by
+column, the newest value that was sent. A column that no change sent stays absent.
 """
 
 from __future__ import annotations
@@ -19,12 +12,15 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-#: The order of changes that share a position: a key change's delete stands before its insert.
+from tidemark.merge.contract import COUNTED
+
+#: The order of changes that share a position: the delete of a key change stands before its insert.
 _RANK = {"delete": "0", "insert": "1", "update": "2"}
 
 
 def sort_key(position: Column, op: Column) -> Column:
-    """A change's place in its key's order, and with the key its identity: the same place again is a redelivery."""
+    """Where a change stands in its key's order. Together with the key it identifies the change: a change with the same
+    key and sort key is a redelivery."""
     rank = F.lit("3")
     for name, digit in _RANK.items():
         rank = F.when(op == name, F.lit(digit)).otherwise(rank)
@@ -32,23 +28,17 @@ def sort_key(position: Column, op: Column) -> Column:
 
 
 def is_base(partial: bool) -> Column:
-    """Whether a change needs nothing before it. With ``partial`` false no change of the table lacks a column."""
+    """Whether a change needs nothing before it. ``partial`` false: no change of the table lacks a column."""
     return F.col("op").isin("insert", "delete") | (F.size("absent") == 0) if partial else F.lit(True)
 
 
 def fold(rows: DataFrame, *, partial: bool) -> DataFrame:
-    """ROWS → one row per key: FOLDED. ``partial``: whether any change lacks columns.
+    """ROWS → FOLDED, one row per key. ``partial``: whether any change lacks columns.
 
-    ``key``, ``sort_key`` (the newest), ``deleted`` (the last change deletes), ``after``, ``absent``, ``base_sort_key``
-    (the sort key of
-    the oldest change the row rests on; null when it rests on what is stored), ``tx``, ``committed_at``, and the key's
-    counts ``landed_count``, ``landed_duplicates`` (the same change again), ``released_count``, ``released_duplicates``.
-
-    One exchange and one sort, by key and place.
+    One exchange and one sort, by key and sort key.
     """
-    counted = ["landed_count", "landed_duplicates", "released_count", "released_duplicates"]
     flat, key = _flat(rows)
-    folded = _with_steps(_marked(flat, key, partial=partial), key).where("newest")
+    folded = _with_steps(_with_base(flat, key, partial=partial), key).where("newest")
     if partial:
         several = F.size("steps") > 0
         folded = folded.withColumn("state", F.when(several, fold_steps(F.col("steps"))))
@@ -58,13 +48,13 @@ def fold(rows: DataFrame, *, partial: bool) -> DataFrame:
         after, absent = F.col("sent"), F.col("absent")
     return folded.select(
         "key", "sort_key", (F.col("op") == "delete").alias("deleted"), after.alias("after"), absent.alias("absent"),
-        F.col("base").alias("base_sort_key"), "tx", "committed_at", *counted,
+        F.col("base").alias("base_sort_key"), "tx", "committed_at", *COUNTED,
     )  # fmt: skip
 
 
-def _marked(rows: DataFrame, key: list[str], *, partial: bool) -> DataFrame:
-    """ROWS with ``sent`` (``after``, never null), ``duplicate`` (the same change again), and of their key: ``last`` (the
-    newest place), ``base`` (the place its fold begins at; null: none), ``landed_count``, ``released_count``."""
+def _with_base(rows: DataFrame, key: list[str], *, partial: bool) -> DataFrame:
+    """ROWS with ``sent`` (``after``, never null), ``duplicate`` (the same change again), and for each key: ``last`` (the
+    newest sort key), ``base`` (the sort key where its fold begins; null: none), ``landed_count``, ``released_count``."""
     in_order = Window.partitionBy(*key).orderBy("sort_key")
     of_key = in_order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     landed, counts = F.col("landed_this_hour") & F.col("counts"), F.col("counts")
@@ -78,30 +68,31 @@ def _marked(rows: DataFrame, key: list[str], *, partial: bool) -> DataFrame:
     )
 
 
-def _with_steps(marked: DataFrame, key: list[str]) -> DataFrame:
-    """With the key's counts of duplicates, and ``steps``: the changes to fold, in order, where it is not the newest alone
-    that counts."""
+def _with_steps(rows: DataFrame, key: list[str]) -> DataFrame:
+    """With ``newest`` (whether the row is the key's newest change), the key's counts of duplicates, and ``steps``: the
+    changes to fold, in order; empty where the newest change alone gives the row."""
     of_key = (
         Window.partitionBy(*key).orderBy("sort_key").rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     )
     base, duplicate, counts = F.col("base"), F.col("duplicate"), F.col("counts")
-    standing = ~duplicate & (base.isNull() | (F.col("sort_key") >= base))
+    needed = ~duplicate & (base.isNull() | (F.col("sort_key") >= base))
     several = base.isNull() | (base < F.col("last"))
     step = F.struct("sort_key", "op", F.col("sent").alias("after"), "absent")
-    return marked.select(
+    return rows.select(
         "*",
-        # Said as a column: a filter on the equality itself is one that Spark 4.1 cannot always reason about.
+        # As a column: Spark 4.1 cannot always reason about a filter on the equality itself.
         (~duplicate & (F.col("sort_key") == F.col("last"))).alias("newest"),
         F.sum((counts & F.col("landed_this_hour") & duplicate).cast("int")).over(of_key).alias("landed_duplicates"),
         F.sum((counts & ~F.col("landed_this_hour") & duplicate).cast("int")).over(of_key).alias("released_duplicates"),
-        F.collect_list(F.when(standing & several, step)).over(of_key).alias("steps"),
+        F.collect_list(F.when(needed & several, step)).over(of_key).alias("steps"),
     )
 
 
 def _flat(rows: DataFrame) -> tuple[DataFrame, list[str]]:
-    """ROWS with a column for each of the key's, and the names of these: Spark sorts by them faster than by a struct."""
-    kind = cast(StructType, rows.schema["key"].dataType)
-    names = {f"key_{number}": F.col("key")[name] for number, name in enumerate(kind.names)}
+    """ROWS with a column for each column of the key, and the names of these: Spark sorts by them faster than by a
+    struct."""
+    key_type = cast(StructType, rows.schema["key"].dataType)
+    names = {f"key_{number}": F.col("key")[name] for number, name in enumerate(key_type.names)}
     return rows.select("*", *(column.alias(name) for name, column in names.items())), list(names)
 
 
@@ -110,10 +101,10 @@ def _no_columns() -> Column:
 
 
 def fold_steps(steps: Column) -> Column:
-    """Ordered steps of one key (place, op, after, absent) → struct(after, absent, gone).
+    """Ordered steps of one key (sort_key, op, after, absent) → struct(after, absent, deleted).
 
-    Only the first step may be one that needs nothing before it, but for steps after a delete: an update that meets no
-    row keeps the columns it did not send absent.
+    An update that meets no row, because it is the first step or comes after a delete, leaves the columns that it did
+    not send absent.
     """
 
     def state(step: Column) -> Column:
@@ -123,13 +114,13 @@ def fold_steps(steps: Column) -> Column:
 
     def merge(so_far: Column, step: Column) -> Column:
         kept = F.map_filter(so_far["after"], lambda column, _: F.array_contains(step["absent"], column))
-        zero_padded = F.struct(
+        merged = F.struct(
             F.map_concat(kept, step["after"]).alias("after"),
             F.array_intersect(step["absent"], so_far["absent"]).alias("absent"),
             F.lit(False).alias("deleted"),
         )
         fresh = so_far["deleted"] | (step["op"] == "delete")
-        return F.when(fresh, state(step)).otherwise(zero_padded)
+        return F.when(fresh, state(step)).otherwise(merged)
 
     # Nearly every key has one step: it needs no lambda.
     rest = F.slice(steps, 2, F.greatest(F.size(steps) - 1, F.lit(1)))

@@ -1,13 +1,17 @@
-"""Refold: the state of keys from the change log alone, for late changes and for key changes that carry columns over.
+"""Keys whose rows rest on other keys: what a key change inherits from its old key.
 
-A key change's insert may lack columns (they are under the old key): its row rests on what the old key held just before
-it, which may itself rest on an older key.
+The insert of a key change may lack columns, because their values are under the old key. Then the row rests on what the
+old key held just before the key change, which may itself rest on an older key.
 """
 
 from __future__ import annotations
 
+from functools import reduce
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
+
+from tidemark.merge.fold import is_base
 
 
 def is_link() -> Column:
@@ -16,41 +20,36 @@ def is_link() -> Column:
 
 
 def with_ancestors(rows: DataFrame, targets: DataFrame) -> DataFrame:
-    """ROWS of a table and the keys to refold → ROWS that :func:`tidemark.merge.fold.fold` turns into these keys' states.
+    """ROWS of a table and the keys to fold again → ROWS that :func:`tidemark.merge.fold.fold` turns into these keys'
+    states.
 
-    ``key`` is the target. Rows it inherits come under it at their own place; rows of its own before a link are gone,
-    and the link itself becomes an update, so that the fold goes on from what was inherited.
+    ``key`` of the result is always a target. Changes that a target inherits keep their own sort key. A target's own
+    changes before a link are left out, and the link becomes an update, so that the fold goes on from what was inherited.
     """
     frontier = targets.select(
         F.col("key").alias("target"), F.col("key").alias("source"), F.lit(None).cast("string").alias("until")
     )
     parts: list[DataFrame] = []
     while True:
-        mine = rows.join(frontier, rows["key"] == frontier["source"], "inner")
-        mine = mine.where(F.col("until").isNull() | (F.col("sort_key") < F.col("until")))
-        base = F.max(F.when(F.col("op").isin("insert", "delete") | (F.size("absent") == 0), F.col("sort_key"))).over(
-            Window.partitionBy("target")
-        )
-        mine = mine.withColumn("start", base).where(F.col("start").isNull() | (F.col("sort_key") >= F.col("start")))
-        mine = mine.localCheckpoint()
-        resting = is_link() & (F.col("sort_key") == F.col("start"))
+        changes = rows.join(frontier, rows["key"] == frontier["source"], "inner")
+        changes = changes.where(F.col("until").isNull() | (F.col("sort_key") < F.col("until")))
+        start = F.max(F.when(is_base(partial=True), F.col("sort_key"))).over(Window.partitionBy("target"))
+        changes = changes.withColumn("start", start)
+        changes = changes.where(F.col("start").isNull() | (F.col("sort_key") >= F.col("start"))).localCheckpoint()
+        inherits = is_link() & (F.col("sort_key") == F.col("start"))
         parts.append(
-            mine.withColumn("op", F.when(resting, F.lit("update")).otherwise(F.col("op")))
+            changes.withColumn("op", F.when(inherits, F.lit("update")).otherwise(F.col("op")))
             .withColumn("key", F.col("target"))
             .select(*rows.columns)
         )
-        frontier = mine.where(resting).select(
-            # strictly before the position: the old key's delete, which is part of the key change, does not count
+        frontier = changes.where(inherits).select(
             "target",
             F.col("prior").alias("source"),
+            # Strictly before the position: the old key's delete, which is part of the key change, does not count.
             F.concat(F.substring_index("sort_key", "#", 1), F.lit("#")).alias("until"),
         )
         if frontier.isEmpty():
-            break
-    together = parts[0]
-    for part in parts[1:]:
-        together = together.unionByName(part)
-    return together
+            return reduce(DataFrame.unionByName, parts)
 
 
 def descendants(rows: DataFrame, keys: DataFrame) -> DataFrame:

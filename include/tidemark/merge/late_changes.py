@@ -1,8 +1,9 @@
-"""Late and repeated changes: told apart by what is published, and folded again where they can still alter a row.
+"""Late and repeated changes: classified by what is published, and folded again where they can still alter a row.
 
-Only entered when a change is not newer than all that its table holds, or rests on another key. Three things can be
-true of such a change: the log has it already (*duplicate*); the key's row rests wholly on newer changes, or a newer
-delete stands (*superseded*); or it can still fill or alter columns: then its key is folded again from the change log.
+Only needed when a change is not newer than all that its table holds, or rests on another key. Such a change is one of
+three: the change log has it already (*duplicate*); the key's row rests wholly on newer changes, or a newer delete
+stands (*superseded*); or it can still fill or alter columns. In the last case its key is folded again from the change
+log (*refold*).
 """
 
 from __future__ import annotations
@@ -12,19 +13,34 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.errors import SchemaError
 from tidemark.ledger.receipts import Counts
-from tidemark.ledger.system_tables import pruned
 from tidemark.merge.fold import fold
 from tidemark.merge.key_changes import descendants, is_link, with_ancestors
-from tidemark.merge.typed_rows import key_is_whole, keyed_rows
-from tidemark.tables.table_state import State
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedTable:
+    """What is published of a table with a key.
+
+    ``rows``: ROWS of its published changes since the newest truncate. ``stored``: ``key``, ``stored_sort_key`` and
+    ``stored_base_sort_key`` of each row and each tombstone. ``highest``: the highest sort key that is published.
+    ``truncated``: the position of the newest truncate. ``new_truncate``: whether this hour brings a truncate.
+    ``pruned``: the highest sort key of a tombstone that was removed. ``rebuild``: whether all rows are folded again.
+    """
+
+    rows: DataFrame
+    stored: DataFrame
+    highest: str | None
+    truncated: str | None = None
+    new_truncate: bool = False
+    pruned: str = ""
+    rebuild: bool = False
 
 
 @dataclass(frozen=True)
 class Classified:
-    """``ordinary``: ROWS to fold onto what is stored. ``late``: ROWS behind ``refolded``, the FOLDED states that the log
-    gives their keys. ``counts``: of all but the ordinary ones."""
+    """``ordinary``: ROWS to fold onto what is stored. ``refolded``: the FOLDED states of keys that are folded again from
+    the change log. ``late``: the hour's ROWS of these keys. ``counts``: of all changes but the ordinary ones."""
 
     ordinary: DataFrame
     late: DataFrame | None
@@ -32,93 +48,99 @@ class Classified:
     counts: Counts
 
 
-def classify(state: State, rows: DataFrame, links: int) -> Classified:
-    """Tell the hour's ROWS of one table apart."""
-    logged = keyed_rows(state.published_rows(), state.shape, expand=True)
-    published = logged.where(key_is_whole(state.shape))
-    if state.rebuild and not logged.where(~key_is_whole(state.shape)).isEmpty():
-        raise SchemaError(
-            f"the change log holds changes without a value of the key {', '.join(state.shape.key)}",
-            fix="declare the key that the table has had; or take a new snapshot of it into a new feed",
-            feed=state.feed.feed,
-            table=state.table,
-        )
-    judged = _judge(state, rows, published)
-    said = {
-        (row["fate"], row["landed_this_hour"]): row["count"]
-        for row in judged.where("counts").groupBy("fate", "landed_this_hour").count().collect()
-    }
-    counts = Counts(
-        duplicate=said.get(("duplicate", True), 0),
-        released_duplicate=said.get(("duplicate", False), 0),
-        superseded=said.get(("superseded", True), 0),
-        released_superseded=said.get(("superseded", False), 0),
-    )
-    told = judged.where(F.col("fate").isin("duplicate", "superseded")).select("key", "sort_key").distinct()
-    live = rows.join(told, ["key", "sort_key"], "left_anti").select(*rows.columns)
-    targets = judged.where("fate = 'refold'").select("key").distinct()
-    if state.emptied:
-        targets = targets.unionByName(_keys_under_a_late_truncate(state)).distinct()
-    if links or not published.where(is_link()).isEmpty():
-        # A superseded change of a key that others rest on may still be what they carried over.
-        changed = judged.where("fate <> 'duplicate'").select("key").distinct()
-        resting = descendants(published.unionByName(live), changed).join(changed, "key", "left_anti")
-        targets = targets.unionByName(resting).localCheckpoint()
-    if state.rebuild:
-        targets = published.select("key").unionByName(live.select("key")).distinct().localCheckpoint()
+def classify(table: PublishedTable, rows: DataFrame, links: int) -> Classified:
+    """Classify the hour's ROWS of one table. ``links``: how many of them rest on another key."""
+    judged = _judge(table, rows)
+    counts = _count_fates(judged)
+    without_effect = judged.where(F.col("fate").isin("duplicate", "superseded")).select("key", "sort_key").distinct()
+    live = rows.join(without_effect, ["key", "sort_key"], "left_anti").select(*rows.columns)
+    targets = _keys_to_refold(table, judged, live, links)
     if targets.isEmpty():
         return Classified(live, None, None, counts)
     ordinary = live.join(targets, "key", "left_anti").select(*rows.columns)
     late = live.join(targets, "key", "left_semi").select(*rows.columns).localCheckpoint()
-    everything = published.unionByName(rows).withColumn("counts", F.lit(False))
+    everything = table.rows.unionByName(rows).withColumn("counts", F.lit(False))
     refolded = fold(with_ancestors(everything, targets), partial=True)
     return Classified(ordinary, late, refolded, counts.plus(applied(late)))
 
 
-def _keys_under_a_late_truncate(state: State) -> DataFrame:
-    """Keys whose rows are newer than a truncate that came late, but rest on what was there before it."""
-    newer = F.col("stored_sort_key") >= F.lit(state.truncated)
-    on_older = F.col("stored_base").isNull() | (F.col("stored_base") < F.lit(state.truncated))
-    return state.stored().where(newer & on_older).select("key")
-
-
-def _judge(state: State, rows: DataFrame, published: DataFrame) -> DataFrame:
-    """Changes that are not simply newer than all: ``key``, ``sort_key``, ``landed_this_hour``, ``counts``,
+def _judge(table: PublishedTable, rows: DataFrame) -> DataFrame:
+    """The changes that are not simply newer than all: ``key``, ``sort_key``, ``landed_this_hour``, ``counts``,
     ``fate``."""
-    highest = state.highest or ""
-    suspect = rows.where((F.col("sort_key") <= highest) | is_link()).select(
+    highest = table.highest or ""
+    suspects = rows.where((F.col("sort_key") <= highest) | is_link()).select(
         "key", "sort_key", "landed_this_hour", "counts", is_link().alias("link")
     )
     known = (
-        published.where(F.col("sort_key") <= highest).select("key", "sort_key", F.lit(True).alias("known")).distinct()
+        table.rows.where(F.col("sort_key") <= highest).select("key", "sort_key", F.lit(True).alias("known")).distinct()
     )
-    outdated = (F.col("sort_key") <= F.col("stored_sort_key")) & (F.col("sort_key") <= F.col("stored_base"))
+    outdated = (F.col("sort_key") <= F.col("stored_sort_key")) & (F.col("sort_key") <= F.col("stored_base_sort_key"))
     fate = (
         F.when(F.col("known"), "duplicate")
         .when(outdated, "superseded")
         .when(F.col("sort_key") <= F.col("stored_sort_key"), "refold")
         .when(F.col("link"), "refold")
-        .when(F.col("stored_sort_key").isNull() & (F.col("sort_key") <= pruned(state.spark, state.feed.feed)), "refold")
+        # The key may have had a tombstone that was removed: only the change log knows.
+        .when(F.col("stored_sort_key").isNull() & (F.col("sort_key") <= table.pruned), "refold")
         .otherwise("ordinary")
     )
-    joined = suspect.join(known, ["key", "sort_key"], "left").join(state.stored(), "key", "left")
+    joined = suspects.join(known, ["key", "sort_key"], "left").join(table.stored, "key", "left")
     return joined.select("key", "sort_key", "landed_this_hour", "counts", fate.alias("fate")).localCheckpoint()
 
 
+def _count_fates(judged: DataFrame) -> Counts:
+    """The duplicates and the superseded changes; ordinary and refolded ones are counted where they are folded."""
+    numbers = {
+        (row["fate"], row["landed_this_hour"]): row["count"]
+        for row in judged.where("counts").groupBy("fate", "landed_this_hour").count().collect()
+    }
+    return Counts(
+        duplicate=numbers.get(("duplicate", True), 0),
+        released_duplicate=numbers.get(("duplicate", False), 0),
+        superseded=numbers.get(("superseded", True), 0),
+        released_superseded=numbers.get(("superseded", False), 0),
+    )
+
+
+def _keys_to_refold(table: PublishedTable, judged: DataFrame, live: DataFrame, links: int) -> DataFrame:
+    """The keys whose rows come from the change log. ``live``: the hour's ROWS that have an effect."""
+    if table.rebuild:
+        return table.rows.select("key").unionByName(live.select("key")).distinct().localCheckpoint()
+    targets = judged.where("fate = 'refold'").select("key").distinct()
+    if table.new_truncate:
+        targets = targets.unionByName(_keys_under_a_late_truncate(table)).distinct()
+    if links or not table.rows.where(is_link()).isEmpty():
+        # A superseded change of a key that others rest on may still be what they inherited.
+        changed = judged.where("fate <> 'duplicate'").select("key").distinct()
+        resting = descendants(table.rows.unionByName(live), changed).join(changed, "key", "left_anti")
+        targets = targets.unionByName(resting).localCheckpoint()
+    return targets
+
+
+def _keys_under_a_late_truncate(table: PublishedTable) -> DataFrame:
+    """Keys whose rows are newer than a truncate that came late, but rest on what was there before it."""
+    newer = F.col("stored_sort_key") >= F.lit(table.truncated)
+    on_older = F.col("stored_base_sort_key").isNull() | (F.col("stored_base_sort_key") < F.lit(table.truncated))
+    return table.stored.where(newer & on_older).select("key")
+
+
 def applied(late: DataFrame) -> Counts:
-    """Changes that a refold takes in; the same one twice in the hour is a duplicate."""
-    landed, one = F.col("landed_this_hour"), F.struct("key", "sort_key")
-    said = (
+    """The changes that a refold takes in. The same change twice in the hour is a duplicate."""
+    landed, change = F.col("landed_this_hour"), F.struct("key", "sort_key")
+    row = (
         late.where("counts")
         .agg(
-            F.count_if(landed),
-            F.count_distinct(F.when(landed, one)),
-            F.count_if(~landed),
-            F.count_distinct(F.when(~landed, one)),
+            F.count_if(landed).alias("landed"),
+            F.count_distinct(F.when(landed, change)).alias("landed_changes"),
+            F.count_if(~landed).alias("released"),
+            F.count_distinct(F.when(~landed, change)).alias("released_changes"),
         )
         .first()
     )
-    assert said is not None
+    assert row is not None
     return Counts(
-        applied=said[1], duplicate=said[0] - said[1], released_applied=said[3], released_duplicate=said[2] - said[3]
+        applied=row.landed_changes,
+        duplicate=row.landed - row.landed_changes,
+        released_applied=row.released_changes,
+        released_duplicate=row.released - row.released_changes,
     )

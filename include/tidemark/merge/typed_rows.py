@@ -1,4 +1,7 @@
-"""Text to values: log rows of one table become ROWS with a typed key, folded rows become SETTLED with typed columns."""
+"""Text to values: log rows of one table become ROWS with a typed key, and FOLDED become SETTLED with typed columns.
+
+For these shapes see :mod:`tidemark.merge.contract`.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from functools import partial
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.merge.contract import tidemark
+from tidemark.merge.contract import COUNTED, tidemark
 from tidemark.merge.fold import sort_key
 from tidemark.schema.columns import ColumnType
 from tidemark.schema.encodings import Encoding, rewrite
@@ -20,7 +23,8 @@ class TableShape:
     """How a table's text is read: key columns in order (none: a multiset), columns in order, encodings by name.
 
     ``rewrites``: by message schema, the columns whose texts are first rewritten (:func:`in_one_notation`), and how that
-    schema's messages write them. ``live``: the columns that anything but the stored table knows.
+    schema's messages write them. ``live``: the columns that the feed file, a message or the stream names; a column that
+    only the stored table has is not one of them.
     """
 
     key: tuple[str, ...]
@@ -53,8 +57,8 @@ def in_one_notation(log_rows: DataFrame, shape: TableShape) -> DataFrame:
     def rewritten(image: Column) -> Column:
         found = image
         for schema, kinds in shape.rewrites.items():
-            mine = F.transform_values(image, partial(_rewritten, shape, kinds))
-            found = F.when(F.col("message_schema") == schema, mine).otherwise(found)
+            texts = F.transform_values(image, partial(_rewritten, shape, kinds))
+            found = F.when(F.col("message_schema") == schema, texts).otherwise(found)
         return found
 
     return log_rows.withColumns({name: rewritten(F.col(name)) for name in ("key", "prior_key", "before", "after")})
@@ -69,10 +73,10 @@ def _rewritten(shape: TableShape, kinds: Mapping[str, ColumnType], column: Colum
 
 
 def keyed_rows(log_rows: DataFrame, shape: TableShape, *, expand: bool) -> DataFrame:
-    """Log rows of a keyed table → ROWS (see :mod:`tidemark.merge.fold`) plus where they came from.
+    """Log rows of a table with a key → ROWS.
 
-    ``expand``: an update that changes its key becomes the old key's delete and the new key's insert (formats that send
-    it as one change). A change whose key cannot be read has a null in its key, see :func:`key_is_whole`.
+    ``expand``: an update that changes its key becomes the old key's delete and the new key's insert; some formats send
+    these two as one change. A change whose key cannot be read has a null in its key, see :func:`key_is_whole`.
     """
     rows = in_one_notation(log_rows, shape)
     if expand:
@@ -106,18 +110,20 @@ def key_is_whole(shape: TableShape) -> Column:
 
 
 def settle(folded: DataFrame, shape: TableShape, hour: str, *, whole: bool = False) -> DataFrame:
-    """FOLDED (see :func:`tidemark.merge.fold.fold`) → SETTLED (see :mod:`tidemark.merge.contract`) plus its counts and
-    ``unreadable``: the columns whose text is not a value of their type, as one text; empty: none. ``whole``: they were
-    folded from all that is known of their keys, so that what they lack is nowhere."""
+    """FOLDED → SETTLED, plus the counts of FOLDED and ``unreadable``: the columns whose text is not a value of their
+    type, as one text; empty: none.
+
+    ``whole``: the rows were folded from all published changes of their keys, so no stored value is kept.
+    """
     texts = {name: F.element_at(F.col("after"), F.lit(name)) for name in shape.columns}
     typed = folded.withColumn("row", F.struct(*(shape.value(name, text).alias(name) for name, text in texts.items())))
-    # A text is looked for where there is no value, and the names are no array: Spark would filter it uncompiled.
+    # A text without a value cannot be read. The names are no array, because Spark would filter an array uncompiled.
     unreadable = [
         F.when(F.col("row")[name].isNull() & texts[name].isNotNull(), F.lit(name))
         for name, kind in shape.columns.items()
         if kind != ColumnType("string")
     ]
-    counts = [c for c in folded.columns if c.endswith(("_count", "_duplicates"))]
+    counts = [name for name in COUNTED if name in folded.columns]
     return typed.select(
         "key",
         "deleted",

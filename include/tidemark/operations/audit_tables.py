@@ -11,7 +11,7 @@ from tidemark.feeds.model import Feed
 from tidemark.identifiers import TIDEMARK, quote
 from tidemark.ledger.change_log import changes_table, is_published, is_row
 from tidemark.ledger.publication_history import PublicationHistory
-from tidemark.merge import keyless as multiset
+from tidemark.merge import keyless
 from tidemark.merge.fold import fold
 from tidemark.merge.key_changes import with_ancestors
 from tidemark.merge.typed_rows import TableShape, in_one_notation, key_is_whole, keyed_rows, settle
@@ -19,6 +19,7 @@ from tidemark.operations.audit_finding import AuditFinding
 from tidemark.settings import Settings
 from tidemark.snapshots import open_snapshot
 from tidemark.tables.table_history import load_definitions
+from tidemark.tables.table_log import TableLog
 from tidemark.tables.table_state import State, published_state
 
 
@@ -33,8 +34,11 @@ def wrong_rows(
         table = feed.published_name(row.source_table)
         snapshot = open_snapshot(spark, feed, table, settings)
         if stored := snapshot.columns():
-            state = published_state(spark, feed, published, definitions, row.source_table, snapshot)
-            told += _compare(state, stored, hours)
+            table_log = TableLog(
+                spark=spark, feed=feed, history=published, definitions=definitions, table=table,
+                sources=(row.source_table,),
+            )  # fmt: skip
+            told += _compare(published_state(table_log, snapshot), stored, hours)
     return told
 
 
@@ -101,13 +105,7 @@ def _keyed(state: State, log: DataFrame, hours: Sequence[str] | None) -> DataFra
 
 
 def _keyless(state: State, log: DataFrame) -> DataFrame:
-    """The same of a table without a key, whose copies have their places for keys."""
-    shape = state.shape
-    images = multiset.copies(multiset.effective(in_one_notation(log, shape))).where("now > 0")
-    copy = F.explode(F.sequence(F.lit(1).cast("bigint"), F.col("now"))).alias("copy")
-    each = images.select("hash", "image", copy)
-    sort_key = F.concat("hash", F.lit("#"), F.lpad(F.col("copy").cast("string"), 12, "0"))
-    values = [shape.value(name, F.element_at("image", F.lit(name))).alias(name) for name in shape.columns]
-    return each.select(
-        F.struct(sort_key.alias("copy")).alias("key"), sort_key.alias("sort_key"), F.struct(*values).alias("row")
-    )
+    """The same of a table without a key, where the sort key of each copy is its key."""
+    images = keyless.copies(keyless.effective(in_one_notation(log, state.shape))).where("now > 0")
+    settled = keyless.settle_copies(images, state.shape, "")
+    return settled.select("key", F.col("tidemark.sort_key").alias("sort_key"), "row")

@@ -1,8 +1,7 @@
-"""What holds a table's snapshot: Iceberg (the default) or Parquet folders.
+"""What holds a table's snapshot: an Iceberg table (the default) or Parquet folders.
 
-Stages see :class:`tidemark.snapshots.contract.Snapshot` alone.
-
-What storage a table has, and where that is, is said here and in the two modules, and nowhere else.
+The pipeline knows only :class:`tidemark.snapshots.contract.Snapshot`. Which storage a table has, and where that is, is
+known here and in the two modules, and nowhere else.
 """
 
 from __future__ import annotations
@@ -26,7 +25,9 @@ def open_snapshot(spark: SparkSession, feed: Feed, table: str, settings: Setting
 
 
 def discard_columns(spark: SparkSession, feed: Feed, tables: Iterable[str], settings: Settings) -> None:
-    """Have published tables look as they are published: their columns are evolved before the branches are written, and
-    what an hour that does not come to be has evolved is not for readers."""
+    """Give published tables back the columns that they are published with.
+
+    Columns are evolved before a publication is written. What an hour has evolved that is not published is not for
+    readers."""
     for table in tables:
         open_snapshot(spark, feed, table, settings).discard()

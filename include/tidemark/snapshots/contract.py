@@ -1,11 +1,30 @@
-"""What every storage of snapshots offers to the stages: one published table, whatever holds it."""
+"""What every storage of snapshots offers to the pipeline: one published table, whatever holds it."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Sequence
+from dataclasses import dataclass
 from typing import Protocol
 
 from pyspark.sql import DataFrame
+
+
+@dataclass(frozen=True, kw_only=True)
+class StagedChange:
+    """What a publication does to one table.
+
+    ``settled``: SETTLED rows (:func:`tidemark.merge.contract.settled_type`). ``key``: the key columns; empty: the table
+    has no key. ``truncated``: rows with a lower sort key are deleted; in a table without a key, all rows. ``dropped``:
+    columns whose stored values are deleted. ``kept_columns``: columns that some row keeps as they are stored.
+    ``first``: the table has just been made.
+    """
+
+    settled: DataFrame
+    key: Sequence[str]
+    first: bool
+    truncated: str | None = None
+    dropped: Sequence[str] = ()
+    kept_columns: Collection[str] = ()
 
 
 class Snapshot(Protocol):
@@ -33,24 +52,19 @@ class Snapshot(Protocol):
     def read(self) -> DataFrame:
         """What readers see now."""
 
-    def stage(
-        self, settled: DataFrame, key: list[str], truncated: str | None, publication: str, *, first: bool,
-        kept_columns: Collection[str], dropped: Sequence[str] = (),
-    ) -> None:  # fmt: skip
-        """Write a publication beside the table: SETTLED rows (:data:`tidemark.merge.contract.SETTLED`) merged into it.
-
-        Rows older than ``truncated`` go, and values of ``dropped`` columns. ``first``: the table has just been made.
-        ``kept_columns``: columns that some row keeps as they are stored.
-        """
+    def stage(self, publication: str, change: StagedChange) -> None:
+        """Write a publication beside the table: the table with the change merged into it."""
 
     def staged(self, publication: str) -> DataFrame:
         """The table as compact staged it, also after :meth:`revert`."""
 
     def revert(self, keys: DataFrame, key: list[str], publication: str, *, dropped: Sequence[str] = ()) -> None:
-        """Give the keys' rows of a staged publication back their published version, but for ``dropped`` columns."""
+        """Give the keys' rows of a staged publication back their published version, without the values of ``dropped``
+        columns. A row that has no published version is deleted."""
 
     def publish(self, hour: str, publication: str, *, reverted: bool) -> None:
-        """Make the staged publication the table, with the hour's cut. Done before: does nothing again."""
+        """Make the staged publication the table, with the hour's cut. ``reverted``: whether :meth:`revert` changed it.
+        Done before: does nothing again."""
 
     def tag(self, hour: str) -> None:
         """Give the table as it is the cut of an hour that did not touch it."""

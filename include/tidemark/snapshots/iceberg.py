@@ -7,7 +7,7 @@ silence.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -18,10 +18,13 @@ from tidemark.hours import tag_of
 from tidemark.identifiers import TIDEMARK, quote
 from tidemark.lake.session import create_namespace, full_name
 from tidemark.lake.spark_conf import CATALOG
+from tidemark.lake.stored_formats import FORMAT, TABLE_FORMAT, check_table
 from tidemark.merge.contract import TIDEMARK_TYPE
 from tidemark.schema.type_changes import reconcile, refuse_other_key, renames
+from tidemark.snapshots.contract import StagedChange
 
 _PROPERTIES = {
+    TABLE_FORMAT: str(FORMAT),
     "format-version": "3",
     "write.delete.mode": "merge-on-read",
     "write.update.mode": "merge-on-read",
@@ -31,7 +34,7 @@ _PROPERTIES = {
     "write.parquet.compression-codec": "zstd",
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "100",
-    # Each row's place is its own.
+    # Nearly every row has a sort key of its own.
     f"write.parquet.dict-encoding-enabled.column.{TIDEMARK}.sort_key": "false",
     f"write.parquet.dict-encoding-enabled.column.{TIDEMARK}.base_sort_key": "false",
 }
@@ -71,7 +74,7 @@ class IcebergSnapshot:
 
     def evolve(self, columns: dict[str, str], key: tuple[str, ...], renamed: Sequence[tuple[str, str]] = ()) -> None:
         """Make the table, or rename, add and widen columns in place (before the branch is written: a MERGE cannot, on
-        one). ``columns``: all, in order; an added one takes its place in it. ``renamed``: old and new names."""
+        one). ``columns``: all, in order; added ones are put where they stand in it. ``renamed``: old and new names."""
         if not self.exists():
             reconcile(self.table, {}, columns)
             create_namespace(self.spark, self.namespace)
@@ -95,22 +98,22 @@ class IcebergSnapshot:
             self._note_schema()
         if add:
             order = list(columns)
-            places = {name: f"AFTER {quote(order[i - 1])}" if i else "FIRST" for i, name in enumerate(order)}
-            listed = ", ".join(f"{quote(name)} {kind} {places[name]}" for name, kind in add.items())
+            where = {name: f"AFTER {quote(order[i - 1])}" if i else "FIRST" for i, name in enumerate(order)}
+            listed = ", ".join(f"{quote(name)} {kind} {where[name]}" for name, kind in add.items())
             self.spark.sql(f"ALTER TABLE {self.name} ADD COLUMNS ({listed})")
         for name, kind in widen.items():
             self.spark.sql(f"ALTER TABLE {self.name} ALTER COLUMN {quote(name)} TYPE {kind}")
 
     def _note_schema(self) -> None:
-        """Have :meth:`withdraw` know the way back, which Iceberg has for whole schemas, not for a wider type."""
+        """Note the schema that :meth:`discard` goes back to: Iceberg can set a whole schema, but not narrow a type."""
         if self._property(_BEFORE) is None:
             now = self._loaded().schema().schemaId()
             self.spark.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ('{_BEFORE}' = '{now:d}')")
             self._known = None
 
     def discard(self) -> None:
-        """Have the columns as they are published, without those that an unpublished hour has evolved for itself; a table
-        that it made goes. Its audit branch is of no use then."""
+        """Go back to the published columns, without what an unpublished hour has evolved; drop a table that it made.
+        Its audit branch is of no use then."""
         if not self.exists():
             return
         self._refuse_foreign()
@@ -140,39 +143,33 @@ class IcebergSnapshot:
         """What readers see now."""
         return self.spark.table(self.name)
 
-    def stage(
-        self, settled: DataFrame, key: list[str], truncated: str | None, publication: str, *, first: bool,
-        kept_columns: Collection[str], dropped: Sequence[str] = (),
-    ) -> None:  # fmt: skip
-        """Write a publication to a new audit branch of main: rows older than the truncate out, values of ``dropped``
-        columns too, then one MERGE. ``first``: the table has just been made. ``kept_columns``: columns that some row keeps
-        as they are stored."""
+    def stage(self, publication: str, change: StagedChange) -> None:
+        """Write a publication to a new audit branch of main: delete what is truncated or dropped, then one MERGE."""
         branch = quote(_branch(publication))
         # Not CREATE OR REPLACE: Iceberg cannot replace a branch of a table whose main has no snapshot yet.
         for old in (branch, quote(_before_checks(publication))):
             self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH IF EXISTS {old}")
         self.spark.sql(f"ALTER TABLE {self.name} CREATE BRANCH {branch}")
         target = f"{self.name}.{quote('branch_' + _branch(publication))}"
-        if truncated is not None:
-            self._session_mark(publication)
-            # Rows of a table without a key stand nowhere in the order: they are all written anew.
-            older = f"{TIDEMARK}.sort_key < :truncated" if key else ":truncated IS NOT NULL"
-            self.spark.sql(f"DELETE FROM {target} WHERE {older}", args={"truncated": truncated})  # noqa: S608 - quoted
-        if dropped:
-            self._session_mark(publication)
-            nothing = ", ".join(f"{quote(name)} = NULL" for name in dropped)
-            held = " OR ".join(f"{quote(name)} IS NOT NULL" for name in dropped)
+        self._name_publication(publication)
+        if change.truncated is not None:
+            # Rows of a table without a key have no order: they are all written again.
+            older = f"{TIDEMARK}.sort_key < :truncated" if change.key else ":truncated IS NOT NULL"
+            self.spark.sql(f"DELETE FROM {target} WHERE {older}", args={"truncated": change.truncated})  # noqa: S608 - quoted
+        if change.dropped:
+            nothing = ", ".join(f"{quote(name)} = NULL" for name in change.dropped)
+            held = " OR ".join(f"{quote(name)} IS NOT NULL" for name in change.dropped)
             self.spark.sql(f"UPDATE {target} SET {nothing} WHERE {held}")  # noqa: S608 - quoted
-        self._session_mark(publication)
-        if first:  # nothing to merge with
-            new = settled.where(~F.col("deleted"))
-            new.select(*self._values(settled), F.col("tidemark").alias(TIDEMARK)).writeTo(target).append()
+        if change.first:  # nothing to merge with
+            new = change.settled.where(~F.col("deleted"))
+            new.select(*self._values(change.settled), F.col("tidemark").alias(TIDEMARK)).writeTo(target).append()
             return
-        settled.createOrReplaceTempView("tidemark_settled")
-        self.spark.sql(self._merge(target, settled, key, kept_columns))
+        change.settled.createOrReplaceTempView("tidemark_settled")
+        self.spark.sql(self._merge(target, change))
         self.spark.catalog.dropTempView("tidemark_settled")
 
-    def _session_mark(self, publication: str) -> None:
+    def _name_publication(self, publication: str) -> None:
+        """Have the commits that follow carry the publication's name in their summaries."""
         self.spark.conf.set(f"spark.sql.iceberg.snapshot-property.{_MARK}", publication)
 
     def _values(self, settled: DataFrame) -> list[Column]:
@@ -182,12 +179,12 @@ class IcebergSnapshot:
         values = {name: F.col("row")[name] if name in sent else F.lit(None) for name in types}
         return [values[name].cast(kind).alias(name) for name, kind in types.items()]
 
-    def _merge(self, target: str, settled: DataFrame, key: list[str], kept_columns: Collection[str]) -> str:
+    def _merge(self, target: str, change: StagedChange) -> str:
         stored = list(self.columns())
-        sent = set(settled.schema["row"].dataType.names)  # type: ignore[attr-defined]
-        # Settled keys are whole. A table without a key: each copy of a row has its own place.
+        sent = set(change.settled.schema["row"].dataType.names)  # type: ignore[attr-defined]
+        # Settled keys are whole. In a table without a key, each copy of a row has its own sort key.
         on = (
-            " AND ".join(f"t.{quote(name)} = s.key.{quote(name)}" for name in key)
+            " AND ".join(f"t.{quote(name)} = s.key.{quote(name)}" for name in change.key)
             or f"t.{TIDEMARK}.sort_key = s.tidemark.sort_key"
         )
 
@@ -195,17 +192,18 @@ class IcebergSnapshot:
             return f"s.row.{quote(name)}" if name in sent else "NULL"
 
         def kept(name: str) -> str:
-            if name not in kept_columns:
+            if name not in change.kept_columns:
                 return f"t.{quote(name)} = {value(name)}"
             literal = "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
             held = f"s.keep_stored AND array_contains(s.tidemark.absent, {literal})"
             return f"t.{quote(name)} = CASE WHEN {held} THEN t.{quote(name)} ELSE {value(name)} END"
 
         stamped = "s.tidemark"
-        if kept_columns:
+        if change.kept_columns:
             stamped = (
                 "named_struct('sort_key', s.tidemark.sort_key, "
-                f"'base_sort_key', CASE WHEN s.keep_stored THEN t.{TIDEMARK}.base_sort_key ELSE s.tidemark.base_sort_key END, "
+                f"'base_sort_key', CASE WHEN s.keep_stored THEN t.{TIDEMARK}.base_sort_key "
+                "ELSE s.tidemark.base_sort_key END, "
                 "'transaction', s.tidemark.transaction, 'committed_at', s.tidemark.committed_at, "
                 "'hour', s.tidemark.hour, "
                 f"'absent', CASE WHEN s.keep_stored THEN array_intersect(s.tidemark.absent, t.{TIDEMARK}.absent) "
@@ -233,11 +231,11 @@ class IcebergSnapshot:
 
     def publish(self, hour: str, publication: str, *, reverted: bool) -> None:
         """Fast-forward main to the branch, tag it, drop the branch. Done before: does nothing again. ``reverted``:
-        whether rows were put back in it."""
+        whether :meth:`revert` changed it."""
         branch, before_checks = _branch(publication), _before_checks(publication)
         staged, whole = self._ref(branch), self._ref(before_checks)
         if staged is not None:
-            if whole is not None and not reverted:  # put back by an attempt that died, under other checks
+            if whole is not None and not reverted:  # reverted by an attempt that died, under other checks
                 self._put(branch, whole)
                 staged = whole
             self._fast_forward(branch)
@@ -265,7 +263,7 @@ class IcebergSnapshot:
         try:
             self.spark.sql(forward)
         except Exception as error:
-            # Maintenance has put files together since the branch was made: the same rows, which can be left again.
+            # Maintenance has compacted files since the branch was made: main holds the same rows as before.
             if "not an ancestor" not in str(error) or (base := self._before_rewrite(branch)) is None:
                 raise
             self.spark.sql(f"CALL {quote(CATALOG)}.system.rollback_to_snapshot({table}, snapshot_id => {base:d})")
@@ -288,8 +286,8 @@ class IcebergSnapshot:
         self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE TAG {quote(tag_of(hour))}")
 
     def revert(self, keys: DataFrame, key: list[str], publication: str, *, dropped: Sequence[str] = ()) -> None:
-        """Give the keys' rows in the branch back their published version, but for ``dropped`` columns; a row that had
-        none goes."""
+        """Give the keys' rows in the branch back their published version, without the values of ``dropped`` columns. A
+        row that has no published version is deleted."""
         branch, before_checks = _branch(publication), _before_checks(publication)
         whole = self._ref(before_checks) or self._ref(branch)
         assert whole is not None, "it was staged"
@@ -302,7 +300,7 @@ class IcebergSnapshot:
         both = keys.join(published, list(key), "left")
         both.createOrReplaceTempView("tidemark_reverted")
         sets = ", ".join(f"t.{quote(name)} = s.{quote(name)}" for name in [*self.columns(), TIDEMARK])
-        self._session_mark(publication)
+        self._name_publication(publication)
         self.spark.sql(
             f"MERGE INTO {target} t USING tidemark_reverted s ON {on} "
             f"WHEN MATCHED AND s._was IS NULL THEN DELETE WHEN MATCHED THEN UPDATE SET {sets}"
@@ -327,6 +325,7 @@ class IcebergSnapshot:
                 feed=self.feed,
                 table=self.table,
             )
+        check_table(self._property(TABLE_FORMAT), self.table)
 
 
 def _branch(publication: str) -> str:
@@ -334,5 +333,5 @@ def _branch(publication: str) -> str:
 
 
 def _before_checks(publication: str) -> str:
-    """Holds the staged commit when rows were put back after it."""
+    """A branch at the staged commit, for a publication that was reverted after it."""
     return "compacted_" + publication

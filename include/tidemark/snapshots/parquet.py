@@ -5,7 +5,7 @@ For readers that know no Iceberg. Each publication rewrites the table, so it sui
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -14,6 +14,7 @@ from tidemark.identifiers import TIDEMARK, quote
 from tidemark.merge.contract import TIDEMARK_TYPE
 from tidemark.schema.type_changes import reconcile, refuse_other_key
 from tidemark.settings import Settings
+from tidemark.snapshots.contract import StagedChange
 from tidemark.snapshots.parquet_pointers import ParquetPointers
 
 
@@ -39,7 +40,7 @@ class ParquetSnapshot:
         return self._pointers.key()
 
     def evolve(self, columns: dict[str, str], key: tuple[str, ...], renamed: Sequence[tuple[str, str]] = ()) -> None:
-        """Note the columns the next folder will have, in their order: Parquet folders are written whole. ``renamed``:
+        """Note the columns that the next folder will have, in order: Parquet folders are written whole. ``renamed``:
         old and new names."""
         stored = self.columns()
         if stored:
@@ -79,27 +80,24 @@ class ParquetSnapshot:
         nothing = {name: F.lit(None).cast(self._evolved[name]) for name in dropped}
         return self.read().withColumns(nothing) if nothing else self.read()
 
-    def stage(
-        self, settled: DataFrame, key: list[str], truncated: str | None, publication: str, *, first: bool,
-        kept_columns: Collection[str], dropped: Sequence[str] = (),
-    ) -> None:  # fmt: skip
-        """Write the whole table as it will be, where no pointer leads yet. ``first``: there is none yet. ``kept_columns``:
-        columns that some row keeps as they are stored. ``dropped``: columns whose stored values are gone."""
-        stored = self._without(dropped)
-        if truncated is not None:
-            # Rows of a table without a key stand nowhere in the order: they are all written anew.
-            stored = stored.where(F.col(f"{TIDEMARK}.sort_key") >= truncated) if key else stored.limit(0)
+    def stage(self, publication: str, change: StagedChange) -> None:
+        """Write the whole table as it will be, where no pointer leads yet."""
+        stored = self._without(change.dropped)
+        if change.truncated is not None:
+            # Rows of a table without a key have no order: they are all written again.
+            stored = stored.where(F.col(f"{TIDEMARK}.sort_key") >= change.truncated) if change.key else stored.limit(0)
         names = list(self._evolved)
-        sent = set(settled.schema["row"].dataType.names)  # type: ignore[attr-defined]
-        t, s = stored.alias("t"), settled.alias("s")
+        sent = set(change.settled.schema["row"].dataType.names)  # type: ignore[attr-defined]
+        t, s = stored.alias("t"), change.settled.alias("s")
         matches = F.lit(True)
-        for name in key:
+        for name in change.key:
             matches &= F.col(f"t.{quote(name)}").eqNullSafe(F.col(f"s.key.{quote(name)}"))
-        if not key:
+        if not change.key:
             matches = F.col(f"t.{TIDEMARK}.sort_key") == F.col("s.tidemark.sort_key")
         both = t.join(s, matches, "full_outer")
         touched = F.col("s.tidemark").isNotNull()
-        keeps = F.lit(bool(kept_columns) and not first) & F.col("s.keep_stored") & F.col(f"t.{TIDEMARK}").isNotNull()
+        may_keep = bool(change.kept_columns) and not change.first
+        keeps = F.lit(may_keep) & F.col("s.keep_stored") & F.col(f"t.{TIDEMARK}").isNotNull()
 
         def value(name: str) -> Column:
             old = F.col(f"t.{quote(name)}")
@@ -124,7 +122,7 @@ class ParquetSnapshot:
         return self.spark.read.parquet(self._staged_folder(publication))
 
     def revert(self, keys: DataFrame, key: list[str], publication: str, *, dropped: Sequence[str] = ()) -> None:
-        """Give the keys' rows of a staged publication back their published version, but for ``dropped`` columns."""
+        """Write the staged table once more, with the published version of the keys' rows."""
         staged, before = self.staged(publication), self._without(dropped)
         on = [F.col(f"a.{quote(name)}").eqNullSafe(F.col(f"b.{quote(name)}")) for name in key]
         good = staged.alias("a").join(keys.alias("b"), on, "left_anti")
@@ -132,7 +130,7 @@ class ParquetSnapshot:
         good.unionByName(old).write.mode("overwrite").parquet(self._staged_folder(publication) + _REVERTED)
 
     def publish(self, hour: str, publication: str, *, reverted: bool) -> None:
-        """Turn the pointers to the staged folder. Done before: does nothing again."""
+        """Have the pointers lead to the staged folder. Done before: does nothing again."""
         folder = _folder_name(publication) + (_REVERTED if reverted else "")
         self._pointers.publish(hour, folder)
 
@@ -150,5 +148,5 @@ def _folder_name(publication: str) -> str:
     return f"hour={year}-{month}-{day_and_hour}/publication={number}"
 
 
-#: Ends the folder of a publication in which rows were put back after their checks failed.
+#: The end of the name of a reverted publication's folder.
 _REVERTED = "-reverted"

@@ -1,8 +1,8 @@
-"""How a published table follows a rename or a drop of columns that the stream tells. Pure.
+"""How a published table follows a rename or a drop of columns that the stream states. Pure.
 
-Rows that no change touches are meant too: at the source, the column is another one, or gone, in all rows. In the
-ordinary case all that is published is older than the statement, and one step does it. One that comes late, or gives a
-column the name of another, has all rows folded again from the change log.
+It concerns all rows, also those that no change touches: at the source, the column is renamed or dropped in every row. In
+the ordinary case all that is published is older than the statement, and the table's columns are renamed in one step. A
+statement that comes late, or that gives a column the name of another, has all rows folded again from the change log.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from tidemark.tables.table_history import Definition
 
 @dataclass(frozen=True)
 class RenamePlan:
-    """``renamed``: (old, new), in place. ``dropped``: columns whose stored values go. ``rebuild``: neither will do.
-    ``left``: columns that were renamed away. ``ids``: what a receipt says of it."""
+    """``renamed``: (old, new), in place. ``dropped``: columns whose stored values are deleted. ``rebuild``: all rows must
+    be folded again instead. ``left``: columns that were renamed away. ``ids``: of the column renames, for the receipt."""
 
     renamed: tuple[tuple[str, str], ...] = ()
     dropped: tuple[str, ...] = ()
@@ -33,32 +33,30 @@ class RenamePlan:
 
 
 def plan_renames(
-    told: Definition, done: Collection[str], stored: Collection[str], highest: str | None, *, keyed: bool
+    definition: Definition, done: Collection[str], stored: Collection[str], highest: str | None, *, keyed: bool
 ) -> RenamePlan:
-    """What must be done to a table for the reshapes that are not ``done`` yet. ``stored``: its columns; ``highest``:
-    the newest place it holds. A table without a key is a set of images: it is always written anew."""
-    new = [reshape for reshape in told.column_renames if reshape.id not in done]
-    ids = tuple(reshape.id for reshape in new)
+    """What must be done to a table for the column renames that are not ``done`` yet. ``stored``: its columns;
+    ``highest``: the highest sort key it holds. A table without a key is a set of images: it is always rebuilt."""
+    new = [rename for rename in definition.column_renames if rename.id not in done]
+    ids = tuple(rename.id for rename in new)
     names = {name.lower(): name for name in stored}
-    if not any(name in names for reshape in new for pair in reshape.names for name in _lower(pair)):
+    if not any(name in names for rename in new for pair in rename.names for name in _lower(pair)):
         return RenamePlan(ids=ids)
-    left = frozenset(
-        names[old.lower()] for reshape in new for old, now in reshape.names if now and old.lower() in names
-    )
-    if highest is not None and any(reshape.position <= highest for reshape in new):
+    left = frozenset(names[old.lower()] for rename in new for old, now in rename.names if now and old.lower() in names)
+    if highest is not None and any(rename.position <= highest for rename in new):
         return RenamePlan(rebuild=True, left=left, ids=ids)
     renamed, dropped = [], []
-    for reshape in new:
-        for old, now in reshape.names:
-            stands = names.get(old.lower())
-            if stands is None:
+    for rename in new:
+        for old, now in rename.names:
+            stored_name = names.get(old.lower())
+            if stored_name is None:
                 continue
             if now is None:
-                dropped.append(stands)
+                dropped.append(stored_name)
             elif now.lower() in names and now.lower() != old.lower():
                 return RenamePlan(rebuild=True, left=left, ids=ids)
             else:
-                renamed.append((stands, now))
+                renamed.append((stored_name, now))
                 names[now.lower()] = now
                 if now.lower() != old.lower():
                     del names[old.lower()]

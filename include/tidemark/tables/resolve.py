@@ -1,7 +1,7 @@
 """How a table of a feed is shaped: key, columns and types, from the feed file, the messages and what is stored.
 
-A table has one type for a column, however its messages change: the widest that anything told of it, where each becomes
-the next in place. So it comes out the same in whichever order hours are run.
+A column of a table has one type, however its messages change: the widest of all types that it was ever given. A type
+may only widen in place. So a table comes out the same in whichever order hours are run.
 """
 
 from __future__ import annotations
@@ -21,9 +21,9 @@ from tidemark.tables.table_history import Definition
 
 
 @dataclass(frozen=True)
-class History:
-    """What the published rows of a table carry, needed where they are read again. ``columns``: sets of names, as they
-    are now; ``schemas``: as of :class:`tidemark.ledger.change_stats.TableStats`."""
+class LoggedColumns:
+    """The columns that published rows of a table carry, needed where these rows are read again. ``columns``: sets of
+    names, as they are now; ``schemas``: as in :class:`tidemark.ledger.change_stats.TableStats`."""
 
     columns: list[list[str]] = field(default_factory=list)
     schemas: list[tuple[str, int]] = field(default_factory=list)
@@ -31,41 +31,41 @@ class History:
 
 def shape_of(
     feed: Feed,
-    found: TableStats,
-    told: Definition,
+    stats: TableStats,
+    definition: Definition,
     stored: dict[str, str],
     stored_key: list[str],
-    history: History | None = None,
+    logged: LoggedColumns | None = None,
 ) -> TableShape:
     """The shape a table has in this hour. ``stored``: its columns' types as they are.
 
-    Types come from the feed file, else from message schemas and what the stream ``told`` of the table, else from what is
-    stored; a column that nobody types is text. SchemaError for what cannot be one table: two source tables or two keys,
-    types of a column of which none holds the others, no end of columns.
+    Types come from the feed file; else from message schemas and from the stream's ``definition`` of the table; else from
+    what is stored. A column that nothing gives a type is text. SchemaError for what cannot be one table: two source
+    tables or two keys, types of a column of which none holds the others, too many columns.
     """
-    if len(found.sources) > 1:
+    if len(stats.sources) > 1:
         raise SchemaError(
-            f"the source's tables {' and '.join(found.sources)} would both be published under this name",
+            f"the source's tables {' and '.join(stats.sources)} would both be published under this name",
             fix="give one of them a name under tables in the feed file",
             feed=feed.feed,
-            table=found.table,
+            table=stats.table,
         )
-    history = history or History()
-    declared, format_ = feed.tables.get(found.sources[0], Table()), load_format(feed.format["type"])
+    logged = logged or LoggedColumns()
+    declared, format_ = feed.tables.get(stats.sources[0], Table()), load_format(feed.format["type"])
     wanted: dict[str, ColumnType] = dict(format_.column_types(declared.all_columns, feed.format_options))
     schemas = {
-        text: _by_names_now(format_.message_types(text), told, generation)
-        for text, generation in sorted({*found.schemas, *history.schemas}, reverse=True)
+        text: _by_names_now(format_.message_types(text), definition, generation)
+        for text, generation in sorted({*stats.schemas, *logged.schemas}, reverse=True)
     }
-    # A truncate carries no key: an hour of nothing else says nothing about it.
-    key = tuple(stored_key) if found.only_truncates else _key(feed, found, declared, told, stored_key)
-    sent = [*history.columns, *(names_in(text) for text in found.columns), list(key)]
+    # A truncate carries no key: an hour of truncates alone says nothing about it.
+    key = tuple(stored_key) if stats.only_truncates else _key(feed, stats, declared, definition, stored_key)
+    sent = [*logged.columns, *(names_in(text) for text in stats.columns), list(key)]
     listed = [list(wanted), *_longest_first(map(list, schemas.values()))]
     # Statements are written in any case.
     spelling = {name.lower(): name for names in (*sent, *listed, stored) for name in names}
-    told_types = {spelling.get(name.lower(), name): kinds for name, kinds in told.columns.items()}
-    listed += [list(told_types), *_longest_first(sent)]
-    _refuse_many(feed, found.table, {*stored, *(name for names in listed for name in names)})
+    defined = {spelling.get(name.lower(), name): kinds for name, kinds in definition.columns.items()}
+    listed += [list(defined), *_longest_first(sent)]
+    _refuse_many(feed, stats.table, {*stored, *(name for names in listed for name in names)})
     names = list(stored)
     for others in listed:
         add_in_order(names, others)
@@ -73,10 +73,10 @@ def shape_of(
     rewrites: dict[str, dict[str, ColumnType]] = {}
     for name in names:
         readings = {text: kinds[name] for text, kinds in schemas.items() if name in kinds}
-        kinds_told = told_types.get(name, ())
-        first = wanted.get(name) or next(iter([*readings.values(), *kinds_told[-1:]]), None)
-        told_of = [wanted[name]] if name in wanted else [*readings.values(), *kinds_told]
-        spark = _widest(feed, found.table, name, stored.get(name), told_of)
+        stated = defined.get(name, ())
+        first = wanted.get(name) or next(iter([*readings.values(), *stated[-1:]]), None)
+        given = [wanted[name]] if name in wanted else [*readings.values(), *stated]
+        spark = _widest(feed, stats.table, name, stored.get(name), given)
         columns[name] = _reading(spark, first, list(readings.values()))
         if columns[name].encoding == REWRITTEN:
             for text, kind in readings.items():
@@ -99,19 +99,20 @@ def _longest_first(lists: Iterable[list[str]]) -> list[list[str]]:
     return sorted(lists, key=lambda names: (-len(names), names))
 
 
-def _by_names_now(types: Mapping[str, ColumnType], told: Definition, generation: int) -> dict[str, ColumnType]:
-    """A message's types by its columns' names now; a column that was dropped since stays, its values are gone."""
-    now = {name: told.name_now(name, generation) for name in types}
+def _by_names_now(types: Mapping[str, ColumnType], definition: Definition, generation: int) -> dict[str, ColumnType]:
+    """A message's types by its columns' names now; a column that was dropped since stays,
+    but its values are deleted."""
+    now = {name: definition.name_now(name, generation) for name in types}
     taken = {new for name, new in now.items() if new is not None and new != name}
     return {(now[name] or name): kind for name, kind in types.items() if now[name] is not None or name not in taken}
 
 
-def _widest(feed: Feed, table: str, name: str, stored: str | None, told: list[ColumnType]) -> str:
-    """The type that holds all that is told of a column: the stored one where it can, else what it becomes in place.
+def _widest(feed: Feed, table: str, name: str, stored: str | None, given: list[ColumnType]) -> str:
+    """The type that holds all types ``given`` to a column: the stored one where it can, else the one it widens to.
 
-    Without a stored one all must become one in place, so that it does not matter how changes fall into hours.
+    Without a stored one all must widen to one of them, so that it does not matter how changes fall into hours.
     """
-    listed = list(dict.fromkeys(kind.spark for kind in told))
+    listed = list(dict.fromkeys(kind.spark for kind in given))
     widest = stored or (listed[0] if listed else "string")
     for kind in listed:
         if widens(widest, kind):
@@ -141,23 +142,25 @@ def _passes_through(kind: ColumnType, spark: str) -> bool:
     return through_float or (kind.spark != spark and kind.encoding not in ("plain", "unscaled_decimal"))
 
 
-def _key(feed: Feed, found: TableStats, declared: Table, told: Definition, stored_key: list[str]) -> tuple[str, ...]:
-    """The key's columns; of several orders of the same columns the stored one."""
+def _key(
+    feed: Feed, stats: TableStats, declared: Table, definition: Definition, stored_key: list[str]
+) -> tuple[str, ...]:
+    """The key's columns, in the stored order where they are the stored columns."""
     if declared.key is not None:
         return tuple(declared.key)
-    sent = [names_in(text) for text in found.keys if names_in(text)]
-    if not found.keyed and not told.key:
+    sent = [names_in(text) for text in stats.keys if names_in(text)]
+    if not stats.keyed and not definition.key:
         return ()
     spelling = {name.lower(): name for names in [*sent, stored_key] for name in names}
-    if told.key:
-        sent.append([spelling.get(name.lower(), name) for name in told.key])
+    if definition.key:
+        sent.append([spelling.get(name.lower(), name) for name in definition.key])
     if len({frozenset(names) for names in sent}) > 1:
         raise SchemaError(
             f"the key changes: messages name {' and '.join(sorted({', '.join(names) for names in sent}))}",
             fix="declare the old key under tables in the feed file; where it does not tell rows apart any more, take a new "
             "snapshot of the table into a new feed",
             feed=feed.feed,
-            table=found.table,
+            table=stats.table,
         )
     if not sent:
         return tuple(stored_key)

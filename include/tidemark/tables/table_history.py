@@ -1,8 +1,8 @@
 """What a feed's stream has said of its tables so far: the entries of op ``schema`` in the change log, in order.
 
-They are few, and all of them are looked at whenever rows are read, of whatever hour they are: so a row means the same
-in whichever order hours are run. A column's old name, in rows from before it was renamed, is read as its new one; the
-values of a column, in rows from before it was dropped, are gone.
+They are few, and all of them are used whenever rows are read, whatever their hour. So a row means the same in whichever
+order hours are run. In rows from before a rename, the column's old name is read as its new one. In rows from before a
+drop, the column's values are left out.
 """
 
 from __future__ import annotations
@@ -23,27 +23,27 @@ from tidemark.ledger.change_stats import IMAGE_NAMES, image_names
 from tidemark.schema.columns import ColumnType, add_in_order
 from tidemark.schema.table_changes import TableChange
 
-#: More statements than this are not of people who change tables, and would not fit into the plan of a job.
+#: More statements than this do not come from people who change tables, and would not fit into the plan of a job.
 _MOST_ENTRIES = 100_000
 
 
 @dataclass(frozen=True)
 class ColumnRename:
-    """Columns that are renamed (old, new) or dropped (old, None) at a place in the source's order, all at once."""
+    """Columns that are renamed (old, new) or dropped (old, None) at a position in the source's order, all at once."""
 
     position: str
     names: tuple[tuple[str, str | None], ...]
 
     @property
     def id(self) -> str:
-        """Says in a receipt that it was applied."""
+        """Stands in a receipt once it was applied."""
         return json.dumps([self.position, *self.names], ensure_ascii=False)
 
 
 @dataclass(frozen=True)
 class Definition:
-    """One table, as the stream tells it. ``columns``: by their names now, the types each was told to have, oldest
-    first; a dropped column stays, and is one of ``dropped``. ``column_renames``: oldest first."""
+    """One table, as the stream defines it. ``columns``: by their names now, the types that each was given, oldest first;
+    a dropped column stays in it, and is one of ``dropped``. ``column_renames``: oldest first."""
 
     columns: Mapping[str, tuple[ColumnType, ...]] = field(default_factory=dict)
     key: tuple[str, ...] | None = None
@@ -52,7 +52,7 @@ class Definition:
 
     @cached_property
     def names_now(self) -> list[dict[str, str | None]]:
-        """By generation (how many reshapes a row stands behind): a column's name in lower case → its name now, None
+        """By generation (how many column renames stand before a row): a column's name in lower case → its name now, None
         for one that was dropped since. The others keep their names."""
         return [_composed(self.column_renames[generation:]) for generation in range(len(self.column_renames))]
 
@@ -64,8 +64,8 @@ class Definition:
 
 
 def _composed(column_renames: Sequence[ColumnRename]) -> dict[str, str | None]:
-    """What reshapes, one after the other, make of the names they speak of."""
-    steps = [{old.lower(): new for old, new in reshape.names} for reshape in column_renames]
+    """What column renames, one after the other, make of the names in them."""
+    steps = [{old.lower(): new for old, new in rename.names} for rename in column_renames]
     # A column whose name another one takes was dropped before, which the stream may say in an hour that has not run.
     for step in steps:
         step |= {new.lower(): None for new in step.values() if new is not None and new.lower() not in step}
@@ -93,7 +93,7 @@ class Definitions:
 
     @property
     def generation(self) -> Column | None:
-        """Of a log row: how many reshapes of its table it stands behind. None: no table was ever reshaped."""
+        """Of a log row: how many column renames of its table stand before it. None: no table has any."""
         positions = {
             t: [r.position for r in known.column_renames] for t, known in self.tables.items() if known.column_renames
         }
@@ -110,19 +110,18 @@ def _literal(value: object, kind: str) -> Column:
 
 
 def load_definitions(entries: DataFrame, feed: Feed) -> Definitions:
-    """Log entries (with ``landed_this_hour``: of the hour that runs) → Definitions. What is collected is
-    metadata. A format that
-    sends none costs nothing.
+    """Log entries (``landed_this_hour``: whether they are of the hour that runs) → Definitions. What is collected is
+    metadata. A format that sends no such entries costs nothing.
 
-    SchemaError for what cannot be understood, unless the feed file declares the table's columns: then that counts; and
-    for more statements than anybody makes.
+    SchemaError for a statement that cannot be understood, unless the feed file declares the table's columns: then the
+    declared columns count. SchemaError also for too many statements.
     """
     format_ = load_format(feed.format["type"])
     if not isinstance(format_, TellsTableChanges):
         return Definitions()
     text = F.col("message_schema").alias("text")
-    told = entries.where(F.col("op") == "schema").groupBy("source_table", "position", text)
-    rows = told.agg(F.bool_or("landed_this_hour").alias("landed_this_hour")).limit(_MOST_ENTRIES + 1).collect()
+    statements = entries.where(F.col("op") == "schema").groupBy("source_table", "position", text)
+    rows = statements.agg(F.bool_or("landed_this_hour").alias("landed_this_hour")).limit(_MOST_ENTRIES + 1).collect()
     if len(rows) > _MOST_ENTRIES:
         raise SchemaError(
             f"the stream makes more than {_MOST_ENTRIES} different statements about its tables",
@@ -154,7 +153,7 @@ def define(entries: Sequence[SchemaEntry], feed: Feed, new: frozenset[str] = fro
 
 
 def _after(known: Definition, entry: SchemaEntry, feed: Feed) -> Definition:
-    """What is known of a table behind one more entry. Names are the same whatever their case, as they are in MySQL,
+    """What is known of a table after one more entry. Names are the same whatever their case, as they are in MySQL,
     SQL Server, and Db2: the first spelling stays."""
     format_ = load_format(feed.format["type"])
     assert isinstance(format_, TellsTableChanges), "a schema entry of a format that gives none"
@@ -167,7 +166,7 @@ def _after(known: Definition, entry: SchemaEntry, feed: Feed) -> Definition:
         return spelling.get(name.lower(), name)
 
     renamed = {spelt(old): new for old, new in change.renamed.items()}
-    deleted = _gone(known, change, {spelt(name) for name in change.dropped} - set(renamed))
+    deleted = _deleted(known, change, {spelt(name) for name in change.dropped} - set(renamed))
     key = {name.lower() for name in known.key or ()}
     if moved := [name for name in (*renamed, *deleted) if name.lower() in key]:
         raise ValueError(f"a column of the key is renamed or dropped: {', '.join(sorted(moved))}")
@@ -190,7 +189,7 @@ def _after(known: Definition, entry: SchemaEntry, feed: Feed) -> Definition:
     )
 
 
-def _gone(known: Definition, change: TableChange, dropped: set[str]) -> frozenset[str]:
+def _deleted(known: Definition, change: TableChange, dropped: set[str]) -> frozenset[str]:
     """The columns that a table loses: those that a statement drops, and those that are not among all there are."""
     if not change.whole:
         return frozenset(dropped)
@@ -209,15 +208,15 @@ def with_definitions(rows: DataFrame, definitions: Definitions, feed: Feed) -> D
         return rows
     now = {table: known.names_now for table, known in definitions.tables.items() if known.column_renames}
     of_table = F.element_at(_literal(now, "map<string, array<map<string, string>>>"), F.col("source_table"))
-    marked = rows.withColumn("now", F.get(of_table, generation))
+    with_names_now = rows.withColumn("now", F.get(of_table, generation))
     images = {
-        name: _reshaped(F.col(name), F.col("now")).alias(name) for name in ("key", "prior_key", "before", "after")
+        name: _renamed_image(F.col(name), F.col("now")).alias(name) for name in ("key", "prior_key", "before", "after")
     }
-    images["absent"] = _reshaped_names(F.col("absent"), F.col("now")).alias("absent")
-    return _with_names(marked.select(*(images.get(name, F.col(name)) for name in columns)), columns)
+    images["absent"] = _renamed_list(F.col("absent"), F.col("now")).alias("absent")
+    return _with_names(with_names_now.select(*(images.get(name, F.col(name)) for name in columns)), columns)
 
 
-def _reshaped(image: Column, now: Column) -> Column:
+def _renamed_image(image: Column, now: Column) -> Column:
     """An image by its columns' names now."""
 
     def stays(name: Column) -> Column:
@@ -230,7 +229,7 @@ def _reshaped(image: Column, now: Column) -> Column:
     return F.when(now.isNull(), image).otherwise(F.map_from_entries(F.transform(entries, renamed)))
 
 
-def _reshaped_names(names: Column, now: Column) -> Column:
+def _renamed_list(names: Column, now: Column) -> Column:
     def renamed(name: Column) -> Column:
         return F.when(F.map_contains_key(now, F.lower(name)), F.element_at(now, F.lower(name))).otherwise(name)
 
@@ -238,6 +237,6 @@ def _reshaped_names(names: Column, now: Column) -> Column:
 
 
 def _with_names(rows: DataFrame, columns: list[str]) -> DataFrame:
-    """The columns of log rows, with the names in their images told anew."""
+    """The columns of log rows, with the texts of the names in their images rebuilt."""
     names = dict(zip(IMAGE_NAMES, image_names(), strict=True))
     return rows.select(*(names.get(name, F.col(name)) for name in columns))

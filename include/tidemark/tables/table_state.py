@@ -2,35 +2,35 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from tidemark.errors import SchemaError
 from tidemark.feeds.model import Feed
 from tidemark.identifiers import TIDEMARK, publication_name, quote
-from tidemark.ledger.change_log import changes_table, is_published, is_row, of_table, rolled_back
-from tidemark.ledger.change_stats import TableStats, bounded, distinct, names_in, unpublishable
+from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.publication_history import PublicationHistory
-from tidemark.ledger.quarantine import ENTRY, kept_back
-from tidemark.ledger.system_tables import system_table
-from tidemark.merge.typed_rows import TableShape
-from tidemark.pipeline.assemble import Assembled
+from tidemark.ledger.system_tables import pruned, published_rows
+from tidemark.merge.late_changes import PublishedTable
+from tidemark.merge.typed_rows import TableShape, key_is_whole, keyed_rows
 from tidemark.settings import Settings
 from tidemark.snapshots.contract import Snapshot
 from tidemark.tables.renames import RenamePlan, plan_renames
-from tidemark.tables.resolve import History, shape_of
-from tidemark.tables.table_history import Definitions, with_definitions
+from tidemark.tables.resolve import shape_of
+from tidemark.tables.table_history import Definitions
+from tidemark.tables.table_log import TableLog
 
-#: A place behind all others: whatever comes may be known.
+#: A sort key behind all others: whatever comes may be known already.
 _ANY = "~"
 
 
 @dataclass(frozen=True)
 class Work:
-    """An hour of a feed in the making: what its tables need to know."""
+    """The publication of an hour of a feed that is being made."""
 
     spark: SparkSession
     feed: Feed
@@ -40,7 +40,7 @@ class Work:
 
     @property
     def sequence(self) -> int:
-        """The number of the publication in the making."""
+        """Its number."""
         return self.published.last_sequence + 1
 
     @property
@@ -49,28 +49,30 @@ class Work:
         return publication_name(self.feed.feed, self.hour, self.sequence)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class State:
-    """What is published of one table, as far as late changes need it. ``truncated``: the newest truncate, of this hour
-    or before; ``emptied``: whether this hour brought one. ``sources``: the source's tables that are published as this
-    one. ``rebuild``: all rows are folded again: they have not been under this name, or a change of columns comes late.
-    ``change``: what the stream says of its columns since its last publication; ``retired``: those that hold nothing
-    then."""
+    """What is published of one table.
 
-    spark: SparkSession
-    feed: Feed
-    table: str
+    ``highest``: the highest sort key that is published. ``truncated``: the position of the newest truncate, of this
+    hour or before; ``new_truncate``: whether this hour brought one. ``rebuild``: all rows are folded again, because they
+    have not been under this name, or because a change of columns comes late. ``change``: what the stream says of the
+    columns since the last publication; ``retired``: the columns that hold nothing then.
+    """
+
+    log: TableLog
     snapshot: Snapshot
     shape: TableShape
-    published: PublicationHistory
-    definitions: Definitions
-    highest: str | None
-    truncated: str | None
-    emptied: bool
-    sources: tuple[str, ...]
-    rebuild: bool
-    change: RenamePlan
-    retired: list[str]
+    highest: str | None = None
+    truncated: str | None = None
+    new_truncate: bool = False
+    rebuild: bool = False
+    change: RenamePlan = field(default_factory=RenamePlan)
+    retired: list[str] = field(default_factory=list)
+
+    @property
+    def table(self) -> str:
+        """The published ``schema.table``."""
+        return self.log.table
 
     def needs_log_lookup(self, first: str, links: int) -> bool:
         """Whether any change of the hour may be late, or rests on another key."""
@@ -78,128 +80,96 @@ class State:
 
     def log_columns(self) -> list[str]:
         """Columns of log rows, with ``landed_this_hour``."""
-        return [*self.spark.table(changes_table(self.feed.feed)).columns, "landed_this_hour"]
+        return self.log.columns()
 
     def published_rows(self) -> DataFrame:
-        """The table's log rows that are part of the snapshot: published, not held, not in quarantine, not truncated."""
-        log = self.spark.table(changes_table(self.feed.feed))
-        rows = log.where(is_published(self.published) & is_row() & of_table(self.table, self.sources))
-        rows = rows.where(F.col("op") != "truncate").withColumn("landed_this_hour", F.lit(False))
-        if self.truncated is not None:
-            rows = rows.where(F.col("position") >= self.truncated)
-        last = self.published.receipts[-1] if self.published.receipts else None
-        if last is not None and last.held_transactions:
-            held = self.spark.table(system_table(self.feed.feed, "held")).where(F.col("sequence") == last.sequence)
-            rows = rows.join(F.broadcast(held.select("tx")), "tx", "left_anti").select(*rows.columns)
-        kept_out = kept_back(self.spark, self.feed.feed, self.published).where("change is not null")
-        rows = rows.join(F.broadcast(kept_out.select(*ENTRY)), ENTRY, "left_anti").select(*rows.columns)
-        taken_back = rolled_back(log, self.published)
-        if taken_back is not None:
-            rows = rows.join(taken_back, "tx", "left_anti").select(*rows.columns)
-        return with_definitions(rows, self.definitions, self.feed).where("problem is null")
+        """The table's log rows that are part of the snapshot."""
+        return self.log.rows(self.truncated)
+
+    def published_table(self) -> PublishedTable:
+        """What late changes are classified by. SchemaError where all rows must be folded again, and the log holds changes
+        without a key."""
+        logged, whole = keyed_rows(self.published_rows(), self.shape, expand=True), key_is_whole(self.shape)
+        if self.rebuild and not logged.where(~whole).isEmpty():
+            raise SchemaError(
+                f"the change log holds changes without a value of the key {', '.join(self.shape.key)}",
+                fix="declare the key that the table has had; or take a new snapshot of it into a new feed",
+                feed=self.log.feed.feed,
+                table=self.table,
+            )
+        return PublishedTable(
+            rows=logged.where(whole),
+            stored=self.stored(),
+            highest=self.highest,
+            truncated=self.truncated,
+            new_truncate=self.new_truncate,
+            pruned=pruned(self.log.spark, self.log.feed.feed),
+            rebuild=self.rebuild,
+        )
 
     def stored(self) -> DataFrame:
-        """``key``, ``stored_sort_key``, ``stored_base`` of each row and tombstone; the newer of the two."""
-        standing = self.snapshot.read().select(
+        """``key``, ``stored_sort_key``, ``stored_base_sort_key`` of each row and tombstone; the newer of the two."""
+        rows = self.snapshot.read().select(
             F.struct(*(F.col(quote(name)).alias(name) for name in self.shape.key)).alias("key"),
             F.col(f"{TIDEMARK}.sort_key").alias("stored_sort_key"),
-            F.col(f"{TIDEMARK}.base_sort_key").alias("stored_base"),
+            F.col(f"{TIDEMARK}.base_sort_key").alias("stored_base_sort_key"),
         )
-        key_type = cast(StructType, standing.schema["key"].dataType)
-        deleted = (
-            self.spark.table(system_table(self.feed.feed, "tombstones"))
-            .where((F.col("sequence") <= self.published.last_sequence) & (F.col("table") == self.table))
-            .select(
-                F.from_json("key", key_type).alias("key"),
-                F.col("sort_key").alias("stored_sort_key"),
-                F.col("sort_key").alias("stored_base"),
-            )
+        tombstones = published_rows(self.log.spark, self.log.feed.feed, "tombstones", self.log.history)
+        deleted = tombstones.where(F.col("table") == self.table).select(
+            F.from_json("key", cast(StructType, rows.schema["key"].dataType)).alias("key"),
+            F.col("sort_key").alias("stored_sort_key"),
+            F.col("sort_key").alias("stored_base_sort_key"),
         )
-        return (
-            standing.unionByName(deleted)
-            .groupBy("key")
-            .agg(F.max("stored_sort_key").alias("stored_sort_key"), F.max("stored_base").alias("stored_base"))
-        )
+        newest = (F.max(name).alias(name) for name in ("stored_sort_key", "stored_base_sort_key"))
+        return rows.unionByName(deleted).groupBy("key").agg(*newest)
 
 
 def _needs_log_lookup(first: str, links: int, highest: str | None) -> bool:
     """Whether changes from a position on (empty: there are none), ``links`` of which rest on another key, can be older
-    than what a table holds up to the place ``highest``."""
+    than what a table holds up to the sort key ``highest``."""
     return links > 0 or (first != "" and highest is not None and first + "#" <= highest)
 
 
-def _history(
-    spark: SparkSession,
-    feed: Feed,
-    published: PublicationHistory,
-    table: str,
-    sources: tuple[str, ...],
-    told: Definitions,
-) -> tuple[History, str | None]:
-    """What the published log rows of a table carry, and the position of the newest truncate among them; one Spark job
-    over narrow columns."""
-    log = spark.table(changes_table(feed.feed))
-    number = F.lit(0) if told.generation is None else told.generation
-    rows = log.where(is_published(published) & is_row() & of_table(table, sources))
-    said = rows.agg(
-        distinct("after_names", number.alias("generation")).alias("columns"),
-        distinct("message_schema", number.alias("generation")).alias("schemas"),
-        F.max(F.when(F.col("op") == "truncate", F.col("position"))).alias("truncated"),
-    ).first()
-    assert said is not None
-    known = told.of(sources[0])
-    columns = [
-        [now for name in names_in(text) if (now := known.name_now(name, generation)) is not None]
-        for text, generation in bounded(table, said.columns)
-        if unpublishable(text) is None  # it waits in quarantine
-    ]
-    return History(columns, [(text, number) for text, number in bounded(table, said.schemas)]), said.truncated
+def reached(work: Work, stats: TableStats) -> tuple[str | None, str | None]:
+    """(the highest sort key applied before the hour, the position of the newest truncate, of the hour or before)."""
+    highest, truncated = work.published.table(stats.table)
+    return highest, max(filter(None, (truncated, stats.truncated)), default=None)
 
 
-def reached(work: Work, found: TableStats) -> tuple[str | None, str | None]:
-    """(the highest place applied before the hour, the newest truncate, of the hour or before)."""
-    highest, truncated = work.published.table(found.table)
-    return highest, max(filter(None, (truncated, found.truncated)), default=None)
-
-
-def open_state(work: Work, found: TableStats, assembled: Assembled, snapshot: Snapshot) -> State:
-    """What is published of the table, which is made, or its columns evolved, for the changes of the hour."""
-    told, sources, stored = assembled.definitions.of(found.sources[0]), tuple(found.sources), snapshot.columns()
+def open_state(work: Work, stats: TableStats, definitions: Definitions, snapshot: Snapshot) -> State:
+    """What is published of a table. The table is made, or its columns are evolved, for the changes of the hour."""
+    log = TableLog(
+        spark=work.spark, feed=work.feed, history=work.published, definitions=definitions, table=stats.table,
+        sources=tuple(stats.sources),
+    )  # fmt: skip
+    definition, stored = definitions.of(stats.sources[0]), snapshot.columns()
     stored_key = snapshot.key() if stored else []
-    highest, truncated = reached(work, found)
-    change = plan_renames(told, work.published.column_renames(found.table), stored, highest, keyed=bool(stored_key))
-    history, rebuild = None, change.rebuild
-    # Made by an attempt that was not published, it is no less new.
-    fresh = bool(work.published.receipts) and not (stored and found.table in work.published.tables)
+    highest, truncated = reached(work, stats)
+    change = plan_renames(
+        definition, work.published.column_renames(stats.table), stored, highest, keyed=bool(stored_key)
+    )
+    logged, rebuild = None, change.rebuild
+    # A table that was made by an attempt that was not published is as new as one that is not there.
+    fresh = bool(work.published.receipts) and not (stored and stats.table in work.published.tables)
     keyless = bool(stored) and not stored_key
-    if fresh or keyless or rebuild or _needs_log_lookup(found.first, found.links, highest):
-        history, truncated_in_log = _history(
-            work.spark, work.feed, work.published, found.table, sources, assembled.definitions
-        )
-        if fresh and history.columns:  # its rows are in the log, under another name
+    if fresh or keyless or rebuild or _needs_log_lookup(stats.first, stats.links, highest):
+        logged, truncated_in_log = log.carried()
+        if fresh and logged.columns:  # its rows are in the log, under another name
             rebuild, highest = True, _ANY
             truncated = max(filter(None, (truncated, truncated_in_log)), default=None)
-    shape = shape_of(work.feed, found, told, change.applied(stored), stored_key, history)
+    shape = shape_of(work.feed, stats, definition, change.applied(stored), stored_key, logged)
     retired = [name for name in stored if name in change.left - shape.live]
     columns = {name: kind for name, kind in shape.spark_types.items() if name not in retired}
     snapshot.evolve(columns, shape.key, change.renamed)
     return State(
-        work.spark, work.feed, found.table, snapshot, shape, work.published, assembled.definitions, highest, truncated,
-        found.truncated is not None, sources, rebuild, change, retired,
+        log=log, snapshot=snapshot, shape=shape, highest=highest, truncated=truncated,
+        new_truncate=stats.truncated is not None, rebuild=rebuild, change=change, retired=retired,
     )  # fmt: skip
 
 
-def published_state(
-    spark: SparkSession, feed: Feed, published: PublicationHistory, definitions: Definitions, source: str,
-    snapshot: Snapshot,
-) -> State:  # fmt: skip
-    """What is published of a source's table, as it stands: no hour is in the making, and nothing is evolved."""
-    table, sources = feed.published_name(source), (source,)
-    history, _ = _history(spark, feed, published, table, sources, definitions)
-    nothing = TableStats(table, [source])
-    shape = shape_of(feed, nothing, definitions.of(source), snapshot.columns(), snapshot.key(), history)
-    truncated = published.table(table)[1]
-    return State(
-        spark, feed, table, snapshot, shape, published, definitions, None, truncated, False, sources, False,
-        RenamePlan(), [],
-    )  # fmt: skip
+def published_state(log: TableLog, snapshot: Snapshot) -> State:
+    """What is published of a table, as it stands: no hour is being made, and nothing is evolved."""
+    (source,), (logged, _) = log.sources, log.carried()
+    definition, unchanged = log.definitions.of(source), TableStats(log.table, [source])
+    shape = shape_of(log.feed, unchanged, definition, snapshot.columns(), snapshot.key(), logged)
+    return State(log=log, snapshot=snapshot, shape=shape, truncated=log.history.table(log.table)[1])

@@ -15,7 +15,7 @@ from tidemark.ledger.change_stats import MOST_COLUMNS, TableStats, bounded, unpu
 from tidemark.merge.typed_rows import TableShape
 from tidemark.schema.columns import ColumnType, add_in_order
 from tidemark.tables.renames import RenamePlan, plan_renames
-from tidemark.tables.resolve import History, shape_of
+from tidemark.tables.resolve import LoggedColumns, shape_of
 from tidemark.tables.table_history import Definition, define
 
 
@@ -113,7 +113,7 @@ def shaped(
     stored: dict[str, str] | None = None,
     known: Definition = Definition(),  # noqa: B008 - frozen
     tables: Any = None,
-    history: History | None = None,
+    history: LoggedColumns | None = None,
     keys: list[str] = ["1\x1fid"],  # noqa: B006 - only read
 ) -> TableShape:
     found = TableStats(
@@ -206,7 +206,7 @@ def test_a_column_written_in_two_ways_is_read_by_each_message_s_own() -> None:
     found = TableStats("s.t", ["s.t"], landed=1, keyed=1, keys=["1\x1fid"], schemas=[(schemas[0], 0)])
     alone = shape_of(feed("debezium"), found, Definition(), {}, [])
     assert alone.columns["at"] == ColumnType("timestamp_ntz", "epoch_millis") and not alone.rewrites
-    both = shape_of(feed("debezium"), found, Definition(), {}, [], History([], [(schemas[1], 0)]))
+    both = shape_of(feed("debezium"), found, Definition(), {}, [], LoggedColumns([], [(schemas[1], 0)]))
     assert both.columns["at"] == ColumnType("timestamp_ntz", "rewritten")
     assert [both.rewrites[schema]["at"].encoding for schema in schemas] == ["epoch_millis", "epoch_micros"]
 

@@ -1,0 +1,74 @@
+"""The published changes of one table, in its feed's change log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.feeds.model import Feed
+from tidemark.ledger.change_log import changes_table, is_published, is_row, of_table, rolled_back
+from tidemark.ledger.change_stats import bounded, distinct, names_in, unpublishable
+from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.quarantine import ENTRY, kept_back
+from tidemark.ledger.system_tables import held_transactions
+from tidemark.tables.resolve import LoggedColumns
+from tidemark.tables.table_history import Definitions, with_definitions
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableLog:
+    """``sources``: the source's tables that are published as ``table``. ``definitions``: of all tables of the feed."""
+
+    spark: SparkSession
+    feed: Feed
+    history: PublicationHistory
+    definitions: Definitions
+    table: str
+    sources: tuple[str, ...]
+
+    def columns(self) -> list[str]:
+        """Columns of log rows, with ``landed_this_hour``."""
+        return [*self._log().columns, "landed_this_hour"]
+
+    def rows(self, truncated: str | None) -> DataFrame:
+        """The log rows that are part of the snapshot: published, not held, not in quarantine, not rolled back, and not
+        older than the position ``truncated``."""
+        rows = self._published().where(F.col("op") != "truncate").withColumn("landed_this_hour", F.lit(False))
+        if truncated is not None:
+            rows = rows.where(F.col("position") >= truncated)
+        held = held_transactions(self.spark, self.feed.feed, self.history)
+        if held is not None:
+            rows = rows.join(F.broadcast(held.select("tx")), "tx", "left_anti").select(*rows.columns)
+        kept_out = kept_back(self.spark, self.feed.feed, self.history).where("change is not null")
+        rows = rows.join(F.broadcast(kept_out.select(*ENTRY)), ENTRY, "left_anti").select(*rows.columns)
+        never_committed = rolled_back(self._log(), self.history)
+        if never_committed is not None:
+            rows = rows.join(never_committed, "tx", "left_anti").select(*rows.columns)
+        return with_definitions(rows, self.definitions, self.feed).where("problem is null")
+
+    def carried(self) -> tuple[LoggedColumns, str | None]:
+        """The columns that published rows carry, and the position of the newest published truncate; one Spark job over
+        narrow columns."""
+        generation = F.lit(0) if self.definitions.generation is None else self.definitions.generation
+        row = self._published().agg(
+            distinct("after_names", generation.alias("generation")).alias("columns"),
+            distinct("message_schema", generation.alias("generation")).alias("schemas"),
+            F.max(F.when(F.col("op") == "truncate", F.col("position"))).alias("truncated"),
+        ).first()  # fmt: skip
+        assert row is not None
+        definition = self.definitions.of(self.sources[0])
+        columns = [
+            [now for name in names_in(text) if (now := definition.name_now(name, number)) is not None]
+            for text, number in bounded(self.table, row.columns)
+            if unpublishable(text) is None  # such a row waits in quarantine
+        ]
+        schemas = [(text, number) for text, number in bounded(self.table, row.schemas)]
+        return LoggedColumns(columns, schemas), row.truncated
+
+    def _log(self) -> DataFrame:
+        return self.spark.table(changes_table(self.feed.feed))
+
+    def _published(self) -> DataFrame:
+        return self._log().where(is_published(self.history) & is_row() & of_table(self.table, self.sources))
