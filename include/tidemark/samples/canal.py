@@ -1,6 +1,6 @@
-"""Exports as Canal would leave them, from a small made-up inventory in MySQL, and what must come of them.
+"""Exports as Canal would leave them, from a small made-up inventory in MySQL, and the tables they must lead to.
 
-Everything follows from the seed: the same arguments give the same bytes. The stream holds what real ones do: two
+Everything follows from the seed: the same arguments give the same bytes. The stream contains what real ones do: two
 databases in one topic, several rows to a message, several messages of one batch in one moment, key changes, rows that
 come again after their delete, a table without a key, a truncate, a column added and one renamed, redelivered messages
 and objects out of order.
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemark.samples.exporting import Sample, write_feed
-from tidemark.samples.history import Deed, Effect, Key, Row, State, redelivered, write_hours
+from tidemark.samples.history import Effect, History, Key, Row, State, Step, redelivered, write_hours
 
 FEED = "inventory"
 TOPIC = "canal.inventory"
@@ -49,27 +49,28 @@ def generate(out: Path, sample: Sample) -> None:
     """
     container = sample.container or "kafka_json"
     # Only offsets tell the messages of one batch and moment apart.
-    source = _Source(random.Random(sample.seed), sample.start, twins=container == "kafka_json")
-    deeds = [deed for hour in range(sample.hours) for deed in source.hour(hour, sample.hours, sample.events)]
-    write_hours(
-        out, sample.names, TOPIC, deeds, redelivered(deeds, source.random, 0.06), {t: key for t, (_, key) in TABLES.items()},
-        source.random, poison=[_poisoned(number) for number in range(sample.poison)], container=container,
-    )  # fmt: skip
+    source = _Source(random.Random(sample.seed), sample.start, same_moment=container == "kafka_json")
+    steps = [step for hour in range(sample.hours) for step in source.hour(hour, sample.hours, sample.events)]
+    again = redelivered(steps, source.random, 0.06)
+    keys = {table: key for table, (_, key) in TABLES.items()}
+    poison = [_poisoned(number) for number in range(sample.poison)]
+    history = History(TOPIC, keys, steps, again, poison)
+    write_hours(out, sample.names, history, source.random, container)
     write_feed(out / "feeds", _feed(container))
 
 
 class _Source:
     """The server: its rows, and what Canal sends of what happens to them, in its order."""
 
-    def __init__(self, chance: random.Random, start: datetime, *, twins: bool) -> None:
-        self.random, self.start, self.twins = chance, start, twins
+    def __init__(self, chance: random.Random, start: datetime, *, same_moment: bool) -> None:
+        self.random, self.start, self.same_moment = chance, start, same_moment
         self.columns = {table: dict(columns) for table, (columns, _) in TABLES.items()}
         self.rows: State = {table: {} for table in TABLES}
-        self.gone: list[tuple[str, Row]] = []
+        self.deleted: list[tuple[str, Row]] = []
         self.batch = self.copies = 0
 
-    def hour(self, hour: int, hours: int, events: int) -> Iterator[Deed]:
-        """The deeds of an hour."""
+    def hour(self, hour: int, hours: int, events: int) -> Iterator[Step]:
+        """The steps of an hour."""
         begin = self.start + timedelta(hours=hour)
         sizes: list[int] = []
         while sum(sizes) < events:
@@ -78,29 +79,29 @@ class _Source:
         special = self._special(hour, hours)
         for number, (size, second) in enumerate(zip(sizes, moments, strict=True)):
             now = begin + timedelta(seconds=second)
-            for step in special[number * len(special) // len(sizes) : (number + 1) * len(special) // len(sizes)]:
-                yield from step(now)
+            for make_steps in special[number * len(special) // len(sizes) : (number + 1) * len(special) // len(sizes)]:
+                yield from make_steps(now)
             yield self._change(now, size)
 
     def _special(self, hour: int, hours: int) -> list[Any]:
-        """What happens once: in the first hour, the second, the third, or in the last there is."""
-        steps: list[list[Any]] = [
-            [self._small_print, self._twins],
-            [self._column_added, self._twins],
+        """Steps that happen once: in the first hour, the second, the third, or in the last one there is."""
+        by_hour: list[list[Any]] = [
+            [self._irrelevant_statements, self._two_in_one_moment],
+            [self._column_added, self._two_in_one_moment],
             [self._truncate, self._column_renamed],
         ]
         if hour == hours - 1:
-            return [step for later in steps[hour:] for step in later]
-        return steps[hour] if hour < len(steps) else []
+            return [make_steps for later in by_hour[hour:] for make_steps in later]
+        return by_hour[hour] if hour < len(by_hour) else []
 
-    def _small_print(self, now: datetime) -> Iterator[Deed]:
-        """Statements that say nothing of rows or columns."""
+    def _irrelevant_statements(self, now: datetime) -> Iterator[Step]:
+        """Statements that concern neither rows nor columns."""
         for type_, text in (("CINDEX", "CREATE INDEX i ON item (name)"), ("QUERY", "ANALYZE TABLE item")):
-            yield Deed([(now, self._statement(type_, _ITEM, text, now))])
+            yield Step([(now, self._statement(type_, _ITEM, text, now))])
 
-    def _twins(self, now: datetime) -> Iterator[Deed]:
+    def _two_in_one_moment(self, now: datetime) -> Iterator[Step]:
         """Two updates of a row in one batch, written in the same millisecond."""
-        if not self.twins:
+        if not self.same_moment:
             return
         if not self.rows[_ITEM]:
             yield self._inserted(_ITEM, now)
@@ -110,36 +111,36 @@ class _Source:
             after = before | {"price": Decimal(self.random.randrange(10**6)).scaleb(-2), "name": f"twin {step}"}
             self.rows[_ITEM][key] = after
             value = self._rows("UPDATE", _ITEM, [(before, after)], now, next_batch=step == 0)
-            yield Deed([(now, value)], [Effect(_ITEM, key, dict(after))])
+            yield Step([(now, value)], [Effect(_ITEM, key, dict(after))])
 
-    def _inserted(self, table: str, now: datetime) -> Deed:
+    def _inserted(self, table: str, now: datetime) -> Step:
         row = self._new_row(table, now, again=False)
-        key = self._stands(table, row, None)
+        key = self._key_of(table, row, None)
         self.rows[table][key] = row
-        return Deed([(now, self._rows("INSERT", table, [(None, row)], now))], [Effect(table, key, dict(row))])
+        return Step([(now, self._rows("INSERT", table, [(None, row)], now))], [Effect(table, key, dict(row))])
 
-    def _column_added(self, now: datetime) -> Iterator[Deed]:
+    def _column_added(self, now: datetime) -> Iterator[Step]:
         text = "ALTER TABLE `inventory`.`item` ADD COLUMN `weight` decimal(8,3) DEFAULT NULL AFTER `price`"
         yield self._altered(text, Effect(_ITEM, added="weight"), now)
         self.columns[_ITEM]["weight"] = "decimal(8,3)"
 
-    def _column_renamed(self, now: datetime) -> Iterator[Deed]:
+    def _column_renamed(self, now: datetime) -> Iterator[Step]:
         yield self._altered(
             "ALTER TABLE item RENAME COLUMN note TO remark", Effect(_ITEM, renamed=("note", "remark")), now
         )
         columns = self.columns[_ITEM]
         self.columns[_ITEM] = {"remark" if name == "note" else name: kind for name, kind in columns.items()}
 
-    def _altered(self, text: str, effect: Effect, now: datetime) -> Deed:
-        deed = Deed([(now, self._statement("ALTER", effect.table, text, now))], [effect])
+    def _altered(self, text: str, effect: Effect, now: datetime) -> Step:
+        step = Step([(now, self._statement("ALTER", effect.table, text, now))], [effect])
         effect.apply(self.rows)
-        return deed
+        return step
 
-    def _truncate(self, now: datetime) -> Iterator[Deed]:
+    def _truncate(self, now: datetime) -> Iterator[Step]:
         self.rows[_SCANS].clear()
-        yield Deed([(now, self._statement("TRUNCATE", _SCANS, "TRUNCATE TABLE scans", now))], [Effect(_SCANS)])
+        yield Step([(now, self._statement("TRUNCATE", _SCANS, "TRUNCATE TABLE scans", now))], [Effect(_SCANS)])
 
-    def _change(self, now: datetime, size: int) -> Deed:
+    def _change(self, now: datetime, size: int) -> Step:
         """One statement's rows, in one message."""
         pick = self.random
         table = pick.choice(list(self.columns))
@@ -154,7 +155,7 @@ class _Source:
             before = rows.pop(key) if key is not None else None
             after = None
             if kind == "DELETE" and before is not None:
-                self.gone.append((table, before))
+                self.deleted.append((table, before))
             else:
                 fresh = self._new_row(table, now, again=kind == "INSERT")
                 # among several rows it could meet what the same statement has just written
@@ -165,14 +166,14 @@ class _Source:
             if key is not None:
                 effects.append(Effect(table, key))
             if after is not None:
-                stands = self._stands(table, after, key)
-                rows[stands] = after
-                effects.append(Effect(table, stands, dict(after)))
+                stored_key = self._key_of(table, after, key)
+                rows[stored_key] = after
+                effects.append(Effect(table, stored_key, dict(after)))
             pairs.append((before, after))
-        return Deed([(now, self._rows(kind, table, pairs, now))], effects)
+        return Step([(now, self._rows(kind, table, pairs, now))], effects)
 
-    def _stands(self, table: str, row: Row, key: Key | None) -> Key:
-        """Under which key a row stands; a number of its own in a table without one."""
+    def _key_of(self, table: str, row: Row, key: Key | None) -> Key:
+        """The key under which a row is stored; a number of its own in a table without a key."""
         if names := TABLES[table][1]:
             return tuple(row[name] for name in names)
         self.copies += key is None
@@ -181,7 +182,9 @@ class _Source:
     def _new_row(self, table: str, now: datetime, *, again: bool) -> Row:
         """A row that is not there; sometimes one that was deleted before, under its old key."""
         key, pick = TABLES[table][1], self.random
-        old = [row for name, row in self.gone if name == table and tuple(row[k] for k in key) not in self.rows[table]]
+        old = [
+            row for name, row in self.deleted if name == table and tuple(row[k] for k in key) not in self.rows[table]
+        ]
         found = pick.choice(old) if again and key and old and pick.random() < 0.3 else None
         while True:
             row = {name: self._value(name, kind, now) for name, kind in self.columns[table].items()}
@@ -252,15 +255,15 @@ def _text(value: Any) -> str | None:
 def _message(type_: str, table: str, now: datetime, batch: int, **more: Any) -> bytes:
     database, short = table.split(".")
     at = round((now - datetime(1970, 1, 1)) / timedelta(milliseconds=1))
-    said = {
+    content = {
         "data": None, "database": database, "es": at // 1000 * 1000, "id": batch, "isDdl": False, "mysqlType": None,
         "old": None, "pkNames": None, "sql": "", "sqlType": None, "table": short, "ts": at + 40, "type": type_,
     }  # fmt: skip
-    return json.dumps(said | more, ensure_ascii=False, separators=(",", ":")).encode()
+    return json.dumps(content | more, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _poisoned(number: int) -> bytes:
-    """A record that cannot be decoded: cut short, of an unknown type, without its place, or no message."""
+    """A record that cannot be decoded: cut short, of an unknown type, without its position, or no message."""
     row = {"data": [{"id": str(-1 - number)}], "pkNames": ["id"]}
     whole = _message("INSERT", _SCANS, datetime(2026, 1, 1), number + 1, **row)
     kinds = (

@@ -1,8 +1,8 @@
-"""Exports as a DataWorks whole-database task would leave them, from a small made-up mall, and what must come of them.
+"""Exports as a DataWorks whole-database task would leave them, from a small made-up mall, and the tables they must lead to.
 
-Everything follows from the seed: the same arguments give the same bytes. The stream holds what real ones do: several
+Everything follows from the seed: the same arguments give the same bytes. The stream contains what real ones do: several
 databases in one topic, tables with a key and with a row id, updates in one message and in pairs, transactions over the
-end of an hour, one taken back and one that never ends, key changes, rows that come again after their delete, a
+end of an hour, one rolled back and one that never ends, key changes, rows that come again after their delete, a
 truncate, a column added and one renamed, heartbeats, redelivered messages and objects out of order.
 """
 
@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemark.samples.exporting import Sample, write_feed
-from tidemark.samples.history import Deed, Effect, Key, Row, State, redelivered, write_hours
+from tidemark.samples.history import Effect, History, Key, Row, State, Step, redelivered, write_hours
 
 FEED = "mall"
 TOPIC = "dataworks.mall"
@@ -50,11 +50,12 @@ def generate(out: Path, sample: Sample) -> None:
     """
     container = sample.container or "kafka_json"
     source = _Source(random.Random(sample.seed), sample.start)
-    deeds = [deed for hour in range(sample.hours) for deed in source.hour(hour, sample.hours, sample.events)]
-    write_hours(
-        out, sample.names, TOPIC, deeds, redelivered(deeds, source.random, 0.06), {t: key for t, (_, key) in TABLES.items()},
-        source.random, poison=[_poisoned(number, source) for number in range(sample.poison)], container=container,
-    )  # fmt: skip
+    steps = [step for hour in range(sample.hours) for step in source.hour(hour, sample.hours, sample.events)]
+    again = redelivered(steps, source.random, 0.06)
+    keys = {table: key for table, (_, key) in TABLES.items()}
+    poison = [_poisoned(number, source) for number in range(sample.poison)]
+    history = History(TOPIC, keys, steps, again, poison)
+    write_hours(out, sample.names, history, source.random, container)
     write_feed(out / "feeds", _feed(container))
 
 
@@ -65,11 +66,11 @@ class _Source:
         self.random, self.start = chance, start
         self.columns = {table: dict(columns) for table, (columns, _) in TABLES.items()}
         self.rows: State = {table: {} for table in TABLES}
-        self.gone: list[tuple[str, Row]] = []
+        self.deleted: list[tuple[str, Row]] = []
         self.sequence = int((start - datetime(1970, 1, 1)).total_seconds()) * 10**9
 
-    def hour(self, hour: int, hours: int, events: int) -> Iterator[Deed]:
-        """The deeds that begin in an hour; the last ends in the next one."""
+    def hour(self, hour: int, hours: int, events: int) -> Iterator[Step]:
+        """The steps that begin in an hour; the last one ends in the next hour."""
         begin = self.start + timedelta(hours=hour)
         sizes: list[int] = []
         while sum(sizes) < events - 8:
@@ -79,10 +80,10 @@ class _Source:
         for number, (size, second) in enumerate(zip(sizes, moments, strict=True)):
             now = begin + timedelta(seconds=second)
             if number % 9 == 4:
-                yield Deed([(now, _message("MHEARTBEAT", None, now))])
+                yield Step([(now, _message("MHEARTBEAT", None, now))])
             # spread over the hour; never the last, since a transaction that never ends needs another behind it
-            for step in special[number * len(special) // len(sizes) : (number + 1) * len(special) // len(sizes)]:
-                yield from step(now)
+            for make_steps in special[number * len(special) // len(sizes) : (number + 1) * len(special) // len(sizes)]:
+                yield from make_steps(now)
             yield self._transaction(now, size) if size > 1 else self._single(now)
         over = begin + timedelta(seconds=3598)
         if hour % 2 == 0 or hour == hours - 1:
@@ -93,21 +94,21 @@ class _Source:
             yield self._split(over)
 
     def _special(self, hour: int, hours: int) -> list[Any]:
-        """What happens once: in the first hour, the second, the third, or in the last there is."""
-        steps: list[list[Any]] = [
-            [self._small_print],
-            [self._never_ends, self._column_added, self._taken_back],
+        """Steps that happen once: in the first hour, the second, the third, or in the last one there is."""
+        by_hour: list[list[Any]] = [
+            [self._irrelevant_statements],
+            [self._never_ends, self._column_added, self._rolled_back],
             [self._truncate, self._column_renamed],
         ]
         if hour == hours - 1:
-            return [step for later in steps[hour:] for step in later]
-        return steps[hour] if hour < len(steps) else []
+            return [make_steps for later in by_hour[hour:] for make_steps in later]
+        return by_hour[hour] if hour < len(by_hour) else []
 
     def _next(self) -> str:
         self.sequence += self.random.randint(1, 3)
         return str(self.sequence)
 
-    def _transaction(self, now: datetime, size: int, *, seconds: float = 0.01) -> Deed:
+    def _transaction(self, now: datetime, size: int, *, seconds: float = 0.01) -> Step:
         """Marked rows, ``seconds`` between each two messages."""
         moments = (now + timedelta(seconds=seconds * i) for i in range(3 * size + 2))
         sent = [(now, _message("TRANSACTION_BEGIN", self._next(), next(moments)))]
@@ -117,63 +118,63 @@ class _Source:
             sent += [(next(moments), value) for value in messages]
             effects += done
         at = next(moments)
-        return Deed([*sent, (at, _message("TRANSACTION_END", self._next(), at))], effects)
+        return Step([*sent, (at, _message("TRANSACTION_END", self._next(), at))], effects)
 
-    def _single(self, now: datetime) -> Deed:
+    def _single(self, now: datetime) -> Step:
         messages, effects = self._change(now)
-        return Deed([(now, value) for value in messages], effects)
+        return Step([(now, value) for value in messages], effects)
 
-    def _split(self, now: datetime) -> Deed:
+    def _split(self, now: datetime) -> Step:
         """An update in two messages, the second of which comes in the next hour."""
         table = _ORDERS
         key = self.random.choice(list(self.rows[table]))
         (first, second), effects = self._update(table, key, now, paired=True)
-        return Deed([(now, first), (now + timedelta(seconds=5), second)], effects)
+        return Step([(now, first), (now + timedelta(seconds=5), second)], effects)
 
-    def _undone(self, now: datetime, size: int) -> Deed:
+    def _undone(self, now: datetime, size: int) -> Step:
         rows = copy.deepcopy(self.rows)
-        deed = self._transaction(now, size)
+        step = self._transaction(now, size)
         self.rows = rows
-        return deed
+        return step
 
-    def _never_ends(self, now: datetime) -> Iterator[Deed]:
-        yield Deed(self._undone(now, 3).sent[:-1], counts=False)
+    def _never_ends(self, now: datetime) -> Iterator[Step]:
+        yield Step(self._undone(now, 3).sent[:-1], counts=False)
         yield self._transaction(now + timedelta(milliseconds=500), 2)
 
-    def _taken_back(self, now: datetime) -> Iterator[Deed]:
-        at, _ = (deed := self._undone(now, 3)).sent[-1]
-        yield Deed([*deed.sent[:-1], (at, _message("XAROLLBACK", self._next(), at))], counts=False)
+    def _rolled_back(self, now: datetime) -> Iterator[Step]:
+        at, _ = (step := self._undone(now, 3)).sent[-1]
+        yield Step([*step.sent[:-1], (at, _message("XAROLLBACK", self._next(), at))], counts=False)
         sent = self._transaction(now + timedelta(milliseconds=500), 2)
         at = sent.over
-        yield Deed([*sent.sent[:-1], (at, _message("XACOMMIT", self._next(), at))], sent.effects)
+        yield Step([*sent.sent[:-1], (at, _message("XACOMMIT", self._next(), at))], sent.effects)
 
-    def _small_print(self, now: datetime) -> Iterator[Deed]:
-        """Statements that say nothing of rows or columns."""
+    def _irrelevant_statements(self, now: datetime) -> Iterator[Step]:
+        """Statements that concern neither rows nor columns."""
         for op, text in (("CINDEX", "CREATE INDEX i ON orders (customer)"), ("QUERY", "GRANT SELECT ON orders TO bi")):
-            yield Deed([(now, self._statement(op, _ORDERS, text, now))])
-        yield Deed([(now, _message("GTID", None, now))])
+            yield Step([(now, self._statement(op, _ORDERS, text, now))])
+        yield Step([(now, _message("GTID", None, now))])
 
-    def _column_added(self, now: datetime) -> Iterator[Deed]:
+    def _column_added(self, now: datetime) -> Iterator[Step]:
         text = "ALTER TABLE `orders` ADD COLUMN `coupon` varchar(40) NULL COMMENT 'code, if any' AFTER `total`"
         yield self._altered(text, Effect(_ORDERS, added="coupon"), now)
         self.columns[_ORDERS]["coupon"] = "STRING"
 
-    def _column_renamed(self, now: datetime) -> Iterator[Deed]:
+    def _column_renamed(self, now: datetime) -> Iterator[Step]:
         text = "ALTER TABLE `orders` CHANGE COLUMN `note` `remark` varchar(200)"
         yield self._altered(text, Effect(_ORDERS, renamed=("note", "remark")), now)
         columns = self.columns[_ORDERS]
         self.columns[_ORDERS] = {"remark" if name == "note" else name: kind for name, kind in columns.items()}
-        self.gone = [(table, row) for table, row in self.gone if table != _ORDERS]
+        self.deleted = [(table, row) for table, row in self.deleted if table != _ORDERS]
 
-    def _altered(self, text: str, effect: Effect, now: datetime) -> Deed:
-        deed = Deed([(now, self._statement("ALTER", effect.table, text, now))], [effect])
+    def _altered(self, text: str, effect: Effect, now: datetime) -> Step:
+        step = Step([(now, self._statement("ALTER", effect.table, text, now))], [effect])
         effect.apply(self.rows)
-        return deed
+        return step
 
-    def _truncate(self, now: datetime) -> Iterator[Deed]:
+    def _truncate(self, now: datetime) -> Iterator[Step]:
         self.rows[_EVENTS].clear()
         sent = self._statement("TRUNCATE", _EVENTS, "TRUNCATE TABLE events", now)
-        yield Deed([(now, sent)], [Effect(_EVENTS)])
+        yield Step([(now, sent)], [Effect(_EVENTS)])
 
     def _change(self, now: datetime) -> tuple[list[bytes], list[Effect]]:
         """One row operation: its messages and what it does."""
@@ -181,20 +182,20 @@ class _Source:
         table = pick.choice(list(self.columns))
         rows = self.rows[table]
         if len(rows) < 6 or pick.random() < 0.25:
-            deed = self._inserted(table, now)
-            return [value for _, value in deed.sent], deed.effects
+            step = self._inserted(table, now)
+            return [value for _, value in step.sent], step.effects
         key = pick.choice(list(rows))
         if pick.random() < 0.15:
             row = rows.pop(key)
-            self.gone.append((table, row))
+            self.deleted.append((table, row))
             return [self._row("DELETE", table, row, None, now)], [Effect(table, key)]
         return self._update(table, key, now, paired=pick.random() < 0.4)
 
-    def _inserted(self, table: str, now: datetime) -> Deed:
+    def _inserted(self, table: str, now: datetime) -> Step:
         row = self._new_row(table, now)
         key = _key(table, row)
         self.rows[table][key] = row
-        return Deed([(now, self._row("INSERT", table, None, row, now))], [Effect(table, key, dict(row))])
+        return Step([(now, self._row("INSERT", table, None, row, now))], [Effect(table, key, dict(row))])
 
     def _update(self, table: str, key: Key, now: datetime, *, paired: bool) -> tuple[list[bytes], list[Effect]]:
         before = self.rows[table].pop(key)
@@ -213,7 +214,7 @@ class _Source:
 
     def _new_row(self, table: str, now: datetime) -> Row:
         """A row that is not there; sometimes one that was deleted before, under its old key."""
-        old = [row for name, row in self.gone if name == table and _key(table, row) not in self.rows[table]]
+        old = [row for name, row in self.deleted if name == table and _key(table, row) not in self.rows[table]]
         pick = self.random
         again = pick.choice(old) if old and pick.random() < 0.3 else None
         while True:
@@ -279,7 +280,7 @@ def _message(
     at = round((now - datetime(1970, 1, 1)) / timedelta(milliseconds=1))
     database, short = table.split(".") if table else ("", "")
     key = TABLES[table][1] if table and columns else None
-    said = {
+    content = {
         "schema": {
             "dataColumn": [{"name": name, "type": kind} for name, kind in columns.items()] if columns else None,
             "primaryKey": None if key == [_ROW_ID] else key,
@@ -295,11 +296,11 @@ def _message(
         },
         "version": "0.0.1",
     }  # fmt: skip
-    return json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
+    return json.dumps(content, ensure_ascii=False, separators=(",", ":")).encode()
 
 
 def _poisoned(number: int, source: _Source) -> bytes:
-    """A record that cannot be decoded: cut short, of an unknown op, without its place, or no message."""
+    """A record that cannot be decoded: cut short, of an unknown op, without its position, or no message."""
     columns, row = TABLES["mall_stock.levels"][0], {"sku": "poison", "store": -1 - number}
     now = source.start
     kinds = (

@@ -23,8 +23,11 @@ from tidemark.hours import format_hour, hours_between, parse_hour
 
 @dataclass(frozen=True)
 class Sample:
-    """What a generator is asked for: so many ``hours``, about so many changes (``events``) in each, and so many records
-    (``poison``) in the second that cannot be decoded. ``container``: of the exports; empty: the format's usual one."""
+    """The size and the seed of a sample.
+
+    ``hours``: how many hours. ``events``: about how many changes each of them has. ``poison``: how many records in the
+    second hour cannot be decoded. ``container``: of the exports; empty: the format's usual one.
+    """
 
     hours: int
     events: int
@@ -40,7 +43,7 @@ class Sample:
 
     @property
     def names(self) -> list[str]:
-        """The hours."""
+        """The names of the hours."""
         last = parse_hour(self.first_hour) + timedelta(hours=self.hours - 1)
         return hours_between(self.first_hour, format_hour(last))
 
@@ -104,7 +107,7 @@ def _millis(message: Message) -> int:
 
 def _kafka_json(messages: Sequence[Message]) -> tuple[str, bytes]:
     def record(message: Message) -> bytes:
-        said = {
+        content = {
             "topic": message.topic,
             "partition": message.partition,
             "offset": message.offset,
@@ -113,7 +116,7 @@ def _kafka_json(messages: Sequence[Message]) -> tuple[str, bytes]:
             "value": None if message.value is None else message.value.decode(),
             "headers": [{"key": name, "value": value} for name, value in message.headers],
         }
-        return json.dumps(said, ensure_ascii=False).encode()
+        return json.dumps(content, ensure_ascii=False).encode()
 
     return ".jsonl.gz", _lines(map(record, messages))
 
@@ -128,13 +131,13 @@ def _raw(messages: Sequence[Message]) -> tuple[str, bytes]:
 
 def _pubsub(messages: Sequence[Message]) -> tuple[str, bytes]:
     def line(message: Message) -> bytes:
-        said = {
+        content = {
             "data": base64.b64encode(message.value or b"").decode(),
             "attributes": dict(message.headers),
             "messageId": str(message.offset),
             "publishTime": message.sent_at.isoformat(timespec="milliseconds") + "Z",
         }
-        return json.dumps(said | ({} if message.key is None else {"orderingKey": message.key.decode()})).encode()
+        return json.dumps(content | ({} if message.key is None else {"orderingKey": message.key.decode()})).encode()
 
     return ".jsonl.gz", _lines(map(line, messages))
 

@@ -1,7 +1,7 @@
-"""What happened at a made-up source, for the generators: what it sent, what that does to its tables, when it arrived.
+"""The history of a made-up source, for the generators: its messages, when they arrived, and their effect on its tables.
 
-A :class:`Deed` is what shows whole or not at all: a transaction, a statement, or one change. Deeds stand in the
-source's order.
+A :class:`Step` is published whole or not at all: a transaction, a statement, or one change. Steps are in the source's
+order.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ State = dict[str, dict[Key, Row]]
 
 @dataclass(frozen=True)
 class Effect:
-    """What a deed does to a table: ``row`` put under ``key``; without one, the row under it goes; without a key too,
-    all rows go. ``renamed``: a column's old and new name; ``added``: a new column, null in every row."""
+    """The effect of a step on a table: ``row`` is stored under ``key``. Without a row, the row of that key is deleted;
+    without a key too, all rows are. ``renamed``: a column's old and new name; ``added``: a new column, null in every row."""
 
     table: str
     key: Key | None = None
@@ -34,7 +34,7 @@ class Effect:
     added: str | None = None
 
     def apply(self, state: State) -> None:
-        """Do it."""
+        """Change the state."""
         rows = state[self.table]
         if self.renamed:
             old, new = self.renamed
@@ -52,8 +52,9 @@ class Effect:
 
 
 @dataclass(frozen=True)
-class Deed:
-    """``sent``: messages with the time of their arrival. ``counts``: false for what was taken back or never ended."""
+class Step:
+    """``sent``: messages with the time of their arrival. ``counts``: false for a step that was rolled back or never
+    ended."""
 
     sent: list[tuple[datetime, bytes]]
     effects: list[Effect] = field(default_factory=list)
@@ -61,66 +62,73 @@ class Deed:
 
     @property
     def over(self) -> datetime:
-        """When the last of it arrived."""
+        """When the last of its messages arrived."""
         return max(at for at, _ in self.sent)
 
 
-def state_at(deeds: Iterable[Deed], tables: Iterable[str], cut: datetime) -> State:
-    """The tables after every deed that was whole before the cut."""
+def state_at(steps: Iterable[Step], tables: Iterable[str], cut: datetime) -> State:
+    """The tables after every step that was complete before the cut."""
     state: State = {table: {} for table in tables}
-    for deed in deeds:
-        if deed.counts and deed.over < cut:
-            for effect in deed.effects:
+    for step in steps:
+        if step.counts and step.over < cut:
+            for effect in step.effects:
                 effect.apply(state)
     return state
 
 
-def redelivered(deeds: Sequence[Deed], chance: random.Random, share: float) -> list[Deed]:
-    """Some deeds a second time, all of their messages: at once, minutes later, or in the next hour."""
+def redelivered(steps: Sequence[Step], chance: random.Random, share: float) -> list[Step]:
+    """Some steps a second time, all of their messages: at once, minutes later, or in the next hour."""
     again = []
-    for deed in deeds:
-        in_one_hour = len({at.replace(minute=0, second=0, microsecond=0) for at, _ in deed.sent}) == 1
-        if deed.counts and in_one_hour and chance.random() < share:
+    for step in steps:
+        in_one_hour = len({at.replace(minute=0, second=0, microsecond=0) for at, _ in step.sent}) == 1
+        if step.counts and in_one_hour and chance.random() < share:
             later = timedelta(seconds=chance.choice((0, 1, 300, 3600)))
-            again.append(Deed([(at + later, value) for at, value in deed.sent]))
+            again.append(Step([(at + later, value) for at, value in step.sent]))
     return again
 
 
-def write_hours(
-    out: Path,
-    names: Sequence[str],
-    topic: str,
-    deeds: Sequence[Deed],
-    again: Sequence[Deed],
-    tables: Mapping[str, Sequence[str]],
-    chance: random.Random,
-    *,
-    poison: Sequence[bytes],
-    container: str,
-) -> None:
-    """Exports and truth of hours (``names``), one after the other. What arrives after the last is not written.
+@dataclass(frozen=True)
+class History:
+    """All that happened at a source and was sent to one topic.
 
-    ``tables``: those there are, with their key (none: rows in any order). ``again``: redelivered deeds. ``poison`` comes
-    in the second hour, spread. An hour lies in three objects whose names say nothing of their order.
+    ``tables``: all tables with their key (empty: rows in any order). ``again``: steps that are delivered a second time.
+    ``poison``: records that cannot be decoded; they come in the second hour, spread.
     """
-    sent = sorted(((at, value) for deed in [*deeds, *again] for at, value in deed.sent), key=lambda pair: pair[0])
+
+    topic: str
+    tables: Mapping[str, Sequence[str]]
+    steps: Sequence[Step]
+    again: Sequence[Step]
+    poison: Sequence[bytes]
+
+
+def write_hours(out: Path, names: Sequence[str], history: History, chance: random.Random, container: str) -> None:
+    """Write exports and truth of hours (``names``), one after the other. Messages after the last hour are left out.
+
+    An hour is written as three objects whose names do not show their order.
+    """
+    steps = [*history.steps, *history.again]
+    sent = sorted(((at, value) for step in steps for at, value in step.sent), key=lambda pair: pair[0])
     offset = 0
     for number, name in enumerate(names):
         start = parse_hour(name).replace(tzinfo=None)
         end = start + timedelta(hours=1)
         mine = [(at, value) for at, value in sent if start <= at < end]
         if number == min(1, len(names) - 1):
-            for value in poison:
-                place = chance.randrange(len(mine) + 1)
-                mine.insert(place, (mine[place - 1][0] if mine else start, value))
-        messages = [Message(topic, 0, offset + index, at, None, value) for index, (at, value) in enumerate(mine)]
+            for value in history.poison:
+                at = chance.randrange(len(mine) + 1)
+                mine.insert(at, (mine[at - 1][0] if mine else start, value))
+        messages = [
+            Message(history.topic, 0, offset + index, at, None, value) for index, (at, value) in enumerate(mine)
+        ]
         offset += len(messages)
         third = -(-len(messages) // 3) or 1
         objects = [messages[i : i + third] for i in range(0, len(messages), third)]
         chance.shuffle(objects)
-        write_export(out / "exports", topic, name, objects, container)
-        state = state_at(deeds, tables, end)
-        write_truth(out / "truth", name, {table: _in_order(state[table], key) for table, key in tables.items()})
+        write_export(out / "exports", history.topic, name, objects, container)
+        state = state_at(history.steps, history.tables, end)
+        truth = {table: _in_order(state[table], key) for table, key in history.tables.items()}
+        write_truth(out / "truth", name, truth)
 
 
 def _in_order(rows: dict[Key, Row], key: Sequence[str]) -> list[Row]:

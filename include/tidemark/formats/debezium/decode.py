@@ -36,7 +36,7 @@ _EVENT = (
 )
 #: With message schemas the event is the `payload`, without them the value itself: one schema reads both.
 _VALUE = f"{_EVENT}, schema: string, payload: struct<{_EVENT}>"
-#: What a table of logical messages is like, said as the messages of rows say it.
+#: The columns of a table of logical messages, written like the message schema of rows.
 _MESSAGE_SCHEMA = json.dumps(
     {
         "fields": [
@@ -57,25 +57,25 @@ _MESSAGE_SCHEMA = json.dumps(
 
 
 class Options(BaseModel):
-    """How the connector was set up, as far as messages do not say it."""
+    """Settings of the connector that its messages do not show."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     connector: Literal["postgresql", "mysql", "sqlserver", "oracle", "db2"] = Field(
-        "postgresql", description="Whose `source` the events carry: it tells the table and the place in the order."
+        "postgresql", description="Whose `source` the events carry: it names the table and the position in the order."
     )
     decimals: Literal["precise", "string", "double"] = Field(
-        "precise", description="The connector's decimal.handling.mode. Message schemas, where sent, say it themselves."
+        "precise", description="The connector's decimal.handling.mode. Not needed where message schemas are sent."
     )
     binary: Literal["bytes", "base64", "hex"] = Field("bytes", description="The connector's binary.handling.mode.")
     times: Literal["adaptive", "adaptive_time_microseconds", "connect", "microseconds", "nanoseconds"] = Field(
-        "adaptive", description="The connector's time.precision.mode. Message schemas, where sent, say it themselves."
+        "adaptive", description="The connector's time.precision.mode. Not needed where message schemas are sent."
     )
     transactions: str | Annotated[list[str], Field(min_length=1)] | None = Field(
         None,
         description="The topic of transaction metadata (provide.transaction.metadata=true), also listed under topics; "
         "those of all connectors, where there are several (`<prefix>.transaction` of each). "
-        "With it a transaction is published whole or held; null: each change stands alone.",
+        "With it a transaction is published whole or held; null: each change is published by itself.",
     )
     messages: Annotated[str, Field(pattern=r"^[^.]+\.[^.]+$")] | None = Field(
         None,
@@ -99,7 +99,7 @@ def column_types(columns: Mapping[str, str], options: BaseModel) -> dict[str, Co
 def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFrame:
     """RECORDS → CHANGES; one row each. See :mod:`tidemark.formats.contract`.
 
-    In two projections: each that parses, or looks into an image, makes Spark copy all that it passes on.
+    Two projections are enough: each one that parses, or looks into an image, makes Spark copy all columns it passes on.
     """
     assert isinstance(options, Options)
     fields = CONNECTORS[options.connector].fields
@@ -112,8 +112,8 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
 
 
 def _events(parsed: DataFrame, feed: DeclaredFeed, options: Options) -> DataFrame:
-    """The event's members, with or without a message schema around them, as columns; ``table``, ``place`` and
-    ``problem``; of images the values that were sent, and ``absent``."""
+    """The event's members as columns, with or without a message schema around them; ``table``, ``position`` and
+    ``problem``; the images without values that were not sent, whose names are in ``absent``."""
     v, v_key, payload = F.col("v.d"), F.col("v.k"), F.col("v.d.payload")
     event = {
         name: F.coalesce(v[name], payload[name])
@@ -126,7 +126,7 @@ def _events(parsed: DataFrame, feed: DeclaredFeed, options: Options) -> DataFram
         "k": F.when(schemas, _payload(v_key)).otherwise(v_key),
         "old": F.when(schemas & F.col("old").isNotNull(), _payload(F.col("old"))).otherwise(F.col("old")),
         "table": F.concat(source[connector.namespace], F.lit("."), source["table"]),
-        "place": connector.position(source),
+        "position": connector.position(source),
     }
     event["k"], event["old"] = _keys(event, feed)
     problem = _problem(event, options)
@@ -136,7 +136,7 @@ def _events(parsed: DataFrame, feed: DeclaredFeed, options: Options) -> DataFram
 
 
 def _keys(event: dict[str, Column], feed: DeclaredFeed) -> tuple[Column, Column]:
-    """``k`` and ``old``; of messages that carry no key picked from their images, where the feed declares the key."""
+    """``k`` and ``old``; for messages without a key they are taken from the images, where the feed declares the key."""
     k, old, op, before = (event[name] for name in ("k", "old", "op", "before"))
     declared = {table: declared.key for table, declared in feed.tables.items() if declared.key}
     if not declared:
@@ -195,9 +195,9 @@ def _sent(image: Column, options: Options) -> tuple[Column, Column]:
 def _entries(events: DataFrame, options: Options) -> DataFrame:
     c = F.col
     op, source = c("op"), c("source")
-    # Not among the other problems: there the place would be worked out twice.
-    unplaced = op.isNotNull() & ((op != "m") | F.lit(options.messages is not None)) & c("place").isNull()
-    bad = c("problem").isNotNull() | unplaced
+    # Not among the other problems: there the position would be computed twice.
+    unordered = op.isNotNull() & ((op != "m") | F.lit(options.messages is not None)) & c("position").isNull()
+    bad = c("problem").isNotNull() | unordered
     message = (op == "m") & ~bad & F.lit(options.messages is not None)
     row = op.isin("c", "r", "u", "d", "t") & ~bad
     own = CONNECTORS[options.connector].own(source)
@@ -210,7 +210,7 @@ def _entries(events: DataFrame, options: Options) -> DataFrame:
         .otherwise("control"),
         "kind": F.coalesce(op, c("status"), F.when(c("tombstone"), "tombstone").otherwise("heartbeat")),
         "source_table": F.when(row, c("table")).when(message, F.lit(options.messages)),
-        "position": F.when(row | message, c("place")),
+        "position": F.when(row | message, c("position")),
         "key": F.when(row & (op != "t"), c("k")).when(message, _map(connector=source["name"], lsn=own)),
         "prior_key": F.when(row & op.isin("c", "u"), c("old")),
         "before": F.when(row, c("before")),
@@ -219,7 +219,7 @@ def _entries(events: DataFrame, options: Options) -> DataFrame:
         "committed_at": time_of_millis(source["ts_ms"]),
         "message_schema": F.when(row, c("message_schema")).when(message, F.lit(_MESSAGE_SCHEMA)),
         "entry": F.lit(0),
-        "problem": F.coalesce("problem", F.when(unplaced, F.lit(CONNECTORS[options.connector].lacking))),
+        "problem": F.coalesce("problem", F.when(unordered, F.lit(CONNECTORS[options.connector].no_position))),
     }
     if options.transactions is not None:
         in_transaction, marker = c("transaction").isNotNull() & ~bad, c("status").isNotNull() & ~bad
@@ -234,7 +234,7 @@ def _entries(events: DataFrame, options: Options) -> DataFrame:
 
 
 def _problem(event: dict[str, Column], options: Options) -> Column:
-    """Why the record is no change and no control record; null when it is one, or one without a place in the order."""
+    """Why the record is no change and no control record; null when it is one, or lacks only its position."""
     e, op, source = event, event["op"], event["source"]
     connector = CONNECTORS[options.connector]
     heartbeat = F.col("topic").startswith("__debezium-heartbeat")
@@ -266,8 +266,8 @@ def _problem(event: dict[str, Column], options: Options) -> Column:
 
 
 def _transaction(options: Options) -> Column:
-    """The transaction's name: its number (3.x adds an LSN that differs from event to event), and where there are
-    several connectors, that of the connector: each counts transactions for itself."""
+    """The transaction's name: its number (3.x adds an LSN that differs from event to event); where there are several
+    connectors also the connector's name, since each of them counts its own transactions."""
     number = F.coalesce(F.col("transaction.id"), F.col("id"))
     if options.connector == "postgresql":  # MySQL's GTIDs hold colons
         number = F.substring_index(number, ":", 1)
@@ -298,6 +298,6 @@ def _message(options: Options, own: Column) -> Column:
 
 
 def _identity(own: Column, op: Column) -> Column:
-    """What makes an event of a transaction distinct: (topic, place, op, key); rows without a key by their place in it."""
-    place = F.coalesce(F.to_json(F.col("k")), F.col("transaction.total_order").cast("string"))
-    return F.concat_ws("|", F.col("topic"), own, op, place)
+    """What makes an event of a transaction distinct: topic, position, op and key, or without a key its number in it."""
+    row = F.coalesce(F.to_json(F.col("k")), F.col("transaction.total_order").cast("string"))
+    return F.concat_ws("|", F.col("topic"), own, op, row)

@@ -1,6 +1,7 @@
-"""What tells Debezium's connectors apart: the fields of ``source`` that name a table and a place in the source's order.
+"""How Debezium's connectors differ: the fields of ``source`` that name a table and a position in the source's order.
 
-Fields by the connectors' SourceInfo classes. A place is text of fixed width, so that text order is the source's order.
+Fields by the connectors' SourceInfo classes. A position is text of fixed width, so that text order is the source's
+order.
 """
 
 from __future__ import annotations
@@ -16,15 +17,15 @@ from tidemark.formats.contract import zero_padded
 
 @dataclass(frozen=True)
 class Connector:
-    """``fields``: of ``source``, as a DDL list. ``namespace``: the field before the table's name. ``position``: the
-    place; null where a field is missing or is none. ``own``: what of it is the change's own. ``lacking``: the problem
-    of an event without a place."""
+    """``fields``: of ``source``, as a DDL list. ``namespace``: the field before the table's name. ``position``: null
+    where a field is missing or malformed. ``own``: the part of the position that is the change's own. ``no_position``:
+    the problem of an event without a position."""
 
     fields: str
     namespace: str
     position: Callable[[Column], Column]
     own: Callable[[Column], Column]
-    lacking: str
+    no_position: str
 
 
 def _digits(number: Column, width: int = 20) -> Column:
@@ -39,7 +40,7 @@ def _padded(number: Column) -> Column:
     return F.when(number >= 0, zero_padded(number.cast("string"), 20))
 
 
-def _places(*parts: Column) -> Column:
+def _joined(*parts: Column) -> Column:
     """The parts with dots between them; null when one is missing."""
     return F.concat(parts[0], *(F.concat(F.lit("."), part) for part in parts[1:]))
 
@@ -53,14 +54,14 @@ def _postgresql(source: Column) -> Column:
     commit = F.when(sequence.startswith('["'), F.substring_index(F.substring(sequence, 3, 24), '"', 1))
     in_sequence = F.coalesce(F.regexp_extract(sequence, r',\s*"(\d+)"', 1), F.lit("0"))
     own = F.when(source["lsn"].isNotNull(), _padded(source["lsn"])).otherwise(_digits(in_sequence))
-    return _places(_digits(F.coalesce(commit, F.lit("0"))), own)
+    return _joined(_digits(F.coalesce(commit, F.lit("0"))), own)
 
 
 def _mysql(source: Column) -> Column:
-    """``<number of the binlog file>.<place in it>.<row of the event>``."""
+    """``<number of the binlog file>.<position in it>.<row of the event>``."""
     file = F.regexp_extract(source["file"], r"\.(\d+)$", 1)
     row = F.coalesce(source["row"].cast("string"), F.lit("0"))
-    return _places(_digits(file, 12), _digits(source["pos"]), _digits(row, 10))
+    return _joined(_digits(file, 12), _digits(source["pos"]), _digits(row, 10))
 
 
 def _lsn(text: Column, width: int) -> Column:
@@ -77,12 +78,12 @@ def _has_lsn(source: Column) -> Column:
 def _sqlserver(source: Column) -> Column:
     """``<commit LSN>.<change LSN>.<event in the change>``."""
     serial = _digits(F.coalesce(source["event_serial_no"].cast("string"), F.lit("0")), 10)
-    return F.when(_has_lsn(source), _places(_lsn(source["commit_lsn"], 22), _lsn(source["change_lsn"], 22), serial))
+    return F.when(_has_lsn(source), _joined(_lsn(source["commit_lsn"], 22), _lsn(source["change_lsn"], 22), serial))
 
 
 def _db2(source: Column) -> Column:
     """``<commit LSN>.<change LSN>``."""
-    return F.when(_has_lsn(source), _places(_lsn(source["commit_lsn"], 48), _lsn(source["change_lsn"], 48)))
+    return F.when(_has_lsn(source), _joined(_lsn(source["commit_lsn"], 48), _lsn(source["change_lsn"], 48)))
 
 
 def _oracle(source: Column) -> Column:
@@ -91,7 +92,7 @@ def _oracle(source: Column) -> Column:
     record = F.lower(F.trim(F.coalesce(source["rs_id"], F.lit(""))))
     part = F.coalesce(source["ssn"].cast("string"), F.lit("0"))
     redo = F.when(record.rlike(r"^[0-9a-fx.]{0,32}$"), zero_padded(record, 32))
-    return _places(_digits(commit), _digits(source["scn"]), redo, _digits(part))
+    return _joined(_digits(commit), _digits(source["scn"]), redo, _digits(part))
 
 
 _NO_LSN = "source has neither commit_lsn nor change_lsn, or one that is no LSN"

@@ -1,7 +1,7 @@
 """The types of Debezium's columns: declared in the feed (PostgreSQL's names), or read off a message schema.
 
-Without message schemas nothing in a message tells a decimal's scale or a timestamp's precision: the feed says it, in
-the source's own words. https://debezium.io/documentation/reference/connectors/postgresql (data types)
+Without message schemas nothing in a message shows a decimal's scale or a timestamp's precision: the feed declares
+them, with the source's own type names. https://debezium.io/documentation/reference/connectors/postgresql (data types)
 """
 
 from __future__ import annotations
@@ -78,7 +78,7 @@ def declared_type(written: str, *, decimals: str, binary: str, times: str = "ada
 
 
 def _unit(precision: str | None, times: str, *, clock: bool) -> str:
-    """In what a time of day (``clock``) or a timestamp without zone is counted."""
+    """The unit in which a time of day (``clock``) or a timestamp without zone is counted."""
     fixed = {"connect": "millis", "microseconds": "micros", "nanoseconds": "nanos"}
     if times in fixed:
         return fixed[times]
@@ -171,7 +171,7 @@ def _struct(fields: list[dict[str, Any]]) -> ColumnType:
     return ColumnType(f"struct<{','.join(f'{name}:{kind.spark}' for name, kind in types.items())}>", "json")
 
 
-#: Longer ones have no fixed length: PostgreSQL's `bit varying` without one tells the greatest integer.
+#: A greater length means none: PostgreSQL's `bit varying` without a length gives the greatest integer.
 _LONGEST_BITS = 1 << 20
 
 

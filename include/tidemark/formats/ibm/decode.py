@@ -105,7 +105,7 @@ def _with_tokens(entries: DataFrame, options: Options) -> DataFrame:
 
 
 def _with_header(rows: DataFrame, options: Options) -> DataFrame:
-    """The header's fields that say something, each null when it is not what it must be."""
+    """Adds the header's fields that are used, each null when it is malformed."""
 
     def field(position: int) -> Column:
         return value(F.get("tokens", F.lit(position - 1)), options)
@@ -130,9 +130,11 @@ def _with_header(rows: DataFrame, options: Options) -> DataFrame:
 
 
 def _with_table(rows: DataFrame, feed: DeclaredFeed) -> DataFrame:
-    """What the feed declares for the row's table, null for a table that it does not: `names` of columns, their
-    `families`, the `keys`, and `times`, the columns that hold times of day. Of several lists of columns, the one that
-    has as many as the record has values; `widths`: how many columns each has."""
+    """Adds what the feed declares for the row's table, null for a table that it does not declare.
+
+    `names` of columns, their `families`, the `keys`, and `times`, the columns that hold times of day. Of several lists
+    of columns, the one that has as many columns as the record has values; `widths`: how many columns each list has.
+    """
 
     def declared(table: DeclaredTable, columns: Iterable[str]) -> Column:
         families = {name: family(table.all_columns[name]) for name in columns}
@@ -186,22 +188,22 @@ def _changes(rows: DataFrame, options: Options) -> DataFrame:
     }
     given = {
         "op": F.coalesce(*(F.when(c("good") & (c("kind") == kind), op) for kind, op in _OPS.items()), F.lit("bad")),
-        **_place(),
-        **{name: F.when(c("good"), told) for name, told in of_change.items()},
+        **_order_and_transaction(),
+        **{name: F.when(c("good"), value) for name, value in of_change.items()},
     }
     return as_changes(changes, given)
 
 
-def _place() -> dict[str, Column]:
-    """Order and transaction, also of a bad record whose header says them. The last segment, 0000, sorts last."""
+def _order_and_transaction() -> dict[str, Column]:
+    """Position and transaction, also of a bad record whose header has them. The last segment, 0000, sorts last."""
     c, final = F.col, F.col("segment") == "0000"
     segment = F.when(final, F.lit("99999")).otherwise(zero_padded("segment", 5))
-    place = {
+    columns = {
         "position": F.concat_ws(".", "lsn", segment, zero_padded(c("index").cast("string"), 6)),
-        # A unit of work's identifier can come again: with its commit it cannot.
+        # A unit of work's identifier can be used again, but not with the same commit LSN.
         "tx": F.concat("unit", F.lit("@"), "lsn"),
         "tx_part": F.when(~final, c("segment")),
-        "tx_ordinal": c("segment").cast("bigint"),  # 0 of the last one asks for no other part
+        "tx_ordinal": c("segment").cast("bigint"),  # the last segment has 0, which asks for no other part
         "tx_end": final,
     }
-    return {name: F.when(c("message").isNotNull(), told) for name, told in place.items()}
+    return {name: F.when(c("message").isNotNull(), column) for name, column in columns.items()}

@@ -2,7 +2,7 @@
 
 The header's identifier may say that a row holds invalid character data. In its HEX form every character column of the
 row is the hexadecimal of its bytes; in its NULL form character columns were sent as null because they could not be
-sent. LOB and XML columns are sent as null in both. Graphic columns are kept as sent in the first form, since nothing
+sent. LOB and XML columns are sent as null in both. Graphic columns are taken as sent in the first form, since nothing
 says whether they count as character columns, and as not sent in the second: a stored value is kept rather than lost.
 """
 
@@ -29,16 +29,16 @@ def value(token: Column, layout: Layout) -> Column:
 
 
 def fits(width: Column) -> Column:
-    """Whether a record has values for so many columns: before and after."""
+    """Whether a record has two values, before and after, for each of ``width`` columns."""
     fields = F.size("tokens") - _HEADER
     # The manual's diagram ends a record with a column delimiter, its samples do not: both are taken.
     return (fields == 2 * width) | ((fields == 2 * width + 1) & (F.element_at("tokens", -1) == ""))
 
 
 def with_images(rows: DataFrame, layout: Layout) -> DataFrame:
-    """Adds the images and what the rules of :mod:`tidemark.formats.ibm.problems` and the notes look at.
+    """Adds the images, and the columns that the notes and the rules of :mod:`tidemark.formats.ibm.problems` read.
 
-    `before_image`, `after_image` (column to text), `image` (the one that tells the row: after, or before of a DLET);
+    `before_image`, `after_image` (column to text), `image` (the one that holds the row: after, or before of a DLET);
     `values` is null where a record's fields do not fit its table.
     """
     c, width = F.col, F.size("names")
@@ -119,7 +119,7 @@ def not_sent() -> Column:
 
 
 def notes() -> Column:
-    """Flags for people: what was done to the values, and what cannot be."""
+    """Flags for people: values that were decoded in a special way, and values that are impossible."""
     c = F.col
     side = F.when(F.regexp_extract("identifier", _INVALID, 2) == "A", " (after)").otherwise(" (before)")
     column = F.concat(F.regexp_extract("identifier", _INVALID, 1).cast("int").cast("string"), side)

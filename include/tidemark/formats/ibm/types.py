@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from tidemark.schema.columns import ColumnType
 from tidemark.schema.encodings import Encoding, plain
 
-#: What an invalid-column identifier does to a column, and what decoding looks at.
+#: The kinds of columns that decoding and the rules of invalid character data treat differently.
 Family = Literal["character", "graphic", "lob", "binary", "time", "other"]
 
 _TEXT: dict[str, Family] = {
@@ -97,7 +97,7 @@ def column_type(written: str, decimal_character: str) -> ColumnType:
 
 
 def _point(text: Column, decimal_character: str | None) -> Column:
-    """A number's text with the decimal point every cast knows; null where it already held a foreign one."""
+    """A number's text with the decimal point that every cast knows; null where it held a point of another meaning."""
     if decimal_character in (None, "."):
         return text
     return F.when(~text.contains("."), F.replace(text, F.lit(decimal_character), F.lit(".")))
@@ -134,7 +134,7 @@ def is_time(text: Column) -> Column:
 
 
 def time(text: Column, spark: str, arg: str | None) -> Column:
-    """``18.01.52`` → ``18:01:52``. A time that cannot be (the manual's samples hold some) stays as it is."""
+    """``18.01.52`` → ``18:01:52``. An impossible time (the manual's samples have some) stays as it is."""
     return F.when(is_time(text), F.translate(text, ".", ":")).otherwise(text)
 
 

@@ -140,7 +140,7 @@ def avro_messages(records: DataFrame, *, little_endian: bool, also: Sequence[str
         table_name(m["lineage"]["schema"], m["lineage"]["table"]).alias("named"),
         "schema_id",
         m["lineage"]["tableVersion"].cast("string").alias("version"),
-        m["lineage"]["timestamp"].alias("told_at"),
+        m["lineage"]["timestamp"].alias("metadata_time"),
         F.when(form == "metadata", text).alias("text"),
         F.when(form == "data", F.col("body")).alias("body"),
     )
@@ -152,9 +152,9 @@ def _is_whole(headers: Column, schema: str) -> Column:
     Bytes shifted by one can be well-formed as well; their texts then hold lengths and marks, which are no characters.
     """
     texts = [field["name"] for field in json.loads(schema)["fields"] if field["name"] not in _NO_TEXT]
-    said = F.concat(*(F.coalesce(headers[name], F.lit("")) for name in texts))
+    joined = F.concat(*(F.coalesce(headers[name], F.lit("")) for name in texts))
     return F.when(
-        headers["operation"].isNotNull(), said.rlike("^[ -~]*$") & (to_avro(headers, schema) == F.col("tail"))
+        headers["operation"].isNotNull(), joined.rlike("^[ -~]*$") & (to_avro(headers, schema) == F.col("tail"))
     )
 
 

@@ -1,4 +1,4 @@
-"""The columns of Avro data messages, once the metadata have brought their schema. They become the text that JSON has."""
+"""The columns of Avro data messages, read with the schema from the metadata. They become the text that JSON has."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
-"""Rows meet the metadata of their tables: which columns were not sent, which are the key, and Avro's columns.
+"""Rows are completed by the metadata of their tables: the columns that were not sent, the key, and Avro's columns.
 
-Which metadata speak of a row: those whose schema id (or table version) the message names; without one, those whose
-columns are the message's, the newest that is not later than the row, else the oldest. Without any, the columns that the
-feed file declares, in their order.
+The metadata of a row are those whose schema id (or table version) the message names; without one, those with the
+columns of the message, the newest that is not later than the row, else the oldest. Without any metadata, the columns
+that the feed file declares, in their order.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from tidemark.formats.contract import DeclaredFeed, SchemaEntry
 from tidemark.formats.qlik.avro_rows import readable, with_columns
-from tidemark.formats.qlik.masks import bit_of, bytes_turned, fits, full_mask, is_set, trimmed
+from tidemark.formats.qlik.masks import bit_of, bytes_reversed, fits, full_mask, is_set, trimmed
 from tidemark.formats.qlik.metadata import read_metadata
 
 
@@ -61,24 +61,24 @@ def bind(rows: DataFrame, schemas: Sequence[SchemaEntry], feed: DeclaredFeed) ->
 
 
 def _known(schemas: Sequence[SchemaEntry], feed: DeclaredFeed) -> tuple[dict[str, list[_Known]], list[str]]:
-    """By table, oldest first; and the distinct Avro schemas. What cannot be understood is left out: the table's change
-    of shape says why."""
+    """The states of each table, oldest first; and the distinct Avro schemas. Metadata that cannot be understood are left
+    out: reading them as a change of the table reports why."""
     by_table: dict[str, list[_Known]] = {}
     avro: list[str] = []
     for entry in sorted(set(schemas), key=lambda entry: (entry.source_table, entry.position, entry.text)):
         try:
-            told = read_metadata(entry.text)
+            metadata = read_metadata(entry.text)
         except ValueError:
             continue
         number = None
-        if told.data_schema is not None:
-            if told.data_schema not in avro:
-                avro.append(told.data_schema)
-            number = avro.index(told.data_schema)
+        if metadata.data_schema is not None:
+            if metadata.data_schema not in avro:
+                avro.append(metadata.data_schema)
+            number = avro.index(metadata.data_schema)
         declared = feed.tables.get(entry.source_table)
-        key = tuple(declared.key) if declared and declared.key is not None else told.key
+        key = tuple(declared.key) if declared and declared.key is not None else metadata.key
         by_table.setdefault(entry.source_table, []).append(
-            _Known(entry.position, told.schema_id, told.version, dict(told.ordinals), key, number)
+            _Known(entry.position, metadata.schema_id, metadata.version, dict(metadata.ordinals), key, number)
         )
     for name, table in feed.tables.items():
         if name not in by_table and (table.columns or table.key is not None):
@@ -87,7 +87,7 @@ def _known(schemas: Sequence[SchemaEntry], feed: DeclaredFeed) -> tuple[dict[str
     return by_table, avro
 
 
-def _told(known: _Known) -> dict[str, object]:
+def _literal(known: _Known) -> dict[str, object]:
     """The state as the JSON of :data:`_KNOWN`."""
     ordinals, columns = known.ordinals, None
     if ordinals is not None:
@@ -108,10 +108,10 @@ def _told(known: _Known) -> dict[str, object]:
 
 
 def _choose(rows: DataFrame, known: dict[str, list[_Known]]) -> DataFrame:
-    """Adds ``candidates``, all states of the row's table, and ``known``, the one that speaks of the row."""
+    """Adds ``candidates``, all states of the row's table, and ``known``, the one that describes the row."""
     # One literal, however many tables and columns there are.
-    told = json.dumps({table: [_told(state) for state in states] for table, states in known.items()})
-    by_table = F.from_json(F.lit(told), f"map<string, array<{_KNOWN}>>")
+    literal = json.dumps({table: [_literal(state) for state in states] for table, states in known.items()})
+    by_table = F.from_json(F.lit(literal), f"map<string, array<{_KNOWN}>>")
     rows = rows.withColumn("candidates", F.when(F.col("u").isNotNull(), F.element_at(by_table, F.col("source_table"))))
     candidates, position = F.col("candidates"), F.col("position")
     schema_id, version = F.element_at("u", F.lit("schemaId")), F.element_at("u", F.lit("tableVersion"))
@@ -143,70 +143,28 @@ def _choose(rows: DataFrame, known: dict[str, list[_Known]]) -> DataFrame:
             F.when(in_avro & unnamed, in_force(candidates)),
             in_force(F.filter(candidates, same_columns)),
             F.when(unnamed, in_force(F.filter(candidates, may_hold))),
-            # Nothing fits: the problem speaks of the state in force.
+            # Nothing fits: the problem is written about the state in force.
             F.when(unnamed, in_force(candidates)),
         ),
     )
 
 
 def _complete(rows: DataFrame, passed: Sequence[str]) -> DataFrame:
+    """The columns ``passed``, those that metadata complete among them."""
     c = F.col
-    known, mask, changed = c("known"), c("mask"), c("changed")
     waits = c("u").isNotNull()
-    sent = F.map_keys("image")
-
-    def unsent(column: Column) -> Column:
-        off = mask.isNotNull() & ~is_set(mask, column["digit"], column["digits_with"])
-        return off | ~F.array_contains(sent, column["name"])
-
-    whole = (mask.isNull() | (mask == known["full"])) & (F.size(known["names"]) == F.size(sent))
-    whole &= F.size(F.array_except(known["names"], sent)) == 0
-    lacking = F.when(whole, F.array().cast("array<string>")).otherwise(
-        F.transform(F.filter(known["columns"], unsent), lambda column: column["name"])
-    )
-    not_sent = F.coalesce(lacking, F.array().cast("array<string>"))
-    judged = rows.withColumn("lacking", F.when(waits, not_sent)).withColumn("keyed", F.size(known["key"]) > 0)
-
-    def kept(image: Column, lost: Callable[[Column], Column]) -> Column:
-        return F.when(F.size("lacking") == 0, image).otherwise(
-            F.map_filter(image, lambda name, value: ~(F.array_contains("lacking", name) & lost(value)))
-        )
-
-    sides = judged.withColumns(
-        {
-            # The mask speaks of `data`; what beforeData does hold of such a column is a value.
-            "kept_before": F.when(waits, kept(c("before"), lambda value: value.isNull())),
-            "kept_after": F.when(waits, kept(c("after"), lambda value: F.lit(True))),
-        }
-    )
-    key, old = _key(c("kept_after"), c("kept_before")), _key(c("kept_before"), F.lit(None).cast(_IMAGE))
-    keyed = sides.withColumn("own_key", F.when(c("keyed"), key)).withColumn(
-        "old_key", F.when(c("keyed") & (c("op") == "update"), old)
-    )
-    wrong = keyed.withColumn("wrong", F.when(waits & c("problem").isNull(), _problem()))
+    judged = _with_keys(_with_sent_values(rows))
+    wrong = judged.withColumn("wrong", F.when(waits & c("problem").isNull(), _problem()))
     good = waits & c("problem").isNull() & c("wrong").isNull()
-    names = known["key"]
+    names = c("known.key")
     moved = _has_values(c("old_key")) & ~c("old_key").eqNullSafe(c("own_key"))
-    unknown = F.transform(
-        F.filter(
-            known["columns"],
-            lambda column: (
-                is_set(changed, column["digit"], column["digits_with"]) & F.array_contains("lacking", column["name"])
-            ),
-        ),
-        lambda column: column["name"],
-    )
-    note = F.when(
-        (c("op") == "update") & (F.size(unknown) > 0),
-        F.array(F.concat(F.lit("changed, but not sent: "), F.array_join(unknown, ", "))),
-    )
     completed = {
         "key": F.when(c("keyed"), F.map_from_arrays(names, c("own_key"))),
         "prior_key": F.when(c("keyed") & moved, F.map_from_arrays(names, c("old_key"))),
         "before": c("kept_before"),
         "after": c("kept_after"),
         "absent": F.when((F.size("lacking") > 0) & (c("op") != "delete"), c("lacking")),
-        "notes": F.coalesce(note, c("notes")),
+        "notes": F.coalesce(_note(), c("notes")),
     }
     whole_rows = {name: F.when(good, value).otherwise(c(name)).alias(name) for name, value in completed.items()}
     whole_rows["problem"] = F.coalesce("problem", "wrong").alias("problem")
@@ -214,6 +172,61 @@ def _complete(rows: DataFrame, passed: Sequence[str]) -> DataFrame:
     return wrong.select(
         *(name for name in passed if name not in whole_rows), F.inline(F.array(F.struct(*whole_rows.values())))
     ).select(*passed)
+
+
+def _with_sent_values(rows: DataFrame) -> DataFrame:
+    """Adds ``lacking``, the columns that were not sent, ``keyed``, and the images without values that were not sent:
+    ``kept_before`` and ``kept_after``."""
+    c = F.col
+    known, mask, sent = c("known"), c("mask"), F.map_keys("image")
+    waits = c("u").isNotNull()
+    nothing = F.array().cast("array<string>")
+
+    def unsent(column: Column) -> Column:
+        off = mask.isNotNull() & ~is_set(mask, column["digit"], column["digits_with"])
+        return off | ~F.array_contains(sent, column["name"])
+
+    def kept(image: Column, lost: Callable[[Column], Column]) -> Column:
+        return F.when(F.size("lacking") == 0, image).otherwise(
+            F.map_filter(image, lambda name, value: ~(F.array_contains("lacking", name) & lost(value)))
+        )
+
+    whole = (mask.isNull() | (mask == known["full"])) & (F.size(known["names"]) == F.size(sent))
+    whole &= F.size(F.array_except(known["names"], sent)) == 0
+    lacking = F.when(whole, nothing).otherwise(
+        F.transform(F.filter(known["columns"], unsent), lambda column: column["name"])
+    )
+    listed = rows.withColumn("lacking", F.when(waits, F.coalesce(lacking, nothing)))
+    return listed.withColumn("keyed", F.size(known["key"]) > 0).withColumns(
+        {
+            # The mask describes `data`; a value that beforeData has of such a column was sent.
+            "kept_before": F.when(waits, kept(c("before"), lambda value: value.isNull())),
+            "kept_after": F.when(waits, kept(c("after"), lambda value: F.lit(True))),
+        }
+    )
+
+
+def _with_keys(rows: DataFrame) -> DataFrame:
+    """Adds ``own_key``, the values of the row's key, and ``old_key``, those before an update."""
+    c = F.col
+    own, old = _key(c("kept_after"), c("kept_before")), _key(c("kept_before"), F.lit(None).cast(_IMAGE))
+    return rows.withColumn("own_key", F.when(c("keyed"), own)).withColumn(
+        "old_key", F.when(c("keyed") & (c("op") == "update"), old)
+    )
+
+
+def _note() -> Column:
+    """A note on columns that an update changed and did not send."""
+
+    def is_unknown(column: Column) -> Column:
+        changed = is_set(F.col("changed"), column["digit"], column["digits_with"])
+        return changed & F.array_contains("lacking", column["name"])
+
+    unknown = F.transform(F.filter(F.col("known.columns"), is_unknown), lambda column: column["name"])
+    return F.when(
+        (F.col("op") == "update") & (F.size(unknown) > 0),
+        F.array(F.concat(F.lit("changed, but not sent: "), F.array_join(unknown, ", "))),
+    )
 
 
 def _key(image: Column, other: Column) -> Column:
@@ -228,6 +241,7 @@ def _has_values(key: Column) -> Column:
 
 
 def _problem() -> Column:
+    """Why a row cannot be completed; null when it can."""
     c = F.col
     known, mask, full = c("known"), c("mask"), c("known.full")
     table = F.substring(c("source_table"), 1, 200)
@@ -243,9 +257,9 @@ def _problem() -> Column:
     columns = F.size(known["columns"]).cast("string")
 
     def wide(name: str, mask: Column, sent: Column) -> Column:
-        turned = trimmed(bytes_turned(sent))
+        swapped = trimmed(bytes_reversed(sent))
         width = F.concat(F.lit(f"{name} "), sent, F.lit(" has bits beyond the "), columns, F.lit(" columns of "), table)
-        order = F.when(fits(turned, full), F.lit("; with its bytes in the other order it fits: see `avro_masks`"))
+        order = F.when(fits(swapped, full), F.lit("; with its bytes in the other order it fits: see `avro_masks`"))
         return F.when(~fits(mask, full), F.concat(width, F.coalesce(order, F.lit(""))))
 
     return F.coalesce(

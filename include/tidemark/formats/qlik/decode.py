@@ -1,8 +1,8 @@
 """Qlik Replicate and Qlik Talend Data Integration, on Kafka and Pub/Sub: data and metadata messages, JSON and Avro.
 
 Order is the source's own: ``changeSequence``, 35 digits. A column whose ``columnMask`` bit is off was not sent: it is
-*absent*, whatever stands in its place. Which bit is whose, the type and the key are in metadata messages, perhaps of
-another hour; so rows wait for :func:`bind`.
+*absent*, whatever stands in its place. The column of each bit, the types and the key are in metadata messages,
+perhaps of another hour; so rows are completed later, by :func:`bind`.
 https://help.qlik.com/en-US/replicate and https://help.qlik.com/en-US/cloud-services (metadata and data messages)
 """
 
@@ -19,7 +19,7 @@ from tidemark.formats.contract import DeclaredFeed, SchemaEntry, as_changes, zer
 from tidemark.formats.qlik import bind as qlik_bind
 from tidemark.formats.qlik import metadata as qlik_metadata
 from tidemark.formats.qlik.avro import avro_messages, in_envelope, is_avro, one_line_base64
-from tidemark.formats.qlik.messages import PASSED, SAID, json_messages
+from tidemark.formats.qlik.messages import PASSED, READ, json_messages
 from tidemark.formats.qlik.types import declared_type
 from tidemark.schema.columns import ColumnType
 from tidemark.schema.encodings import Encoding
@@ -30,13 +30,13 @@ __all__ = ["ENCODINGS", "Options", "bind", "column_types", "decode", "message_ty
 #: The common encodings are enough.
 ENCODINGS: dict[str, Encoding] = {}
 
-#: Rows of the full load have no place in the order of changes: they stand before all of them.
+#: Rows of the full load have no changeSequence: they come before all changes.
 _FULL_LOAD = "0" * 35
 _OPERATIONS = {"INSERT": "insert", "UPDATE": "update", "DELETE": "delete", "REFRESH": "insert", "READ": "insert"}
 
 
 class Options(BaseModel):
-    """How the task's target endpoint writes messages, as far as they do not say it themselves."""
+    """Settings of the task's target endpoint that its messages do not show."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
@@ -59,7 +59,7 @@ def message_types(schema: str) -> dict[str, ColumnType]:
 
 
 def table_change(text: str, options: BaseModel) -> TableChange:
-    """What a metadata message says of its table: all columns and the key. Raises ValueError, for a person."""
+    """All columns and the key of a table, from a metadata message. Raises ValueError, for a person."""
     return qlik_metadata.table_change(text)
 
 
@@ -82,27 +82,27 @@ def _json_or_avro(records: DataFrame, options: Options) -> DataFrame:
     avro = F.when(is_avro(F.col("value")), F.col("value").cast("binary"))
     split = records.withColumn("avro", avro).withColumn("value", F.when(F.col("avro").isNull(), F.col("value")))
     read = json_messages(split, also=["avro"])
-    json_read = read.select(*PASSED, F.col("avro").alias("value"), F.struct(*SAID).alias("json"))
+    json_read = read.select(*PASSED, F.col("avro").alias("value"), F.struct(*READ).alias("json"))
     both = avro_messages(json_read, little_endian=options.avro_masks == "little", also=["value", "json"])
     in_avro = F.col("value").isNotNull()
-    return both.select(*PASSED, *(F.when(in_avro, F.col(n)).otherwise(F.col("json")[n]).alias(n) for n in SAID))
+    return both.select(*PASSED, *(F.when(in_avro, F.col(n)).otherwise(F.col("json")[n]).alias(n) for n in READ))
 
 
-def _placed(messages: DataFrame, feed: DeclaredFeed) -> DataFrame:
-    """Messages with what their headers say, each thing under one name, and their place in the order."""
+def _with_headers(messages: DataFrame, feed: DeclaredFeed) -> DataFrame:
+    """Messages with their headers, each as a column of one name in all shapes, and their ``position``."""
     c = F.col
 
     def header(name: str) -> Column:
         return F.element_at(c("h"), F.lit(name))
 
-    told = messages.select(
+    read = messages.select(
         *PASSED, "form", "data", "before", "text", "body",
         F.upper(header("operation")).alias("operation"),
         header("changeSequence").alias("sequence"),
         header("transactionId").alias("tx"),
         header("transactionEventCounter").alias("counter"),
         F.lower(header("transactionLastEvent")).alias("last"),
-        F.when(c("form") == "data", header("timestamp")).otherwise(c("told_at")).alias("at"),
+        F.when(c("form") == "data", header("timestamp")).otherwise(c("metadata_time")).alias("at"),
         header("columnMask").alias("columnMask"),
         header("changeMask").alias("changeMask"),
         # The envelope's id, the optional header, and Talend's header name the same thing.
@@ -111,9 +111,10 @@ def _placed(messages: DataFrame, feed: DeclaredFeed) -> DataFrame:
         F.coalesce(c("named"), _by_topic(feed)).alias("source_table"),
     )  # fmt: skip
     full_load = c("operation").isin("REFRESH", "READ")
-    # Without its counters nothing tells when a transaction is whole: its changes stand alone, as on the full load.
+    # Without counters nothing shows when a transaction is complete: each change is published by itself, as in the full
+    # load.
     counted = ~full_load & c("tx").isNotNull() & c("counter").isNotNull() & c("last").isNotNull()
-    return told.select(
+    return read.select(
         "*",
         F.when(c("form") == "metadata", _position_of_metadata())
         .when(full_load, F.lit(_FULL_LOAD))
@@ -126,7 +127,7 @@ def _placed(messages: DataFrame, feed: DeclaredFeed) -> DataFrame:
 
 def _entries(messages: DataFrame, feed: DeclaredFeed, options: Options) -> DataFrame:
     c = F.col
-    judged = _placed(messages, feed).withColumn("wrong", _problem(options))
+    judged = _with_headers(messages, feed).withColumn("wrong", _problem(options))
     good = c("wrong").isNull()
     is_data = (c("form") == "data") & good
     op = c("operation")
@@ -147,7 +148,7 @@ def _entries(messages: DataFrame, feed: DeclaredFeed, options: Options) -> DataF
         "before": F.when(is_data & (op == "DELETE"), F.coalesce("data", "before"))
         .when(is_data & (op == "UPDATE"), c("before")),
         "after": F.when(is_data & (op != "DELETE"), c("data")),
-        # Also of a bad record: what else came of its transaction need not wait for it.
+        # Also of a bad record: the other changes of its transaction need not wait for it.
         "tx": F.when(in_transaction, c("tx")),
         "tx_part": F.when(in_transaction, c("ordinal").cast("string")),
         "tx_ordinal": F.when(in_transaction, c("ordinal")),
@@ -164,7 +165,7 @@ def _entries(messages: DataFrame, feed: DeclaredFeed, options: Options) -> DataF
 
 
 def _by_topic(feed: DeclaredFeed) -> Column:
-    """The table that the feed says a topic carries; null where it says none, or several."""
+    """The table that a topic carries, as the feed declares it; null where the feed declares none, or several."""
     tables: dict[str, list[str]] = {}
     for name, table in feed.tables.items():
         if table.topic:
@@ -179,7 +180,7 @@ def _by_topic(feed: DeclaredFeed) -> Column:
 def _position_of_metadata() -> Column:
     """A metadata message's time and version, written as a change sequence is (``YYYYMMDDhhmmSScc`` and 19 digits).
 
-    Its time is the replication server's, so it can stand a little behind the first changes it speaks of.
+    The time is that of the replication server, so it can be a little later than the first changes it describes.
     """
     digits = F.regexp_replace(F.col("at"), r"[^0-9]", "")
     readable = F.col("at").rlike(r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")

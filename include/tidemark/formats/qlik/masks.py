@@ -1,7 +1,7 @@
 """Masks: hexadecimal text read as one number of any width, whose bit ``i`` stands for the column of ordinal ``i + 1``.
 
-So the last digit holds the ordinals 1 to 4. Tables with more than 64 columns are usual, so nothing here goes through an
-integer type of Spark: a column's bit is looked up in its digit.
+So the last digit holds the ordinals 1 to 4. Tables with more than 64 columns are usual, so no mask becomes an integer of
+Spark: a column's bit is looked up in its digit.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def is_set(mask: Column, digit: Column, digits_with: Column) -> Column:
     return F.coalesce(F.contains(digits_with, own), F.lit(False))
 
 
-def bytes_turned(mask: Column) -> Column:
+def bytes_reversed(mask: Column) -> Column:
     """The same bytes in the other order, as hexadecimal text."""
     whole = F.concat(F.repeat(F.lit("0"), F.length(mask) % 2), mask)
     return F.array_join(F.reverse(F.regexp_extract_all(whole, F.lit("(..)"), F.lit(1))), "")

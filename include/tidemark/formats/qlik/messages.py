@@ -1,12 +1,13 @@
-"""JSON messages in their three shapes, data and metadata, brought to one: MESSAGE.
+"""JSON messages, data and metadata, in their three shapes, all read into one: MESSAGE.
 
 Shapes: an envelope (``magic``, ``type``, …, ``message``), bare (``data``, ``beforeData``, ``headers``), and flattened
 (the fields of those sections side by side, with or without the section's name in front).
 
 MESSAGE, one row per record: the columns that pass through (object, record, raw, topic, partition, offset, problem) and
 ``form`` data, metadata, tombstone, or null where it is none of them · ``data``, ``before`` maps of column → text ·
-``h`` map of header → text, without those sent empty · ``named`` schema.table as the message says it · ``schema_id`` the
-envelope's · ``version``, ``told_at`` a metadata message's · ``text`` a metadata message whole · ``body`` Avro's bytes.
+``h`` map of header → text, without those sent empty · ``named`` schema.table as the message names it · ``schema_id`` of
+the envelope · ``version``, ``metadata_time`` of a metadata message · ``text`` a metadata message whole · ``body`` the
+bytes of Avro.
 """
 
 from __future__ import annotations
@@ -18,10 +19,11 @@ from pyspark.sql import functions as F
 
 _IMAGE = "map<string, string>"
 
+#: The columns of MESSAGE that pass through.
 PASSED = ("object", "record", "raw", "topic", "partition", "offset", "problem")
 
-#: What MESSAGE says beside them.
-SAID = ("form", "data", "before", "h", "named", "schema_id", "version", "told_at", "text", "body")
+#: The columns of MESSAGE that are read from the message.
+READ = ("form", "data", "before", "h", "named", "schema_id", "version", "metadata_time", "text", "body")
 
 #: Header fields of Replicate on Kafka and Pub/Sub, and of Talend Data Integration.
 HEADERS = (
@@ -64,11 +66,11 @@ def json_messages(records: DataFrame, also: Sequence[str] = ()) -> DataFrame:
         table_name(_text(b, "$.schema"), _text(b, "$.table")).alias("top_table"),
         _text(b, "$.lineage.tableVersion").alias("lineage_version"),
         _text(b, "$.lineage.timestamp").alias("lineage_time"),
-        (_get(b, "$.lineage", "variant").isNotNull() | _get(b, "$.tableStructure", "variant").isNotNull()).alias("tells"),
+        (_get(b, "$.lineage", "variant").isNotNull() | _get(b, "$.tableStructure", "variant").isNotNull()).alias("describes"),
         _get(b, "$.tableStructure.tableColumns", "variant").isNotNull().alias("columns"),
         "b",
     )  # fmt: skip
-    is_metadata = F.col("headers").isNull() & ((F.col("type") == "MD") | F.col("tells"))
+    is_metadata = F.col("headers").isNull() & ((F.col("type") == "MD") | F.col("describes"))
     judged = opened.withColumn("is_metadata", F.coalesce(is_metadata, F.lit(False)))
     flat = F.col("headers").isNull() & ~F.col("is_metadata")
     every = F.when(flat, _get(b, "$", _IMAGE))
@@ -76,7 +78,7 @@ def json_messages(records: DataFrame, also: Sequence[str] = ()) -> DataFrame:
 
 
 def _one_shape(opened: DataFrame, passed: Sequence[str]) -> DataFrame:
-    """Flattened messages get their sections back."""
+    """Puts the fields of flattened messages back into sections."""
     c, every = F.col, F.col("every")
     prefixed = F.coalesce(F.exists(F.map_keys(every), lambda name: name.rlike("^headers[._]+operation$")), F.lit(False))
     flat = F.coalesce(prefixed | F.map_contains_key(every, "operation"), F.lit(False))
@@ -108,7 +110,7 @@ def _one_shape(opened: DataFrame, passed: Sequence[str]) -> DataFrame:
         .when(F.map_contains_key("h", "operation"), "data")
     )
     in_headers = table_name(F.element_at("h", F.lit("schema")), F.element_at("h", F.lit("table")))
-    # Where the sections lie side by side, `schema` and `table` may be columns.
+    # In a flattened message, `schema` and `table` may be columns of the table.
     named = F.coalesce(in_headers, F.when(~c("flat"), c("top_table")))
     return restored.select(
         *passed,
@@ -119,7 +121,7 @@ def _one_shape(opened: DataFrame, passed: Sequence[str]) -> DataFrame:
         F.when(is_metadata, c("lineage_table")).otherwise(named).alias("named"),
         "schema_id",
         F.when(is_metadata, c("lineage_version")).alias("version"),
-        F.when(is_metadata, c("lineage_time")).alias("told_at"),
+        F.when(is_metadata, c("lineage_time")).alias("metadata_time"),
         F.when(is_metadata, c("text")).alias("text"),
         F.lit(None).cast("binary").alias("body"),
     )

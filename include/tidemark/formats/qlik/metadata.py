@@ -25,7 +25,7 @@ _MOST_COLUMNS = 65_536
 
 @dataclass(frozen=True)
 class Metadata:
-    """What one metadata message says of its table. ``ordinals`` count from 1, ``columns`` are in their order."""
+    """A table as one metadata message describes it. ``ordinals`` count from 1, ``columns`` are in their order."""
 
     schema_id: str | None
     version: str | None
@@ -36,9 +36,9 @@ class Metadata:
 
 
 def read_metadata(text: str) -> Metadata:
-    """The message's JSON, with or without its envelope. Raises ValueError, for a person, where it says no table."""
-    said = _said(text)
-    structure = _object(said, "tableStructure")
+    """Read the message's JSON, with or without its envelope. ValueError, for a person, where it describes no table."""
+    content = _content(text)
+    structure = _object(content, "tableStructure")
     listed = structure.get("tableColumns")
     if isinstance(listed, list):
         listed = {str(column.get("name")): column for column in listed if isinstance(column, dict)}
@@ -61,9 +61,9 @@ def read_metadata(text: str) -> Metadata:
     found.sort(key=lambda column: column[:2])
     if len({ordinal for ordinal, *_ in found}) < len(found):
         raise ValueError("a metadata message gives two columns one ordinal")
-    schema_id, version = said.get("schemaId"), said.get("lineage")
+    schema_id, version = content.get("schemaId"), content.get("lineage")
     version = version.get("tableVersion") if isinstance(version, dict) else None
-    data_schema = said.get("dataSchema")
+    data_schema = content.get("dataSchema")
     if data_schema is not None and not isinstance(data_schema, str):
         data_schema = json.dumps(data_schema)
     return Metadata(
@@ -71,32 +71,34 @@ def read_metadata(text: str) -> Metadata:
         version=None if version in (None, "") else str(version),
         ordinals={name: ordinal for ordinal, name, *_ in found},
         columns={name: type_ for _, name, type_, _ in found},
-        key=tuple(name for place, name in sorted((place, name) for _, name, _, place in found if place > 0)),
+        key=tuple(
+            name for _, name in sorted((key_position, name) for _, name, _, key_position in found if key_position > 0)
+        ),
         data_schema=data_schema or None,
     )
 
 
 def table_change(text: str) -> TableChange:
-    """All columns and the key of the table from the message on."""
+    """All columns and the key that the table has from this message on."""
     metadata = read_metadata(text)
     return TableChange(columns=metadata.columns, key=metadata.key, whole=True)
 
 
-def _said(text: str) -> dict[str, Any]:
-    """The metadata themselves: out of their envelope, and of Avro with the schema that came with them."""
+def _content(text: str) -> dict[str, Any]:
+    """The metadata without their envelope; metadata in Avro are read with the schema that came with them."""
     try:
-        said = json.loads(text)
+        value = json.loads(text)
     except (ValueError, RecursionError) as error:
         raise ValueError(f"a metadata message is no JSON: {error}") from error
-    if not isinstance(said, dict):
+    if not isinstance(value, dict):
         raise ValueError("a metadata message is no JSON object")
-    message = said.get("message")
+    message = value.get("message")
     if isinstance(message, dict):
         return message
     if not isinstance(message, str):
-        return said
+        return value
     try:
-        schema = fastavro.parse_schema(json.loads(said["messageSchema"]))
+        schema = fastavro.parse_schema(json.loads(value["messageSchema"]))
         record = fastavro.schemaless_reader(io.BytesIO(base64.b64decode(message, validate=True)), schema, None)
     except Exception as error:  # whatever a broken schema or broken bytes do to the reader
         raise ValueError(f"a metadata message in Avro cannot be read with its own schema: {error}") from error
