@@ -34,11 +34,11 @@ class TidemarkError(Exception):
 
 
 class TerminalError(TidemarkError):
-    """Trying again changes nothing: somebody has to mend something first."""
+    """Trying again changes nothing: someone has to fix something first."""
 
 
 class TransientError(TidemarkError):
-    """Trying again later can help: storage or catalog did not answer, another writer was faster."""
+    """Trying again later can help: storage or catalog did not answer, or another writer was faster."""
 
 
 class ConfigError(TerminalError):
@@ -66,7 +66,7 @@ class CheckError(TerminalError):
 
 
 class AccountError(TerminalError):
-    """The sum of a receipt does not hold: a record is unaccounted for."""
+    """A receipt does not balance: a record is unaccounted for."""
 
 
 class StoredFormatError(TerminalError):

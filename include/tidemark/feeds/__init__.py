@@ -1,1 +1,1 @@
-"""Feeds: one YAML file each: the models, what a file must hold, and every mistake told with its place."""
+"""Feed files: the models they are read into, their rules, and how mistakes are reported (file, line, path, fix)."""

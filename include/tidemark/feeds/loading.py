@@ -13,7 +13,7 @@ from tidemark.containers import CONTAINERS, load_container
 from tidemark.errors import ConfigError
 from tidemark.feeds.model import Feed, block_options
 from tidemark.feeds.problems import Found, Mistake, nearest, path_text, translate
-from tidemark.feeds.strict_yaml import Document, read_yaml
+from tidemark.feeds.strict_yaml import Document, YamlPath, read_yaml
 from tidemark.feeds.validators import published_names, rules_across_keys
 from tidemark.formats import FORMATS, load_format
 from tidemark.settings import Settings
@@ -122,7 +122,7 @@ def _files(folder: Path) -> list[Path]:
 
 
 def _deep_mistakes(data: dict[str, Any]) -> list[Found]:
-    """What the container's and the format's own modules say of their blocks and of the declared column types."""
+    """Mistakes that the container's and the format's own modules find in their blocks and in the declared column types."""
     found: list[Found] = []
     options: dict[str, BaseModel] = {}
     for block, known, load in (("container", CONTAINERS, load_container), ("format", FORMATS, load_format)):
@@ -143,7 +143,7 @@ def _deep_mistakes(data: dict[str, Any]) -> list[Found]:
 
 
 def _differing(container: BaseModel, format_: BaseModel) -> Iterable[Found]:
-    """A key that container and format share (a delimiter, a code page) says the same thing of the same bytes."""
+    """A key that container and format share (a delimiter, a code page) has one value in both."""
     for key in type(container).model_fields.keys() & type(format_).model_fields.keys():
         one, other = getattr(container, key), getattr(format_, key)
         if one != other:
@@ -156,7 +156,7 @@ def _column_mistakes(format_: Format, options: BaseModel, data: dict[str, Any]) 
     for source, table in tables.items() if isinstance(tables, dict) else ():
         table = table if isinstance(table, dict) else {}
         earlier = table.get("earlier_columns")
-        lists: list[tuple[tuple[str | int, ...], Any]] = [(("columns",), table.get("columns"))]
+        lists: list[tuple[YamlPath, Any]] = [(("columns",), table.get("columns"))]
         lists += [(("earlier_columns", i), e) for i, e in enumerate(earlier if isinstance(earlier, list) else [])]
         for place, columns in lists:
             for name, written in columns.items() if isinstance(columns, dict) else ():

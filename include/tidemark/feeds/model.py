@@ -1,7 +1,8 @@
 """Feeds: one YAML file each, read into the models below.
 
 The models are the reference of every key (``docs/feed-reference.md`` is generated from them). All mistakes of a file
-are reported together (:func:`load_feed`), each with its path in the file, what was expected and a mend.
+are reported together (:func:`tidemark.feeds.loading.load_feed`), each with its path in the file, what was expected
+and how to fix it.
 """
 
 from __future__ import annotations
@@ -134,7 +135,7 @@ class Table(Model):
     checks: list[Check] = Field(default_factory=list, description="Checks with their consequences.")
     checks_module: ModuleAndClass | None = Field(
         None,
-        description="`module:ClassName` of a pandera model in the checks folder, for checks that YAML cannot say.",
+        description="`module:ClassName` of a pandera model in the checks folder, for checks that YAML cannot express.",
     )
 
     @property
@@ -149,7 +150,9 @@ class Quarantine(Model):
     """How many bad records an hour may hold before it stops."""
 
     limit: float = Field(0.01, ge=0, le=1, description="Share of the hour's records.")
-    at_least: int = Field(10, ge=0, description="So many are always allowed.")
+    at_least: int = Field(
+        10, ge=0, description="This many bad records are always allowed, whatever share of the hour they are."
+    )
 
 
 class Transactions(Model):
@@ -169,15 +172,15 @@ class Retention(Model):
 
     tombstones: Duration = Field(
         timedelta(days=30),
-        description="How long the place of a deleted key is kept at hand. An older change that comes later costs more "
-        "then: its key is looked up in the change log.",
+        description="How long a table keeps the sort key of a deleted row (a tombstone). After that, a change of the row "
+        "that comes late costs more: its key is looked up in the change log.",
     )
     cuts: Duration | None = Field(
-        None, description="How long the cut of an hour can be read back after it was published. null: for ever."
+        None, description="How long the cut of an hour can be read back after it was published. null: forever."
     )
     orphans: Annotated[Duration, AfterValidator(safe_age)] = Field(
         timedelta(days=3),
-        description="The age from which on files that nothing refers to are removed; at least 1d. A run that takes "
+        description="The age from which files that nothing refers to are removed; at least 1d. A run that takes "
         "longer than this would lose its files.",
     )
 
@@ -187,7 +190,7 @@ class Feed(Model):
 
     feed: Name = Field(description="The feed's name, the same as the file's: `shop` in shop.yaml.")
     description: str = Field(description="What this feed is, for the people who see its DAG.")
-    owner: str = Field(description="Who answers for it.")
+    owner: str = Field(description="The person or team who is responsible for it.")
     tags: list[str] = Field(default_factory=list, description="Airflow tags.")
     start: FirstHour | None = Field(
         None,
@@ -218,7 +221,7 @@ class Feed(Model):
         return table.name if table and table.name else source_table.lower()
 
     def declared(self, published_table: str) -> Table:
-        """What the file says of a published table; nothing but defaults where it does not name it."""
+        """The file's entry for a published table; one with defaults only where the file does not name the table."""
         named = (table for source, table in self.tables.items() if self.published_name(source) == published_table)
         return next(named, Table())
 

@@ -1,4 +1,4 @@
-"""A mistake in a feed file: where it is, what is wrong, what was expected and how to mend it."""
+"""A mistake in a feed file: where it is, what is wrong, what was expected and how to fix it."""
 
 from __future__ import annotations
 
@@ -13,13 +13,12 @@ from typing import Any
 from pydantic import BaseModel, ValidationError
 from pydantic_core import ErrorDetails
 
-#: A place in a file: keys and list indexes from the top.
-Place = tuple[str | int, ...]
+from tidemark.feeds.strict_yaml import YamlPath
 
 
 @dataclass(frozen=True)
 class Mistake:
-    """One mistake. ``path`` is its place in the file, like ``tables.shop.customers.checks[0].min``; "" is the file."""
+    """One mistake. ``path`` is where in the file, like ``tables.shop.customers.checks[0].min``; "" is the file."""
 
     file: Path
     path: str
@@ -40,13 +39,13 @@ class Mistake:
 class Found:
     """A mistake before it has a file and a line."""
 
-    place: Place
+    place: YamlPath
     problem: str
     expected: str | None = None
     fix: str | None = None
 
 
-def path_text(place: Place) -> str:
+def path_text(place: YamlPath) -> str:
     """``("tables", "shop.customers", "checks", 0)`` as ``tables.shop.customers.checks[0]``."""
     text = ""
     for part in place:
@@ -61,12 +60,12 @@ def nearest(word: str, known: Iterable[str]) -> str | None:
     return f"did you mean `{by_lower[close[0]]}`?" if close else None
 
 
-def translate(model: type[BaseModel], error: ValidationError, data: Any, under: Place = ()) -> list[Found]:
+def translate(model: type[BaseModel], error: ValidationError, data: Any, under: YamlPath = ()) -> list[Found]:
     """Pydantic's errors in a file's own terms. ``under`` is where ``model`` stands in the file.
 
-    The members of a union each complain: they are joined into one mistake with every kind that is allowed.
+    Each member of a union reports an error of its own: they are joined into one mistake with every kind that is allowed.
     """
-    found: dict[Place, Found] = {}
+    found: dict[YamlPath, Found] = {}
     for details in error.errors(include_url=False):
         place = _place(details, data)
         one = _found(model, details, place, under)
@@ -77,9 +76,9 @@ def translate(model: type[BaseModel], error: ValidationError, data: Any, under: 
     return list(found.values())
 
 
-def _place(details: ErrorDetails, data: Any) -> Place:
+def _place(details: ErrorDetails, data: Any) -> YamlPath:
     """The error's place without the names of union members, which pydantic appends to it."""
-    place: Place = ()
+    place: YamlPath = ()
     for part in details["loc"]:
         inside = isinstance(data, dict) and part in data
         inside = inside or (isinstance(data, list) and isinstance(part, int) and part < len(data))
@@ -89,7 +88,7 @@ def _place(details: ErrorDetails, data: Any) -> Place:
     return place
 
 
-def _found(model: type[BaseModel], details: ErrorDetails, place: Place, under: Place) -> Found:
+def _found(model: type[BaseModel], details: ErrorDetails, place: YamlPath, under: YamlPath) -> Found:
     kind, context = details["type"], details.get("ctx", {})
     here = (*under, *place)
     if kind == "missing":
@@ -120,7 +119,7 @@ def _shortened(value: Any) -> str:
     return text if len(text) <= 80 else f"{text[:77]}…"
 
 
-def model_at(model: type[BaseModel], place: Place) -> type[BaseModel]:
+def model_at(model: type[BaseModel], place: YamlPath) -> type[BaseModel]:
     """The model that describes a place in a file."""
     current: Any = model
     for part in place:

@@ -1,6 +1,6 @@
 """Writes ``docs/feed-reference.md``: every key of a feed file, from the models that read it.
 
-``python -m tidemark.feeds.reference`` after a change of a model; a test fails while the file is stale.
+Run ``make docs`` after a change of a model; a test fails while the file is out of date.
 """
 
 from __future__ import annotations
@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 import types
 import typing
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -28,17 +28,21 @@ _INTRODUCTION = """\
 
 One YAML file per feed in `include/feeds/` (or the folder that `TIDEMARK_FEEDS` names), named like the feed.
 `tidemark feeds check` reports every mistake at once. Unknown keys and keys written twice are mistakes. Text needs no
-quotes where it cannot be taken for a number, `true`, `false` or `null`: `no` and `2026-11-20` are text, `0001` keeps
+quotes unless it could be read as a number, `true`, `false` or `null`: `no` and `2026-11-20` are text, `0001` keeps
 its zeros.
 
-This page is generated from the models: `python -m tidemark.feeds.reference`.
+This page is generated from the models: `make docs`.
 """
+#: Key, type, default, meaning.
+Row = tuple[str, str, str, str]
+
 _HEAD = "| key | type | default | meaning |\n|---|---|---|---|\n"
 _WORDS: dict[Any, str] = {
     str: "text",
     int: "whole number",
     float: "number",
     bool: "true or false",
+    Path: "path",
     timedelta: "duration",
     datetime: "time",
     Any: "anything",
@@ -49,7 +53,7 @@ _UNITS = ((86_400, "d"), (3_600, "h"), (60, "m"), (1, "s"))
 
 def feed_reference() -> str:
     """The page as Markdown."""
-    page = _INTRODUCTION + "\n## The feed\n\n" + _table(Feed)
+    page = _INTRODUCTION + "\n## The feed\n\n" + markdown_table(_rows(Feed))
     for title, block, registry, load in (
         ("Containers", "container", CONTAINERS, load_container),
         ("Formats", "format", FORMATS, load_format),
@@ -58,19 +62,28 @@ def feed_reference() -> str:
         for name in sorted(registry):
             module = load(name)
             page += f"\n### `type: {name}`\n\n{_first_paragraph(module.__doc__)}\n\n"
-            page += _table(module.Options) if module.Options.model_fields else "No keys besides `type`.\n"
+            page += (
+                markdown_table(_rows(module.Options)) if module.Options.model_fields else "No keys besides `type`.\n"
+            )
     return page
 
 
-def _table(model: type[BaseModel]) -> str:
-    return _HEAD + "".join(f"| {' | '.join(map(_cell, row))} |\n" for row in _rows(model, ""))
+def markdown_table(rows: Iterable[Row]) -> str:
+    """The rows under the heads of their columns."""
+    return _HEAD + "".join(f"| {' | '.join(map(_cell, row))} |\n" for row in rows)
 
 
-def _rows(model: type[BaseModel], above: str) -> Iterator[tuple[str, str, str, str]]:
+def describe_key(key: str, field: FieldInfo) -> Row:
+    """The row of a key: the key, its type, its default and its meaning."""
+    return f"`{key}`", _kind(field.annotation), _default(field), field.description or ""
+
+
+def _rows(model: type[BaseModel], above: str = "") -> Iterator[Row]:
+    """A row for each key of a model and of the models inside it."""
     for name, field in model.model_fields.items():
         path = f"{above}{name}"
         inner = next(models_in(field.annotation), None)
-        yield f"`{path}`", _kind(field.annotation), _default(field), field.description or ""
+        yield describe_key(path, field)
         if inner is not None:
             between = {"list": "[].", "dict": ".<name>."}
             yield from _rows(inner, path + between.get(getattr(field.annotation, "__name__", ""), "."))
@@ -105,7 +118,7 @@ def _default(field: FieldInfo) -> str:
         return next(f"`{seconds // size}{unit}`" for size, unit in _UNITS if seconds % size == 0)
     if isinstance(value, bool) or value is None:
         return {True: "`true`", False: "`false`", None: "null"}[value]
-    if value in ([], {}, ()):
+    if value in ([], {}, (), ""):
         return "none"
     return f"`{value!r}`" if isinstance(value, str) and value.strip() != value else f"`{value}`"
 

@@ -1,7 +1,7 @@
-"""Strict YAML for feed files: what is written is what is read, or it is a mistake with its line.
+"""Strict YAML for feed files: every value is read as it is written, or it is a mistake with its line.
 
 Scalars follow YAML 1.2's core schema: ``no`` and ``2026-11-20`` are text, ``0001`` keeps its zeros, and keys are
-always text (a column may be called ``null``). A key written twice is a mistake, not a silent last one wins.
+always text (a column may be called ``null``). A key written twice is a mistake; the last one does not win silently.
 """
 
 from __future__ import annotations
@@ -12,20 +12,21 @@ from typing import Any
 
 import yaml
 
-Path = tuple[str | int, ...]
+#: A value's path in a file: keys and list indexes from the top.
+YamlPath = tuple[str | int, ...]
 
 _TAGS = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "null", "bool", "int", "float", "seq", "map")}
 
 
 @dataclass
 class Document:
-    """A file's content, the line of each value by its path, and what was wrong with the writing."""
+    """A file's content, the line of each value by its path, and what is wrong with its YAML."""
 
     value: Any = None
-    lines: dict[Path, int] = field(default_factory=dict)
-    mistakes: list[tuple[Path, str, str]] = field(default_factory=list)  # path, what is wrong, mend
+    lines: dict[YamlPath, int] = field(default_factory=dict)
+    mistakes: list[tuple[YamlPath, str, str]] = field(default_factory=list)  # path, problem, fix
 
-    def line(self, path: Path) -> int | None:
+    def line(self, path: YamlPath) -> int | None:
         """The line of a path, or of the nearest thing around it that exists."""
         while path and path not in self.lines:
             path = path[:-1]
@@ -35,7 +36,7 @@ class Document:
 class _Loader(yaml.SafeLoader):
     """SafeLoader that knows the core schema's scalars only."""
 
-    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 — the library's own name
+    yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (yaml's own name)
 
 
 for _tag, _written, _first in (
@@ -59,17 +60,17 @@ def read_yaml(text: str) -> Document:
         mark = error.problem_mark or error.context_mark
         where = f" (line {mark.line + 1}, column {mark.column + 1})" if mark else ""
         what = ", ".join(part for part in (error.context, error.problem) if part)
-        document.mistakes.append(((), f"not YAML: {what}{where}", "mend the file's syntax there; indent with spaces"))
+        document.mistakes.append(((), f"not YAML: {what}{where}", "fix the file's syntax there; indent with spaces"))
         if mark:
             document.lines[()] = mark.line + 1
     except yaml.YAMLError as error:
         document.mistakes.append(((), f"not YAML: {error}", "save the file as UTF-8 text"))
     except RecursionError:
-        document.mistakes.append(((), "not YAML that can be read: nested too deeply", "write it flatter"))
+        document.mistakes.append(((), "not YAML that can be read: nested too deeply", "use fewer levels"))
     return document
 
 
-def _build(loader: _Loader, node: yaml.Node, path: Path, document: Document, around: list[yaml.Node]) -> Any:
+def _build(loader: _Loader, node: yaml.Node, path: YamlPath, document: Document, around: list[yaml.Node]) -> Any:
     document.lines.setdefault(path, node.start_mark.line + 1)
     if any(node is outer for outer in around):
         document.mistakes.append((path, "an alias that contains itself", "write it out"))
@@ -90,7 +91,7 @@ def _build(loader: _Loader, node: yaml.Node, path: Path, document: Document, aro
 
 
 def _mapping(
-    loader: _Loader, node: yaml.MappingNode, path: Path, document: Document, inside: list[yaml.Node]
+    loader: _Loader, node: yaml.MappingNode, path: YamlPath, document: Document, inside: list[yaml.Node]
 ) -> dict[str, Any]:
     result: dict[str, Any] = {}
     for key_node, value_node in node.value:

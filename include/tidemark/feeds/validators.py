@@ -1,7 +1,7 @@
 """What a feed file must hold beyond the kinds of its values: rules of single values, and rules across keys.
 
 Rules of single values raise ``ValueError`` with what was expected; the models of :mod:`tidemark.feeds.model` use them. Rules
-across keys read the file's plain content, so that they still speak when another part of the file is wrong.
+across keys read the file's plain content, so that they are also checked when another part of the file is wrong.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from typing import Any
 from tidemark.containers import CONTAINERS
 from tidemark.errors import ConfigError
 from tidemark.feeds.problems import Found, nearest
+from tidemark.feeds.strict_yaml import YamlPath
 from tidemark.formats import FORMATS
 from tidemark.hours import format_hour, parse_hour
 from tidemark.identifiers import TIDEMARK, is_published_name
@@ -45,7 +46,7 @@ def published_name(value: str) -> str:
             "schema.table, each of letters, digits, _ and $ (at most 128), not beginning with a digit or $"
         )
     if value.lower().startswith("tidemark."):
-        raise ValueError("another schema: `tidemark` is kept for the lake's own tables")
+        raise ValueError("another schema: `tidemark` is reserved for the lake's own tables")
     return value
 
 
@@ -123,7 +124,7 @@ def _placeholder_mistakes(value: str) -> list[str]:
 
 
 def rules_across_keys(data: dict[str, Any], file_stem: str) -> Iterator[Found]:
-    """Everything that can only be seen by looking at several keys of one file."""
+    """The rules that involve several keys of one file."""
     if isinstance(data.get("feed"), str) and data["feed"] != file_stem:
         yield Found(
             ("feed",), f"is {data['feed']!r}, but the file is {file_stem}.yaml", "the file's name", "rename one of them"
@@ -179,7 +180,7 @@ def _published_twice(data: dict[str, Any]) -> Iterator[Found]:
 _SAME_WIDTH = "records of both look alike: keep the one that the feed's records have"
 
 
-def _table(place: tuple[str | int, ...], source: str, table: dict[str, Any], topics: list[str]) -> Iterator[Found]:
+def _table(place: YamlPath, source: str, table: dict[str, Any], topics: list[str]) -> Iterator[Found]:
     if table.get("name") is None:
         try:
             published_name(source.lower())
@@ -200,16 +201,16 @@ def _table(place: tuple[str | int, ...], source: str, table: dict[str, Any], top
         yield from _check((*place, "checks", i), _dict(check), columns)
 
 
-def _column_names(columns: list[str], place: tuple[str | int, ...]) -> Iterator[Found]:
-    twins = [name for name, times in Counter(column.lower() for column in columns).items() if times > 1]
-    for name in twins:
+def _column_names(columns: list[str], place: YamlPath) -> Iterator[Found]:
+    repeated = [name for name, times in Counter(column.lower() for column in columns).items() if times > 1]
+    for name in repeated:
         yield Found(place, f"names {name!r} in several spellings", fix="keep one: case does not count")
     if TIDEMARK in (column.lower() for column in columns):
-        yield Found(place, f"holds {TIDEMARK!r}", "another name: this one is kept for Tidemark")
+        yield Found(place, f"holds {TIDEMARK!r}", "another name: this one is reserved for Tidemark")
 
 
-def _earlier(place: tuple[str | int, ...], columns: list[str], lists: list[Any], key: list[str]) -> Iterator[Found]:
-    """Earlier lists of columns: records tell them apart by how many they are."""
+def _earlier(place: YamlPath, columns: list[str], lists: list[Any], key: list[str]) -> Iterator[Found]:
+    """Earlier lists of columns: a record is matched to a list by the number of columns, so no two may have the same."""
     widths = {len(columns)}
     for i, listed in enumerate(lists):
         names, here = list(_dict(listed)), (*place, "earlier_columns", i)
@@ -220,7 +221,7 @@ def _earlier(place: tuple[str | int, ...], columns: list[str], lists: list[Any],
         widths.add(len(names))
 
 
-def _check(place: tuple[str | int, ...], check: dict[str, Any], columns: list[str]) -> Iterator[Found]:
+def _check(place: YamlPath, check: dict[str, Any], columns: list[str]) -> Iterator[Found]:
     tests = [name for name in _TESTS if check.get(name) is not None and check.get(name) is not False]  # 0 tests
     column, unique = check.get("column"), _texts(check.get("unique"))
     if unique and (column is not None or tests):
@@ -238,9 +239,7 @@ def _check(place: tuple[str | int, ...], check: dict[str, Any], columns: list[st
     yield from _unknown(unique, columns, (*place, "unique"))
 
 
-def _unknown(
-    names: list[str], columns: list[str], place: tuple[str | int, ...], *, listed: bool = True
-) -> Iterator[Found]:
+def _unknown(names: list[str], columns: list[str], place: YamlPath, *, listed: bool = True) -> Iterator[Found]:
     """Names that are no column, where the file says which columns there are."""
     for i, name in enumerate(names):
         if columns and name not in columns:
@@ -250,7 +249,7 @@ def _unknown(
             )
 
 
-def _repeated(names: list[str], place: tuple[str | int, ...]) -> Iterator[Found]:
+def _repeated(names: list[str], place: YamlPath) -> Iterator[Found]:
     for i, name in enumerate(names):
         if name in names[:i]:
             yield Found((*place, i), f"{name!r} is listed twice", fix="remove one")

@@ -14,7 +14,6 @@ from tidemark.errors import ConfigError
 from tidemark.feeds import loading as feeds
 from tidemark.feeds.loading import check_feeds, find_feed, load_feed, load_feeds
 from tidemark.feeds.problems import Mistake
-from tidemark.feeds.reference import PAGE, feed_reference
 from tidemark.settings import Settings
 
 GOOD = """\
@@ -103,7 +102,7 @@ tables:
     assert all(str(mistake) in str(raised.value) for mistake in found.values())
 
 
-def test_a_mistake_reads_as_file_line_path_problem_expected_and_mend(tmp_path: Path) -> None:
+def test_a_mistake_reads_as_file_line_path_problem_expected_and_fix(tmp_path: Path) -> None:
     (mistake,) = mistakes(tmp_path, GOOD + "retrys: 4\n").values()
     head, expected, fix = str(mistake).split("\n")
     assert head == f"{tmp_path / 'shop.yaml'}:9: retrys: is not a key that is known here"
@@ -273,7 +272,7 @@ def test_deep_holds_blocks_and_column_types_against_their_modules(
     assert mistakes(tmp_path, text, deep=False) == {}
     wrong = mistakes(tmp_path, text.replace("code_page", "codepage"), deep=True)
     assert wrong["format.codepage"].fix == "did you mean `code_page`?"
-    assert "tables.a.b.columns.y" in wrong, "types are told although the block is wrong"
+    assert "tables.a.b.columns.y" in wrong, "mistakes in types are reported although the block is wrong"
 
 
 def test_loading_for_dags_is_cheap(tmp_path: Path) -> None:
@@ -285,11 +284,6 @@ def test_loading_for_dags_is_cheap(tmp_path: Path) -> None:
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert (done.returncode, done.stdout.strip()) == (0, ""), done.stderr
-
-
-def test_the_reference_of_every_key_is_fresh() -> None:
-    page = Path(__file__).parents[3] / PAGE
-    assert page.read_text("utf-8") == feed_reference(), "run: python -m tidemark.feeds.reference"
 
 
 def test_earlier_columns_are_lists_that_can_be_told_apart(tmp_path: Path) -> None:

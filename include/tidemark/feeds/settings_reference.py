@@ -1,0 +1,50 @@
+"""Writes ``docs/settings-reference.md``: every setting of an installation, from the model that reads them.
+
+Run ``make docs`` after a change of :class:`tidemark.settings.Settings`; a test fails while the file is out of date.
+"""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+from tidemark.feeds.reference import Row, describe_key, markdown_table
+from tidemark.settings import Settings
+
+PAGE = Path("docs/settings-reference.md")
+
+_INTRODUCTION = """\
+# Every setting of an installation
+
+Settings are environment variables. Every default works on a laptop: nothing has to be set to begin. A path is a path of
+this machine; where `s3://bucket/prefix` is allowed, the meaning says so. A mapping is written as JSON.
+
+This page is generated from the model: `make docs`.
+
+"""
+
+
+def settings_reference() -> str:
+    """The page as Markdown."""
+    prefix = Settings.model_config["env_prefix"]
+    fields = Settings.model_fields.items()
+    return _INTRODUCTION + markdown_table(
+        _row(describe_key(f"{prefix}{name}".upper(), field)) for name, field in fields
+    )
+
+
+def _row(row: Row) -> Row:
+    """The row with a default that is the same wherever the page is made."""
+    key, kind, default, meaning = row
+    return key, kind, "the current folder" if default == f"`{Path.cwd()}`" else default, meaning
+
+
+def main() -> None:
+    """Write the page into the folder ``docs`` of the current one."""
+    PAGE.parent.mkdir(exist_ok=True)
+    PAGE.write_text(settings_reference(), "utf-8")
+    sys.stdout.write(f"wrote {PAGE}\n")
+
+
+if __name__ == "__main__":
+    main()
