@@ -25,8 +25,12 @@ PROMISES = {
 }
 #: What `make test` and `make test-full` select. Tests that are marked `long` are in neither.
 TIERS = {"make test": "not long and not full", "make test-full": "full and not long"}
-#: What takes long in one piece is started first, so that both workers of a run end at about the same time.
-_BEGINS_FIRST = ("scheduler", "crash")
+#: The longest files are started first, so that the workers of a run, each with a file at a time, end together.
+_LONGEST_FIRST = (
+    "scheduler/test_backfill.py", "e2e/test_replay.py", "e2e/test_schema_changes.py", "crash/test_killed.py",
+    "convergence/test_convergence.py", "dags/test_real_run.py", "e2e/test_promises.py", "e2e/test_debezium.py",
+    "e2e/test_audit.py", "e2e/test_at_once.py",
+)  # fmt: skip
 
 
 def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
@@ -72,8 +76,8 @@ class _UntestedPromise(pytest.Item):
 
 
 def _start(item: pytest.Item) -> int:
-    folder = item.path.parent.name
-    return _BEGINS_FIRST.index(folder) if folder in _BEGINS_FIRST else len(_BEGINS_FIRST)
+    file = f"{item.path.parent.name}/{item.path.name}"
+    return _LONGEST_FIRST.index(file) if file in _LONGEST_FIRST else len(_LONGEST_FIRST)
 
 
 def _whole_tier(config: pytest.Config) -> str | None:
