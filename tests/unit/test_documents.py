@@ -1,0 +1,158 @@
+"""What the documents say exists: links, targets of make, commands, modules; and one record's journey is a real one."""
+
+from __future__ import annotations
+
+import gzip
+import hashlib
+import json
+import re
+from collections.abc import Iterator
+from functools import cache
+from itertools import takewhile
+from pathlib import Path
+
+import click
+import pytest
+import typer
+
+from tidemark.cli import app
+from tidemark.formats import FORMATS
+from tidemark.samples import load_sample
+from tidemark.samples.exporting import Sample
+
+PROJECT = Path(__file__).parent.parent.parent
+LIBRARY = PROJECT / "include/tidemark"
+DOCUMENTS = sorted(
+    [PROJECT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md") if (PROJECT / name).exists()]
+    + [*(PROJECT / "docs").rglob("*.md"), PROJECT / "benchmarks/README.md"]
+)
+ARCHITECTURE = PROJECT / "docs/architecture.md"
+
+_FENCE = re.compile(r"^```(\w*)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
+_LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
+_CODE = re.compile(r"`([^`\n]+)`")
+_MAKE = re.compile(r"\bmake ((?:[a-z][a-z-]*)|$)")
+_COMMAND = re.compile(r"\btidemark ([a-z][a-z ]*)")
+#: Folders that a path in a document may begin in. The last are rooms of the library.
+_FOLDERS = [f"{path.name}/" for path in PROJECT.iterdir() if path.is_dir() and path.name[0] != "."]
+_ROOMS = [f"{path.name}/" for path in LIBRARY.iterdir() if path.is_dir() and path.name[0] != "_"]
+
+
+@cache
+def text(document: Path) -> str:
+    return document.read_text("utf-8")
+
+
+def code(document: Path) -> Iterator[str]:
+    """What a document prints as code: in its blocks, line by line, and within its sentences."""
+    for _, block in _FENCE.findall(text(document)):
+        yield from block.splitlines()
+    yield from _CODE.findall(_FENCE.sub("", text(document)))
+
+
+def anchors(document: Path) -> set[str]:
+    """The headings of a document, as links name them."""
+    headings = re.findall(r"^#+ (.+)$", _FENCE.sub("", text(document)), re.MULTILINE)
+    return {re.sub(r"[^\w\- ]", "", heading.lower()).replace(" ", "-") for heading in headings}
+
+
+def each(found: Iterator[tuple[Path, str]]) -> list[object]:
+    """Parameters of a test, named by their document."""
+    pairs = sorted(set(found))
+    return [pytest.param(document, what, id=f"{document.relative_to(PROJECT)}: {what}") for document, what in pairs]
+
+
+def links() -> Iterator[tuple[Path, str]]:
+    for document in DOCUMENTS:
+        for target in _LINK.findall(_FENCE.sub("", text(document))):
+            if "://" not in target:
+                yield document, target
+
+
+def targets() -> Iterator[tuple[Path, str]]:
+    for document in DOCUMENTS:
+        for printed in code(document):
+            yield from ((document, target) for target in _MAKE.findall(printed) if target)
+
+
+def commands() -> Iterator[tuple[Path, str]]:
+    for document in DOCUMENTS:
+        for printed in code(document):
+            yield from ((document, words.strip()) for words in _COMMAND.findall(printed))
+
+
+def paths() -> Iterator[tuple[Path, str]]:
+    for document in DOCUMENTS:
+        for printed in _CODE.findall(_FENCE.sub("", text(document))):
+            if printed.startswith((*_FOLDERS, *_ROOMS)) and not re.search(r"[<>*…{\s]", printed):
+                yield document, printed
+
+
+@pytest.mark.parametrize(("document", "target"), each(links()))
+def test_a_link_leads_somewhere(document: Path, target: str) -> None:
+    path, _, anchor = target.partition("#")
+    linked = (document.parent / path).resolve() if path else document
+    assert linked.exists(), f"there is no {target}"
+    assert not anchor or anchor in anchors(linked), f"{path or document.name} has no heading {anchor}"
+
+
+@pytest.mark.parametrize(("document", "target"), each(targets()))
+def test_a_target_of_make_exists(document: Path, target: str) -> None:
+    assert re.search(rf"^{target}:", text(PROJECT / "Makefile"), re.MULTILINE), f"make has no target {target}"
+
+
+@pytest.mark.parametrize(("document", "words"), each(commands()))
+def test_a_command_exists(document: Path, words: str) -> None:
+    """Words behind a command are its arguments: a group has none."""
+    found: click.Command = typer.main.get_command(app)
+    for word in words.split():
+        if not isinstance(found, click.Group):
+            break
+        assert word in found.commands, f"there is no `tidemark {words}`"
+        found = found.commands[word]
+
+
+@pytest.mark.parametrize(("document", "path"), each(paths()))
+def test_a_path_exists(document: Path, path: str) -> None:
+    """Paths begin in the project's folder, in the library's, or in the document's."""
+    if "tally" in path:
+        pytest.skip("the format of the walk-through")
+    assert any((root / path).exists() for root in (PROJECT, LIBRARY, document.parent)), f"there is no {path}"
+
+
+def test_the_rooms_of_the_architecture_are_those_of_the_library() -> None:
+    named = set(re.findall(r"^\| (.+?) \| ", text(ARCHITECTURE), re.MULTILINE))
+    rooms = {name.rstrip("/") for cell in named for name in _CODE.findall(cell) if name.endswith((".py", "/"))}
+    there = {path.name for path in LIBRARY.iterdir() if path.name[0] != "_"}
+    assert rooms == there
+
+
+def test_every_format_has_a_page_that_the_readme_lists() -> None:
+    assert {page.stem for page in (PROJECT / "docs/formats").glob("*.md")} == set(FORMATS)
+    assert all(f"(docs/formats/{name}.md)" in text(PROJECT / "README.md") for name in FORMATS)
+
+
+def test_every_decision_is_listed() -> None:
+    folder = PROJECT / "docs/decisions"
+    pages = {page.name for page in folder.glob("0*.md")}
+    assert pages and pages == set(_LINK.findall(text(folder / "README.md")))
+
+
+def test_the_record_of_the_journey_is_what_the_sample_writes(tmp_path: Path) -> None:
+    """The page's record lies where it says, in the object that its manifest entry describes."""
+    blocks = [block for language, block in _FENCE.findall(text(ARCHITECTURE)) if language == "json"]
+    record, landed = blocks[0].strip(), json.loads(blocks[1])
+    load_sample("debezium").generate(tmp_path, Sample(1, 40, 3, "2026-11-20T00", 0, ""))
+    source = tmp_path / landed["source"].removeprefix("/tmp/walk/")
+    held = source.read_bytes()
+    assert (len(held), hashlib.sha256(held).hexdigest()) == (landed["bytes"], landed["sha256"])
+    lines = gzip.decompress(held).decode().splitlines()
+    assert len(lines) == landed["records"]
+    assert lines[9] == record, "the page says that it is line 10"
+
+
+def test_the_sum_of_the_journey_holds() -> None:
+    sentence = text(ARCHITECTURE).partition("Over all four tables:")[2]
+    before, _, after = "".join(takewhile(lambda sign: sign != ".", sentence)).partition("=")
+    landed, accounted = (sum(map(int, re.findall(r"\d+", side))) for side in (before, after))
+    assert landed == accounted > 0
