@@ -1,4 +1,4 @@
-"""Exports as Canal would leave them, from a small made-up inventory in MySQL, and the tables they must lead to.
+"""Exports as Canal would leave them, from a small made-up inventory in MySQL, and the resulting tables.
 
 Everything follows from the seed: the same arguments give the same bytes. The stream contains what real ones do: two
 databases in one topic, several rows to a message, several messages of one batch in one moment, key changes, rows that

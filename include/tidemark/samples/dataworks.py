@@ -1,4 +1,4 @@
-"""Exports as a DataWorks whole-database task would leave them, from a small made-up mall, and the tables they must lead to.
+"""Exports as a DataWorks whole-database task would leave them, from a small made-up mall, and the resulting tables.
 
 Everything follows from the seed: the same arguments give the same bytes. The stream contains what real ones do: several
 databases in one topic, tables with a key and with a row id, updates in one message and in pairs, transactions over the
@@ -13,6 +13,7 @@ import copy
 import json
 import random
 from collections.abc import Iterator
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -81,7 +82,7 @@ class _Source:
             now = begin + timedelta(seconds=second)
             if number % 9 == 4:
                 yield Step([(now, _message("MHEARTBEAT", None, now))])
-            # spread over the hour; never the last, since a transaction that never ends needs another behind it
+            # spread over the hour; never the last, since a transaction that never ends needs another after it
             for make_steps in special[number * len(special) // len(sizes) : (number + 1) * len(special) // len(sizes)]:
                 yield from make_steps(now)
             yield self._transaction(now, size) if size > 1 else self._single(now)
@@ -246,12 +247,11 @@ class _Source:
     def _row(
         self, op: str, table: str, before: Row | None, after: Row | None, now: datetime, sequence: str | None = None
     ) -> bytes:
-        return _message(
-            op, sequence or self._next(), now, table=table, columns=self.columns[table], before=before, after=after
-        )
+        content = _Content(table, self.columns[table], before, after)
+        return _message(op, sequence or self._next(), now, content)
 
     def _statement(self, op: str, table: str, text: str, now: datetime) -> bytes:
-        return _message(op, self._next(), now, table=table, text=text)
+        return _message(op, self._next(), now, _Content(table, text=text))
 
 
 def _key(table: str, row: Row) -> Key:
@@ -266,25 +266,27 @@ def _sent(value: Any) -> Any:
     return str(value) if isinstance(value, Decimal) else value
 
 
-def _message(
-    op: str,
-    sequence: str | None,
-    now: datetime,
-    *,
-    table: str | None = None,
-    columns: dict[str, str] | None = None,
-    before: Row | None = None,
-    after: Row | None = None,
-    text: str | None = None,
-) -> bytes:
+@dataclass(frozen=True)
+class _Content:
+    """The table of a message, and what the message has of it: columns and images of a row, or a statement."""
+
+    table: str
+    columns: dict[str, str] | None = None
+    before: Row | None = None
+    after: Row | None = None
+    text: str | None = None
+
+
+def _message(op: str, sequence: str | None, now: datetime, of: _Content | None = None) -> bytes:
+    columns, before, after, text = (of.columns, of.before, of.after, of.text) if of else (None, None, None, None)
     at = round((now - datetime(1970, 1, 1)) / timedelta(milliseconds=1))
-    database, short = table.split(".") if table else ("", "")
-    key = TABLES[table][1] if table and columns else None
+    database, short = of.table.split(".") if of else ("", "")
+    key = TABLES[of.table][1] if of and columns else None
     content = {
         "schema": {
             "dataColumn": [{"name": name, "type": kind} for name, kind in columns.items()] if columns else None,
             "primaryKey": None if key == [_ROW_ID] else key,
-            "source": {"dbType": "MySQL", "dbName": database, "tableName": short} if table else None,
+            "source": {"dbType": "MySQL", "dbName": database, "tableName": short} if of else None,
         },
         "payload": {
             "before": None if before is None else {"dataColumn": {name: _sent(v) for name, v in before.items()}},
@@ -302,11 +304,11 @@ def _message(
 def _poisoned(number: int, source: _Source) -> bytes:
     """A record that cannot be decoded: cut short, of an unknown op, without its position, or no message."""
     columns, row = TABLES["mall_stock.levels"][0], {"sku": "poison", "store": -1 - number}
-    now = source.start
+    now, content = source.start, _Content("mall_stock.levels", columns, after=row)
     kinds = (
-        _message("INSERT", "1", now, table="mall_stock.levels", columns=columns, after=row)[:-40],
-        _message("UPSERT", "2", now, table="mall_stock.levels", columns=columns, after=row),
-        _message("INSERT", None, now, table="mall_stock.levels", columns=columns, after=row),
+        _message("INSERT", "1", now, content)[:-40],
+        _message("UPSERT", "2", now, content),
+        _message("INSERT", None, now, content),
         b"a line of a log file that strayed in",
     )
     return kinds[number % len(kinds)]

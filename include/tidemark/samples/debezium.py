@@ -1,10 +1,10 @@
-"""Exports as two Debezium PostgreSQL connectors would leave them, from a small made-up shop, and what must come of them.
+"""Exports as two Debezium PostgreSQL connectors would leave them, from a small made-up shop, and the resulting tables.
 
 Everything follows from the seed. The connector `web` is a 3.x without message schemas, `depot` a 1.9 with them. The
-streams hold what real ones do: a snapshot, transactions that interleave in the log and some that straddle an hour,
+streams contain what real ones do: a snapshot, transactions that interleave in the log and some that straddle an hour,
 transactions without a captured row, tombstones, key changes, values that were not in the log, equal rows of a table
 without a key, truncates, logical messages, heartbeats, and runs delivered again under new offsets, from the middle of
-a transaction too. The objects of a topic's hour come in no order.
+a transaction too. The objects of a topic's hour are in no order.
 """
 
 from __future__ import annotations
@@ -14,21 +14,20 @@ import copy
 import json
 import random
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta
-from decimal import Decimal
+from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tidemark.samples.debezium_rows import Change, Row, State, apply, shown
+from tidemark.samples.debezium_rows import LARGE, TABLES, Change, Row, State, apply, made_row, shown
 from tidemark.samples.debezium_wire import (
     UNAVAILABLE,
     Sent,
-    count_anew,
     key_schema,
     millis,
     objects,
     poisoned,
     records,
+    renumber,
     value_schema,
     wire,
 )
@@ -36,36 +35,23 @@ from tidemark.samples.exporting import Sample, write_export, write_feed, write_t
 
 FEED = "store"
 
-#: Each connector's tables: columns with their PostgreSQL types, and the key (none: REPLICA IDENTITY FULL).
-TABLES: dict[str, dict[str, tuple[dict[str, str], tuple[str, ...]]]] = {
-    "web": {
-        "store.customers": (
-            {
-                "id": "bigint", "name": "text", "balance": "numeric(14,2)", "since": "timestamptz",
-                "active": "boolean", "notes": "text", "tags": "text[]",
-            },
-            ("id",),
-        ),
-        "store.visits": ({"page": "text", "seconds": "integer", "at": "timestamptz"}, ()),
-    },
-    "depot": {
-        "stock.items": (
-            {
-                "site": "text", "sku": "text", "price": "numeric(12,4)", "quantity": "integer", "counted": "timestamp",
-                "best_before": "date", "picture": "bytea", "manual": "text",
-            },
-            ("site", "sku"),
-        ),
-        "stock.moves": ({"id": "bigint", "sku": "text", "weight": "double precision", "moved": "timestamp"}, ("id",)),
-    },
-}  # fmt: skip
-#: Large values: an update that leaves them alone does not have them in the log.
-_LARGE = {"notes", "manual", "picture"}
-#: Containers that keep no offsets: equal rows at one place in the log cannot be told from a redelivery there.
+#: Containers that keep no offsets: equal rows at one position of the log look like a redelivery there.
 _NO_OFFSETS = ("lines", "pubsub")
-#: Containers that keep neither keys nor headers: a key change does not name the row it comes from there.
+#: Containers that keep neither keys nor headers: a key change does not name the old row there.
 _NO_KEYS = ("lines",)
-_TEXTS = ("", "plain", 'she said "no"', "two\nlines", "Zoë", "日本語", "{not json}", "} {", "back\\slash", " blanks ")
+
+
+@dataclass
+class _RowEvent:
+    """A change of a row, before it is a message. ``row`` has its key; the images are as the connector writes them."""
+
+    table: str
+    op: str
+    row: Row
+    before: Row | None = None
+    after: Row | None = None
+    headers: tuple[tuple[str, Row], ...] = ()
+    snapshot: str = "false"
 
 
 @dataclass
@@ -144,7 +130,7 @@ class _Connector:
             first = max(self.snapshot_size, end - self.random.randint(5, 60))
             run = [copy.deepcopy(one) for one in stream[first:end]]
             if not self.modern:
-                count_anew(run)
+                renumber(run)
             for one in run:
                 one.at = stream[end - 1].at
                 if one.body and "ts_ms" in one.body:
@@ -168,16 +154,15 @@ class _Connector:
         }  # fmt: skip
 
     def _snapshot(self, at: datetime) -> None:
-        """What the tables held before the stream: one place in the log, no transaction."""
+        """The rows of the tables before the stream: one position in the log, no transaction."""
         transaction = _Transaction(at)
         for table, (_, key) in self.tables.items():
             for _ in range(6):
                 row = self._row(table)
                 for _ in range(1 if key or not self.equal_rows else 2):
                     self._apply(transaction, self._added(table, row))
-                    image = self._image(table, row)
-                    source = self._source(table, at, snapshot="first" if self.modern else "true")
-                    self._row_event(table, "r", source, at, row, {"before": None, "after": image})
+                    snapshot = "first" if self.modern else "true"
+                    self._row_event(_RowEvent(table, "r", row, after=self._image(table, row), snapshot=snapshot), at)
         self.transactions.append(transaction)
 
     def _transaction(self, at: datetime, size: int, pace: timedelta) -> None:
@@ -186,7 +171,7 @@ class _Connector:
         transaction = _Transaction(at)
         name = f"{self.number}:{self.lsn}" if self.modern else str(self.number)
         self._sent("transaction", {"status": "BEGIN", "id": name, "event_count": None, "ts_ms": millis(at)}, at)
-        # The log of transactions interleaves: what this one wrote first may stand before the last commit.
+        # Transactions interleave in the log: the first changes of this one may be before the last commit.
         self.lsn -= self.random.choice((0, 0, 16, 400)) if self.commit else 0
         while (counted := self._counted(first)) < size:
             self._change(transaction, at, counted)
@@ -202,7 +187,7 @@ class _Connector:
         self.transactions.append(transaction)
 
     def _counted(self, first: int) -> int:
-        """Events of the transaction; a message outside of it is none."""
+        """How many events the transaction has. A message outside of it does not count."""
         events = (one.body for one in self.sent[first:] if one.body and "op" in one.body)
         return sum(body["source"]["txId"] is not None for body in events)
 
@@ -218,12 +203,10 @@ class _Connector:
             self._truncate(transaction, table, at)
         elif len(rows) < 4 or what < 0.35:
             row = self._row(table)
-            # Rows of one COPY page share their place in the log, and without a key they can be equal.
+            # Rows that one COPY writes together share their position in the log, and without a key they can be equal.
             for _ in range(1 if key or not self.equal_rows else self.random.choice((1, 1, 3))):
                 self._apply(transaction, self._added(table, row))
-                self._row_event(
-                    table, "c", self._source(table, at), at, row, {"before": None, "after": self._image(table, row)}
-                )
+                self._row_event(_RowEvent(table, "c", row, after=self._image(table, row)), at)
         elif key:
             self._change_keyed(transaction, table, at, what)
         else:
@@ -243,7 +226,7 @@ class _Connector:
         row = {name: fresh[name] if self.random.random() < 0.5 or name in key else old[name] for name in old}
         row |= {name: old[name] for name in kept}
         image = self._image(table, row)
-        for name in _LARGE & row.keys():
+        for name in LARGE & row.keys():
             if row[name] == old[name] and row[name] is not None and (self.old_keys or not moves):
                 filler = UNAVAILABLE.encode() if isinstance(row[name], bytes) else UNAVAILABLE
                 image[name] = wire("", filler, schemas=self.schemas)
@@ -252,30 +235,28 @@ class _Connector:
             old_names, new_names = self._key(table, old), self._key(table, row)
             self._delete(table, old, at, (("__debezium.newkey", new_names),))
             self._apply(transaction, self._added(table, row))
-            images = {"before": None, "after": image}
-            self._row_event(table, "c", self._source(table, at), at, row, images, (("__debezium.oldkey", old_names),))
+            headers = (("__debezium.oldkey", old_names),)
+            self._row_event(_RowEvent(table, "c", row, after=image, headers=headers), at)
         else:
             self._apply(transaction, self._added(table, row))
-            self._row_event(table, "u", self._source(table, at), at, row, {"before": None, "after": image})
+            self._row_event(_RowEvent(table, "u", row, after=image), at)
 
     def _change_keyless(self, transaction: _Transaction, table: str, at: datetime, what: float) -> None:
         old = shown(self.random.choice(list(self.rows[table].values())))[0]
         self._apply(transaction, Change(table, None, old, copies=-1))
         before = self._image(table, old)
         if what < 0.6:
-            self._row_event(table, "d", self._source(table, at), at, old, {"before": before, "after": None})
+            self._row_event(_RowEvent(table, "d", old, before), at)
             self._sent(table, None, at)
         else:
             row = self._row(table)
             self._apply(transaction, self._added(table, row))
-            images = {"before": before, "after": self._image(table, row)}
-            self._row_event(table, "u", self._source(table, at), at, row, images)
+            self._row_event(_RowEvent(table, "u", row, before, self._image(table, row)), at)
 
     def _delete(self, table: str, row: Row, at: datetime, headers: tuple[Any, ...] = ()) -> None:
         before = dict.fromkeys(row) | self._key(table, row)
-        images = {"before": before, "after": None}
-        gone = self._row_event(table, "d", self._source(table, at), at, row, images, headers)
-        self._sent(table, None, at, key=gone.key, schemas=gone.schemas)
+        deleted = self._row_event(_RowEvent(table, "d", row, before, headers=headers), at)
+        self._sent(table, None, at, key=deleted.key, schemas=deleted.schemas)
 
     def _truncate(self, transaction: _Transaction, table: str, at: datetime) -> None:
         self._apply(transaction, Change(table, None, None))
@@ -294,13 +275,11 @@ class _Connector:
     def _event(self, source: dict[str, Any], op: str, at: datetime) -> dict[str, Any]:
         return {"source": source, "transaction": None, "op": op, "ts_ms": millis(at) + 250}
 
-    def _row_event(
-        self, table: str, op: str, source: dict[str, Any], at: datetime, row: Row, images: dict[str, Any],
-        headers: tuple[Any, ...] = (),
-    ) -> Sent:  # fmt: skip
-        body = images | self._event(source, op, at)
-        key = self._key(table, row) or None
-        return self._sent(table, body, at, key=key, schemas=self._schemas_of(table), headers=headers)
+    def _row_event(self, event: _RowEvent, at: datetime) -> Sent:
+        source = self._source(event.table, at, snapshot=event.snapshot)
+        body = {"before": event.before, "after": event.after} | self._event(source, event.op, at)
+        key = self._key(event.table, event.row) or None
+        return self._sent(event.table, body, at, key=key, schemas=self._schemas_of(event.table), headers=event.headers)
 
     def _schemas_of(self, table: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
         columns, key = self.tables[table]
@@ -328,22 +307,8 @@ class _Connector:
         apply(self.rows[change.table], change)
 
     def _row(self, table: str) -> Row:
-        pick = self.random
         self.made += 1
-        at = datetime(2026, 11, 20) + timedelta(microseconds=pick.randrange(10**11))
-        values: dict[str, Any] = {
-            "text": lambda: pick.choice(_TEXTS), "integer": lambda: pick.randint(-(2**31), 2**31 - 1),
-            "bigint": lambda: pick.randint(0, 2**62), "boolean": lambda: pick.random() < 0.5,
-            "double precision": lambda: round(pick.uniform(-9, 9), 5), "bytea": lambda: pick.randbytes(9),
-            "date": lambda: date(1950, 1, 1) + timedelta(pick.randrange(36_000)), "timestamp": lambda: at,
-            "timestamptz": lambda: at.replace(tzinfo=UTC), "text[]": lambda: pick.choices(_TEXTS, k=pick.randint(0, 3)),
-            "numeric(14,2)": lambda: Decimal(pick.randrange(-(10**13), 10**13)).scaleb(-2),
-            "numeric(12,4)": lambda: Decimal(pick.randrange(-(10**11), 10**11)).scaleb(-4),
-        }  # fmt: skip
-        columns, key = self.tables[table]
-        row = {n: None if n not in key and pick.random() < 0.1 else values[k]() for n, k in columns.items()}
-        row |= {"sku": f"{self.made:06}"} if "sku" in key else {"id": self.made} if "id" in key else {}
-        return row
+        return made_row(self.random, *self.tables[table], self.made)
 
 
 def _topics() -> list[str]:

@@ -1,4 +1,4 @@
-"""How a Debezium connector writes: values by their PostgreSQL types, the message schemas that name them, messages."""
+"""How a Debezium connector writes values by their PostgreSQL types, the message schemas, and messages."""
 
 from __future__ import annotations
 
@@ -98,19 +98,19 @@ def records(sent: Iterable[Sent], end: datetime) -> list[Message]:
             offset = offsets[one.topic] = offsets.get(one.topic, -1) + 1
             key, value = one.schemas or (None, None)
             headers = tuple((name, _json(content, key).decode()) for name, content in one.headers)
-            told_key = None if one.key is None else _json(one.key, key)
-            told = one.raw if one.body is None else _json(one.body, value)
-            found.append(Message(one.topic, 0, offset, one.at, told_key, told, headers))
+            key_bytes = None if one.key is None else _json(one.key, key)
+            value_bytes = one.raw if one.body is None else _json(one.body, value)
+            found.append(Message(one.topic, 0, offset, one.at, key_bytes, value_bytes, headers))
     return found
 
 
 def _json(content: dict[str, Any], schema: dict[str, Any] | None) -> bytes:
-    said = content if schema is None else {"schema": schema, "payload": content}
-    return json.dumps(said, ensure_ascii=False, separators=(",", ":")).encode()
+    whole = content if schema is None else {"schema": schema, "payload": content}
+    return json.dumps(whole, ensure_ascii=False, separators=(",", ":")).encode()
 
 
-def count_anew(run: list[Sent]) -> None:
-    """A 1.9 that begins again in the middle of a transaction counts its events from 1, and END tells those alone."""
+def renumber(run: list[Sent]) -> None:
+    """A 1.9 that starts again in the middle of a transaction counts its events from 1, and END counts only those."""
     order = 0
     for one in run:
         body = one.body or {}
@@ -135,7 +135,7 @@ def objects(messages: list[Message], chance: random.Random) -> list[list[Message
 
 
 def poisoned(topic: str, number: int, hour: datetime) -> Iterator[Sent]:
-    """Messages that are no events: cut short, of an unknown op, without a place, two in one, something else."""
+    """Messages that are no events: cut short, of an unknown op, without a position, two in one, something else."""
     row = {"id": 1, "name": "poisoned"}
     source = {"schema": "store", "table": "customers", "lsn": 23, "sequence": '["22","23"]'}
     whole = json.dumps({"op": "c", "after": row, "source": source}).encode()

@@ -1,6 +1,6 @@
-"""Exports as Q Replication would leave them, from a small made-up payroll in Db2, and what must come of them.
+"""Exports as Q Replication would leave them, from a small made-up payroll in Db2, and the resulting tables.
 
-Everything follows from the seed: the same arguments give the same bytes. The stream holds what real ones do:
+Everything follows from the seed: the same arguments give the same bytes. The stream contains what real ones do:
 transactions of one message and of several, interleaved and across hours, redelivered messages, key changes, nulls
 beside empty strings, delimiters and line feeds inside strings, invalid character data in both forms, and a source that
 is upgraded half-way, so that transaction identifiers and LSNs become longer.
@@ -120,8 +120,8 @@ def generate(out: Path, sample: Sample) -> None:
         stream = [(m.arrived, m.encoded()) for m in sorted(exported[hour], key=lambda m: m.arrived)]
         if hour == min(1, sample.hours - 1):
             for number in range(sample.poison):
-                place = source.random.randrange(len(stream) + 1)
-                stream.insert(place, (start + timedelta(hours=hour), _poisoned(number, start)))
+                at = source.random.randrange(len(stream) + 1)
+                stream.insert(at, (start + timedelta(hours=hour), _poisoned(number, start)))
         records = [Message(TOPIC, 0, offset + i, at, None, value) for i, (at, value) in enumerate(stream)]
         offset += len(records)
         write_export(out / "exports", TOPIC, name, [records], container)
@@ -159,7 +159,7 @@ class _Source:
 
     def _transaction(self, committed: datetime, size: int, *, upgraded: bool) -> _Transaction:
         self.commits += self.random.randint(1, 9)
-        # Identifiers come again after a while; LSNs never. Both are longer after the upgrade.
+        # Identifiers are used again after a while; LSNs never. Both are longer after the upgrade.
         unit = f"{(self.commits % 300) << 16:0{24 if upgraded else 20}x}"
         lsn = f"{self.commits << 48:032x}" if upgraded else f"{self.commits << 16:020x}"
         changes = [self._change(committed) for _ in range(size)]

@@ -1,6 +1,6 @@
-"""Exports as Qlik Replicate would leave them on Kafka, from a small made-up CRM, and what must come of them.
+"""Exports as Qlik Replicate would leave them on Kafka, from a small made-up CRM, and the resulting tables.
 
-Everything follows from the seed: the same arguments give the same bytes. The stream holds what real ones do: a full
+Everything follows from the seed: the same arguments give the same bytes. The stream contains what real ones do: a full
 load, then transactions over several topics, some across hours and one that never ends; updates that do not carry every
 column; LOBs; key changes, deletes and rows that come back; redelivery (V+1, V, V+1); objects that overlap in order;
 metadata messages, and columns added in mid-stream.
@@ -47,7 +47,7 @@ class _Transaction:
 
 @dataclass(frozen=True)
 class _Sent:
-    """A message on its way: when it arrives, and what it says."""
+    """A message, and when it arrives."""
 
     arrived: datetime
     topic: str
@@ -91,7 +91,7 @@ class _Source:
     def __init__(self, chance: random.Random, start: datetime, ddl: datetime, container: str) -> None:
         self.random, self.start, self.ddl, self.container = chance, start, ddl, container
         self.rows: dict[str, dict[Key, Row]] = {table: {} for table in TABLES}
-        self.gone: dict[str, list[Key]] = {table: [] for table in TABLES}
+        self.deleted: dict[str, list[Key]] = {table: [] for table in TABLES}
         self.loaded: dict[str, dict[Key, Row]] = {table: {} for table in TABLES}
         self.sequence = 0
         self.committed = 0
@@ -129,7 +129,7 @@ class _Source:
         digits = transaction.committed.strftime("%Y%m%d%H%M%S%f")[:16]
         sent = []
         for index, change in enumerate(transaction.changes):
-            said = {
+            headers = {
                 "operation": "INSERT" if change.before is None else "DELETE" if change.after is None else "UPDATE",
                 "changeSequence": f"{digits}{transaction.first + index:019}",
                 "timestamp": transaction.committed.isoformat(timespec="milliseconds"),
@@ -142,7 +142,7 @@ class _Source:
             arrived = transaction.committed + timedelta(seconds=1 + 45 * (index // third), milliseconds=index)
             image = change.after or change.before or {}
             data = {name: None if name in change.unsent else value for name, value in image.items()}
-            value = self._value(change.table, change.version, data, change.before if change.after else None, said)
+            value = self._value(change.table, change.version, data, change.before if change.after else None, headers)
             sent.append(_Sent(arrived, TABLES[change.table].topic, value, transaction))
         return sent
 
@@ -154,36 +154,36 @@ class _Source:
         ]
 
     def metadata(self) -> list[_Sent]:
-        """What each table is like, and again after the DDL; one table's also on its own topic."""
+        """The metadata of each table, and again after the DDL; those of one table also on its own topic."""
         sent = []
         for table, of in TABLES.items():
             for version, at in ((1, self.start), (2, self.ddl)):
                 if version > 1 and not of.added:
                     continue
-                # The replication server writes it a little after the first changes it speaks of.
-                told = at + timedelta(seconds=5)
-                value = dumps(enveloped(metadata(table, version, told), "MD"))
-                sent.append(_Sent(told, METADATA_TOPIC, value))
+                # The replication server writes it a little after the first changes it describes.
+                written = at + timedelta(seconds=5)
+                value = dumps(enveloped(metadata(table, version, written), "MD"))
+                sent.append(_Sent(written, METADATA_TOPIC, value))
                 if of.shape == "bare":
-                    sent.append(_Sent(told, of.topic, value))
+                    sent.append(_Sent(written, of.topic, value))
         return sent
 
     def poisoned(self, number: int, hour: int) -> _Sent:
-        """A record that cannot be decoded: cut short, without its place, of an unknown operation, or no message."""
+        """A record that cannot be decoded: cut short, without its position, of an unknown operation, or no message."""
         row = dict.fromkeys(TABLES["CRM.ORDERS"].columns) | {"ACCOUNT_ID": -1 - number, "NO": 1}
-        said = of_full_load() | {"operation": "INSERT", "schema": "CRM", "table": "ORDERS"}
-        whole = {"data": row, "beforeData": None, "headers": said | {"changeSequence": "2026112"}}
+        headers = of_full_load() | {"operation": "INSERT", "schema": "CRM", "table": "ORDERS"}
+        whole = {"data": row, "beforeData": None, "headers": headers | {"changeSequence": "2026112"}}
         kinds = (
             dumps(whole)[:60],
             dumps(whole),
-            dumps(whole | {"headers": said | {"operation": "UPSERT"}}),
+            dumps(whole | {"headers": headers | {"operation": "UPSERT"}}),
             b"a line of a log file that strayed in",
         )
         arrived = self.start + timedelta(hours=hour, minutes=7, seconds=number)
         return _Sent(arrived, "crm.orders", kinds[number % len(kinds)])
 
     def export(self, exports: Path, hours: list[str], sent: list[_Sent]) -> None:
-        """Hours of every topic in two or three objects, whose order says nothing; some messages come V+1, V, V+1."""
+        """Hours of every topic in two or three objects, in no order; some messages come V+1, V, V+1."""
         for topic in _topics():
             offset = 0
             for hour, name in enumerate(hours):
@@ -204,14 +204,14 @@ class _Source:
         rows, key_columns = self.rows[table], TABLES[table].key
         if len(rows) < 8 or self.random.random() < 0.2:
             after = self._row(table, version)
-            if self.gone[table] and self.random.random() < 0.5:
-                after |= dict(zip(key_columns, self.gone[table].pop(), strict=True))
+            if self.deleted[table] and self.random.random() < 0.5:
+                after |= dict(zip(key_columns, self.deleted[table].pop(), strict=True))
             rows[_key(table, after)] = after
             return _Change(table, version, None, after)
         key = self.random.choice(list(rows))
         before = dict.fromkeys(TABLES[table].at(version)) | rows.pop(key)
         if self.random.random() < 0.12:
-            self.gone[table].append(key)
+            self.deleted[table].append(key)
             return _Change(table, version, before, None)
         fresh = self._row(table, version)
         changed = {name for name in before if self.random.random() < 0.3} - set(key_columns)
@@ -228,7 +228,7 @@ class _Source:
         while True:
             row = {name: self._of_type(written) for name, written in of.at(version).items()}
             row |= {name: self.random.randrange(1, 10**6) for name in of.key}
-            if _key(table, row) not in self.rows[table] and _key(table, row) not in self.gone[table]:
+            if _key(table, row) not in self.rows[table] and _key(table, row) not in self.deleted[table]:
                 return row
 
     def _of_type(self, written: str) -> Any:
@@ -246,18 +246,18 @@ class _Source:
         }  # fmt: skip
         return values.get(written, pick.choice(_TEXTS))
 
-    def _value(self, table: str, version: int, data: Row, before: Row | None, said: dict[str, Any]) -> bytes:
+    def _value(self, table: str, version: int, data: Row, before: Row | None, headers: dict[str, Any]) -> bytes:
         of = TABLES[table]
         if of.named or self.container == "lines":
             schema, name = table.split(".")
-            said = said | {"schema": schema, "table": name}
+            headers = headers | {"schema": schema, "table": name}
         # One endpoint writes numbers as numbers, another as text.
         data, old = in_json(data, of.shape == "bare"), None if before is None else in_json(before, of.shape == "bare")
         if of.shape == "flat":
-            fields = {f"headers_{key}": value for key, value in said.items()}
+            fields = {f"headers_{key}": value for key, value in headers.items()}
             fields |= {f"data_{name}": value for name, value in data.items()}
             return dumps(fields | {f"beforeData_{name}": value for name, value in (old or {}).items()})
-        message = {"data": data, "beforeData": old, "headers": said}
+        message = {"data": data, "beforeData": old, "headers": headers}
         return dumps(enveloped(message, "DT", schema_id(table, version)) if of.shape == "envelope" else message)
 
 
@@ -278,7 +278,7 @@ def _key(table: str, row: Row) -> Key:
 
 
 def _masks(change: _Change) -> dict[str, str]:
-    """LOBs never count as changed. A delete says its key, and may send nothing else."""
+    """LOBs never count as changed. A delete sends its key, and may send nothing else."""
     columns = TABLES[change.table].at(change.version)
     sent = set(columns) - change.unsent
     if change.after is None:

@@ -23,7 +23,7 @@ class Table:
     added: str | None = None
 
     def at(self, version: int) -> dict[str, str]:
-        """The columns before the DDL (1) and behind it (2)."""
+        """The columns before the DDL (1) and after it (2)."""
         return self.columns | {self.added: "STRING(12)"} if version > 1 and self.added else self.columns
 
 
@@ -49,9 +49,9 @@ TABLES = {
 }  # fmt: skip
 
 
-def dumps(said: Any) -> bytes:
+def dumps(value: Any) -> bytes:
     """JSON bytes."""
-    return json.dumps(said, ensure_ascii=False).encode()
+    return json.dumps(value, ensure_ascii=False).encode()
 
 
 def in_json(row: Row, as_text: bool) -> Row:
@@ -77,7 +77,7 @@ def mask(table: str, version: int, names: set[str]) -> str:
 
 
 def of_full_load() -> dict[str, Any]:
-    """Headers of a row of the full load: they say no place."""
+    """Headers of a row of the full load: they have no position."""
     empty = dict.fromkeys(("changeSequence", "timestamp", "streamPosition", "transactionId"), "")
     masks = {"changeMask": None, "columnMask": None}
     return {"operation": "REFRESH", **empty, **masks, "transactionEventCounter": None, "transactionLastEvent": None}
@@ -111,14 +111,14 @@ def table_columns(columns: Mapping[str, str], key: Sequence[str]) -> dict[str, A
     return listed
 
 
-def metadata(table: str, version: int, told: datetime) -> dict[str, Any]:
+def metadata(table: str, version: int, written: datetime) -> dict[str, Any]:
     """The metadata message of a table."""
     of, (schema, name) = TABLES[table], table.split(".")
     return {
         "schemaId": schema_id(table, version),
         "lineage": {
             "server": "replicate", "task": "crm", "schema": schema, "table": name, "tableVersion": version,
-            "timestamp": told.isoformat(timespec="milliseconds"),
+            "timestamp": written.isoformat(timespec="milliseconds"),
         },
         "tableStructure": {"tableColumns": table_columns(of.at(version), of.key)},
         "dataSchema": None,
