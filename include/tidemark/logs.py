@@ -26,6 +26,8 @@ if TYPE_CHECKING:
     from tidemark.settings import Settings
 
 _NAME = "tidemark"
+#: What every line begins with, as far as it is known.
+_FIRST = ("event", "feed", "hour", "stage", "table")
 _context: ContextVar[dict[str, str] | None] = ContextVar("tidemark_log_context", default=None)
 
 # Text without time and level: whoever formats the lines of an unconfigured process adds its own.
@@ -90,7 +92,9 @@ class _StandardError(logging.StreamHandler[TextIO]):
 
 
 def _add_context(logger: Any, method: str, event: EventDict) -> EventDict:
-    return {"event": event.pop("event"), **(_context.get() or {}), **event}
+    known: EventDict = {**(_context.get() or {}), **event}
+    order = sorted(known, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
+    return {name: known[name] for name in order}
 
 
 def _printable(logger: Any, method: str, event: EventDict) -> EventDict:

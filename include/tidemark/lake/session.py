@@ -13,7 +13,10 @@ from tidemark.errors import ConfigError
 from tidemark.identifiers import quote
 from tidemark.lake.spark_conf import CATALOG, spark_conf
 from tidemark.lake.stored_formats import TABLE_FORMAT, check_table
+from tidemark.logs import get_logger
 from tidemark.settings import Settings
+
+log = get_logger()
 
 
 def open_session(settings: Settings, name: str) -> SparkSession:
@@ -35,7 +38,6 @@ def open_session(settings: Settings, name: str) -> SparkSession:
     for key, value in spark_conf(settings).items():
         builder = builder.config(key, value)
     session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
     _remember_functions(session)
     return session
 
@@ -76,6 +78,7 @@ def create_namespace(spark: SparkSession, *parts: str) -> None:
     """The namespace and its parents, made where missing."""
     for depth in range(1, len(parts) + 1):
         spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {full_name(*parts[:depth])}")
+        log.debug("created a namespace where it was missing", namespace=".".join(parts[:depth]))
 
 
 def check_tables(spark: SparkSession, *names: str) -> None:

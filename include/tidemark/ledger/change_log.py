@@ -62,10 +62,16 @@ def create_log(spark: SparkSession, feed: str) -> str:
     return table
 
 
-def write_hour(rows: DataFrame, feed: str, hour: str, version: int) -> None:
-    """Replace an hour's partition of the log. ``version``: the version of the hour's export that ``rows`` hold."""
-    writer = rows.writeTo(changes_table(feed)).option(f"snapshot-property.{_DECODED}", f"{hour} {version}")
-    writer.overwrite(in_hour(hour))
+def write_hour(rows: DataFrame, feed: str, hour: str, version: int) -> int | None:
+    """Replace an hour's partition of the log. ``version``: the version of the hour's export that ``rows`` hold.
+
+    The number of entries written, as the commit says; None where the decoding of another hour has committed since.
+    """
+    decoded, spark = f"{hour} {version}", rows.sparkSession
+    rows.writeTo(changes_table(feed)).option(f"snapshot-property.{_DECODED}", decoded).overwrite(in_hour(hour))
+    loader = getattr(spark._jvm, "org.apache.iceberg.spark.Spark3Util")
+    commit = loader.loadIcebergTable(spark._jsparkSession, changes_table(feed)).currentSnapshot().summary()
+    return int(commit.get("added-records") or 0) if commit.get(_DECODED) == decoded else None
 
 
 def decoded_version(settings: Settings, feed: str, hour: str) -> int | None:

@@ -1,16 +1,16 @@
-"""Maintenance: what no publication needs any more is removed, and what many publications left in pieces is put together.
+"""Maintenance: removes what no publication needs any more, and compacts the small files that many publications left.
 
-Nothing that anybody can read changes: not the tables, not the cuts that the feed keeps. Each step may stop anywhere and
-be done again. It takes turns with the hours of the feed (in Airflow by the feed's pool); of what an hour has in the
-making, it touches nothing.
+What readers see does not change: neither the tables nor the cuts that the feed keeps. Each step may stop anywhere and
+be done again. It does not run beside the hours of the feed (in Airflow they share the feed's pool), and it leaves a
+pending publication alone.
 
-The change log, the receipts, the quarantine and what landed stay: they answer for the tables.
+The change log, the receipts, the quarantine and the landed objects stay: the tables are accounted for by them.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from datetime import UTC, datetime, timedelta
 
 from pyspark.sql import SparkSession
@@ -26,18 +26,21 @@ from tidemark.lake.stored_formats import check_lake
 from tidemark.ledger.pending_publication import load_pending
 from tidemark.ledger.publication_history import PublicationHistory, load_history
 from tidemark.ledger.system_tables import SYSTEM_TABLES, note_pruned, pruned, system_table
+from tidemark.logs import get_logger
 from tidemark.operations.maintenance_files import clear_landing, clear_parquet
 from tidemark.operations.retention import expired_hours
 from tidemark.settings import Settings
 from tidemark.snapshots import discard_columns
 
-#: The receipts are one table for all feeds: its files are no single feed's to call old.
+log = get_logger()
+
+#: The receipts are one table for all feeds, so the retention of a single feed does not decide about its files.
 _RECEIPTS_AGE = timedelta(days=7)
 
 
 @dataclass(frozen=True)
 class Maintained:
-    """How many were removed, or put together (``rewritten``: data files of the tables)."""
+    """How many of each were removed; ``rewritten``: how many small data files were compacted."""
 
     tombstones: int
     cuts: int
@@ -51,7 +54,7 @@ class Maintained:
 def maintain(
     feed: Feed, settings: Settings, progress: Callable[[str], None] = lambda stage: None, now: datetime | None = None
 ) -> Maintained:
-    """All of it for one feed. ``now``: as of which time what is old is old."""
+    """Maintain one feed. ``now``: the time against which ages are measured."""
     check_lake(settings)
     now, published = now or datetime.now(UTC), load_history(settings, feed.feed)
     spark = open_session(settings, f"maintain {feed.feed}")
@@ -67,9 +70,9 @@ def maintain(
     branches = sum(_drop_branches(spark, feed.feed, table, published) for table in tables)
     progress("small files")
     pending = load_pending(settings, feed.feed)
-    in_the_making = pending is not None and pending.follows(published)
+    publishing = pending is not None and pending.follows(published)
     rewritten = 0
-    if not in_the_making:
+    if not publishing:
         discard_columns(spark, feed, [".".join(name) for name in tables], settings)
         rewritten = sum(_rewrite(spark, table) for table in tables)
     progress("snapshots and orphaned files")
@@ -81,7 +84,9 @@ def maintain(
     progress("folders")
     folders = clear_parquet(feed, published, expired, safe, settings)
     landed = clear_landing(feed, safe, settings)
-    return Maintained(tombstones, cuts, branches, rewritten, orphans, folders, landed)
+    done = Maintained(tombstones, cuts, branches, rewritten, orphans, folders, landed)
+    log.info("maintained", feed=feed.feed, stage="maintain", **asdict(done))
+    return done
 
 
 def maintain_feed(feed: str) -> Maintained:
@@ -91,16 +96,16 @@ def maintain_feed(feed: str) -> Maintained:
 
 
 def _iceberg_tables(feed: Feed, published: PublicationHistory) -> list[tuple[str, ...]]:
-    """The feed's published tables, but those in Parquet folders."""
+    """The feed's published tables, except those in Parquet folders."""
     in_folders = {feed.published_name(source) for source, table in feed.tables.items() if table.storage == "parquet"}
     names = {table.table for receipt in published.receipts for table in receipt.tables}
     return [tuple(name.split(".", 1)) for name in sorted(names - in_folders)]
 
 
 def _prune_tombstones(spark: SparkSession, feed: Feed, published: PublicationHistory, now: datetime) -> int:
-    """Remove the pages of publications that are older than the feed keeps tombstones.
+    """Remove the tombstones of publications that are older than the feed keeps them. Returns how many.
 
-    The highest place among what is removed is noted before: a change at or below it, of a key that nothing is known of
+    The highest sort key among them is noted first: a change at or below it, of a key that has neither row nor tombstone
     any more, is looked up in the change log (:mod:`tidemark.merge.late_changes`), so that it cannot bring the row back.
     """
     oldest, until = now - feed.retention.tombstones, 0
@@ -126,11 +131,12 @@ def _drop_cuts(spark: SparkSession, table: tuple[str, ...], expired: set[str]) -
     tags = {tag_of(hour) for hour in expired} & set(_refs(spark, table))
     for tag in sorted(tags):
         spark.sql(f"ALTER TABLE {full_name(*table)} DROP TAG {quote(tag)}")
+        log.info("dropped a cut", table=".".join(table), tag=tag, reason="it is older than the feed keeps cuts")
     return len(tags)
 
 
 def _drop_branches(spark: SparkSession, feed: str, table: tuple[str, ...], published: PublicationHistory) -> int:
-    """Audit branches of publications that never came to be: another one has their number by now."""
+    """Drop the audit branches of publications that were never finished: another publication has their number by now."""
     stale = [
         name
         for name in _refs(spark, table)
@@ -138,27 +144,31 @@ def _drop_branches(spark: SparkSession, feed: str, table: tuple[str, ...], publi
     ]
     for branch in stale:
         spark.sql(f"ALTER TABLE {full_name(*table)} DROP BRANCH {quote(branch)}")
+        log.info("dropped a branch", table=".".join(table), branch=branch, reason="it was never published")
     return len(stale)
 
 
 def _rewrite(spark: SparkSession, table: tuple[str, ...]) -> int:
-    """Put small files together, and those of which much is deleted. An hour that was staged meanwhile takes main back
-    to before (:meth:`tidemark.snapshots.iceberg.IcebergSnapshot.publish`): nothing but the new order of rows is lost."""
+    """Compact small files, and files of which many rows are deleted. Returns how many.
+
+    An hour that was staged meanwhile takes main back to the snapshot before this
+    (:meth:`tidemark.snapshots.iceberg.IcebergSnapshot.publish`): only the compaction is lost.
+    """
     done = _call(spark, "rewrite_data_files", table)
     return int(done[0]["rewritten_data_files_count"])
 
 
 def _remove_orphans(spark: SparkSession, table: tuple[str, ...], older_than: datetime) -> int:
-    # Iceberg refuses to call a file orphaned that is younger than a day.
+    # Iceberg refuses to remove files that are younger than a day.
     day_ago = datetime.now(UTC) - timedelta(days=1, minutes=1)
     return len(_call(spark, "remove_orphan_files", table, older_than=min(older_than, day_ago)))
 
 
 def _call(spark: SparkSession, procedure: str, table: tuple[str, ...], **arguments: datetime | int) -> list:  # type: ignore[type-arg]
-    """One of Iceberg's procedures on a table; its rows."""
+    """Call one of Iceberg's procedures on a table; the rows it returns."""
     name = ".".join(quote(part) for part in table).replace("'", "\\'")
-    told = "".join(
+    given = "".join(
         f", {key} => TIMESTAMP '{value:%Y-%m-%d %H:%M:%S}'" if isinstance(value, datetime) else f", {key} => {value:d}"
         for key, value in arguments.items()
     )
-    return spark.sql(f"CALL {quote(CATALOG)}.system.{procedure}(table => '{name}'{told})").collect()
+    return spark.sql(f"CALL {quote(CATALOG)}.system.{procedure}(table => '{name}'{given})").collect()

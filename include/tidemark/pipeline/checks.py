@@ -1,6 +1,6 @@
-"""Checks: a feed's YAML and pandera models in the checks folder, as one plan per table.
+"""Checks: those in a feed's YAML and those of pandera models in the checks folder, as one plan per table.
 
-pandera does the judging; it does not tell which rows failed, so for the consequence *quarantine* the same check is
+pandera judges the checks. It does not tell which rows failed, so for the consequence *quarantine* the same check is
 also written as a Spark condition (:func:`failing`).
 """
 
@@ -12,7 +12,7 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-# pandera sets this to 127.0.0.1 for good when it is imported first (its issue 2344), and a cluster's driver is lost.
+# When pandera is imported first, it sets this to 127.0.0.1 (its issue 2344), and a cluster cannot reach its driver.
 os.environ.setdefault("SPARK_LOCAL_IP", os.environ.get("SPARK_LOCAL_HOSTNAME", "127.0.0.1"))
 
 import pandera.pyspark as pa
@@ -50,13 +50,18 @@ class Plan:
 
     @property
     def columns(self) -> set[str]:
-        """The columns that checks and uniqueness are about; models look at whatever they like."""
+        """The columns that checks and uniqueness name; a model may look at any column."""
         return {check.column for check in self.checks} | {name for columns, _ in self.unique for name in columns}
+
+    @property
+    def size(self) -> int:
+        """The number of checks; of a model, its checks of whole rows are one."""
+        return len(self.checks) + len(self.unique) + len(self.models)
 
     @property
     def empty(self) -> bool:
         """Whether there is nothing to check."""
-        return not (self.checks or self.unique or self.models)
+        return self.size == 0
 
 
 def plan_checks(table: str, declared: Table, settings: Settings) -> Plan:
@@ -98,7 +103,7 @@ def _column_checks(column: str, check: Check) -> list[PlannedCheck]:
 
 
 def _matches(data: Any, *, pattern: str) -> bool:
-    """pandera's own str_matches anchors at the start only; a feed's pattern is searched in the whole value."""
+    """A feed's pattern is searched in the whole value; pandera's own str_matches is anchored at the start."""
     return bool(data.dataframe.where(~F.col(data.column_name).rlike(pattern)).isEmpty())
 
 
@@ -108,19 +113,19 @@ def failing(check: PlannedCheck, table: str) -> Column:
     if check.rule is None:
         return column.isNull()
     rule = check.rule
-    said: dict[str, Any] = rule.statistics or {}
+    limits: dict[str, Any] = rule.statistics or {}
     conditions: dict[str, Callable[[], Column]] = {
-        "greater_than_or_equal_to": lambda: column < said["min_value"],
-        "greater_than": lambda: column <= said["min_value"],
-        "less_than_or_equal_to": lambda: column > said["max_value"],
-        "less_than": lambda: column >= said["max_value"],
-        "equal_to": lambda: column != said["value"],
-        "not_equal_to": lambda: column == said["value"],
-        "isin": lambda: ~column.isin(list(said["allowed_values"])),
-        "notin": lambda: column.isin(list(said["forbidden_values"])),
+        "greater_than_or_equal_to": lambda: column < limits["min_value"],
+        "greater_than": lambda: column <= limits["min_value"],
+        "less_than_or_equal_to": lambda: column > limits["max_value"],
+        "less_than": lambda: column >= limits["max_value"],
+        "equal_to": lambda: column != limits["value"],
+        "not_equal_to": lambda: column == limits["value"],
+        "isin": lambda: ~column.isin(list(limits["allowed_values"])),
+        "notin": lambda: column.isin(list(limits["forbidden_values"])),
         "pattern": lambda: ~column.rlike(rule._check_kwargs["pattern"]),
-        "str_matches": lambda: ~column.rlike("^(?:" + _pattern(said["pattern"]) + ")"),
-        "str_contains": lambda: ~column.rlike(_pattern(said["pattern"])),
+        "str_matches": lambda: ~column.rlike("^(?:" + _pattern(limits["pattern"]) + ")"),
+        "str_contains": lambda: ~column.rlike(_pattern(limits["pattern"])),
     }
     if rule.name not in conditions:
         raise ConfigError(
@@ -136,7 +141,7 @@ def _pattern(pattern: Any) -> str:
 
 
 def judge(rows: DataFrame, checks: list[PlannedCheck]) -> list[PlannedCheck]:
-    """The checks that some row fails, by pandera."""
+    """The checks that some row fails, as pandera judges them."""
     if not CONFIG.validation_enabled or CONFIG.validation_depth not in (None, ValidationDepth.SCHEMA_AND_DATA):
         raise ConfigError(
             "pandera's validation is switched off or shallow (PANDERA_VALIDATION_ENABLED, PANDERA_VALIDATION_DEPTH)",
@@ -161,14 +166,14 @@ def _fails(rows: DataFrame, check: PlannedCheck) -> bool:
 
 
 def wrong_types(rows: DataFrame, declared: dict[str, str]) -> str | None:
-    """What pandera says of columns whose type is not the declared one; None when all are. Looks at no data."""
+    """What pandera reports of columns that have not their declared type; None when all have. Reads no data."""
     columns = {name: pa.Column(T._parse_datatype_string(kind), nullable=True) for name, kind in declared.items()}  # type: ignore[arg-type]
     errors = pa.DataFrameSchema(columns).validate(rows.limit(0), lazy=True).pandera.errors
     return str(dict(errors)) if errors else None
 
 
 def model_fails(rows: DataFrame, schema: pa.DataFrameSchema) -> str | None:
-    """What a model's own checks over whole rows say; None when they pass."""
+    """What pandera reports of a model's own checks over whole rows; None when they pass."""
     errors = schema.validate(rows, lazy=True).pandera.errors
     return str(dict(errors)) if errors else None
 

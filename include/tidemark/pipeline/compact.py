@@ -21,6 +21,7 @@ from tidemark.ledger.pending_publication import PendingPublication, discard_pend
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.receipts import Receipt, TableReceipt
 from tidemark.ledger.system_tables import create_system_tables
+from tidemark.logs import get_logger, log_context, log_stage
 from tidemark.pipeline.assemble import Assembled
 from tidemark.pipeline.hour_changes import (
     HourChanges,
@@ -36,6 +37,8 @@ from tidemark.settings import Settings
 from tidemark.snapshots import discard_columns, open_snapshot
 from tidemark.snapshots.contract import Snapshot, StagedChange
 from tidemark.tables.table_state import Work, reached
+
+log = get_logger()
 
 
 @dataclass(frozen=True)
@@ -61,13 +64,18 @@ def compact(
     pending = load_pending(settings, feed.feed)
     if pending and pending.follows(history):
         if pending.validated and pending.of(manifest):
+            log.info("compacted and validated before", stage="compact", sequence=pending.receipt.sequence)
             return pending
+        log.info(
+            "discarded a publication that was not finished", stage="compact", sequence=pending.receipt.sequence,
+            of_hour=pending.receipt.hour, reason="this hour is compacted under the same number",
+        )  # fmt: skip
         discard_pending(settings, pending)  # its rows, and maybe its branches, are about to be replaced
     create_system_tables(spark, feed.feed)
     work = Work(spark, feed, settings, manifest.hour, history)
-    hour = load_hour_changes(work, manifest)
+    hour = _assemble(work, manifest)
     try:
-        tables = [_compact_table(hour, stats) for stats in hour.stats]
+        tables = [_compact_and_log(hour, stats) for stats in hour.stats]
     except TerminalError:
         discard_columns(spark, feed, [stats.table for stats in hour.stats], settings)
         raise
@@ -85,6 +93,48 @@ def compact(
     )
     save_pending(settings, pending)
     return pending
+
+
+def _assemble(work: Work, manifest: Manifest) -> HourChanges:
+    """The hour's changes, with the lines that tell what became of all entries of the change log before the fold."""
+    with log_stage("assemble", "assembled") as line:
+        hour = load_hour_changes(work, manifest)
+        account = hour.assembled.account
+        line |= {
+            "landed": account.landed,
+            "complete": sum(stats.landed + stats.released for stats in hour.stats),
+            "released": sum(stats.released for stats in hour.stats),
+            "control": account.control,
+            "held": account.held,
+            "held_transactions": account.held_transactions,
+            "refused": account.refused,
+            "tables": len(hour.stats),
+        }
+    with log_context(stage="assemble"):
+        if account.bad:
+            log.warning("quarantined", records=account.bad, reason="they cannot be decoded")
+        if account.refused:
+            log.warning("quarantined", changes=account.refused, reason="they can reach no table")
+        if account.rollbacks:
+            log.info("left out transactions", transactions=account.rollbacks, reason="their source rolled them back")
+        for note in hour.assembled.notes:
+            log.warning(note)
+    return hour
+
+
+def _compact_and_log(hour: HourChanges, stats: TableStats) -> Compacted:
+    with log_stage("compact", "compacted", table=stats.table) as line:
+        compacted = _compact_table(hour, stats)
+        counts = compacted.receipt.counts
+        line |= {"written": compacted.receipt.rows_written, "deleted": compacted.receipt.rows_deleted}
+        line |= {
+            "applied": counts.applied,
+            "duplicate": counts.duplicate,
+            "superseded": counts.superseded,
+            "quarantined": counts.quarantined + counts.released_quarantined,
+            "released": counts.released_applied,
+        }
+    return compacted
 
 
 def _receipt(work: Work, manifest: Manifest, assembled: Assembled, tables: list[TableReceipt]) -> Receipt:
@@ -136,6 +186,8 @@ def _compact_table(hour: HourChanges, stats: TableStats) -> Compacted:
 def _stage(changes: TableChanges, snapshot: Snapshot, receipt: TableReceipt, *, first: bool) -> Compacted:
     """Fold the changes and write them to the table's audit branch. ``first``: the table has just been made."""
     work, stats, state, shape = changes.work, changes.stats, changes.state, changes.shape
+    if state.rebuild:
+        log.info("folding all rows again", reason="its rows are under another name, or a change of columns came late")
     outcome = settle_keyed(changes) if shape.key else settle_keyless(changes)
     emptied = "" if state.rebuild and not shape.key else stats.truncated
     snapshot.stage(

@@ -1,11 +1,12 @@
 """Decode: the landed objects of one hour become its partition of the feed's change log.
 
-Pure in its hour: the same landed objects give the same partition, so hours can be decoded in parallel and again. The
-raw bytes are read once. The log holds an entry for *every* record, also for control records and for what could not
-be decoded (op ``bad``, with its bytes), so that everything that landed can be counted in one place.
+Decode depends on its hour alone: the same landed objects give the same partition, so that hours can be decoded in
+parallel and again. The raw bytes are read once. The log holds an entry for *every* record, also for control records and
+for records that could not be decoded (op ``bad``, with their bytes), so that everything that landed can be counted
+there.
 
-What is published of the hour stays as it was published, whatever the feed file says by now: only objects that a newer
-version of the export brought are read, and the quarantined entries that a replay recalls.
+What is published of the hour stays as it was published, even if the feed file has changed since. Only the objects of a
+newer version of the export are read, and the quarantined entries that a replay recalls.
 """
 
 from __future__ import annotations
@@ -31,12 +32,12 @@ from tidemark.storage.landing_layout import landed_version
 
 def decode(
     spark: SparkSession, feed: Feed, manifest: Manifest, published: PublicationHistory, settings: Settings
-) -> None:
+) -> int | None:
     """Replace what is not published of the hour's partition of ``tidemark.<feed>.changes`` by what the manifest's
     objects hold.
 
     Reads the landing objects, the quarantine when the manifest recalls it, and what is published of the partition;
-    writes the partition. An hour without objects leaves an empty one.
+    writes the partition. An hour without objects leaves an empty one. The number of its entries, where it is known.
     """
     table, before = create_log(spark, feed.feed), published.of_hour(manifest.hour)
     version = before.manifest_version if before else 0
@@ -53,7 +54,7 @@ def decode(
             own_version = F.lit(manifest.version).alias("version")
             rows = rows.unionByName(again.select(F.lit(manifest.hour).alias("hour"), own_version, "*"))
         rows = kept.unionByName(rows)
-    write_hour(rows, feed.feed, manifest.hour, manifest.version)
+    return write_hour(rows, feed.feed, manifest.hour, manifest.version)
 
 
 def _again(
@@ -61,8 +62,8 @@ def _again(
 ) -> DataFrame:
     """Entries ``taken`` back from quarantine as today's feed file decodes them: same columns as :func:`changes`.
 
-    An object of which nothing is ``kept`` is decoded whole: its records may be cut in other places now. Of the others
-    it is the records that were taken, or, of a record that holds more, just its taken entries.
+    An object of which nothing is ``kept`` is decoded whole: its records may begin and end elsewhere now. Of the other
+    objects, the records that were taken are decoded, or, of a record that holds more, only its taken entries.
     """
     objects = [row.object for row in taken.select("object").distinct().collect()]
     paths = [f"{settings.landing_root}/{name}" for name in objects]
@@ -91,7 +92,7 @@ def _again(
 def _refuse_other_records(
     spark: SparkSession, feed: Feed, manifest: Manifest, parts: DataFrame, settings: Settings
 ) -> None:
-    """ExportError when a taken record has other bytes by today's feed file: its number names another one by now."""
+    """ExportError when a taken record has other bytes by today's feed file: its number is that of another record."""
     paths = [f"{settings.landing_root}/{row.object}" for row in parts.select("object").distinct().collect()]
     records = _records(spark, feed, paths, settings).withColumn("raw", F.col("raw").cast("binary"))
     known = parts.where("raw is not null").select("object", "record", "raw").distinct()
@@ -138,15 +139,15 @@ def _records(spark: SparkSession, feed: Feed, paths: list[str], settings: Settin
 
 def _foreign(feed: Feed) -> Column:
     """A record of a topic that the feed does not have: an object of another feed lies among this one's."""
-    mine = F.col("topic").isin(feed.topics)
-    return F.when(~mine, F.concat(F.lit("a record of topic "), F.col("topic"), F.lit(": not a topic of this feed")))
+    known = F.col("topic").isin(feed.topics)
+    return F.when(~known, F.concat(F.lit("a record of topic "), F.col("topic"), F.lit(": not a topic of this feed")))
 
 
 def _unpublishable(feed: Feed, table: Column) -> Column:
     """Why a row's ``table`` cannot be published: a hostile or overlong name, or a table the feed refuses."""
     row, source = F.col("op").isin("insert", "update", "delete", "truncate", "schema"), F.col("source_table")
     named = F.concat(F.lit("table "), F.substring(source, 1, 200))
-    # Names the feed file gives are good: a regular expression a row is for the others alone.
+    # Names from the feed file are known to be good: only the others cost a regular expression per row.
     strange = row & ~F.coalesce(source.isin([name for name in feed.tables if is_published_name(name)]), F.lit(False))
     publishable = table.rlike(f"^(?:{PUBLISHED_NAME})$")
     return F.when(

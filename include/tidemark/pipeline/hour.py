@@ -23,7 +23,7 @@ from tidemark.ledger.pending_publication import discard_pending, load_pending
 from tidemark.ledger.publication_history import PublicationHistory, load_history
 from tidemark.ledger.quarantine import hours_in_quarantine, recall
 from tidemark.ledger.receipts import Receipt
-from tidemark.logs import get_logger, log_context
+from tidemark.logs import get_logger, log_context, log_stage
 from tidemark.pipeline.compact import compact
 from tidemark.pipeline.decode import decode
 from tidemark.pipeline.land import land
@@ -99,7 +99,16 @@ def decode_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings)
             log.info("published before: nothing to decode", stage="decode", version=manifest.version)
             return
         _tune_session(spark, manifest, published)
-        decode(spark, feed, manifest, published, settings)
+        _decode(spark, feed, manifest, published, settings)
+
+
+def _decode(
+    spark: SparkSession, feed: Feed, manifest: Manifest, published: PublicationHistory, settings: Settings
+) -> None:
+    with log_stage("decode", "decoded") as line:
+        entries = decode(spark, feed, manifest, published, settings)
+        line |= {"objects": len(manifest.objects), "version": manifest.version}
+        line |= {"entries": entries} if entries is not None else {}
 
 
 def compact_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
@@ -125,7 +134,7 @@ def _compact(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> 
         if decoded_version(settings, feed.feed, hour) != manifest.version:
             # More has landed since, or was recalled: the run that did so may be behind this one.
             log.info("decoding again", stage="decode", reason="more has landed, or was recalled, since it was decoded")
-            decode(spark, feed, manifest, published, settings)
+            _decode(spark, feed, manifest, published, settings)
         compact(spark, feed, manifest, published, settings)
 
 

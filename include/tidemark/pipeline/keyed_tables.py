@@ -15,12 +15,15 @@ from pyspark.sql import functions as F
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.quarantine_rows import refused_rows
 from tidemark.ledger.receipts import Counts
+from tidemark.logs import get_logger
 from tidemark.merge.contract import COUNTED
 from tidemark.merge.fold import fold
 from tidemark.merge.typed_rows import key_is_whole, keyed_rows, settle
 from tidemark.pipeline.hour_changes import TableChanges, classify
 from tidemark.pipeline.table_outcome import TableOutcome
 from tidemark.pipeline.unreadable_values import without_unreadable
+
+log = get_logger()
 
 
 @dataclass(frozen=True)
@@ -57,6 +60,7 @@ def settle_keyed(changes: TableChanges) -> TableOutcome:
     counts = changes.counts.plus(classified.counts)
     settled = settle(fold(classified.ordinary, partial=stats.partial > 0), shape, hour)
     if classified.refolded is not None:
+        log.info("folding keys again from the change log", reason="changes came late, or rest on another key")
         settled = settled.unionByName(settle(classified.refolded, shape, hour, whole=True))
     settled = settled.localCheckpoint()
     sizes, quarantined = _sizes(settled), []
@@ -64,10 +68,14 @@ def settle_keyed(changes: TableChanges) -> TableOutcome:
         readable = without_unreadable(stats.table, shape, hour, classified, settled)
         settled, counts = readable.settled, counts.plus(readable.moved)
         quarantined.append(readable.quarantined)
+        moved = readable.moved.quarantined + readable.moved.released_quarantined
+        log.warning("quarantined", changes=moved, reason="a value is not one of its column's type")
         sizes = _sizes(settled)
     broken_keys = _count_broken_keys(stats, counts, sizes)
     if broken_keys != Counts():
         bad = rows.where(~key_is_whole(shape) & F.col("counts"))
+        bad_keys = broken_keys.quarantined + broken_keys.released_quarantined
+        log.warning("quarantined", changes=bad_keys, reason="a key is missing or cannot be read")
         reason = F.lit(f"the key ({', '.join(shape.key)}) is missing or cannot be read")
         quarantined.append(refused_rows(bad, stats.table, "compact", reason))
     return TableOutcome(

@@ -73,13 +73,14 @@ def land(feed: Feed, hour: str, settings: Settings) -> Manifest:
     hour = format_hour(parse_hour(hour))
     with log_stage("land", "landed", feed=feed.feed, hour=hour) as counts:
         manifest = _land(feed, hour, settings)
-        records = [object_.records for object_ in manifest.objects if object_.records is not None]
         counts |= {
             "objects": len(manifest.objects),
             "bytes": sum(object_.bytes for object_ in manifest.objects),
-            "records": sum(records) if len(records) == len(manifest.objects) else "known once decoded",
             "version": manifest.version,
         }
+        records = [object_.records for object_ in manifest.objects if object_.records is not None]
+        if len(records) == len(manifest.objects):  # of some containers only decoding can tell
+            counts["records"] = sum(records)
     return manifest
 
 

@@ -17,8 +17,11 @@ from tidemark.ledger.pending_publication import PendingPublication
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.system_tables import append_receipt
+from tidemark.logs import get_logger, log_stage
 from tidemark.settings import Settings
 from tidemark.snapshots import open_snapshot
+
+log = get_logger()
 
 
 def publish(
@@ -35,13 +38,18 @@ def publish(
         )
     touched = set(pending.staged)
     others = {t.table for r in published.receipts for t in r.tables} - touched
-    for table in sorted(touched | others):
-        snapshot = open_snapshot(spark, feed, table, settings)
-        if table in touched:
+    for table in sorted(touched):
+        with log_stage("publish", "published", table=table):
+            snapshot = open_snapshot(spark, feed, table, settings)
             snapshot.publish(receipt.hour, pending.publication, reverted=table in pending.held_back)
             snapshot.retire(pending.retired.get(table, []))
-        elif snapshot.columns():  # none: only truncates have come of it so far
-            snapshot.tag(receipt.hour)
+    if others:
+        with log_stage("publish", "tagged the tables that the hour did not touch") as line:
+            line["tables"] = len(others)
+            for table in sorted(others):
+                snapshot = open_snapshot(spark, feed, table, settings)
+                if snapshot.columns():  # none: only truncates have come of it so far
+                    snapshot.tag(receipt.hour)
     receipt = receipt.model_copy(update={"published_at": datetime.now(UTC)})
     append_receipt(spark, receipt)
     return receipt

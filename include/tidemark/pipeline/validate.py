@@ -25,6 +25,7 @@ from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.quarantine_rows import refused_rows
 from tidemark.ledger.receipts import Counts, TableReceipt
 from tidemark.ledger.system_tables import clear_stage_rows, write_rows
+from tidemark.logs import get_logger, log_stage
 from tidemark.merge import late_changes as late
 from tidemark.merge.typed_rows import key_is_whole, keyed_rows
 from tidemark.pipeline.hour_changes import HourChanges, classify, load_hour_changes, table_changes
@@ -37,15 +38,18 @@ from tidemark.tables.table_state import Work
 if TYPE_CHECKING:
     from tidemark.pipeline.checks import Plan, PlannedCheck
 
+log = get_logger()
+
 
 @dataclass(frozen=True)
 class Verdict:
     """The result of one table's checks: what stops the hour, what is only noted, and which rows (key columns,
-    ``reason``) are to keep their last good version."""
+    ``reason``) are to keep their last good version. ``checks``: how many were made."""
 
     stops: list[str]
     warnings: list[str]
     waiting: DataFrame | None
+    checks: int = 0
 
 
 def validate(
@@ -62,10 +66,11 @@ def validate(
     these rows to the quarantine; saves and returns the pending publication, validated.
     """
     if pending.validated:
+        log.info("validated before", stage="validate", sequence=pending.receipt.sequence)
         return pending
     tables = {table.table: table for table in pending.receipt.tables}
     staged = [name for name in tables if name in pending.staged]
-    verdicts = {name: _judge(spark, feed, tables[name], pending, settings) for name in staged}
+    verdicts = {name: _judge_and_log(spark, feed, tables[name], pending, settings) for name in staged}
     _stop(feed, manifest.hour, verdicts)
     waiting = {name: verdict.waiting for name, verdict in verdicts.items() if verdict.waiting is not None}
     if not waiting.keys() <= set(pending.held_back):
@@ -79,6 +84,10 @@ def validate(
         for name, table in withheld.items():
             counts, moved = tables[name].counts.plus(table.moved), table.moved
             update = {"counts": counts, "waiting": moved.quarantined + moved.released_quarantined}
+            log.warning(
+                "quarantined", stage="validate", table=name, changes=update["waiting"],
+                reason="their rows fail a check and keep their last good version",
+            )  # fmt: skip
             tables[name] = tables[name].model_copy(update=update)
         quarantined = reduce(DataFrame.unionByName, [table.quarantined for table in withheld.values()])
         write_rows(spark, feed.feed, "quarantine", pending.receipt.sequence, quarantined, stage="validate")
@@ -116,6 +125,20 @@ def _within_limit(feed: Feed, quarantined: int, landed: int, hour: str) -> None:
         )
 
 
+def _judge_and_log(
+    spark: SparkSession, feed: Feed, table: TableReceipt, pending: PendingPublication, settings: Settings
+) -> Verdict:
+    with log_stage("validate", "validated", table=table.table) as line:
+        verdict = _judge(spark, feed, table, pending, settings)
+        line |= {
+            "checks": verdict.checks,
+            "stops": len(verdict.stops),
+            "warnings": len(verdict.warnings),
+            "keeps_back": verdict.waiting is not None,
+        }
+    return verdict
+
+
 def _judge(
     spark: SparkSession, feed: Feed, table: TableReceipt, pending: PendingPublication, settings: Settings
 ) -> Verdict:
@@ -131,7 +154,7 @@ def _judge(
     types = load_format(feed.format["type"]).column_types(declared.all_columns, feed.format_options)
     wrong = wrong_types(staged, wider_of({f.name: f.dataType.simpleString() for f in staged.schema}, types))
     if plan.empty or wrong:
-        return Verdict([wrong] if wrong else [], [], None)
+        return Verdict([wrong] if wrong else [], [], None, checks=len(types))
     if missing := plan.columns - set(staged.columns):
         names = ", ".join(sorted(missing))
         raise CheckError(f"checks name columns the table does not have: {names}", table=table.table)
@@ -154,7 +177,7 @@ def _judge(
         stops.append(f"a table without a key cannot keep a row's last good version: {names}")
     elif keep_out:
         waiting = _failing_rows(written, snapshot, keep_out)
-    return Verdict(stops, warnings, waiting)
+    return Verdict(stops, warnings, waiting, checks=len(types) + plan.size)
 
 
 def _failing_rows(written: DataFrame, snapshot: Snapshot, checks: list[PlannedCheck]) -> DataFrame:

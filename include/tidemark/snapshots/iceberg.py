@@ -19,9 +19,12 @@ from tidemark.identifiers import TIDEMARK, quote
 from tidemark.lake.session import create_namespace, full_name
 from tidemark.lake.spark_conf import CATALOG
 from tidemark.lake.stored_formats import FORMAT, TABLE_FORMAT, check_table
+from tidemark.logs import get_logger
 from tidemark.merge.contract import TIDEMARK_TYPE
 from tidemark.schema.type_changes import reconcile, refuse_other_key, renames
 from tidemark.snapshots.contract import StagedChange
+
+log = get_logger()
 
 _PROPERTIES = {
     TABLE_FORMAT: str(FORMAT),
@@ -86,6 +89,7 @@ class IcebergSnapshot:
                 f"CREATE TABLE {self.name} ({listed}, {TIDEMARK} {TIDEMARK_TYPE.simpleString()}) USING iceberg "
                 f"TBLPROPERTIES ({properties})"
             )
+            log.info("created the table", table=self.table, columns=len(columns), key=", ".join(key) or "none")
             return
         refuse_other_key(self.table, self.feed, self.key(), key)
         if renamed:
@@ -93,6 +97,7 @@ class IcebergSnapshot:
         for old, new in renamed:
             for before, after in renames(old, new):
                 self.spark.sql(f"ALTER TABLE {self.name} RENAME COLUMN {quote(before)} TO {quote(after)}")
+            log.info("renamed a column", table=self.table, column=old, to=new, reason="the source renamed it")
         add, widen = reconcile(self.table, self.columns(), columns)
         if add or widen:
             self._note_schema()
@@ -101,8 +106,10 @@ class IcebergSnapshot:
             where = {name: f"AFTER {quote(order[i - 1])}" if i else "FIRST" for i, name in enumerate(order)}
             listed = ", ".join(f"{quote(name)} {kind} {where[name]}" for name, kind in add.items())
             self.spark.sql(f"ALTER TABLE {self.name} ADD COLUMNS ({listed})")
+            log.info("added columns", table=self.table, columns=add, reason="the stream has them now")
         for name, kind in widen.items():
             self.spark.sql(f"ALTER TABLE {self.name} ALTER COLUMN {quote(name)} TYPE {kind}")
+            log.info("widened a column", table=self.table, column=name, type=kind, reason="the source's type grew")
 
     def _note_schema(self) -> None:
         """Note the schema that :meth:`discard` goes back to: Iceberg can set a whole schema, but not narrow a type."""
@@ -120,6 +127,7 @@ class IcebergSnapshot:
         before = self._property(_BEFORE)
         if before == _NO_TABLE:
             self.spark.sql(f"DROP TABLE {self.name} PURGE")
+            log.warning("dropped the table", table=self.table, reason="the hour that made it was not published")
         elif before is not None:
             operations = self._loaded().operations()
             now = operations.current()
@@ -127,6 +135,7 @@ class IcebergSnapshot:
             noted = self.spark._jvm.java.util.Collections.singleton(_BEFORE)  # type: ignore[union-attr]
             was = metadata.buildFrom(now).setCurrentSchema(int(before)).removeProperties(noted).build()
             operations.commit(now, was)
+            log.warning("restored the published columns", table=self.table, reason="their hour was not published")
         self._known = None
 
     def _loaded(self) -> Any:
@@ -138,6 +147,7 @@ class IcebergSnapshot:
         """Remove columns that nothing holds any more: their values are under other names. Done before: does nothing."""
         for name in [name for name in columns if name in self.columns()]:
             self.spark.sql(f"ALTER TABLE {self.name} DROP COLUMN {quote(name)}")
+            log.info("dropped a column", table=self.table, column=name, reason="its values have another name now")
 
     def read(self) -> DataFrame:
         """What readers see now."""
@@ -236,6 +246,7 @@ class IcebergSnapshot:
         staged, whole = self._ref(branch), self._ref(before_checks)
         if staged is not None:
             if whole is not None and not reverted:  # reverted by an attempt that died, under other checks
+                log.warning("keeps no rows back any more", table=self.table, reason="they pass the checks now")
                 self._put(branch, whole)
                 staged = whole
             self._fast_forward(branch)
@@ -266,6 +277,7 @@ class IcebergSnapshot:
             # Maintenance has compacted files since the branch was made: main holds the same rows as before.
             if "not an ancestor" not in str(error) or (base := self._before_rewrite(branch)) is None:
                 raise
+            log.warning("rolled main back", table=self.table, to=base, reason="maintenance rewrote its files")
             self.spark.sql(f"CALL {quote(CATALOG)}.system.rollback_to_snapshot({table}, snapshot_id => {base:d})")
             self.spark.sql(forward)
 

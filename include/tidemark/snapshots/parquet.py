@@ -11,11 +11,14 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.identifiers import TIDEMARK, quote
+from tidemark.logs import get_logger
 from tidemark.merge.contract import TIDEMARK_TYPE
 from tidemark.schema.type_changes import reconcile, refuse_other_key
 from tidemark.settings import Settings
 from tidemark.snapshots.contract import StagedChange
 from tidemark.snapshots.parquet_pointers import ParquetPointers
+
+log = get_logger()
 
 
 class ParquetSnapshot:
@@ -50,6 +53,11 @@ class ParquetSnapshot:
             self._was[new] = self._was.pop(old, old)
         self._pointers.write_key(key)
         add, widen = reconcile(self.table, stored, columns)
+        if stored and (renamed or add or widen):
+            log.info(
+                "the next folder has other columns", table=self.table, renamed=len(renamed), added=len(add),
+                widened=len(widen), reason="the stream says so",
+            )  # fmt: skip
         evolved = stored | add | widen
         self._evolved = {name: evolved[name] for name in columns}
 

@@ -37,6 +37,6 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
     assert one and [*one.values()] == [*two.values()]
 
 
-def test_an_unknown_format_is_told(tmp_path: Path) -> None:
+def test_an_unknown_format_is_refused(tmp_path: Path) -> None:
     done = CliRunner().invoke(app, ["sample", "xml", str(tmp_path)])
     assert done.exit_code != 0 and "one of: canal, dataworks, debezium, ibm, qlik" in str(done.exception)
