@@ -230,7 +230,10 @@ def replay_hours(feed: str, first: str | None = None, last: str | None = None) -
     """The replay job's work: every hour from first to last, or of all, that has anything in quarantine."""
     settings = Settings()
     found = find_feed(feed, settings)
-    for hour in hours_to_replay(found, first, last, settings):
+    hours = hours_to_replay(found, first, last, settings)
+    if not hours:
+        log.info("nothing is in quarantine", feed=feed, stage="replay")
+    for hour in hours:
         replay_hour(found, hour, settings)
 
 
