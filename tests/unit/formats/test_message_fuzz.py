@@ -8,7 +8,7 @@ from collections import Counter
 import pytest
 from pyspark.sql import Row, SparkSession
 
-from tests.unit.formats.mangled import mangled, messages_of, records_of
+from tests.unit.formats.spoilt_messages import messages_of, records_of, spoilt
 from tidemark.feeds.loading import load_feed
 from tidemark.formats import load_format
 from tidemark.samples import load_sample
@@ -22,7 +22,7 @@ ROWS = {"insert", "update", "delete", "truncate"}
 def decoded(request: pytest.FixtureRequest, spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> list[Row]:
     out, sample = tmp_path_factory.mktemp("fuzz"), load_sample(request.param)
     sample.generate(out, Sample(hours=3, events=120, seed=7, poison=4))
-    values = mangled(messages_of(out / "exports"), COUNT, seed=20261120)
+    values = spoilt(messages_of(out / "exports"), COUNT, seed=20261120)
     (out / "landed").mkdir()
     records = records_of(spark, out / "landed", sample.TOPIC, values)
     feed = load_feed(out / "feeds" / f"{sample.FEED}.yaml")

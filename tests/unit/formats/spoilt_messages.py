@@ -81,7 +81,7 @@ def _cut(value: bytes, chance: random.Random) -> bytes:
     )
 
 
-def mangled(originals: list[bytes], count: int, seed: int) -> list[bytes]:
+def spoilt(originals: list[bytes], count: int, seed: int) -> list[bytes]:
     """``count`` spoilt messages; the same ones for a seed."""
     chance = random.Random(seed)
     return [(_bend if chance.random() < 0.7 else _cut)(chance.choice(originals), chance) for _ in range(count)]

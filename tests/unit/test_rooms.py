@@ -1,0 +1,152 @@
+"""The library's rooms: who imports whom, and how large a module, a function and a list of parameters may be."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+LIBRARY = Path(__file__).parent.parent.parent / "include/tidemark"
+MODULES = sorted(LIBRARY.rglob("*.py"))
+
+#: From the top to the bottom: a module imports from its own room and from those below it. A room is a folder, or a
+#: module that stands alone.
+ROOMS = (
+    "cli", "orchestration", "operations", "pipeline", "tables", "snapshots", "merge", "ledger", "feeds", "formats",
+    "containers", "lake", "storage", "schema", "logs", "settings", "hours", "identifiers", "errors",
+)  # fmt: skip
+#: What a room does not know although it stands below: room → rooms it must not import.
+UNKNOWN = {
+    "formats": {"lake"},  # messages are decoded wherever they lie
+    "containers": {"lake"},
+    "merge": {"formats", "containers", "lake", "storage"},  # from DataFrame to DataFrame
+}
+#: The generators of sample exports stand beside the others: only the command line knows them, and they know these.
+SAMPLES, OF_SAMPLES = "samples", {"samples", "hours", "formats", "containers"}
+#: (module, module it imports) → why it must.
+ARROWS_UP: dict[tuple[str, str], str] = {}
+
+MOST_LINES, MOST_FUNCTION_LINES, MOST_PARAMETERS = 350, 60, 7
+
+
+def module_name(path: Path) -> str:
+    """``pipeline.hour`` of a path; a package is named by its folder, the library itself by the empty name."""
+    parts = path.relative_to(LIBRARY).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+def room(module: str) -> str:
+    return module.partition(".")[0]
+
+
+@cache
+def tree(path: Path) -> ast.Module:
+    return ast.parse(path.read_text("utf-8"))
+
+
+def imports(path: Path) -> Iterator[str]:
+    """The library's modules that a module imports, within functions and for type checkers too. For ``from x import y``
+    where ``y`` is a module, that module."""
+    known = {module_name(module) for module in MODULES}
+    package = path.parent.relative_to(LIBRARY.parent).parts
+    for node in ast.walk(tree(path)):
+        if isinstance(node, ast.Import):
+            names = [alias.name for alias in node.names]
+        elif isinstance(node, ast.ImportFrom):
+            base = package[: len(package) - node.level + 1] if node.level else ()
+            where = ".".join([*base, *([node.module] if node.module else [])])
+            inside = [f"{where}.{alias.name}" for alias in node.names]
+            names = [name if name.removeprefix("tidemark.") in known else where for name in inside]
+        else:
+            continue
+        for name in names:
+            if name == "tidemark" or name.startswith("tidemark."):
+                yield name.removeprefix("tidemark").removeprefix(".")
+
+
+def is_allowed(importer: str, imported: str) -> bool:
+    above, below = room(importer), room(imported)
+    if above == below or not importer or not imported:
+        return True
+    if SAMPLES in (above, below):
+        return below in OF_SAMPLES if above == SAMPLES else above == "cli"
+    return ROOMS.index(above) < ROOMS.index(below) and below not in UNKNOWN.get(above, set())
+
+
+def test_every_module_has_a_room() -> None:
+    assert {room(module_name(path)) for path in MODULES} - {"", SAMPLES} <= set(ROOMS)
+
+
+def test_arrows_point_down_only() -> None:
+    up = {
+        (module_name(path), imported)
+        for path in MODULES
+        for imported in imports(path)
+        if not is_allowed(module_name(path), imported)
+    }
+    found = [f"{importer} imports {imported}" for importer, imported in sorted(up - ARROWS_UP.keys())]
+    assert not found, "\n".join(["", *found])
+    assert ARROWS_UP.keys() <= up, "an exception that nothing needs any more"
+
+
+@pytest.mark.parametrize("path", MODULES, ids=module_name)
+def test_a_module_can_be_read_at_once(path: Path) -> None:
+    lines = len(path.read_text("utf-8").splitlines())
+    assert lines <= MOST_LINES, f"{module_name(path)} has {lines} lines"
+    found = []
+    for function in functions(tree(path)):
+        length = (function.end_lineno or function.lineno) - function.lineno + 1
+        if length > MOST_FUNCTION_LINES:
+            found.append(f"{function.name} has {length} lines")
+        given = parameters(function)
+        if given > MOST_PARAMETERS and not is_command(module_name(path), function):
+            found.append(f"{function.name} has {given} parameters")
+    assert not found, "\n".join(["", *(f"{module_name(path)}.{what}" for what in found)])
+
+
+def functions(module: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
+    for node in ast.walk(module):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            yield node
+
+
+def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
+    """How many there are, without a method's own object."""
+    given = function.args
+    names = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg) if one]
+    return len(names) - (names[:1] in (["self"], ["cls"]))
+
+
+def is_command(module: str, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """Whether it is a command of the command line: typer makes an option of each parameter, and a type that holds
+    several of them would hide the options."""
+    return room(module) == "cli" and not function.name.startswith("_")
+
+
+def test_the_reader_of_imports_sees_all_kinds() -> None:
+    """Else the arrows would be held by nothing."""
+    path = LIBRARY / "pipeline" / "imagined.py"
+    source = """
+import tidemark.cli
+from tidemark import errors
+from tidemark.lake import session, catalog
+from tidemark.feeds.model import Feed
+from . import hour
+from ..merge.fold import fold
+if TYPE_CHECKING:
+    from tidemark.pipeline.checks import Plan
+def f():
+    from tidemark.operations.audit import audit
+"""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setitem(globals(), "tree", lambda _: ast.parse(source))
+        assert sorted(imports(path)) == [
+            "cli", "errors", "feeds.model", "lake.catalog", "lake.session", "merge.fold", "operations.audit",
+            "pipeline.checks", "pipeline.hour",
+        ]  # fmt: skip
+    assert not is_allowed("merge.fold", "lake.session") and not is_allowed("ledger.receipts", "merge.fold")
+    assert is_allowed("pipeline.hour", "lake.session") and is_allowed("samples.ibm", "hours")
+    assert not is_allowed("pipeline.hour", "samples") and not is_allowed("samples.ibm", "settings")
