@@ -21,6 +21,7 @@ from rich.table import Table
 
 from benchmarks.measure import Cost, measure
 from tidemark.feeds.model import Feed
+from tidemark.hours import Hour, hours_between
 from tidemark.lake.session import open_session
 from tidemark.ledger.receipts import Receipt
 from tidemark.pipeline.hour import run_hour
@@ -28,7 +29,7 @@ from tidemark.settings import Settings
 
 HOME = Path(__file__).resolve().parent.parent
 CACHE = HOME / ".tidemark/bench-late"
-HOURS = [f"2026-11-20T{hour:02}" for hour in range(3)]
+HOURS = hours_between("2026-11-20T00", "2026-11-20T02")
 _UNAVAILABLE = "__debezium_unavailable_value"
 
 
@@ -70,9 +71,9 @@ def main() -> int:
     return 0
 
 
-def write(hour: str, events: Iterable[dict[str, Any]]) -> None:
+def write(hour: Hour, events: Iterable[dict[str, Any]]) -> None:
     """An hour's export, of one object."""
-    folder = CACHE / f"exports/t/dt={hour[:10]}/hr={hour[11:]}"
+    folder = CACHE / f"exports/t/dt={hour.date}/hr={hour.clock}"
     folder.mkdir(parents=True)
     with gzip.open(folder / "part-0.jsonl.gz", "wt", compresslevel=1) as file:
         file.writelines(json.dumps(event) + "\n" for event in events)

@@ -24,7 +24,7 @@ from tests.convergence.histories import KEYLESS, KEYS, draw_histories
 from tests.convergence.oracle import Account, Copies, Image, Row, Rows
 from tests.convergence.wire import Format
 from tidemark.feeds.model import Feed
-from tidemark.hours import tag_of
+from tidemark.hours import Hour
 from tidemark.identifiers import TIDEMARK
 from tidemark.lake.catalog import find_table
 from tidemark.ledger.receipts import Receipt
@@ -143,7 +143,7 @@ def findings(
 def read(settings: Settings, schema: str, table: str, hour: str) -> list[dict[str, Any]]:
     """All rows of a cut, with what the lake keeps of each; none where the table was not there yet."""
     found = find_table(settings, schema, table)
-    snapshot = found.snapshot_by_name(tag_of(hour)) if found else None
+    snapshot = found.snapshot_by_name(Hour.parse(hour).tag) if found else None
     pointer = Path(settings.lake_root) / "snapshots" / f"{schema}.{table}" / "_cuts" / f"{hour}.json"
     rows: list[dict[str, Any]] = []
     if found and snapshot:

@@ -12,6 +12,7 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.feeds.model import Feed
+from tidemark.hours import Hour
 from tidemark.identifiers import TIDEMARK
 from tidemark.ledger.publication_history import load_history
 from tidemark.ledger.receipts import Receipt
@@ -31,7 +32,7 @@ class FeedPair:
 
     def export(self, hour: str, records: Sequence[Row | bytes], topic: str = "t") -> None:
         """One more object of the hour."""
-        folder = self._exports / f"{topic}/dt={hour[:10]}/hr={hour[11:]}"
+        folder = self._exports / f"{topic}/dt={Hour.parse(hour).date}/hr={Hour.parse(hour).clock}"
         folder.mkdir(parents=True, exist_ok=True)
         lines = [record if isinstance(record, bytes) else json.dumps(record).encode() for record in records]
         part = folder / f"part-{len(list(folder.iterdir()))}.jsonl.gz"

@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemark.feeds.model import Feed
+from tidemark.hours import hours_between
 from tidemark.ledger.receipts import Receipt
 from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.pipeline.hour import run_hour
@@ -19,7 +20,7 @@ from tidemark.settings import Settings
 
 Version = dict[str, str]
 Row = dict[str, Any]
-HOURS = [f"2026-11-20T{hour:02d}" for hour in range(5)]
+HOURS = hours_between("2026-11-20T00", "2026-11-20T04")
 EPOCH = 1_795_132_800_000
 
 
@@ -222,7 +223,7 @@ class Installation:
         records = [record for record in map(WRITERS[self.format], entries) if record is not None]
         if not records:
             return
-        folder = self.exports / f"t/dt={HOURS[hour][:10]}/hr={HOURS[hour][11:]}"
+        folder = self.exports / f"t/dt={HOURS[hour].date}/hr={HOURS[hour].clock}"
         folder.mkdir(parents=True, exist_ok=True)
         lines = [json.dumps(record).encode() for record in records]
         (folder / f"part-{len(list(folder.iterdir()))}.jsonl.gz").write_bytes(gzip.compress(b"\n".join(lines) + b"\n"))

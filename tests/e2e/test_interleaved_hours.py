@@ -10,6 +10,7 @@ from pyspark.sql import SparkSession
 
 from tidemark.feeds.loading import load_feed
 from tidemark.feeds.model import Feed
+from tidemark.hours import hours_between
 from tidemark.ledger.publication_history import load_history
 from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.system_tables import system_table
@@ -23,7 +24,7 @@ from tidemark.snapshots.iceberg import IcebergSnapshot
 
 pytestmark = [pytest.mark.full, pytest.mark.promise(5, 6)]
 
-HOURS = ("2026-11-20T00", "2026-11-20T01", "2026-11-20T02", "2026-11-20T03")
+HOURS = hours_between("2026-11-20T00", "2026-11-20T03")
 
 
 @pytest.fixture(scope="module")
@@ -136,8 +137,8 @@ def test_what_lands_between_two_stages_is_part_of_the_hour(
     run.decode_stage(spark, feed, hour, settings)
     if before == "publish":
         run.compact_stage(spark, feed, hour, settings)
-    folder = tmp_path / "exports" / "db2.payroll" / f"dt={hour[:10]}"
-    (folder / f"hr={later[11:]}" / "part-00000.del.gz").rename(folder / f"hr={hour[11:]}" / "part-00001.del.gz")
+    folder = tmp_path / "exports" / "db2.payroll" / f"dt={hour.date}"
+    (folder / f"hr={later.clock}" / "part-00000.del.gz").rename(folder / f"hr={hour.clock}" / "part-00001.del.gz")
     manifest = land(feed, hour, settings)
     assert (manifest.version, [landed.records for landed in manifest.objects]) == (2, [None, None])
     if before == "compact":

@@ -14,7 +14,7 @@ from tests.e2e.feed_pair import FeedPair
 from tests.e2e.test_promises import HOURS, event, row
 from tests.e2e.test_replay import COLUMNS, DEBEZIUM
 from tidemark.errors import ConfigError
-from tidemark.hours import tag_of
+from tidemark.hours import Hour
 from tidemark.lake.catalog import find_table
 from tidemark.ledger.system_tables import system_table
 from tidemark.operations import maintenance
@@ -84,14 +84,14 @@ def test_what_is_old_goes_and_all_reads_the_same(tmp_path: Path, spark: SparkSes
     )
     assert usual.branches >= 1 and usual.rewritten >= 5
     assert not any(path.exists() for path in old) and all(path.exists() for path in young)
-    assert refs(settings, f"{name}.items") == {"main", *(tag_of(hour) for hour in hours)}
+    assert refs(settings, f"{name}.items") == {"main", *(Hour.parse(hour).tag for hour in hours)}
     was, _ = read_snapshot(settings, f"{name}.items", HOURS[0])
     assert sorted(was["n"].to_pylist()) == [1, 2, 3, 4, 5, 6]
     assert maintain(pair.feed(name), settings) == NOTHING
 
     done = maintain(feed, settings, now=datetime.now(UTC) + timedelta(days=2))
     assert (done.tombstones, done.cuts, done.folders) == (1, 4, 3)
-    assert refs(settings, f"{name}.items") == {"main", tag_of(HOURS[4])}
+    assert refs(settings, f"{name}.items") == {"main", Hour.parse(HOURS[4]).tag}
     assert spark.table(system_table(name, "tombstones")).isEmpty()
     snapshots = find_table(settings, name, "items")
     assert snapshots is not None and len(snapshots.metadata.snapshots) == 2, "main, and the newest cut"

@@ -15,13 +15,14 @@ from typer.testing import CliRunner
 from tidemark.cli import app
 from tidemark.errors import CheckError, ConfigError, ExportError, QuarantineLimitError, SchemaError
 from tidemark.feeds.model import Feed
+from tidemark.hours import Hour, hours_between
 from tidemark.lake.catalog import find_table, read_rows
 from tidemark.ledger.receipts import Receipt
 from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.pipeline.hour import run_hour
 from tidemark.settings import Settings
 
-HOURS = [f"2026-11-20T{hour:02d}" for hour in range(6)]
+HOURS = hours_between("2026-11-20T00", "2026-11-20T05")
 Event = dict[str, Any]
 Run = Callable[..., Receipt]
 
@@ -50,8 +51,8 @@ def run(tmp_path: Path, spark: SparkSession, settings: Settings, request: pytest
     """Write an hour's export and run the hour: ``run(hour, events, **feed keys)``; None writes nothing more."""
     name = "p_" + request.node.originalname.removeprefix("test_")[:40]
 
-    def once(hour: str, events: list[Event | str | bytes] | None, **changes: Any) -> Receipt:
-        folder = tmp_path / f"t/dt={hour[:10]}/hr={hour[11:]}"
+    def once(hour: Hour, events: list[Event | str | bytes] | None, **changes: Any) -> Receipt:
+        folder = tmp_path / f"t/dt={hour.date}/hr={hour.clock}"
         folder.mkdir(parents=True, exist_ok=True)
         if events is not None:
             lines = [
@@ -109,7 +110,7 @@ def test_too_many_bad_records_stop_the_hour(run: Any, settings: Settings) -> Non
 @pytest.mark.promise(5)
 def test_a_truncated_object_publishes_nothing(run: Any, settings: Settings, tmp_path: Path) -> None:
     run(HOURS[0], [event("c", 1, row(1, 1))])
-    folder = tmp_path / f"t/dt={HOURS[1][:10]}/hr={HOURS[1][11:]}"
+    folder = tmp_path / f"t/dt={HOURS[1].date}/hr={HOURS[1].clock}"
     folder.mkdir(parents=True)
     whole = gzip.compress(json.dumps(event("u", 2, row(1, 2))).encode() * 50)
     (folder / "part-0.jsonl.gz").write_bytes(whole[:-9])

@@ -16,7 +16,7 @@ from typing import Any
 
 import psutil
 
-from tidemark.hours import format_hour, parse_hour
+from tidemark.hours import Hour
 from tidemark.lake.spark_conf import QUICK_JAVA
 from tidemark.settings import Settings
 
@@ -107,7 +107,7 @@ class Stack:
     def runs(self, feed: str) -> dict[str, dict[str, Any]]:
         """The feed's runs by hour."""
         runs = self.call(f"dags/ingest_{feed}/dagRuns?limit=100")["dag_runs"]
-        return {format_hour(parse_hour(run["logical_date"][:13])): run for run in runs}
+        return {Hour.parse(run["logical_date"][:13]): run for run in runs}
 
     def tasks(self, feed: str, run: dict[str, Any]) -> dict[str, dict[str, Any]]:
         """The tasks of a run by name."""

@@ -10,7 +10,6 @@ import random
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from datetime import timedelta
 from pathlib import Path
 
 import pytest
@@ -18,7 +17,7 @@ import yaml
 
 from tests.postgres import postgres
 from tests.scheduler.stack import STAGES, Stack, kill, kill_alone, retry
-from tidemark.hours import format_hour, hours_between, parse_hour
+from tidemark.hours import Hour, hours_between
 from tidemark.ledger.publication_history import load_history
 from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.samples import canal, ibm
@@ -57,7 +56,7 @@ def stack(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stack]:
 def test_backfills_with_a_failing_hour_come_to_the_truth_once_it_is_fixed(
     stack: Stack, hours: int, deaths: Sequence[str]
 ) -> None:
-    names = hours_between(FIRST, format_hour(parse_hour(FIRST) + timedelta(hours=hours - 1)))
+    names = hours_between(FIRST, Hour.parse(FIRST).plus(hours - 1))
     broken = names[hours // 2]
     for generator in (ibm, canal):
         generator.generate(stack.folder, Sample(hours=hours, events=30, seed=4, container="kafka_json"))
@@ -90,10 +89,10 @@ def test_backfills_with_a_failing_hour_come_to_the_truth_once_it_is_fixed(
         assert_tables(stack, feed, names)
 
 
-def spoil(folder: Path, hour: str) -> Callable[[], None]:
+def spoil(folder: Path, hour: Hour) -> Callable[[], None]:
     """Make the hour fail: payroll's export is cut off, inventory's holds more garbage than its feed allows. Returns
     what fixes it: the export as it should be, and a feed file that allows for the garbage."""
-    place = f"dt={hour[:10]}/hr={hour[11:]}"
+    place = f"dt={hour.date}/hr={hour.clock}"
     payroll = next(folder.glob(f"exports/db2.payroll/{place}/part-*"))
     inventory = next(part for part in sorted(folder.glob(f"exports/*/{place}/part-*")) if part != payroll)
     file = folder / "feeds/inventory.yaml"
@@ -152,7 +151,7 @@ def assert_receipts(stack: Stack, feed: str, names: list[str]) -> None:
     topics = yaml.safe_load((stack.folder / f"feeds/{feed}.yaml").read_text())["topics"]
     for receipt in receipts:
         receipt.balance()
-        place = f"dt={receipt.hour[:10]}/hr={receipt.hour[11:]}"
+        place = f"dt={receipt.hour.date}/hr={receipt.hour.clock}"
         parts = [part for topic in topics for part in stack.folder.glob(f"exports/{topic}/{place}/part-*")]
         assert receipt.landed == sum(len(gzip.decompress(part.read_bytes()).splitlines()) for part in parts)
 

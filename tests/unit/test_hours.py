@@ -1,35 +1,40 @@
 from __future__ import annotations
 
+import json
+import pickle
 from datetime import UTC, datetime, timedelta, timezone
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from pydantic import BaseModel, ValidationError
 
 from tidemark.errors import ConfigError
-from tidemark.hours import format_hour, hours_between, parse_hour, tag_of
+from tidemark.hours import Hour, hours_between
 
-HOURS = st.datetimes(datetime(1970, 1, 1), datetime(2999, 12, 31)).map(
+MOMENTS = st.datetimes(datetime(1970, 1, 1), datetime(2999, 12, 31)).map(
     lambda d: d.replace(minute=0, second=0, microsecond=0, tzinfo=UTC)
 )
 
 
-@given(HOURS, st.sampled_from(["", ":00", ":00:00", ":00:00.000"]), st.sampled_from(["", "Z", "+00:00"]))
-def test_every_spelling_of_an_hour_reads_back_as_that_hour(hour: datetime, minutes: str, zone: str) -> None:
-    assert parse_hour(format_hour(hour) + minutes + zone) == hour
+@given(MOMENTS, st.sampled_from(["", ":00", ":00:00", ":00:00.000"]), st.sampled_from(["", "Z", "+00:00"]))
+def test_every_spelling_of_an_hour_reads_back_as_that_hour(moment: datetime, minutes: str, zone: str) -> None:
+    hour = Hour.of(moment)
+    assert Hour.parse(str(hour) + minutes + zone) == hour
+    assert (hour.start, hour.end) == (moment, moment + timedelta(hours=1))
+    assert f"{hour.date}T{hour.clock}" == hour
 
 
-@given(HOURS, st.integers(0, 60))
+@given(MOMENTS, st.integers(0, 60))
 def test_hours_between_are_consecutive_and_in_order(first: datetime, more: int) -> None:
-    last = first + timedelta(hours=more)
-    hours = hours_between(format_hour(first), format_hour(last))
-    assert [parse_hour(hour) for hour in hours] == [first + timedelta(hours=i) for i in range(more + 1)]
+    hours = hours_between(Hour.of(first), Hour.of(first).plus(more))
+    assert [hour.start for hour in hours] == [first + timedelta(hours=i) for i in range(more + 1)]
     assert hours == sorted(hours)
 
 
-@given(HOURS, HOURS)
+@given(MOMENTS, MOMENTS)
 def test_tags_are_as_distinct_as_hours(one: datetime, other: datetime) -> None:
-    assert (tag_of(format_hour(one)) == tag_of(format_hour(other))) == (one == other)
+    assert (Hour.of(one).tag == Hour.of(other).tag) == (one == other)
 
 
 @pytest.mark.parametrize(
@@ -42,7 +47,7 @@ def test_tags_are_as_distinct_as_hours(one: datetime, other: datetime) -> None:
 )  # fmt: skip
 def test_what_is_no_whole_utc_hour_is_refused_not_rounded(text: str) -> None:
     with pytest.raises(ConfigError, match="not a calendar hour"):
-        parse_hour(text)
+        Hour.parse(text)
 
 
 @pytest.mark.parametrize(
@@ -55,7 +60,7 @@ def test_what_is_no_whole_utc_hour_is_refused_not_rounded(text: str) -> None:
 )
 def test_only_whole_utc_hours_are_written(moment: datetime) -> None:
     with pytest.raises(ConfigError):
-        format_hour(moment)
+        Hour.of(moment)
 
 
 def test_swapped_ends_are_a_mistake() -> None:
@@ -63,5 +68,20 @@ def test_swapped_ends_are_a_mistake() -> None:
         hours_between("2026-11-20T08", "2026-11-20T07")
 
 
-def test_tag_is_a_plain_identifier() -> None:
-    assert tag_of("2026-11-20T07") == "hour_2026_11_20T07"
+def test_an_hour_goes_wherever_its_text_goes() -> None:
+    hour = Hour.parse("2026-11-20T23")
+    assert (hour, hour.date, hour.clock, hour.tag) == ("2026-11-20T23", "2026-11-20", "23", "hour_2026_11_20T23")
+    assert hour.plus(1) == "2026-11-21T00" and hour.plus(-23) == "2026-11-20T00"
+    assert json.dumps({"hour": hour}) == '{"hour": "2026-11-20T23"}' and f"{hour}" == "2026-11-20T23"
+    assert type(pickle.loads(pickle.dumps(hour))) is Hour
+
+
+class Dated(BaseModel):
+    hour: Hour
+
+
+def test_a_model_reads_an_hour_and_writes_its_text() -> None:
+    dated = Dated.model_validate_json('{"hour": "2026-11-20T07"}')
+    assert type(dated.hour) is Hour and dated.model_dump_json() == '{"hour":"2026-11-20T07"}'
+    with pytest.raises(ValidationError, match="not a calendar hour"):
+        Dated.model_validate_json('{"hour": "2026-11-20T07:30"}')

@@ -17,7 +17,7 @@ out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
 err = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
 
 FeedName = Annotated[str, typer.Argument(help="The feed's name.")]
-Hour = Annotated[str | None, typer.Option(help="An hour in UTC, like 2026-11-20T07.")]
+OneHour = Annotated[str | None, typer.Option(help="An hour in UTC, like 2026-11-20T07.")]
 LastHour = Annotated[str | None, typer.Option(help="The last hour, included. Default: only the first.")]
 
 

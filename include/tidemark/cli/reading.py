@@ -7,8 +7,8 @@ from typing import Annotated, Literal
 
 import typer
 
-from tidemark.cli.console import FeedName, Hour, err, out, plain, print_listing, print_table
-from tidemark.hours import format_hour, parse_hour
+from tidemark.cli.console import FeedName, OneHour, err, out, plain, print_listing, print_table
+from tidemark.hours import Hour
 from tidemark.settings import Settings
 
 
@@ -23,7 +23,7 @@ def show(
     """Print a published table's rows, sorted by key."""
     from tidemark.operations.read_table import json_lines, read_snapshot, table_cells
 
-    cut = format_hour(parse_hour(as_of)) if as_of else None
+    cut = Hour.parse(as_of) if as_of else None
     rows, key = read_snapshot(Settings(), table, cut)
     if format == "jsonl":
         for line in json_lines(rows, key):
@@ -65,7 +65,7 @@ def audit(
 
     settings = Settings()
     found = find_feed(feed, settings)
-    begin, end = (format_hour(parse_hour(hour)) if hour else None for hour in (first, last))
+    begin, end = (Hour.parse(hour) if hour else None for hour in (first, last))
     with err.status(feed) as status:
         result = examine(found, settings, begin, end, lambda stage: status.update(f"{feed}: {stage}"))
     wrong = {hour for hour in result.hours for finding in result.findings if hour in finding.where}
@@ -88,13 +88,13 @@ def held(feed: FeedName) -> None:
 
 def quarantine_list(
     feed: FeedName,
-    hour: Hour = None,
+    hour: OneHour = None,
     limit: Annotated[int, typer.Option(help="Maximum rows.", min=1)] = 50,
 ) -> None:
     """List what is in quarantine, also of an hour that stopped before publishing."""
     from tidemark.operations.reports import quarantine_listing
 
-    print_listing(quarantine_listing(Settings(), feed, format_hour(parse_hour(hour)) if hour else None, limit))
+    print_listing(quarantine_listing(Settings(), feed, Hour.parse(hour) if hour else None, limit))
 
 
 def quarantine_show(

@@ -18,7 +18,7 @@ from tidemark.errors import ConfigError
 from tidemark.feeds.problems import Found, nearest
 from tidemark.feeds.strict_yaml import YamlPath
 from tidemark.formats import FORMATS
-from tidemark.hours import format_hour, parse_hour
+from tidemark.hours import Hour
 from tidemark.identifiers import TIDEMARK, is_published_name
 
 _WILD = re.compile(r"[*?\[]")
@@ -54,8 +54,8 @@ def first_hour(value: object) -> object:
     """A whole hour in UTC."""
     try:
         if isinstance(value, datetime):
-            return parse_hour(format_hour(value))
-        return parse_hour(value) if isinstance(value, str) else value
+            return Hour.of(value).start
+        return Hour.parse(value).start if isinstance(value, str) else value
     except ConfigError as error:
         raise ValueError("a whole hour in UTC, like 2026-11-20T00:00:00Z") from error
 

@@ -10,7 +10,7 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict, Field
 
 from tidemark.errors import ExportError, TidemarkError
-from tidemark.hours import format_hour, parse_hour
+from tidemark.hours import Hour
 from tidemark.lake.stored_formats import StoredDocument, parse_document
 from tidemark.settings import Settings
 from tidemark.storage.landing_layout import manifest_name, manifests_folder, version_of
@@ -48,7 +48,7 @@ class Manifest(StoredDocument):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     feed: str
-    hour: str
+    hour: Hour
     version: int
     objects: list[LandedObject]
     created_at: datetime
@@ -114,4 +114,4 @@ def save_manifest(settings: Settings, manifest: Manifest) -> bool:
 
 
 def _folder(settings: Settings, feed: str, hour: str) -> str:
-    return f"{settings.landing_root}/{manifests_folder(feed, format_hour(parse_hour(hour)))}"
+    return f"{settings.landing_root}/{manifests_folder(feed, Hour.parse(hour))}"

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field
 
 from pyiceberg.expressions import EqualTo
 
+from tidemark.hours import Hour
 from tidemark.lake.catalog import read_rows
 from tidemark.lake.stored_formats import parse_document
 from tidemark.ledger.receipts import Receipt
@@ -34,7 +35,7 @@ class PublicationHistory:
         return {receipt.hour: receipt.recalls for receipt in self.receipts if receipt.recalls}
 
     @property
-    def hours(self) -> list[str]:
+    def hours(self) -> list[Hour]:
         """Hours with a receipt."""
         return sorted({receipt.hour for receipt in self.receipts})
 

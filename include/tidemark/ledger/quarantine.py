@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 
 from tidemark.errors import ConfigError, ConflictError
 from tidemark.feeds.model import Feed
+from tidemark.hours import Hour
 from tidemark.lake.catalog import read_rows
 from tidemark.ledger.manifest import Manifest, all_objects, load_manifest, save_manifest
 from tidemark.ledger.publication_history import PublicationHistory, load_history
@@ -89,14 +90,14 @@ def list_kept_back(settings: Settings, feed: str, hour: str | None = None) -> li
     return [newest[at] for at in sorted(newest)]
 
 
-def hours_in_quarantine(settings: Settings, feed: str, first: str | None = None, last: str | None = None) -> list[str]:
+def hours_in_quarantine(settings: Settings, feed: str, first: str | None = None, last: str | None = None) -> list[Hour]:
     """The hours, oldest first, of which anything is in quarantine; from ``first`` to ``last``, both included."""
     history = load_history(settings, feed)
     rows = read_rows(
         settings, "tidemark", feed, "quarantine", columns=("sequence", "hour"),
         where=LessThanOrEqual(term="sequence", value=history.last_sequence),
     )  # fmt: skip
-    hours = {r["hour"] for r in rows if r["sequence"] > history.recalls.get(r["hour"], 0)}
+    hours = {Hour.parse(r["hour"]) for r in rows if r["sequence"] > history.recalls.get(r["hour"], 0)}
     return sorted(hour for hour in hours if (first or hour) <= hour <= (last or hour))
 
 

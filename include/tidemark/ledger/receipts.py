@@ -12,6 +12,7 @@ from datetime import datetime
 from pydantic import BaseModel, ConfigDict, Field
 
 from tidemark.errors import AccountError
+from tidemark.hours import Hour
 from tidemark.lake.stored_formats import StoredDocument
 
 
@@ -71,7 +72,7 @@ class Receipt(StoredDocument):
     model_config = ConfigDict(extra="ignore")
 
     feed: str
-    hour: str
+    hour: Hour
     sequence: int
     manifest_version: int
     objects: int

@@ -2,10 +2,10 @@
 
 For each hour: the manifest against the bytes (size, SHA-256), the records that the container counts in them and the
 entries of the change log against the receipt, the quarantine and the held transactions against the receipts, the cut of
-each table (:mod:`tidemark.operations.audit_cuts`). For the feed: the receipts' own sums and their unbroken row, and each table
-against the fold of the whole change log (:mod:`tidemark.operations.audit_tables`).
+each table (:mod:`tidemark.operations.audit_cuts`). For the feed: that each receipt balances and none is missing, and
+each table against the fold of the whole change log (:mod:`tidemark.operations.audit_tables`).
 
-It only reads. An hour that is being published meanwhile shows as a difference: audit when nothing runs.
+It only reads. An hour that is being published meanwhile shows as a finding: audit when nothing runs.
 """
 
 from __future__ import annotations
@@ -22,10 +22,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.containers import load_container
-from tidemark.errors import ConfigError, TidemarkError
+from tidemark.errors import ConfigError, StoredFormatError, TidemarkError
 from tidemark.feeds.model import Feed
+from tidemark.hours import Hour
 from tidemark.lake.catalog import read_rows
 from tidemark.lake.session import open_session
+from tidemark.lake.stored_formats import check_lake, parse_document
 from tidemark.ledger.change_log import changes_table, is_published, is_row
 from tidemark.ledger.manifest import LandedObject, Manifest, load_manifests
 from tidemark.ledger.pending_publication import load_pending
@@ -66,6 +68,7 @@ def audit(
 
     ConfigError when the feed has published none of them.
     """
+    check_lake(settings)
     found = Audit()
     progress("receipts")
     published = _receipts(feed, settings, found.findings)
@@ -92,32 +95,33 @@ def audit(
     return found
 
 
-def _receipts(feed: Feed, settings: Settings, told: list[AuditFinding]) -> PublicationHistory:
-    """The feed's receipts as far as they can be read; what is wrong with them is ``told``."""
+def _receipts(feed: Feed, settings: Settings, findings: list[AuditFinding]) -> PublicationHistory:
+    """The feed's receipts as far as they can be read; adds to ``findings`` what is wrong with them."""
     receipts = []
     restore = "restore the row of tidemark.receipts from a backup, or take that table back to a snapshot of before"
     for row in read_rows(settings, "tidemark", "receipts", where=EqualTo(term="feed", value=feed.feed)):
         where = f"receipt {row['sequence']} of {row['hour']}"
         try:
-            receipt = Receipt.model_validate_json(row["receipt"])
-        except ValidationError as error:
-            told.append(AuditFinding("receipt", where, f"cannot be read: {error.errors()[0]['msg']}", restore))
+            receipt = parse_document(Receipt, row["receipt"])
+        except (ValueError, StoredFormatError) as error:  # no JSON, no receipt, or without its format
+            why = error.errors()[0]["msg"] if isinstance(error, ValidationError) else str(error)
+            findings.append(AuditFinding("receipt", where, f"cannot be read: {why}", restore))
             continue
         receipts.append(receipt)
-        said = receipt.model_dump() | receipt.counts.model_dump() | {"quarantined": receipt.quarantined}
-        if wrong := [name for name in _COUNTED if said[name] != row[name]]:
-            columns = ", ".join(f"{name} {row[name]}, in its text {said[name]}" for name in wrong)
-            told.append(AuditFinding("receipt", where, f"does not agree with itself: {columns}", restore))
+        in_text = receipt.model_dump() | receipt.counts.model_dump() | {"quarantined": receipt.quarantined}
+        if wrong := [name for name in _COUNTED if in_text[name] != row[name]]:
+            columns = ", ".join(f"{name} {row[name]}, in its text {in_text[name]}" for name in wrong)
+            findings.append(AuditFinding("receipt", where, f"does not agree with itself: {columns}", restore))
         try:
             receipt.balance()
         except TidemarkError as error:
-            told.append(AuditFinding("receipt", where, f"its sum does not hold: {error.problem}", restore))
+            findings.append(AuditFinding("receipt", where, f"does not balance: {error.problem}", restore))
     receipts.sort(key=lambda receipt: receipt.sequence)
     numbers = Counter(receipt.sequence for receipt in receipts)
     for missing in sorted(set(range(1, max(numbers, default=0) + 1)) - set(numbers)):
-        told.append(AuditFinding("receipt", f"publication {missing}", "has no receipt", restore))
+        findings.append(AuditFinding("receipt", f"publication {missing}", "has no receipt", restore))
     for twice in sorted(number for number, times in numbers.items() if times > 1):
-        told.append(AuditFinding("receipt", f"publication {twice}", "has more than one receipt", restore))
+        findings.append(AuditFinding("receipt", f"publication {twice}", "has more than one receipt", restore))
     return PublicationHistory(receipts)
 
 
@@ -133,30 +137,32 @@ def _under_way(feed: Feed, settings: Settings, published: PublicationHistory) ->
 def _wrong_bytes(
     spark: SparkSession, feed: Feed, receipt: Receipt, settings: Settings, counted: Counted
 ) -> list[AuditFinding]:
-    """Differences of an hour's manifests, its landed objects and its receipt. ``counted``: gets the records of each."""
+    """Compare an hour's manifests and its landed objects with its receipt. Adds the records of each object to ``counted``."""
     at = f"hour {receipt.hour}"
     try:
         manifests = load_manifests(settings, feed.feed, receipt.hour)
     except TidemarkError as error:
         return [AuditFinding("manifest", f"{at}, {error.object}", error.problem, error.fix or "")]
-    told = [
+    findings = [
         AuditFinding("manifest", f"{at}, version {version}", "is missing", "restore it from a backup")
         for version in sorted(set(range(1, receipt.manifest_version + 1)) - {m.version for m in manifests})
     ]
     objects = _published_objects(manifests, receipt)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
-        looks = pool.map(lambda landed: _wrong_object(feed, landed, receipt.hour, settings, counted), objects)
-        told += [finding for look in looks for finding in look]
+        checked = pool.map(lambda landed: _wrong_object(feed, landed, receipt.hour, settings, counted), objects)
+        findings += [finding for of_object in checked for finding in of_object]
     _count_by_decoding(spark, feed, receipt.hour, objects, settings, counted)
     restore = "restore the manifest from a backup"
     sizes = ("objects", receipt.objects, len(objects)), ("bytes", receipt.bytes, sum(o.bytes for o in objects))
-    for name, said, there in sizes:
-        if said != there and not told:
-            told.append(AuditFinding("manifest", at, f"lists {there} {name}, the receipt {said}", restore))
-    if not told and (records := sum(counted[receipt.hour, o.path] for o in objects)) != receipt.landed:
+    for name, expected, actual in sizes:
+        if expected != actual and not findings:
+            findings.append(AuditFinding("manifest", at, f"lists {actual} {name}, the receipt {expected}", restore))
+    if not findings and (records := sum(counted[receipt.hour, o.path] for o in objects)) != receipt.landed:
         fix = "one of the two was altered: hold the receipt against `tidemark receipts --format jsonl` of a backup"
-        told.append(AuditFinding("records", at, f"its objects hold {records}, the receipt says {receipt.landed}", fix))
-    return told
+        findings.append(
+            AuditFinding("records", at, f"its objects hold {records}, the receipt says {receipt.landed}", fix)
+        )
+    return findings
 
 
 def _published_objects(manifests: Iterable[Manifest], receipt: Receipt) -> list[LandedObject]:
@@ -194,13 +200,13 @@ def _wrong_object(
 def _count_by_decoding(
     spark: SparkSession, feed: Feed, hour: str, objects: list[LandedObject], settings: Settings, counted: Counted
 ) -> None:
-    """Count the records of the objects whose container tells their number by reading them alone."""
+    """Count, with Spark, the records of the objects whose container cannot count them while their bytes are read."""
     locations = {f"{settings.landing_root}/{o.path}": o.path for o in objects if o.records is None}
     there = [location for location in locations if storage_of(location, settings).find(location)]
     if there:
         records = load_container(feed.container["type"]).read(spark, there, feed.container_options)
-        said = {row.object: row["count"] for row in records.groupBy("object").count().collect()}
-        counted.update({(hour, locations[location]): said.get(location, 0) for location in there})
+        counts = {row.object: row["count"] for row in records.groupBy("object").count().collect()}
+        counted.update({(hour, locations[location]): counts.get(location, 0) for location in there})
 
 
 def _restored(what: str) -> str:
@@ -208,9 +214,9 @@ def _restored(what: str) -> str:
 
 
 def _wrong_log(
-    spark: SparkSession, feed: Feed, published: PublicationHistory, receipts: dict[str, Receipt], counted: Counted
+    spark: SparkSession, feed: Feed, published: PublicationHistory, receipts: dict[Hour, Receipt], counted: Counted
 ) -> list[AuditFinding]:
-    """Differences of the hours' entries in the change log. One Spark job; collected is a row per object."""
+    """Compare the hours' entries in the change log with the receipts. One Spark job; it collects one row per object."""
     if not receipts:
         return []
     log = spark.table(changes_table(feed.feed)).where(is_published(published) & F.col("hour").isin(list(receipts)))
@@ -221,15 +227,15 @@ def _wrong_log(
         F.count_if(F.col("op").isin("control", "schema")).alias("control"),
         F.count_if(is_row()).alias("rows"),
     )
-    said: dict[str, Counter[str]] = {hour: Counter() for hour in receipts}
+    in_log: dict[str, Counter[str]] = {hour: Counter() for hour in receipts}
     landed: dict[str, int] = {}
     for row in per_object.collect():
         counts = row.asDict()
         hour, object_ = counts.pop("hour"), counts.pop("object")
-        said[hour].update(counts)
+        in_log[hour].update(counts)
         landed[object_] = counts["landed"]
     fix = _restored("the change log")
-    told = [
+    findings = [
         AuditFinding(
             "change log", f"hour {hour}, object {path}", f"has {landed.get(path, 0)} of its {records} records", fix
         )
@@ -238,20 +244,22 @@ def _wrong_log(
     ]
     for hour, receipt in receipts.items():
         wanted = {"landed": receipt.landed, "split": receipt.split, "bad": receipt.bad}
-        if not any(r.rollbacks for r in published.receipts):  # else changes of rolled back transactions count too
+        if not any(
+            r.rollbacks for r in published.receipts
+        ):  # else control also counts changes of transactions that were rolled back
             wanted["control"] = receipt.control
         for name, number in wanted.items():
-            if said[hour][name] != number:
-                found = f"{name} {said[hour][name]}, the receipt says {number}"
-                told.append(AuditFinding("change log", f"hour {hour}", found, fix))
-    return told
+            if in_log[hour][name] != number:
+                found = f"{name} {in_log[hour][name]}, the receipt says {number}"
+                findings.append(AuditFinding("change log", f"hour {hour}", found, fix))
+    return findings
 
 
 def _wrong_system_tables(
-    spark: SparkSession, feed: Feed, published: PublicationHistory, receipts: dict[str, Receipt]
+    spark: SparkSession, feed: Feed, published: PublicationHistory, receipts: dict[Hour, Receipt]
 ) -> list[AuditFinding]:
-    """Differences of the quarantine and the held transactions."""
-    told = []
+    """Compare the quarantine and the held transactions with the receipts."""
+    findings = []
     for hour, there in _in_quarantine(kept_back(spark, feed.feed, published), receipts).items():
         wanted = Counter({"undecodable": receipts[hour].bad, "refused": receipts[hour].refused})
         wanted.update({table.table: table.counts.quarantined for table in receipts[hour].tables})
@@ -259,25 +267,25 @@ def _wrong_system_tables(
             if there[name] != wanted[name]:
                 found = f"{there[name]} in quarantine, the receipt says {wanted[name]}"
                 fix = _restored(f"tidemark.{feed.feed}.quarantine")
-                told.append(AuditFinding("quarantine", f"hour {hour}, {name}", found, fix))
+                findings.append(AuditFinding("quarantine", f"hour {hour}, {name}", found, fix))
     last = published.receipts[-1] if published.receipts else None
     if last is not None:
         held = spark.table(system_table(feed.feed, "held")).where(F.col("sequence") == last.sequence).count()
         if held != last.held_transactions:
             found = f"{held} transactions are listed as held, the receipt says {last.held_transactions}"
             fix = _restored(f"tidemark.{feed.feed}.held")
-            told.append(AuditFinding("held", f"hour {last.hour}, publication {last.sequence}", found, fix))
-    return told
+            findings.append(AuditFinding("held", f"hour {last.hour}, publication {last.sequence}", found, fix))
+    return findings
 
 
-def _in_quarantine(rows: DataFrame, receipts: dict[str, Receipt]) -> dict[str, Counter[str]]:
-    """Hour → how many entries its own publications keep back: undecodable, refused, or by table."""
-    counts: dict[str, Counter[Any]] = {hour: Counter() for hour in receipts}
+def _in_quarantine(rows: DataFrame, receipts: dict[Hour, Receipt]) -> dict[Hour, Counter[str]]:
+    """Hour → how many of its entries are kept back: undecodable, refused, or by table."""
+    counts: dict[Hour, Counter[Any]] = {hour: Counter() for hour in receipts}
     per_hour = (
         rows.where(F.col("landed_this_hour") & F.col("hour").isin(list(receipts)))
         .groupBy("hour", "stage", "table")
         .count()
     )
     for hour, stage, table, number in per_hour.collect():
-        counts[hour][{"decode": "undecodable", "assemble": "refused"}.get(stage, table)] += number
+        counts[Hour.parse(hour)][{"decode": "undecodable", "assemble": "refused"}.get(stage, table)] += number
     return counts

@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 
 from tidemark.feeds.loading import find_feed
 from tidemark.feeds.model import Feed
-from tidemark.hours import tag_of
+from tidemark.hours import Hour
 from tidemark.identifiers import publication_of_branch, quote
 from tidemark.lake.session import full_name, open_session
 from tidemark.lake.spark_conf import CATALOG
@@ -127,8 +127,8 @@ def _refs(spark: SparkSession, table: tuple[str, ...]) -> list[str]:
     return [row["name"] for row in spark.table(f"{full_name(*table)}.refs").collect()]
 
 
-def _drop_cuts(spark: SparkSession, table: tuple[str, ...], expired: set[str]) -> int:
-    tags = {tag_of(hour) for hour in expired} & set(_refs(spark, table))
+def _drop_cuts(spark: SparkSession, table: tuple[str, ...], expired: set[Hour]) -> int:
+    tags = {hour.tag for hour in expired} & set(_refs(spark, table))
     for tag in sorted(tags):
         spark.sql(f"ALTER TABLE {full_name(*table)} DROP TAG {quote(tag)}")
         log.info("dropped a cut", table=".".join(table), tag=tag, reason="it is older than the feed keeps cuts")

@@ -6,6 +6,7 @@ from collections import defaultdict
 from datetime import datetime
 
 from tidemark.feeds.model import Feed
+from tidemark.hours import Hour
 from tidemark.ledger.manifest import load_manifests
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.settings import Settings
@@ -15,7 +16,7 @@ from tidemark.storage.trees import files_under, remove_file, remove_folder
 
 
 def clear_parquet(
-    feed: Feed, published: PublicationHistory, expired: set[str], safe: datetime, settings: Settings
+    feed: Feed, published: PublicationHistory, expired: set[Hour], safe: datetime, settings: Settings
 ) -> int:
     """Remove the pointers of expired cuts, and folders that no pointer leads to and that nobody has written to since
     ``safe``. How many folders."""
@@ -45,7 +46,7 @@ def clear_landing(feed: Feed, safe: datetime, settings: Settings) -> int:
     before its manifest. How many.
 
     Only of versions that have a manifest: nothing lands in their folders any more. In that of the next version a land
-    may be writing the same file anew at this moment.
+    may be writing the same file again at this moment.
     """
     root = f"{settings.landing_root}/{feed.feed}"
     by_hour: dict[str, dict[str, int]] = defaultdict(dict)

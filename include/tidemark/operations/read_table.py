@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidemark.errors import ConfigError
-from tidemark.hours import tag_of
+from tidemark.hours import Hour
 from tidemark.identifiers import TIDEMARK, is_published_name
 from tidemark.lake.catalog import find_table, reading
 from tidemark.lake.stored_formats import check_lake
@@ -37,7 +37,7 @@ def read_snapshot(settings: Settings, table: str, as_of: str | None = None) -> t
         return _read_parquet(settings, table, as_of)
     snapshot = found.current_snapshot()
     if as_of is not None:
-        snapshot = found.snapshot_by_name(tag_of(as_of))
+        snapshot = found.snapshot_by_name(Hour.parse(as_of).tag)
         if snapshot is None:
             cuts = sorted(name.removeprefix("hour_") for name in found.metadata.refs if name.startswith("hour_"))
             raise _no_cut(table, as_of, cuts)

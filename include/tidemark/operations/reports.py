@@ -1,4 +1,4 @@
-"""What people are shown of a feed's books, by the command line and by the page in Airflow alike: read without Spark."""
+"""Listings of a feed's system tables for people, on the command line and on the page in Airflow. Read without Spark."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from pyiceberg.expressions import EqualTo
 
 from tidemark.errors import ConfigError
 from tidemark.feeds.loading import find_feed
-from tidemark.hours import parse_hour
 from tidemark.lake.catalog import read_rows
+from tidemark.lake.stored_formats import check_lake, parse_document
 from tidemark.ledger.publication_history import load_history
 from tidemark.ledger.quarantine import list_kept_back
 from tidemark.ledger.receipts import Receipt
@@ -19,7 +19,7 @@ from tidemark.settings import Settings
 
 @dataclass(frozen=True)
 class Listing:
-    """A table for people. Cells are text as it came from messages: whoever shows them escapes them."""
+    """A table for people. Cells may hold text that came from messages: what shows them must escape them."""
 
     title: str
     head: list[str]
@@ -28,9 +28,10 @@ class Listing:
 
 def newest_receipts(settings: Settings, feed: str | None = None) -> list[Receipt]:
     """The newest receipt of every hour, by feed and hour; of one feed or of all."""
+    check_lake(settings)
     where = EqualTo(term="feed", value=feed) if feed else None
     listed = [
-        Receipt.model_validate_json(row["receipt"]) for row in read_rows(settings, "tidemark", "receipts", where=where)
+        parse_document(Receipt, row["receipt"]) for row in read_rows(settings, "tidemark", "receipts", where=where)
     ]
     newest = {(r.feed, r.hour): r for r in sorted(listed, key=lambda r: (r.feed, r.sequence))}
     return [newest[at] for at in sorted(newest)]
@@ -68,9 +69,10 @@ def receipts_by_table_listing(receipts: list[Receipt]) -> Listing:
 
 def held_listing(settings: Settings, feed: str) -> Listing:
     """The transactions that wait for the rest of them, the oldest first, what is missing, and which are overdue."""
+    check_lake(settings)
     published, limit = load_history(settings, feed), _alarm(feed, settings)
-    # as the newest hour sees it, not the clock: it is what the feed's policy goes by
-    oldest = f"{parse_hour(published.hours[-1]) - limit:%Y-%m-%dT%H}" if published.hours and limit else ""
+    # measured from the newest hour, not from the clock, as the feed's policy for overdue transactions is
+    oldest = f"{published.hours[-1].start - limit:%Y-%m-%dT%H}" if published.hours and limit else ""
     rows = read_rows(settings, "tidemark", feed, "held", where=EqualTo(term="sequence", value=published.last_sequence))
     return Listing(
         f"{feed}: {len(rows)} held transactions",
@@ -102,6 +104,7 @@ def _missing(row: dict[str, object]) -> str:
 
 def quarantine_listing(settings: Settings, feed: str, hour: str | None, limit: int) -> Listing:
     """What is in quarantine, also of an hour that stopped before publishing: the first rows, and how many there are."""
+    check_lake(settings)
     kept = list_kept_back(settings, feed, hour)
     return Listing(
         f"{feed}: {len(kept)} in quarantine",

@@ -1,16 +1,19 @@
-"""Which of a feed's cuts have served their time. Pure."""
+"""Which of a feed's cuts have expired. Pure."""
 
 from __future__ import annotations
 
 from datetime import UTC, datetime
 
 from tidemark.feeds.model import Feed
+from tidemark.hours import Hour
 from tidemark.ledger.publication_history import PublicationHistory
 
 
-def expired_hours(feed: Feed, published: PublicationHistory, now: datetime | None = None) -> set[str]:
-    """Hours whose cuts are older than the feed keeps them: by the time of the hour's last publication. The newest
-    publication's never is."""
+def expired_hours(feed: Feed, published: PublicationHistory, now: datetime | None = None) -> set[Hour]:
+    """Hours whose cuts are older than the feed keeps them, by the time of the hour's last publication.
+
+    The cut of the newest publication never expires.
+    """
     keep, last = feed.retention.cuts, published.receipts[-1].hour if published.receipts else None
     if keep is None:
         return set()

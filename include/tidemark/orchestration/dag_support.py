@@ -1,4 +1,4 @@
-"""What the DAG files need to know, apart from Airflow: which hour a run is for, which feeds, which pools, what to say.
+"""What the DAG files need besides Airflow: the hour of a run, the feeds, their pools and the descriptions of DAGs.
 
 Pure, and imported at every parse of a DAG file: neither Airflow nor Spark, pandera or boto3 is imported here.
 """
@@ -14,7 +14,7 @@ from pathlib import Path
 from tidemark.errors import ConfigError
 from tidemark.feeds.loading import load_feed
 from tidemark.feeds.model import Feed
-from tidemark.hours import format_hour, hours_between, parse_hour
+from tidemark.hours import Hour, hours_between
 from tidemark.lake.spark_conf import spark_conf
 from tidemark.settings import Settings
 
@@ -39,9 +39,9 @@ def hour_of_run(run_type: str, asked: str | None, interval_start: datetime | Non
     the hour that was meant: without an ``hour`` it is refused (:class:`ConfigError`) rather than guessed.
     """
     if asked:
-        return format_hour(parse_hour(asked))
+        return str(Hour.parse(asked))
     if run_type in ("scheduled", "backfill") and interval_start is not None:
-        return format_hour(interval_start.replace(minute=0, second=0, microsecond=0))
+        return str(Hour.of(interval_start.replace(minute=0, second=0, microsecond=0)))
     raise ConfigError(
         f"this run ({run_type}) does not say which hour it is for",
         fix='trigger it with an hour in UTC, like {"hour": "2026-11-20T07"}; for many hours use a backfill',
@@ -49,7 +49,7 @@ def hour_of_run(run_type: str, asked: str | None, interval_start: datetime | Non
 
 
 def replay_arguments(first: str | None, last: str | None) -> list[str]:
-    """What a replay is told: no hour (all that have anything in quarantine), one, or the first and the last of several.
+    """The arguments of a replay: no hour (all that have anything in quarantine), one, or the first and the last of several.
 
     ConfigError for a last hour without a first, or before it.
     """
@@ -57,8 +57,8 @@ def replay_arguments(first: str | None, last: str | None) -> list[str]:
         raise ConfigError("`to` names the last of several hours, but nothing the first", fix="give `hour` too")
     if first and last:
         between = hours_between(first, last)
-        return [between[0], between[-1]]
-    return [format_hour(parse_hour(first))] if first else []
+        return [str(between[0]), str(between[-1])]
+    return [str(Hour.parse(first))] if first else []
 
 
 def pool_of(feed: str) -> str:
@@ -119,16 +119,16 @@ The same hour may run again at any time, and hours may run in any order: the tab
     airflow dags trigger {dag_id} --conf '{{"hour": "2026-11-20T07"}}'
 
 **Many hours**: both ends are included; the DAG must not be paused. One run at a time keeps the hours in order, which
-costs least; with more of them an hour may be overtaken and its keys are folded again.
+costs least; with more runs at a time an hour may be published after a newer one, and its keys are folded again.
 
     airflow backfill create --dag-id {dag_id} --from-date 2026-11-20T00:00:00Z --to-date 2026-11-20T05:00:00Z \\
         --reprocess-behavior completed --max-active-runs 1
 
 **When a task fails**: what can pass by itself (storage or catalog did not answer) is tried again, up to {feed.retries}
-times. What somebody has to mend first fails at once, and the log's last lines say where and how. Readers stay on the
+times. What someone has to fix first fails at once, and the log's last lines say where and how. Readers stay on the
 last good hour.
 
-**What was kept back**: the DAG `replay_{feed.feed}` takes up again what is in quarantine.
+**What was kept back**: the DAG `replay_{feed.feed}` replays what is in quarantine.
 
 Owner: {feed.owner}
 """
@@ -137,7 +137,7 @@ Owner: {feed.owner}
 def describe_maintain(feed: Feed) -> str:
     """The ``doc_md`` of the DAG that maintains a feed."""
     keep = feed.retention
-    cuts = "for ever" if keep.cuts is None else f"for {keep.cuts}"
+    cuts = "forever" if keep.cuts is None else f"for {keep.cuts}"
     when = "Every day at 03:30 (UTC)." if feed.start and feed.schedule else "Not on schedule: trigger it."
     return f"""\
 Removes what `{feed.feed}` no longer needs. {when} Tables read the same before and after; the change log, the receipts,
@@ -145,8 +145,8 @@ the quarantine and what landed stay.
 
 - tombstones of publications older than {keep.tombstones}
 - cuts of hours: kept {cuts}
-- audit branches of publications that never came to be, and files older than {keep.orphans} that nothing refers to
-- small data files are put together
+- audit branches of publications that were never finished, and files older than {keep.orphans} that nothing refers to
+- small data files are compacted
 
 It takes the feed's pool, so that no hour is published meanwhile. By hand:
 
@@ -160,9 +160,9 @@ def describe_replay(feed: Feed) -> str:
     """The ``doc_md`` of the DAG that replays a feed's quarantine."""
     dag_id = f"replay_{feed.feed}"
     return f"""\
-Takes up again what hours of `{feed.feed}` have in quarantine, with the feed file as it is now: after a fix of the file,
-once missing metadata have landed, or when a check was relaxed. Each record goes the same way as if it had been right at
-first, in its own place in the order. What is still wrong stays in quarantine, with its reason. Again changes nothing.
+Replays what hours of `{feed.feed}` have in quarantine, with the feed file as it is now: after a fix of the file,
+once missing metadata have landed, or when a check was relaxed. Each record has the same effect, in the same order, as if
+it had been right at first. What is still wrong stays in quarantine, with its reason. A second replay changes nothing.
 
 All hours that have anything in quarantine, one of them, or several (both ends are included):
 

@@ -1,4 +1,4 @@
-"""The frame of a Spark job: arguments in, exit code out. What an exit code means is agreed here with Airflow's side."""
+"""The frame of a Spark job: arguments in, exit code out. Both sides, jobs and operators, take the codes from here."""
 
 from __future__ import annotations
 
@@ -9,11 +9,11 @@ from collections.abc import Callable, Sequence
 from enum import IntEnum
 
 from tidemark.errors import TerminalError, TransientError
-from tidemark.hours import format_hour, parse_hour
+from tidemark.hours import Hour
 from tidemark.logs import configure
 from tidemark.settings import Settings
 
-#: Begins the line of a job's output from which on it says why it failed.
+#: The last lines of a failed job's output begin with this; they say why it failed.
 FAILED = "tidemark: stage"
 
 
@@ -22,15 +22,17 @@ class Exit(IntEnum):
 
     OK = 0
     TERMINAL = 65  # EX_DATAERR: trying again changes nothing
-    CRASHED = 70  # EX_SOFTWARE: not foreseen
+    CRASHED = 70  # EX_SOFTWARE: an unexpected error
     TRANSIENT = 75  # EX_TEMPFAIL: trying again can help
 
 
 def main(
     stage: str, work: Callable[..., object], arguments: Sequence[str] | None = None, *, least: int = 1, most: int = 1
 ) -> Exit:
-    """Run ``work(feed, hour)`` with the command line's arguments and say how it went. ``least``, ``most``: how many
-    hours the work takes."""
+    """Run ``work(feed, hour)`` with the command line's arguments and return its exit code.
+
+    ``least``, ``most``: how many hours the work takes.
+    """
     parser = argparse.ArgumentParser(description=f"{stage} of a feed, through spark-submit.")
     parser.add_argument("feed", metavar="FEED", help="the feed's name, like shop")
     parser.add_argument("hours", metavar="HOUR", nargs="*", help="an hour in UTC, like 2026-11-20T07")
@@ -39,7 +41,7 @@ def main(
         parser.error(f"it takes {least} of HOUR" if least == most else f"it takes {least} to {most} of HOUR")
     try:
         configure(Settings())
-        work(given.feed, *(format_hour(parse_hour(hour)) for hour in given.hours))
+        work(given.feed, *(Hour.parse(hour) for hour in given.hours))
     except TerminalError as error:
         return _failed(stage, str(error), Exit.TERMINAL)
     except TransientError as error:

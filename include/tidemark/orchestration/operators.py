@@ -12,7 +12,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowSensorTimeout
 
 from tidemark.errors import ExportError, TerminalError, TidemarkError, TransientError
 from tidemark.feeds.model import Feed
-from tidemark.hours import tag_of
+from tidemark.hours import Hour
 from tidemark.orchestration.dag_support import hour_of_run, pool_of, replay_arguments, submit_conf
 from tidemark.orchestration.job_exit import FAILED, Exit
 from tidemark.settings import Settings
@@ -26,14 +26,14 @@ _RETRIES_BY_KIND = ExceptionRetryPolicy(
         RetryRule(
             "tidemark.errors.TerminalError",
             action=RetryAction.FAIL,
-            reason="trying again changes nothing: somebody has to mend something first",
+            reason="trying again changes nothing: someone has to fix something first",
         )
     ]
 )
 
 
 def task_defaults(feed: Feed) -> dict[str, Any]:
-    """The ``default_args`` of a feed's DAGs: who answers for them, and what is tried again."""
+    """The ``default_args`` of a feed's DAGs: who owns them, and what is tried again."""
     return {
         "owner": feed.owner,
         "retries": feed.retries,
@@ -83,8 +83,8 @@ class SparkStage(SparkSubmitOperator):
     is the run's.
 
     The job's exit code decides what its failure is here: :class:`TerminalError` (the DAG's retry policy does not try
-    again) or :class:`TransientError`. The message is the job's own. Client mode, for only there spark-submit hands the
-    exit code on.
+    again) or :class:`TransientError`. The message is the job's own. Client mode, because only there spark-submit
+    returns the exit code of the job.
     """
 
     def __init__(self, *, feed: str, stage: str, job: str, writes: bool, **kwargs: Any) -> None:
@@ -97,12 +97,12 @@ class SparkStage(SparkSubmitOperator):
         self._stage = stage
 
     def hours(self, context: Context) -> Sequence[str]:
-        """The hours that the job is told."""
+        """The hours that the job gets as arguments."""
         return [run_hour(context)]
 
     def event(self, hours: Sequence[str]) -> dict[str, Any]:
-        """What the events of the task's assets tell."""
-        return {"feed": self._feed, "hour": hours[0], "tag": tag_of(hours[0])}
+        """What the events of the task's assets carry."""
+        return {"feed": self._feed, "hour": hours[0], "tag": Hour.parse(hours[0]).tag}
 
     def execute(self, context: Context) -> None:
         hours = self.hours(context)
@@ -118,8 +118,8 @@ class SparkStage(SparkSubmitOperator):
     def _failure(self, hours: Sequence[str], output: str) -> TidemarkError:
         process = self._hook._submit_sp if self._hook else None
         code = process.returncode if process else None
-        _, said, why = output.rpartition(FAILED)
-        message = f"stage{why}" if said else f"stage {self._stage} failed, exit code {code}:\n{output}"
+        _, marker, why = output.rpartition(FAILED)
+        message = f"stage{why}" if marker else f"stage {self._stage} failed, exit code {code}:\n{output}"
         kind = TerminalError if code == Exit.TERMINAL else TransientError
         return kind(message.strip(), feed=self._feed, hour=hours[0] if hours else None)
 

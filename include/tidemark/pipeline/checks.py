@@ -73,17 +73,19 @@ def plan_checks(table: str, declared: Table, settings: Settings) -> Plan:
             checks += _column_checks(check.column, check)
     models = []
     if declared.checks_module:
-        schema = _load_model(declared.checks_module, table, settings).to_schema()
+        model = _load_model(declared.checks_module, table, settings)
+        schema = model.to_schema()
+        # pandera leaves the model's own metadata out of its schema.
+        of_rows = (model.__config__.metadata or {}).get("consequence", "stop")
         for name, column in schema.columns.items():
             consequence = (column.metadata or {}).get("consequence", "stop")
             checks += [PlannedCheck(name, rule, consequence) for rule in column.checks]
             if not column.nullable:
                 checks.append(PlannedCheck(name, None, consequence))
         if schema.unique:
-            unique.append((list(schema.unique), (schema.metadata or {}).get("consequence", "stop")))
+            unique.append((list(schema.unique), of_rows))
         if schema.checks:
-            whole = pa.DataFrameSchema(checks=schema.checks, name=schema.name)
-            models.append((whole, (schema.metadata or {}).get("consequence", "stop")))
+            models.append((pa.DataFrameSchema(checks=schema.checks, name=schema.name), of_rows))
     return Plan(checks, unique, models)
 
 

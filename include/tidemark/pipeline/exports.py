@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 
 from tidemark.errors import NotReadyError
 from tidemark.feeds.model import Feed
-from tidemark.hours import parse_hour
+from tidemark.hours import Hour
 from tidemark.settings import Settings
 from tidemark.storage.objects import StoredObject, storage_of
 
@@ -33,7 +33,7 @@ class Readiness:
 
 def list_exports(feed: Feed, hour: str, settings: Settings) -> list[TopicExport]:
     """The export of every topic. Markers, and objects whose names begin with ``_`` or ``.``, are no data."""
-    return [_list_topic(feed, topic, parse_hour(hour), settings) for topic in feed.topics]
+    return [_list_topic(feed, topic, Hour.parse(hour), settings) for topic in feed.topics]
 
 
 def readiness(feed: Feed, hour: str, exports: list[TopicExport]) -> Readiness:
@@ -49,7 +49,7 @@ def readiness(feed: Feed, hour: str, exports: list[TopicExport]) -> Readiness:
             return Readiness(True, "the marker is there for every topic")
         more = f" and {len(unmarked) - 1} more" if len(unmarked) > 1 else ""
         return Readiness(False, f"no marker yet at {unmarked[0]}{more}")
-    now, end = _now(), parse_hour(hour) + timedelta(hours=1)
+    now, end = _now(), Hour.parse(hour).end
     absent = [export.topic for export in exports if not export.objects]
     if absent and feed.exports.missing == "fail" and now < end + feed.exports.wait:
         return Readiness(False, f"no object yet of {', '.join(absent)}")
@@ -72,15 +72,15 @@ def require_complete(feed: Feed, hour: str, exports: list[TopicExport]) -> None:
         raise NotReadyError(f"the export is not complete: {found.why}", fix=fix)
 
 
-def _list_topic(feed: Feed, topic: str, hour: datetime, settings: Settings) -> TopicExport:
-    def filled(template: str) -> str:
-        return template.format(topic=topic, date=f"{hour:%Y-%m-%d}", hour=f"{hour:%H}")
+def _list_topic(feed: Feed, topic: str, hour: Hour, settings: Settings) -> TopicExport:
+    def fill_in(template: str) -> str:
+        return template.format(topic=topic, date=hour.date, hour=hour.clock)
 
     path = feed.exports.path
     relative = "://" not in path and not path.startswith("/")
     root = settings.location(settings.exports) if relative else path.partition("{")[0].rpartition("/")[0] or "/"
-    folder, _, pattern = (f"{root}/{filled(path)}" if relative else filled(path)).rpartition("/")
-    marker = None if feed.exports.marker is None else filled(feed.exports.marker)
+    folder, _, pattern = (f"{root}/{fill_in(path)}" if relative else fill_in(path)).rpartition("/")
+    marker = None if feed.exports.marker is None else fill_in(feed.exports.marker)
     storage = storage_of(folder, settings)
     objects = [
         stored

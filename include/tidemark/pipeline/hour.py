@@ -14,7 +14,7 @@ from pyspark.sql import SparkSession
 from tidemark.errors import TerminalError
 from tidemark.feeds.loading import find_feed
 from tidemark.feeds.model import Feed
-from tidemark.hours import hours_between
+from tidemark.hours import Hour, hours_between
 from tidemark.lake.session import open_session
 from tidemark.lake.stored_formats import check_lake
 from tidemark.ledger.change_log import decoded_version
@@ -237,7 +237,7 @@ def replay_hours(feed: str, first: str | None = None, last: str | None = None) -
         replay_hour(found, hour, settings)
 
 
-def hours_to_replay(feed: Feed, first: str | None, last: str | None, settings: Settings) -> list[str]:
+def hours_to_replay(feed: Feed, first: str | None, last: str | None, settings: Settings) -> list[Hour]:
     """The hours, oldest first: those with anything in quarantine, from ``first`` to ``last`` (default: only the first;
     of none: of all there are). One that is named by itself is among them in any case, so that it is said why not."""
     if first is None:

@@ -23,7 +23,7 @@ from isal.igzip_lib import IsalError
 from tidemark.containers import load_container
 from tidemark.errors import ConflictError, ExportError, TidemarkError, TransientError
 from tidemark.feeds.model import Feed
-from tidemark.hours import format_hour, parse_hour
+from tidemark.hours import Hour
 from tidemark.lake.stored_formats import open_lake
 from tidemark.ledger.manifest import LandedObject, Manifest, load_manifests, save_manifest
 from tidemark.logs import get_logger, log_stage
@@ -70,9 +70,8 @@ def land(feed: Feed, hour: str, settings: Settings) -> Manifest:
     NotReadyError while the export is not complete. ExportError for a topic without objects (``exports.missing: fail``)
     and for an object that is damaged. ConflictError when an object changes while it is read.
     """
-    hour = format_hour(parse_hour(hour))
     with log_stage("land", "landed", feed=feed.feed, hour=hour) as counts:
-        manifest = _land(feed, hour, settings)
+        manifest = _land(feed, Hour.parse(hour), settings)
         counts |= {
             "objects": len(manifest.objects),
             "bytes": sum(object_.bytes for object_ in manifest.objects),
@@ -84,7 +83,7 @@ def land(feed: Feed, hour: str, settings: Settings) -> Manifest:
     return manifest
 
 
-def _land(feed: Feed, hour: str, settings: Settings) -> Manifest:
+def _land(feed: Feed, hour: Hour, settings: Settings) -> Manifest:
     try:
         open_lake(settings)
         for _ in range(3):  # again when another run wrote the version meanwhile
@@ -115,7 +114,7 @@ def _require_topics(feed: Feed, exports: list[TopicExport]) -> None:
 
 
 def _land_changed(
-    feed: Feed, hour: str, settings: Settings, exports: list[TopicExport], former: list[Manifest]
+    feed: Feed, hour: Hour, settings: Settings, exports: list[TopicExport], former: list[Manifest]
 ) -> Manifest:
     """The manifest of the export as it is now, its new objects copied. ``former[-1]`` when there is nothing new."""
     landed = {object_.path: object_ for version in former for object_ in version.objects}
@@ -199,7 +198,7 @@ def read_object(topic: str, stored: StoredObject, feed: Feed, settings: Settings
     return ReadObject(topic, stored, raw.digest.hexdigest(), records, suffix)
 
 
-def _copy(one: ReadObject, feed: str, hour: str, version: int, settings: Settings) -> LandedObject:
+def _copy(one: ReadObject, feed: str, hour: Hour, version: int, settings: Settings) -> LandedObject:
     # Content and origin are in the name: two runs at once write the same bytes to the same place, or another place.
     # The rest of the name is cut to what no file system, URI or Spark glob takes for something else.
     unique = hashlib.sha256(f"{one.sha256}/{one.stored.name}".encode()).hexdigest()[:12]

@@ -1,8 +1,8 @@
 """Publish: the validated hour becomes what readers see.
 
 Each table's main is fast-forwarded to its audit branch and gets the hour's tag; tables of the feed that the hour did
-not touch get the tag too, so that the cut is whole. The receipt comes last: from then on the hour counts. Stopped
-anywhere in between, a rerun carries the same publication on.
+not touch get the tag too, so that the cut is whole. The receipt comes last: from then on the hour is published. When it
+is stopped anywhere in between, a rerun finishes the same publication.
 """
 
 from __future__ import annotations
@@ -25,11 +25,11 @@ log = get_logger()
 
 
 def publish(
-    spark: SparkSession, feed: Feed, published: PublicationHistory, pending: PendingPublication, settings: Settings
+    spark: SparkSession, feed: Feed, history: PublicationHistory, pending: PendingPublication, settings: Settings
 ) -> Receipt:
-    """Publish a validated draft; the receipt. Reads the draft; moves main and tags, appends the receipt."""
+    """Publish a validated pending publication; returns its receipt. Moves main, writes tags, appends the receipt."""
     receipt = pending.receipt
-    if not pending.validated or receipt.sequence != published.last_sequence + 1:
+    if not pending.validated or receipt.sequence != history.last_sequence + 1:
         raise ConflictError(
             f"publication {receipt.sequence} was made before another one finished",
             fix="run the hour again from compact",
@@ -37,7 +37,7 @@ def publish(
             hour=receipt.hour,
         )
     touched = set(pending.staged)
-    others = {t.table for r in published.receipts for t in r.tables} - touched
+    others = {t.table for r in history.receipts for t in r.tables} - touched
     for table in sorted(touched):
         with log_stage("publish", "published", table=table):
             snapshot = open_snapshot(spark, feed, table, settings)

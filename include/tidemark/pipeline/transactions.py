@@ -14,7 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.feeds.model import Feed
-from tidemark.hours import parse_hour
+from tidemark.hours import Hour
 from tidemark.ledger.change_log import is_published, is_row, rolled_back
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.quarantine import ENTRY, NEVER_COMPLETED, kept_back
@@ -28,7 +28,7 @@ class HourEntries:
     entries from quarantine again."""
 
     feed: Feed
-    hour: str
+    hour: Hour
     history: PublicationHistory
     landed: DataFrame
     log: DataFrame
@@ -189,5 +189,5 @@ def _overdue(entries: HourEntries) -> Column:
     """Whether a transaction has been held for longer than the feed allows, as of the hour that runs. A replay runs
     later than its own hour: as of the newest hour there is."""
     now = max([entries.hour, *entries.history.hours]) if entries.replay else entries.hour
-    oldest = (parse_hour(now) - entries.feed.transactions.alarm).strftime("%Y-%m-%dT%H")
+    oldest = f"{now.start - entries.feed.transactions.alarm:%Y-%m-%dT%H}"
     return (F.col("since") < oldest) & ~F.col("spared")

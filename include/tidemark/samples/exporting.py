@@ -8,7 +8,7 @@ import io
 import json
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import date, datetime, time, timedelta
+from datetime import date, datetime, time
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import yaml
 
-from tidemark.hours import format_hour, hours_between, parse_hour
+from tidemark.hours import Hour, hours_between
 
 
 @dataclass(frozen=True)
@@ -39,13 +39,13 @@ class Sample:
     @property
     def start(self) -> datetime:
         """When the first hour begins; naive UTC."""
-        return parse_hour(self.first_hour).replace(tzinfo=None)
+        return Hour.parse(self.first_hour).start.replace(tzinfo=None)
 
     @property
-    def names(self) -> list[str]:
+    def names(self) -> list[Hour]:
         """The names of the hours."""
-        last = parse_hour(self.first_hour) + timedelta(hours=self.hours - 1)
-        return hours_between(self.first_hour, format_hour(last))
+        first = Hour.parse(self.first_hour)
+        return hours_between(first, first.plus(self.hours - 1))
 
 
 @dataclass(frozen=True)

@@ -13,7 +13,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tidemark.hours import parse_hour
+from tidemark.hours import Hour
 from tidemark.samples.exporting import Message, write_export, write_truth
 
 Row = dict[str, Any]
@@ -111,7 +111,7 @@ def write_hours(out: Path, names: Sequence[str], history: History, chance: rando
     sent = sorted(((at, value) for step in steps for at, value in step.sent), key=lambda pair: pair[0])
     offset = 0
     for number, name in enumerate(names):
-        start = parse_hour(name).replace(tzinfo=None)
+        start = Hour.parse(name).start.replace(tzinfo=None)
         end = start + timedelta(hours=1)
         mine = [(at, value) for at, value in sent if start <= at < end]
         if number == min(1, len(names) - 1):

@@ -9,7 +9,7 @@ metadata messages, and columns added in mid-stream.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
@@ -182,7 +182,7 @@ class _Source:
         arrived = self.start + timedelta(hours=hour, minutes=7, seconds=number)
         return _Sent(arrived, "crm.orders", kinds[number % len(kinds)])
 
-    def export(self, exports: Path, hours: list[str], sent: list[_Sent]) -> None:
+    def export(self, exports: Path, hours: Sequence[str], sent: list[_Sent]) -> None:
         """Hours of every topic in two or three objects, in no order; some messages come V+1, V, V+1."""
         for topic in _topics():
             offset = 0

@@ -8,6 +8,8 @@ from typing import Protocol
 
 from pyspark.sql import DataFrame
 
+from tidemark.hours import Hour
+
 
 @dataclass(frozen=True, kw_only=True)
 class StagedChange:
@@ -62,9 +64,9 @@ class Snapshot(Protocol):
         """Give the keys' rows of a staged publication back their published version, without the values of ``dropped``
         columns. A row that has no published version is deleted."""
 
-    def publish(self, hour: str, publication: str, *, reverted: bool) -> None:
+    def publish(self, hour: Hour, publication: str, *, reverted: bool) -> None:
         """Make the staged publication the table, with the hour's cut. ``reverted``: whether :meth:`revert` changed it.
         Done before: does nothing again."""
 
-    def tag(self, hour: str) -> None:
+    def tag(self, hour: Hour) -> None:
         """Give the table as it is the cut of an hour that did not touch it."""

@@ -10,11 +10,11 @@ import json
 from collections.abc import Sequence
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.errors import ConfigError, ConflictError
-from tidemark.hours import tag_of
+from tidemark.hours import Hour
 from tidemark.identifiers import TIDEMARK, quote
 from tidemark.lake.session import create_namespace, full_name
 from tidemark.lake.spark_conf import CATALOG
@@ -23,6 +23,7 @@ from tidemark.logs import get_logger
 from tidemark.merge.contract import TIDEMARK_TYPE
 from tidemark.schema.type_changes import reconcile, refuse_other_key, renames
 from tidemark.snapshots.contract import StagedChange
+from tidemark.snapshots.iceberg_merge import SETTLED_VIEW, merge_sql, new_rows
 
 log = get_logger()
 
@@ -139,7 +140,7 @@ class IcebergSnapshot:
         self._known = None
 
     def _loaded(self) -> Any:
-        """The table in Iceberg's own interface: SQL has no word for going back to a schema."""
+        """The table in Iceberg's own interface: SQL cannot go back to a schema."""
         loader = getattr(self.spark._jvm, "org.apache.iceberg.spark.Spark3Util")
         return loader.loadIcebergTable(self.spark._jsparkSession, self.name)
 
@@ -171,62 +172,15 @@ class IcebergSnapshot:
             held = " OR ".join(f"{quote(name)} IS NOT NULL" for name in change.dropped)
             self.spark.sql(f"UPDATE {target} SET {nothing} WHERE {held}")  # noqa: S608 - quoted
         if change.first:  # nothing to merge with
-            new = change.settled.where(~F.col("deleted"))
-            new.select(*self._values(change.settled), F.col("tidemark").alias(TIDEMARK)).writeTo(target).append()
+            new_rows(change.settled, self.columns()).writeTo(target).append()
             return
-        change.settled.createOrReplaceTempView("tidemark_settled")
-        self.spark.sql(self._merge(target, change))
-        self.spark.catalog.dropTempView("tidemark_settled")
+        change.settled.createOrReplaceTempView(SETTLED_VIEW)
+        self.spark.sql(merge_sql(target, list(self.columns()), change))
+        self.spark.catalog.dropTempView(SETTLED_VIEW)
 
     def _name_publication(self, publication: str) -> None:
         """Have the commits that follow carry the publication's name in their summaries."""
         self.spark.conf.set(f"spark.sql.iceberg.snapshot-property.{_MARK}", publication)
-
-    def _values(self, settled: DataFrame) -> list[Column]:
-        """The table's columns out of SETTLED; null where the hour did not know of one."""
-        sent = set(settled.schema["row"].dataType.names)  # type: ignore[attr-defined]
-        types = self.columns()
-        values = {name: F.col("row")[name] if name in sent else F.lit(None) for name in types}
-        return [values[name].cast(kind).alias(name) for name, kind in types.items()]
-
-    def _merge(self, target: str, change: StagedChange) -> str:
-        stored = list(self.columns())
-        sent = set(change.settled.schema["row"].dataType.names)  # type: ignore[attr-defined]
-        # Settled keys are whole. In a table without a key, each copy of a row has its own sort key.
-        on = (
-            " AND ".join(f"t.{quote(name)} = s.key.{quote(name)}" for name in change.key)
-            or f"t.{TIDEMARK}.sort_key = s.tidemark.sort_key"
-        )
-
-        def value(name: str) -> str:
-            return f"s.row.{quote(name)}" if name in sent else "NULL"
-
-        def kept(name: str) -> str:
-            if name not in change.kept_columns:
-                return f"t.{quote(name)} = {value(name)}"
-            literal = "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
-            held = f"s.keep_stored AND array_contains(s.tidemark.absent, {literal})"
-            return f"t.{quote(name)} = CASE WHEN {held} THEN t.{quote(name)} ELSE {value(name)} END"
-
-        stamped = "s.tidemark"
-        if change.kept_columns:
-            stamped = (
-                "named_struct('sort_key', s.tidemark.sort_key, "
-                f"'base_sort_key', CASE WHEN s.keep_stored THEN t.{TIDEMARK}.base_sort_key "
-                "ELSE s.tidemark.base_sort_key END, "
-                "'transaction', s.tidemark.transaction, 'committed_at', s.tidemark.committed_at, "
-                "'hour', s.tidemark.hour, "
-                f"'absent', CASE WHEN s.keep_stored THEN array_intersect(s.tidemark.absent, t.{TIDEMARK}.absent) "
-                "ELSE s.tidemark.absent END)"
-            )
-        updates = ", ".join([kept(name) for name in stored] + [f"t.{TIDEMARK} = {stamped}"])
-        names = ", ".join([quote(name) for name in stored] + [TIDEMARK])
-        values = ", ".join([value(name) for name in stored] + ["s.tidemark"])
-        return (  # every name in it is quoted
-            f"MERGE INTO {target} t USING tidemark_settled s ON {on} "  # noqa: S608
-            f"WHEN MATCHED AND s.deleted THEN DELETE WHEN MATCHED THEN UPDATE SET {updates} "
-            f"WHEN NOT MATCHED AND NOT s.deleted THEN INSERT ({names}) VALUES ({values})"
-        )
 
     def staged(self, publication: str) -> DataFrame:
         """The table as compact staged it, also after :meth:`revert`: validate can be run again."""
@@ -239,7 +193,7 @@ class IcebergSnapshot:
         found = self._loaded().snapshot(name)
         return None if found is None else int(found.snapshotId())
 
-    def publish(self, hour: str, publication: str, *, reverted: bool) -> None:
+    def publish(self, hour: Hour, publication: str, *, reverted: bool) -> None:
         """Fast-forward main to the branch, tag it, drop the branch. Done before: does nothing again. ``reverted``:
         whether :meth:`revert` changed it."""
         branch, before_checks = _branch(publication), _before_checks(publication)
@@ -250,13 +204,11 @@ class IcebergSnapshot:
                 self._put(branch, whole)
                 staged = whole
             self._fast_forward(branch)
-            self.spark.sql(
-                f"ALTER TABLE {self.name} CREATE OR REPLACE TAG {quote(tag_of(hour))} AS OF VERSION {staged}"
-            )
+            self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE TAG {quote(hour.tag)} AS OF VERSION {staged}")
             self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH {quote(branch)}")
-        elif self._ref(tag_of(hour)) is None:
+        elif self._ref(hour.tag) is None:
             raise ConflictError(
-                f"its audit branch {branch} is gone",
+                f"its audit branch {branch} is missing",
                 fix="run the hour again from compact",
                 feed=self.feed,
                 hour=hour,
@@ -293,9 +245,9 @@ class IcebergSnapshot:
             at = snapshots[at]["parent_id"]
         return at if at in ancestors else None
 
-    def tag(self, hour: str) -> None:
+    def tag(self, hour: Hour) -> None:
         """Tag the current table for an hour that did not touch it, so that every table of a feed has the cut."""
-        self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE TAG {quote(tag_of(hour))}")
+        self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE TAG {quote(hour.tag)}")
 
     def revert(self, keys: DataFrame, key: list[str], publication: str, *, dropped: Sequence[str] = ()) -> None:
         """Give the keys' rows in the branch back their published version, without the values of ``dropped`` columns. A

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidemark.hours import Hour
 from tidemark.identifiers import TIDEMARK, quote
 from tidemark.logs import get_logger
 from tidemark.merge.contract import TIDEMARK_TYPE
@@ -72,8 +73,8 @@ class ParquetSnapshot:
         columns = self._evolved or self.columns()
         folder = self._pointers.latest()
         if folder is None:
-            listed = ", ".join(f"{quote(name)} {kind}" for name, kind in columns.items())
-            return self.spark.createDataFrame([], f"{listed}, {TIDEMARK} {TIDEMARK_TYPE.simpleString()}")
+            types = {**columns, TIDEMARK: TIDEMARK_TYPE.simpleString()}
+            return self.spark.createDataFrame([], ", ".join(f"{quote(name)} {kind}" for name, kind in types.items()))
         stored = self.spark.read.parquet(folder)
         have = set(stored.columns)
         names = {name: self._was.get(name, name) for name in columns}
@@ -137,12 +138,12 @@ class ParquetSnapshot:
         old = before.alias("a").join(keys.alias("b"), on, "left_semi")
         good.unionByName(old).write.mode("overwrite").parquet(self._staged_folder(publication) + _REVERTED)
 
-    def publish(self, hour: str, publication: str, *, reverted: bool) -> None:
+    def publish(self, hour: Hour, publication: str, *, reverted: bool) -> None:
         """Have the pointers lead to the staged folder. Done before: does nothing again."""
         folder = _folder_name(publication) + (_REVERTED if reverted else "")
         self._pointers.publish(hour, folder)
 
-    def tag(self, hour: str) -> None:
+    def tag(self, hour: Hour) -> None:
         """The cut of an hour that did not touch the table."""
         self._pointers.tag(hour)
 

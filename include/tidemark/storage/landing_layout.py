@@ -12,15 +12,17 @@ from dataclasses import dataclass
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from tidemark.hours import Hour
+
 _OBJECT = re.compile(r"[^/]+/dt=(?P<day>\d{4}-\d\d-\d\d)/hr=(?P<hour>\d\d)/v(?P<version>\d{1,9})/[^/]+")
 
 
-def object_folder(feed: str, topic: str, hour: str, version: int) -> str:
+def object_folder(feed: str, topic: str, hour: Hour, version: int) -> str:
     """The folder of a topic's objects of an hour, relative to the landing's root."""
-    return f"{feed}/{topic}/dt={hour[:10]}/hr={hour[11:]}/v{version:05d}"
+    return f"{feed}/{topic}/dt={hour.date}/hr={hour.clock}/v{version:05d}"
 
 
-def manifests_folder(feed: str, hour: str) -> str:
+def manifests_folder(feed: str, hour: Hour) -> str:
     """The folder of an hour's manifests, relative to the landing's root."""
     return f"{feed}/_manifests/{hour}"
 

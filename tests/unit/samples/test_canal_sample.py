@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
+from tidemark.hours import Hour, hours_between
 from tidemark.samples.canal import TABLES, TOPIC, generate
 from tidemark.samples.exporting import Sample
 
-HOURS = ["2026-11-20T22", "2026-11-20T23", "2026-11-21T00"]
+HOURS = hours_between("2026-11-20T22", "2026-11-21T00")
 POISON = 4
 
 
@@ -26,9 +27,9 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def _records(sample: Path, hour: str) -> list[tuple[int, str]]:
+def _records(sample: Path, hour: Hour) -> list[tuple[int, str]]:
     """Offsets and values of an hour, in the order of offsets, without what cannot be decoded."""
-    folder = sample / "exports" / TOPIC / f"dt={hour[:10]}" / f"hr={hour[11:]}"
+    folder = sample / "exports" / TOPIC / f"dt={hour.date}" / f"hr={hour.clock}"
     assert (folder / "_SUCCESS").exists()
     found = []
     for path in sorted(folder.glob("*.jsonl.gz")):
@@ -88,7 +89,7 @@ def _state(sample: Path, cut: str) -> dict[str, list[dict[str, Any]]]:
 
 
 @pytest.mark.parametrize("hour", HOURS)
-def test_what_was_sent_comes_to_the_truth(sample: Path, hour: str) -> None:
+def test_what_was_sent_comes_to_the_truth(sample: Path, hour: Hour) -> None:
     state = _state(sample, hour)
     for table in TABLES:
         truth = [json.loads(line) for line in (sample / "truth" / hour / f"{table}.jsonl").read_text().splitlines()]

@@ -13,10 +13,11 @@ from typing import Any
 
 import pytest
 
+from tidemark.hours import Hour, hours_between
 from tidemark.samples.dataworks import TABLES, TOPIC, generate
 from tidemark.samples.exporting import Sample
 
-HOURS = ["2026-11-20T22", "2026-11-20T23", "2026-11-21T00", "2026-11-21T01"]
+HOURS = hours_between("2026-11-20T22", "2026-11-21T01")
 POISON = 4
 
 
@@ -27,10 +28,10 @@ def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return out
 
 
-def _messages(sample: Path, hour: str) -> list[dict[str, Any]]:
+def _messages(sample: Path, hour: Hour) -> list[dict[str, Any]]:
     """Messages that can be decoded, with the hour they came in."""
     found = []
-    folder = sample / "exports" / TOPIC / f"dt={hour[:10]}" / f"hr={hour[11:]}"
+    folder = sample / "exports" / TOPIC / f"dt={hour.date}" / f"hr={hour.clock}"
     assert (folder / "_SUCCESS").exists()
     for path in sorted(folder.glob("*.jsonl.gz")):
         for line in gzip.decompress(path.read_bytes()).splitlines():
@@ -115,7 +116,7 @@ def _apply(state: dict[str, dict[tuple[Any, ...], dict[str, Any]]], message: dic
 
 
 @pytest.mark.parametrize("hour", HOURS)
-def test_what_was_sent_comes_to_the_truth(sample: Path, hour: str) -> None:
+def test_what_was_sent_comes_to_the_truth(sample: Path, hour: Hour) -> None:
     state = _state(sample, hour)
     for table in TABLES:
         truth = [json.loads(line) for line in (sample / "truth" / hour / f"{table}.jsonl").read_text().splitlines()]

@@ -1,0 +1,199 @@
+"""Checks: the plan of a table, and that the Spark condition of a check fails on the rows that pandera fails."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pandera.pyspark as pa
+import pytest
+from hypothesis import HealthCheck, given, seed
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.errors import CheckError, ConfigError
+from tidemark.feeds.model import Table
+from tidemark.pipeline.checks import PlannedCheck, failing, judge, model_fails, plan_checks, wrong_types
+from tidemark.settings import Settings
+
+MODEL = """
+import pandera.pyspark as pa
+from pyspark.sql import types as T
+
+class Accounts(pa.DataFrameModel):
+    balance: T.LongType() = pa.Field(ge=0, lt=100, nullable=True, metadata={"consequence": "quarantine"})
+    owner: T.StringType() = pa.Field(nullable=False)
+
+    class Config:
+        unique = ["owner", "balance"]
+        metadata = {"consequence": "warn"}
+
+    @pa.dataframe_check
+    def few(cls, rows):
+        return rows.count() < 3
+
+class NoModel:
+    pass
+"""
+
+NUMBERS = {
+    "greater_than_or_equal_to": pa.Check.greater_than_or_equal_to,
+    "greater_than": pa.Check.greater_than,
+    "less_than_or_equal_to": pa.Check.less_than_or_equal_to,
+    "less_than": pa.Check.less_than,
+    "equal_to": pa.Check.equal_to,
+    "not_equal_to": pa.Check.not_equal_to,
+}
+FEW = st.integers(-2, 2)
+TEXTS = st.text("ab.", max_size=3)
+
+
+@pytest.fixture(scope="module")
+def folder(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Path]:
+    home = tmp_path_factory.mktemp("checks")
+    (home / "checks").mkdir()
+    (home / "checks/accounts.py").write_text(MODEL)
+    (home / "outside.py").write_text(MODEL)
+    (home / "checks/link.py").symlink_to(home / "outside.py")
+    yield home
+
+
+def settings_of(home: Path) -> Settings:
+    return Settings(home=home, checks="checks")
+
+
+def planned(*checks: dict[str, Any]) -> list[PlannedCheck]:
+    return plan_checks("s.t", Table.model_validate({"checks": list(checks)}), Settings()).checks
+
+
+def test_a_plan_from_yaml_has_a_check_per_rule_and_uniqueness_apart() -> None:
+    table = Table.model_validate(
+        {
+            "checks": [
+                {"column": "n", "not_null": True, "min": 1, "max": 9, "consequence": "warn"},
+                {"column": "kind", "isin": ["a", "b"], "consequence": "quarantine"},
+                {"column": "code", "pattern": "^[a-z]+$"},
+                {"unique": ["n", "kind"], "consequence": "warn"},
+            ]
+        }
+    )
+    plan = plan_checks("s.t", table, Settings())
+    assert [(str(check), check.consequence) for check in plan.checks] == [
+        ("n is not null", "warn"),
+        ("n >= 1", "warn"),
+        ("n <= 9", "warn"),
+        ("kind in ['a', 'b']", "quarantine"),
+        ("code matches ^[a-z]+$", "stop"),
+    ]
+    assert plan.unique == [(["n", "kind"], "warn")] and plan.models == []
+    assert plan.columns == {"n", "kind", "code"} and not plan.empty
+    assert plan_checks("s.t", Table(), Settings()).empty
+
+
+def test_a_plan_from_a_model_has_its_columns_checks_with_their_consequences(folder: Path) -> None:
+    table = Table.model_validate({"checks_module": "accounts:Accounts"})
+    plan = plan_checks("s.t", table, settings_of(folder))
+    kinds = [(check.column, check.rule and check.rule.name, check.consequence) for check in plan.checks]
+    assert sorted(kinds, key=str) == [
+        ("balance", "greater_than_or_equal_to", "quarantine"),
+        ("balance", "less_than", "quarantine"),
+        ("owner", None, "stop"),
+    ]
+    assert plan.unique == [(["owner", "balance"], "warn")]
+    assert [consequence for _, consequence in plan.models] == ["warn"]
+
+
+def test_a_models_own_check_judges_whole_rows(folder: Path, spark: SparkSession) -> None:
+    ((schema, _),) = plan_checks(
+        "s.t", Table.model_validate({"checks_module": "accounts:Accounts"}), settings_of(folder)
+    ).models
+    assert model_fails(spark.range(2), schema) is None
+    found = model_fails(spark.range(3), schema)
+    assert found is not None and "few" in found
+
+
+@pytest.mark.parametrize("name", ["missing:Accounts", "accounts:Missing", "accounts:NoModel", "link:Accounts"])
+def test_a_model_that_is_not_in_the_checks_folder_is_refused(folder: Path, name: str) -> None:
+    with pytest.raises(ConfigError, match=f"checks_module {name!r}"):
+        plan_checks("s.t", Table.model_validate({"checks_module": name}), settings_of(folder))
+
+
+@pytest.mark.parametrize(
+    "name", ["../outside:Accounts", "/etc/passwd:Accounts", "a.b:Accounts", "checks/accounts:Accounts"]
+)
+def test_a_models_module_is_a_name_and_no_path(folder: Path, name: str) -> None:
+    table = Table.model_construct(checks=[], checks_module=name)  # the feed file refuses it before
+    with pytest.raises(ConfigError, match="in the checks folder"):
+        plan_checks("s.t", table, settings_of(folder))
+
+
+@st.composite
+def checks_and_values(draw: st.DrawFn) -> tuple[str, pa.Check | None, list[Any]]:
+    """A check that can quarantine, and the values of a column that it is made on: (their type, check, values)."""
+    kind = draw(st.sampled_from([*NUMBERS, "isin", "notin", "null", "pattern", "str_matches", "str_contains"]))
+    if kind in NUMBERS:
+        return "bigint", NUMBERS[kind](draw(FEW)), draw(st.lists(st.none() | FEW, max_size=4))
+    if kind in ("isin", "notin"):
+        allowed = draw(st.lists(FEW, min_size=1, max_size=3, unique=True))
+        return "bigint", getattr(pa.Check, kind)(allowed), draw(st.lists(st.none() | FEW, max_size=4))
+    values = draw(st.lists(st.none() | TEXTS, max_size=4))
+    if kind == "null":
+        return "string", None, values
+    pattern = draw(st.sampled_from(["a", "^a", "b$", "a|b", "^a+$", r"a\.", "[^a]"]))
+    if kind == "pattern":
+        (check,) = planned({"column": "value", "pattern": pattern})
+        return "string", check.rule, values
+    return "string", getattr(pa.Check, kind)(pattern), values
+
+
+@seed(15)
+@examples(max_examples=12, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(checks_and_values())
+def test_the_condition_of_a_check_fails_on_the_rows_that_pandera_fails(
+    spark: SparkSession, case: tuple[str, pa.Check | None, list[Any]]
+) -> None:
+    type_, rule, values = case
+    check = PlannedCheck("value", rule, "quarantine")
+    rows = rows_of(spark, type_, values)
+    failed = {row["n"] for row in rows.where(failing(check, "s.t")).collect()}
+    passed = rows.where(~F.col("n").isin(list(failed))) if failed else rows
+    assert judge(passed, [check]) == []
+    for number in failed:
+        assert judge(rows.where(F.col("n") == number), [check]) == [check]
+
+
+def rows_of(spark: SparkSession, type_: str, values: list[Any]) -> DataFrame:
+    """Rows ``n``, ``value``: literals, so that no Python worker is started for them."""
+    listed = F.array(*(F.lit(value).cast(type_) for value in values)).cast(f"array<{type_}>")
+    return spark.range(1).select(F.posexplode(listed).alias("n", "value"))
+
+
+def test_a_check_that_no_condition_stands_for_cannot_quarantine() -> None:
+    check = PlannedCheck("value", pa.Check(lambda data: True, name="own", error="its own"), "quarantine")
+    with pytest.raises(ConfigError, match=re.escape("check value its own cannot quarantine")):
+        failing(check, "s.t")
+
+
+def test_a_check_that_does_not_fit_its_columns_type_is_refused(spark: SparkSession) -> None:
+    with pytest.raises(CheckError, match="cannot be made on a column of type"):
+        judge(rows_of(spark, "boolean", [True]), planned({"column": "value", "min": 1}))
+
+
+def test_columns_of_another_type_than_declared_are_reported(spark: SparkSession) -> None:
+    rows = rows_of(spark, "bigint", [1])
+    assert wrong_types(rows, {"value": "bigint"}) is None
+    assert wrong_types(rows, {}) is None
+    found = wrong_types(rows, {"value": "string"})
+    assert found is not None and "value" in found
+    found = wrong_types(rows, {"missing": "string"})
+    assert found is not None and "missing" in found
+
+
+def test_pandera_switched_off_is_refused(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("tidemark.pipeline.checks.CONFIG.validation_enabled", False)
+    with pytest.raises(ConfigError, match="switched off or shallow"):
+        judge(rows_of(spark, "bigint", [1]), planned({"column": "value", "min": 1}))
