@@ -26,7 +26,7 @@ from tidemark.lake.stored_formats import check_lake
 from tidemark.ledger.pending_publication import load_pending
 from tidemark.ledger.publication_history import PublicationHistory, load_history
 from tidemark.ledger.system_tables import SYSTEM_TABLES, note_pruned, pruned, system_table
-from tidemark.logs import get_logger
+from tidemark.logs import get_logger, log_stage
 from tidemark.operations.maintenance_files import clear_landing, clear_parquet
 from tidemark.operations.retention import expired_hours
 from tidemark.settings import Settings
@@ -56,7 +56,14 @@ def maintain(
 ) -> Maintained:
     """Maintain one feed. ``now``: the time against which ages are measured."""
     check_lake(settings)
-    now, published = now or datetime.now(UTC), load_history(settings, feed.feed)
+    with log_stage("maintain", "maintained", feed=feed.feed) as line:
+        done = _maintain(feed, settings, progress, now or datetime.now(UTC))
+        line |= asdict(done)
+    return done
+
+
+def _maintain(feed: Feed, settings: Settings, progress: Callable[[str], None], now: datetime) -> Maintained:
+    published = load_history(settings, feed.feed)
     spark = open_session(settings, f"maintain {feed.feed}")
     tables = [name for name in _iceberg_tables(feed, published) if spark.catalog.tableExists(full_name(*name))]
     system_tables = [("tidemark", feed.feed, name) for name in ("changes", *SYSTEM_TABLES)]
@@ -84,9 +91,7 @@ def maintain(
     progress("folders")
     folders = clear_parquet(feed, published, expired, safe, settings)
     landed = clear_landing(feed, safe, settings)
-    done = Maintained(tombstones, cuts, branches, rewritten, orphans, folders, landed)
-    log.info("maintained", feed=feed.feed, stage="maintain", **asdict(done))
-    return done
+    return Maintained(tombstones, cuts, branches, rewritten, orphans, folders, landed)
 
 
 def maintain_feed(feed: str) -> Maintained:

@@ -77,7 +77,8 @@ def compact(
     try:
         tables = [_compact_and_log(hour, stats) for stats in hour.stats]
     except TerminalError:
-        discard_columns(spark, feed, [stats.table for stats in hour.stats], settings)
+        with log_context(stage="compact"):
+            discard_columns(spark, feed, [stats.table for stats in hour.stats], settings)
         raise
     write_system_rows(
         work,

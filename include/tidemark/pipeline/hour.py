@@ -168,12 +168,13 @@ def _publish(spark: SparkSession, feed: Feed, hour: str, settings: Settings, hel
     try:
         pending = validate(spark, feed, manifest, published, pending, settings)
     except TerminalError as error:
-        log.warning(
-            "discarded the publication", stage="validate", sequence=pending.receipt.sequence, tables=len(pending.staged),
-            reason=type(error).__name__,
-        )  # fmt: skip
-        discard_pending(settings, pending)
-        discard_columns(spark, feed, pending.staged, settings)
+        with log_context(stage="validate"):
+            log.warning(
+                "discarded the publication", sequence=pending.receipt.sequence, tables=len(pending.staged),
+                reason=type(error).__name__,
+            )  # fmt: skip
+            discard_pending(settings, pending)
+            discard_columns(spark, feed, pending.staged, settings)
         raise
     held.check()
     return publish(spark, feed, published, pending, settings)

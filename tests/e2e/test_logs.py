@@ -1,0 +1,200 @@
+"""The log of an hour: its story in order, the receipt last, next to nothing of Spark's, and no value of any row."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from dataclasses import dataclass
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from tidemark.feeds.loading import find_feed
+from tidemark.lake.spark_conf import QUICK_JAVA, spark_home
+from tidemark.orchestration.dag_support import submit_conf
+from tidemark.pipeline.land import land
+from tidemark.samples.exporting import Message, write_export, write_feed
+from tidemark.settings import Settings
+
+PROJECT = Path(__file__).parent.parent.parent
+FEED, TOPIC = "vault", "srv.vault.people"
+GOOD, STOPPED = "2026-11-20T00", "2026-11-20T01"
+#: In every key, value, broken record and secret of this module, and in nothing else.
+SECRET, SECRET_NUMBER = "plugh", 918273645
+#: What a JVM prints before anybody can tell it not to.
+FOREIGN_AT_MOST = 4
+
+
+def _message(offset: int, row: dict[str, Any]) -> Message:
+    source = {"ts_ms": 1795132800000, "schema": "vault", "table": "people", "txId": offset, "lsn": offset * 100}
+    event = {"before": None, "after": row, "source": source, "op": "c", "transaction": None}
+    key = json.dumps({"id": row["id"]}).encode()
+    return Message(TOPIC, 0, offset, datetime(2026, 11, 20), key, json.dumps(event).encode())
+
+
+def _rows(*rows: tuple[str, object, str]) -> list[Message]:
+    return [
+        _message(offset, {"id": f"{SECRET}-key-{id_}", "n": n, "s": s}) for offset, (id_, n, s) in enumerate(rows, 1)
+    ]
+
+
+@pytest.fixture(scope="module")
+def installation(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
+    """The environment of an installation with two hours. In the first a record, a value and a row go to quarantine; the
+    second fails a check that stops it."""
+    home = tmp_path_factory.mktemp("logs")
+    broken = Message(TOPIC, 0, 9, datetime(2026, 11, 20), None, f"{SECRET} is no JSON".encode())
+    first = _rows(("a", 1, f"good {SECRET}"), ("b", f"{SECRET} is no number", "good"), ("c", 3, f"bad {SECRET}"))
+    write_export(home / "exports", TOPIC, GOOD, [[*first, broken]], "kafka_json")
+    second = [_message(20, {"id": f"{SECRET}-key-d", "n": SECRET_NUMBER, "s": "good", "nick": f"{SECRET}!"})]
+    write_export(home / "exports", TOPIC, STOPPED, [second], "kafka_json")
+    columns = {"id": "text", "n": "bigint", "s": "text"}
+    checks = [
+        {"column": "s", "pattern": "^good", "consequence": "quarantine"},
+        {"column": "n", "max": 1000, "consequence": "stop"},
+    ]
+    feed = {
+        "feed": FEED, "description": "People", "owner": "tests", "topics": [TOPIC],
+        "exports": {"path": "{topic}/dt={date}/hr={hour}/*"}, "container": {"type": "kafka_json"},
+        "format": {"type": "debezium", "decimals": "string"},
+        "tables": {"vault.people": {"columns": columns, "checks": checks}}, "quarantine": {"limit": 1.0},
+    }  # fmt: skip
+    write_feed(home / "feeds", feed)
+    return {
+        "TIDEMARK_HOME": str(home), "TIDEMARK_FEEDS": "feeds", "TIDEMARK_EXPORTS": "exports",
+        "TIDEMARK_JARS": str(PROJECT / ".tidemark/jars"), "TIDEMARK_DRIVER_MEMORY": "1g",
+        "TIDEMARK_SPARK_CONF": json.dumps({"spark.driver.extraJavaOptions": QUICK_JAVA}),
+        "TIDEMARK_CATALOG_USER": f"{SECRET}-user", "TIDEMARK_CATALOG_PASSWORD": f"{SECRET}-password",
+        "TIDEMARK_LOG_FORMAT": "json",
+    }  # fmt: skip
+
+
+@dataclass(frozen=True)
+class Printed:
+    """What a process printed. ``lines``: our log lines; ``foreign``: everything else on standard error."""
+
+    code: int
+    out: str
+    err: str
+
+    @property
+    def lines(self) -> list[dict[str, Any]]:
+        return [json.loads(line) for line in self.err.splitlines() if line.startswith("{")]
+
+    @property
+    def foreign(self) -> list[str]:
+        return [line for line in self.err.splitlines() if line.strip() and not line.startswith("{")]
+
+
+def run(command: list[str], environment: dict[str, str]) -> Printed:
+    done = subprocess.run(
+        command, env=os.environ | environment, cwd=PROJECT, capture_output=True, text=True, timeout=540, check=False
+    )
+    return Printed(done.returncode, done.stdout, done.stderr)
+
+
+@pytest.fixture(scope="module")
+def two_hours(installation: dict[str, str]) -> Printed:
+    """`tidemark run` of both hours, piped."""
+    command = [sys.executable, "-c", "from tidemark.cli import main; main()", "run", FEED]
+    return run([*command, "--hour", GOOD, "--to", STOPPED], installation)
+
+
+def test_the_lines_tell_an_hour_in_its_order_with_the_receipt_last(two_hours: Printed) -> None:
+    lines = [line for line in two_hours.lines if line["hour"] == GOOD]
+    assert {line["feed"] for line in lines} == {FEED}
+    told = [(line.get("stage"), line["event"], line.get("table")) for line in lines if line["level"] == "info"]
+    assert told == [
+        ("land", "landed", None),
+        ("decode", "decoded", None),
+        ("assemble", "assembled", None),
+        ("compact", "created the table", "vault.people"),
+        ("compact", "compacted", "vault.people"),
+        ("validate", "validated", "vault.people"),
+        ("publish", "published", "vault.people"),
+        (None, "receipt", None),
+    ], two_hours.err[-6000:]
+    by_event = {line["event"]: line for line in lines}
+    assert (by_event["landed"]["objects"], by_event["landed"]["records"]) == (1, 4)
+    assert by_event["decoded"]["entries"] == 4
+    assert by_event["compacted"]["written"] == 2
+    assert by_event["validated"]["keeps_back"] is True
+    assert all(line["seconds"] >= 0 for line in lines if line["event"] in ("landed", "decoded", "compacted"))
+    receipt = by_event["receipt"]
+    assert (receipt["landed"], receipt["applied"], receipt["quarantined"]) == (4, 1, 3)
+
+
+def test_what_is_kept_back_is_logged_with_its_reason(two_hours: Printed) -> None:
+    kept = [line for line in two_hours.lines if line["event"] == "quarantined"]
+    assert [(line["stage"], line["reason"]) for line in kept] == [
+        ("assemble", "they cannot be decoded"),
+        ("compact", "a value is not one of its column's type"),
+        ("validate", "their rows fail a check and keep their last good version"),
+    ]
+
+
+def test_an_hour_that_stops_says_what_it_undid(two_hours: Printed) -> None:
+    assert two_hours.code == 1
+    lines = [line for line in two_hours.lines if line["hour"] == STOPPED]
+    assert [line["event"] for line in lines if line["stage"] == "compact"] == ["added columns", "compacted"]
+    assert [(line["event"], line["reason"]) for line in lines if line["level"] == "warning"] == [
+        ("discarded the publication", "CheckError"),
+        ("restored the published columns", "their hour was not published"),
+    ]
+    assert "receipt" not in [line["event"] for line in lines]
+    assert "Error: feed vault, hour 2026-11-20T01: checks failed" in two_hours.err
+
+
+def test_no_value_of_a_row_and_no_secret_is_printed(two_hours: Printed) -> None:
+    printed = two_hours.out + two_hours.err
+    assert SECRET not in printed and str(SECRET_NUMBER) not in printed
+
+
+def test_standard_output_is_left_to_results_and_spark_says_next_to_nothing(two_hours: Printed) -> None:
+    assert two_hours.out.startswith(f"{FEED} {GOOD}: landed 4, applied 1") and len(two_hours.out.splitlines()) == 1
+    begin = next(number for number, line in enumerate(two_hours.foreign) if line.startswith("Error: "))
+    assert len(two_hours.foreign[:begin]) <= FOREIGN_AT_MOST, two_hours.foreign
+
+
+@pytest.mark.full
+def test_a_job_of_spark_submit_is_as_quiet(installation: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+    for name, value in installation.items():
+        monkeypatch.setenv(name, value)
+    settings = Settings(lake="another_lake")
+    land(find_feed(FEED, settings), GOOD, settings)
+    conf = [part for key, value in submit_conf(settings).items() for part in ("--conf", f"{key}={value}")]
+    command = [str(spark_home() / "bin/spark-submit"), "--master", "local[1]", "--deploy-mode", "client", *conf]
+    more = {"TIDEMARK_LAKE": "another_lake", "SPARK_HOME": str(spark_home())}
+    done = run([*command, str(PROJECT / "jobs/decode.py"), FEED, GOOD], installation | more)
+    assert done.code == 0, done.err[-6000:]
+    # spark-submit starts the job, and writes all that it prints to its own standard output.
+    done = Printed(done.code, "", done.out + done.err)
+    assert [line["event"] for line in done.lines] == ["decoded"], done.err
+    assert len(done.foreign) <= FOREIGN_AT_MOST, done.foreign
+    assert SECRET not in done.err
+
+
+# A worker's process, as Airflow sets up its logging before a task begins.
+_WORKER = f"""
+import sys
+from airflow.sdk.log import configure_logging
+configure_logging(json_output=True, output=sys.stdout.buffer, sending_to_supervisor=True)
+from tidemark.feeds.loading import find_feed
+from tidemark.pipeline.land import land
+from tidemark.settings import Settings
+settings = Settings(lake="third_lake")
+land(find_feed("{FEED}", settings), "{GOOD}", settings)
+"""
+
+
+def test_a_task_in_airflows_worker_writes_to_the_tasks_log(installation: dict[str, str], tmp_path: Path) -> None:
+    done = run([sys.executable, "-c", _WORKER], installation | {"AIRFLOW_HOME": str(tmp_path)})
+    assert done.code == 0, done.err[-6000:]
+    (line,) = [json.loads(line) for line in done.out.splitlines() if '"tidemark"' in line]
+    assert line["event"].startswith(f"landed feed={FEED} hour={GOOD} stage=land objects=1 ")
+    assert (line["level"], line["logger"]) == ("info", "tidemark")
+    assert SECRET not in done.out + done.err
