@@ -1,17 +1,29 @@
 """The pointers of a table in Parquet folders: which folder readers see now, and which at an hour's cut.
 
 ``<lake>/snapshots/<table>/latest`` and ``…/_cuts/<hour>.json`` name a folder of the table; ``_key.json`` its key. Needs
-no Spark: reports, audit and maintenance read the same pointers as the stages write.
+no Spark: reports, audit and maintenance read the same pointers as the pipeline writes.
 """
 
 from __future__ import annotations
 
-import json
-
+from tidemark.lake.stored_formats import StoredDocument, parse_document
 from tidemark.settings import Settings
 from tidemark.storage.objects import storage_of
 
 _LATEST, _CUTS, _KEY = "latest", "_cuts", "_key.json"
+
+
+class _Pointer(StoredDocument):
+    """The folder, relative to the table's root, of the publication that made the cut of an hour."""
+
+    hour: str
+    folder: str
+
+
+class _Key(StoredDocument):
+    """The key columns."""
+
+    columns: list[str]
 
 
 class ParquetPointers:
@@ -35,7 +47,7 @@ class ParquetPointers:
 
     def publish(self, hour: str, folder: str) -> None:
         """Have readers see a folder (relative to ``root``), at the hour's cut first. Again changes nothing."""
-        pointer = json.dumps({"hour": hour, "folder": folder})
+        pointer = _Pointer(hour=hour, folder=folder).model_dump_json()
         self._storage.write_text(f"{self.root}/{cut_pointer(hour)}", pointer)
         self._storage.write_text(f"{self.root}/{_LATEST}", pointer)
 
@@ -48,12 +60,13 @@ class ParquetPointers:
     def key(self) -> list[str]:
         """The key columns, as when the table was first staged."""
         location = f"{self.root}/{_KEY}"
-        found = self._storage.find(location)
-        return [] if found is None else [str(name) for name in json.loads(self._storage.read_text(location))]
+        if self._storage.find(location) is None:
+            return []
+        return parse_document(_Key, self._storage.read_text(location), location).columns
 
     def write_key(self, key: tuple[str, ...]) -> None:
         """Note the key columns."""
-        self._storage.write_text(f"{self.root}/{_KEY}", json.dumps(key))
+        self._storage.write_text(f"{self.root}/{_KEY}", _Key(columns=list(key)).model_dump_json())
 
     def is_whole(self, folder: str) -> bool:
         """Whether Spark finished writing a folder."""
@@ -61,7 +74,8 @@ class ParquetPointers:
 
     def target(self, pointer: str) -> str:
         """The folder, relative to ``root``, that a pointer (a path relative to ``root``) leads to."""
-        return str(json.loads(self._storage.read_text(f"{self.root}/{pointer}"))["folder"])
+        location = f"{self.root}/{pointer}"
+        return parse_document(_Pointer, self._storage.read_text(location), location).folder
 
     def _target(self, pointer: str) -> str | None:
         if self._storage.find(f"{self.root}/{pointer}") is None:
@@ -77,3 +91,8 @@ def cut_pointer(hour: str) -> str:
 def is_pointer(path: str) -> bool:
     """Whether a path relative to the table's root is a pointer."""
     return path == _LATEST or path.startswith(f"{_CUTS}/")
+
+
+def is_document(path: str) -> bool:
+    """Whether a path relative to the table's root is one of the JSON documents beside the table's folders."""
+    return path == _KEY or is_pointer(path)

@@ -1,4 +1,4 @@
-"""What a feed's stream has said of its tables so far: the entries of op ``schema`` in the change log, in order.
+"""What a feed's stream has stated about its tables so far: the entries of op ``schema`` in the change log, in order.
 
 They are few, and all of them are used whenever rows are read, whatever their hour. So a row means the same in whichever
 order hours are run. In rows from before a rename, the column's old name is read as its new one. In rows from before a
@@ -88,7 +88,7 @@ class Definitions:
     new: frozenset[str] = frozenset()
 
     def of(self, source_table: str) -> Definition:
-        """What is known of one table; nothing, where the stream has said nothing."""
+        """What is known of one table; an empty definition where the stream has stated nothing."""
         return self.tables.get(source_table, Definition())
 
     @property
@@ -198,7 +198,7 @@ def _deleted(known: Definition, change: TableChange, dropped: set[str]) -> froze
 
 
 def with_definitions(rows: DataFrame, definitions: Definitions, feed: Feed) -> DataFrame:
-    """Log rows completed by what the stream has said: same columns. ``problem`` is set where that cannot be done."""
+    """Log rows completed by what the stream has stated: same columns. ``problem`` is set where that cannot be done."""
     columns, format_ = rows.columns, load_format(feed.format["type"])
     if isinstance(format_, BindsRows):
         bound = format_.bind(rows, definitions.entries, feed, feed.format_options)

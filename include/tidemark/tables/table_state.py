@@ -1,4 +1,4 @@
-"""What is published of one table, and what the stream has said of it since: where an hour's changes begin."""
+"""What is published of one table, and what the stream has stated about it since: where an hour's changes begin."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class State:
 
     ``highest``: the highest sort key that is published. ``truncated``: the position of the newest truncate, of this
     hour or before; ``new_truncate``: whether this hour brought one. ``rebuild``: all rows are folded again, because they
-    have not been under this name, or because a change of columns comes late. ``change``: what the stream says of the
+    have not been under this name, or because a change of columns comes late. ``change``: what the stream states about the
     columns since the last publication; ``retired``: the columns that hold nothing then.
     """
 

@@ -28,7 +28,7 @@ def feed(format_: str = "canal", tables: Any = None) -> Feed:
     )  # fmt: skip
 
 
-def told(*statements: tuple[str, str], of: Feed | None = None) -> Definition:
+def definition_of(*statements: tuple[str, str], of: Feed | None = None) -> Definition:
     """Of table s.t, by (position, DDL)."""
     entries = [SchemaEntry("s.t", position, json.dumps({"op": "ALTER", "text": sql})) for position, sql in statements]
     outcomes = [define(order, of or feed()).of("s.t") for order in itertools.islice(itertools.permutations(entries), 6)]
@@ -45,7 +45,7 @@ def metadata(position: str, columns: dict[str, str]) -> SchemaEntry:
 
 
 def test_names_go_through_all_that_comes_behind_a_row() -> None:
-    known = told(
+    known = definition_of(
         ("10", "ALTER TABLE t CHANGE a b int"), ("20", "ALTER TABLE t DROP c"), ("30", "ALTER TABLE t CHANGE b c int")
     )
     names = [[known.name_now(name, generation) for name in "abcd"] for generation in range(4)]
@@ -56,24 +56,24 @@ def test_names_go_through_all_that_comes_behind_a_row() -> None:
 
 
 def test_columns_may_swap_names() -> None:
-    known = told(("10", "ALTER TABLE t CHANGE a b int, CHANGE b a int"))
+    known = definition_of(("10", "ALTER TABLE t CHANGE a b int, CHANGE b a int"))
     assert [known.name_now(name, 0) for name in "ab"] == ["b", "a"]
 
 
 def test_names_in_statements_are_the_same_in_any_case() -> None:
     created = ("05", "CREATE TABLE t (Id int PRIMARY KEY, Name text)")
-    known = told(
+    known = definition_of(
         created, ("10", "ALTER TABLE T CHANGE NAME Title text, ADD qty INT"), ("20", "ALTER TABLE t MODIFY QTY bigint")
     )
     assert list(known.columns) == ["Id", "Title", "qty"]
     assert [kind.spark for kind in known.columns["qty"]] == ["int", "bigint"]
     assert known.name_now("nAmE", 0) == "Title"
     with pytest.raises(SchemaError, match="a column of the key is renamed or dropped: Id"):
-        told(created, ("10", "ALTER TABLE t CHANGE ID no int"))
+        definition_of(created, ("10", "ALTER TABLE t CHANGE ID no int"))
     with pytest.raises(SchemaError, match="a column of the key is renamed or dropped"):
-        told(created, ("10", "ALTER TABLE t DROP COLUMN iD"))
+        definition_of(created, ("10", "ALTER TABLE t DROP COLUMN iD"))
     declared = feed(tables={"s.t": {"columns": {"no": "int"}}})
-    assert told(created, ("10", "ALTER TABLE t CHANGE ID no int"), of=declared).key == ("Id",)
+    assert definition_of(created, ("10", "ALTER TABLE t CHANGE ID no int"), of=declared).key == ("Id",)
 
 
 def test_a_column_that_is_no_longer_listed_was_dropped() -> None:
@@ -84,20 +84,20 @@ def test_a_column_that_is_no_longer_listed_was_dropped() -> None:
         metadata("4", {"id": "INT8", "b": "STRING", "a": "STRING"}),
     ]
     known = define(entries, feed("qlik")).of("s.t")
-    assert [(reshape.position, reshape.names) for reshape in known.column_renames] == [("2", (("a", None),))]
+    assert [(rename.position, rename.names) for rename in known.column_renames] == [("2", (("a", None),))]
     assert list(known.columns) == ["id", "a", "b"]
     assert [kind.spark for kind in known.columns["id"]] == ["int", "bigint"]
     assert [known.name_now("a", generation) for generation in (0, 1)] == [None, "a"]
 
 
 def plan(known: Definition, stored: str, highest: str | None, *, done: int = 0, keyed: bool = True) -> RenamePlan:
-    ids = [reshape.id for reshape in known.column_renames[:done]]
+    ids = [rename.id for rename in known.column_renames[:done]]
     return plan_renames(known, ids, stored.split(), highest, keyed=keyed)
 
 
 def test_what_a_published_table_does_about_it() -> None:
-    known = told(("10", "ALTER TABLE t CHANGE a b int"), ("20", "ALTER TABLE t DROP B, DROP x"))
-    first, second = (reshape.id for reshape in known.column_renames)
+    known = definition_of(("10", "ALTER TABLE t CHANGE a b int"), ("20", "ALTER TABLE t DROP B, DROP x"))
+    first, second = (rename.id for rename in known.column_renames)
     assert plan(known, "id a", "09#1") == RenamePlan((("a", "b"),), ("b",), ids=(first, second))
     assert plan(known, "id b", "09#1") == RenamePlan((), ("b",), ids=(first, second)), "renamed by a run that died"
     assert plan(known, "id b", "15#1", done=1) == RenamePlan((), ("b",), ids=(second,))
@@ -127,7 +127,7 @@ def types(shape: TableShape) -> dict[str, str]:
 
 
 @pytest.mark.parametrize(
-    ("told_of", "wide"),
+    ("given", "wide"),
     [
         (["int", "bigint"], "bigint"),
         (["float", "double"], "double"),
@@ -135,16 +135,16 @@ def types(shape: TableShape) -> dict[str, str]:
         (["varchar(9)", "text"], "string"),
     ],
 )
-def test_a_column_has_the_widest_type_that_was_told(told_of: list[str], wide: str) -> None:
-    schemas = [{"id": "int", "n": kind} for kind in told_of]
+def test_a_column_has_the_widest_type_that_it_was_given(given: list[str], wide: str) -> None:
+    schemas = [{"id": "int", "n": kind} for kind in given]
     assert types(shaped(schemas))["n"] == wide
     for first, *others in itertools.permutations(schemas):
         stored: dict[str, str] = {}
         for schema in (first, *others):
             stored = types(shaped([schema], stored))
         assert stored["n"] == wide, "the same as hour by hour, in any order"
-    statements = [(str(i), f"ALTER TABLE t MODIFY n {kind}") for i, kind in enumerate(told_of)]
-    assert types(shaped([{"id": "int"}], known=told(*statements)))["n"] == wide
+    statements = [(str(i), f"ALTER TABLE t MODIFY n {kind}") for i, kind in enumerate(given)]
+    assert types(shaped([{"id": "int"}], known=definition_of(*statements)))["n"] == wide
 
 
 @pytest.mark.parametrize("others", [["int", "varchar(9)"], ["decimal(12,2)", "decimal(12,4)"], ["date", "datetime"]])
@@ -160,8 +160,8 @@ def test_types_of_which_none_becomes_the_other_stop_the_table(others: list[str])
 
 
 def test_what_a_table_has_it_keeps() -> None:
-    shape = shaped([{"id": "int"}], {"id": "int", "gone": "date"})
-    assert types(shape) == {"id": "int", "gone": "date"}
+    shape = shaped([{"id": "int"}], {"id": "int", "unused": "date"})
+    assert types(shape) == {"id": "int", "unused": "date"}
     assert shape.live == {"id"}
 
 
@@ -187,9 +187,9 @@ def test_keys_of_one_hour() -> None:
     with pytest.raises(SchemaError, match="the key changes: messages name a, b and id"):
         shaped(
             keys=["1\x1fid"],
-            known=told(("1", "ALTER TABLE t ADD PRIMARY KEY (A, b)"), ("0", "ALTER TABLE t ADD a int")),
+            known=definition_of(("1", "ALTER TABLE t ADD PRIMARY KEY (A, b)"), ("0", "ALTER TABLE t ADD a int")),
         )
-    assert shaped(keys=["1\x1fid"], known=told(("1", "ALTER TABLE t ADD PRIMARY KEY (ID)"))).key == ("id",)
+    assert shaped(keys=["1\x1fid"], known=definition_of(("1", "ALTER TABLE t ADD PRIMARY KEY (ID)"))).key == ("id",)
 
 
 def test_the_limit_of_columns() -> None:

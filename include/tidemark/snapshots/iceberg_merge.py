@@ -1,0 +1,67 @@
+"""How SETTLED rows go into an Iceberg table: as new rows, or by one MERGE, the field's upsert."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.identifiers import TIDEMARK, quote
+from tidemark.snapshots.contract import StagedChange
+
+#: The temporary view that :func:`merge_sql` reads the SETTLED rows from.
+SETTLED_VIEW = "tidemark_settled"
+
+
+def new_rows(settled: DataFrame, columns: dict[str, str]) -> DataFrame:
+    """SETTLED as rows of a table that has none yet. ``columns``: of the table, with their types."""
+    sent = _sent(settled)
+    values = {name: F.col("row")[name] if name in sent else F.lit(None) for name in columns}
+    typed = [values[name].cast(kind).alias(name) for name, kind in columns.items()]
+    return settled.where(~F.col("deleted")).select(*typed, F.col("tidemark").alias(TIDEMARK))
+
+
+def merge_sql(target: str, columns: Sequence[str], change: StagedChange) -> str:
+    """The MERGE of a change into ``target``, a table of these columns. A column that the change does not know is null."""
+    sent = _sent(change.settled)
+    # Settled keys are whole. In a table without a key, each copy of a row has its own sort key.
+    on = (
+        " AND ".join(f"t.{quote(name)} = s.key.{quote(name)}" for name in change.key)
+        or f"t.{TIDEMARK}.sort_key = s.tidemark.sort_key"
+    )
+
+    def value(name: str) -> str:
+        return f"s.row.{quote(name)}" if name in sent else "NULL"
+
+    def assignment(name: str) -> str:
+        if name not in change.kept_columns:
+            return f"t.{quote(name)} = {value(name)}"
+        literal = "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
+        kept = f"s.keep_stored AND array_contains(s.tidemark.absent, {literal})"
+        return f"t.{quote(name)} = CASE WHEN {kept} THEN t.{quote(name)} ELSE {value(name)} END"
+
+    stamp = "s.tidemark"
+    if change.kept_columns:
+        stamp = (
+            "named_struct('sort_key', s.tidemark.sort_key, "
+            f"'base_sort_key', CASE WHEN s.keep_stored THEN t.{TIDEMARK}.base_sort_key "
+            "ELSE s.tidemark.base_sort_key END, "
+            "'transaction', s.tidemark.transaction, 'committed_at', s.tidemark.committed_at, "
+            "'hour', s.tidemark.hour, "
+            f"'absent', CASE WHEN s.keep_stored THEN array_intersect(s.tidemark.absent, t.{TIDEMARK}.absent) "
+            "ELSE s.tidemark.absent END)"
+        )
+    updates = ", ".join([*map(assignment, columns), f"t.{TIDEMARK} = {stamp}"])
+    names = ", ".join([*map(quote, columns), TIDEMARK])
+    values = ", ".join([*map(value, columns), "s.tidemark"])
+    return (  # every name in it is quoted
+        f"MERGE INTO {target} t USING {SETTLED_VIEW} s ON {on} "  # noqa: S608
+        f"WHEN MATCHED AND s.deleted THEN DELETE WHEN MATCHED THEN UPDATE SET {updates} "
+        f"WHEN NOT MATCHED AND NOT s.deleted THEN INSERT ({names}) VALUES ({values})"
+    )
+
+
+def _sent(settled: DataFrame) -> set[str]:
+    """The columns that SETTLED rows have."""
+    return set(settled.select("row.*").columns)
