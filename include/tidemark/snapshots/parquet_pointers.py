@@ -6,6 +6,7 @@ no Spark: reports, audit and maintenance read the same pointers as the pipeline 
 
 from __future__ import annotations
 
+from tidemark.hours import Hour
 from tidemark.lake.stored_formats import StoredDocument, parse_document
 from tidemark.settings import Settings
 from tidemark.storage.objects import storage_of
@@ -45,13 +46,13 @@ class ParquetPointers:
         """The hours that have a cut, oldest first."""
         return [stored.name.removesuffix(".json") for stored in self._storage.list_objects(f"{self.root}/{_CUTS}")]
 
-    def publish(self, hour: str, folder: str) -> None:
+    def publish(self, hour: Hour, folder: str) -> None:
         """Have readers see a folder (relative to ``root``), at the hour's cut first. Again changes nothing."""
         pointer = _Pointer(hour=hour, folder=folder).model_dump_json()
         self._storage.write_text(f"{self.root}/{cut_pointer(hour)}", pointer)
         self._storage.write_text(f"{self.root}/{_LATEST}", pointer)
 
-    def tag(self, hour: str) -> None:
+    def tag(self, hour: Hour) -> None:
         """The cut of an hour that did not touch the table: what readers see now."""
         if self._storage.find(f"{self.root}/{_LATEST}") is not None:
             now = self._storage.read_text(f"{self.root}/{_LATEST}")

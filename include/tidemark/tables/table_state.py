@@ -11,6 +11,7 @@ from pyspark.sql.types import StructType
 
 from tidemark.errors import SchemaError
 from tidemark.feeds.model import Feed
+from tidemark.hours import Hour
 from tidemark.identifiers import TIDEMARK, publication_name, quote
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.publication_history import PublicationHistory
@@ -35,7 +36,7 @@ class Work:
     spark: SparkSession
     feed: Feed
     settings: Settings
-    hour: str
+    hour: Hour
     published: PublicationHistory
 
     @property
