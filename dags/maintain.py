@@ -21,7 +21,7 @@ def maintain(feed: Feed) -> DAG:
     on_schedule = bool(feed.start and feed.schedule)
     with DAG(
         dag_id=f"maintain_{feed.feed}",
-        description=f"What {feed.feed} no longer needs, removed",
+        description=f"Removes what {feed.feed} no longer needs",
         doc_md=describe_maintain(feed),
         schedule="30 3 * * *" if on_schedule else None,
         start_date=feed.start if on_schedule else None,

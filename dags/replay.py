@@ -1,4 +1,4 @@
-"""A DAG for each feed that takes up again what is in quarantine. Only by hand: somebody has mended something before.
+"""A DAG for each feed that replays what is in quarantine. Only by hand: after someone has fixed something.
 
 One task in the feed's one-slot pool: it goes through all stages of each hour (``tidemark quarantine replay`` does the
 same), and may be run again at any time.
@@ -25,7 +25,7 @@ def hour(title: str, description: str) -> Param:
 def replay(feed: Feed) -> DAG:
     with DAG(
         dag_id=f"replay_{feed.feed}",
-        description=f"What {feed.feed} has in quarantine, taken up again",
+        description=f"Replays what {feed.feed} has in quarantine",
         doc_md=describe_replay(feed),
         schedule=None,
         max_active_runs=1,

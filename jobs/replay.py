@@ -1,4 +1,4 @@
-"""Take up again what hours have in quarantine: ``spark-submit jobs/replay.py FEED [FIRST_HOUR [LAST_HOUR]]``."""
+"""Replay what hours have in quarantine: ``spark-submit jobs/replay.py FEED [FIRST_HOUR [LAST_HOUR]]``."""
 
 from tidemark.orchestration.job_exit import main
 from tidemark.pipeline.hour import replay_hours

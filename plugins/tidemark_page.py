@@ -1,6 +1,6 @@
 """The Tidemark page in Airflow: of each feed the receipts of its hours, what is held, and what is in quarantine.
 
-It only reads, and shows a feed to whoever may see its DAG. Values that came from messages are escaped by the template.
+It only reads, and shows a feed only to users who may see its DAG. Values that came from messages are escaped by the template.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from tidemark.ledger.receipts import Receipt
 
 PREFIX = "/tidemark"
-#: Three days of hours, and as much of the quarantine as a person reads.
+#: How many hours (three days), and how many rows of the quarantine, a page shows at most.
 _HOURS, _KEPT_BACK = 72, 100
 
 app = FastAPI(title="Tidemark", docs_url=None, redoc_url=None, openapi_url=None)
@@ -36,7 +36,7 @@ _pages = Environment(
 
 @app.get("/")
 def overview(user: GetUserDep) -> HTMLResponse:
-    """All feeds that the user may see: how far they are, and what waits."""
+    """All feeds that the user may see: how far they are, and what is held or in quarantine."""
     from tidemark.operations.reports import newest_receipts
 
     settings = Settings()
@@ -96,6 +96,6 @@ def _state(receipts: list[Receipt]) -> dict[str, object]:
 
 def _page(kind: str, **values: object) -> HTMLResponse:
     page = _pages.get_template("tidemark_page.html").render(kind=kind, prefix=PREFIX, **values)
-    # Whatever slipped through the escaping would still not run.
+    # Should a value slip through unescaped, a script in it would still not run.
     policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"
     return HTMLResponse(page, headers={"Content-Security-Policy": policy})

@@ -132,11 +132,11 @@ def wait_for_dags(api: Api) -> None:
 
 
 def follow(api: Api) -> bool:
-    """Say what every task does until all runs have ended; True when all went well."""
-    told: set[tuple[object, ...]] = set()
+    """Print what every task does until all runs have ended; True when all went well."""
+    printed: set[tuple[object, ...]] = set()
     while True:
         runs = api.call("dags/~/dagRuns?limit=100")["dag_runs"]
-        for line in news(api, told):
+        for line in news(api, printed):
             say(line)
         if len(runs) == RUNS and all(run["state"] in ("success", "failed") for run in runs):
             return all(run["state"] == "success" for run in runs)
@@ -144,13 +144,13 @@ def follow(api: Api) -> bool:
         time.sleep(2)  # Airflow's answers cost what the jobs could use
 
 
-def news(api: Api, told: set[tuple[object, ...]]) -> Iterator[str]:
+def news(api: Api, printed: set[tuple[object, ...]]) -> Iterator[str]:
     tasks = api.call("dags/~/dagRuns/~/taskInstances?limit=100&order_by=end_date")["task_instances"]
     for task in tasks:
         key = (task["dag_id"], task["dag_run_id"], task["task_id"], task["try_number"], task["state"])
-        if key in told or task["state"] not in ("success", "failed", "up_for_retry"):
+        if key in printed or task["state"] not in ("success", "failed", "up_for_retry"):
             continue
-        told.add(key)
+        printed.add(key)
         hour = str(task["logical_date"])[:13]
         name = f"{task['dag_id']}  {hour}  {task['task_id']:<16}"
         if task["state"] == "success":

@@ -1,4 +1,4 @@
-"""What holds for every DAG file and every DAG: they load, cheaply, and say who answers for them and what they are."""
+"""What holds for every DAG file and every DAG: they load, cheaply, and say who owns them and what they are."""
 
 from __future__ import annotations
 
@@ -119,13 +119,13 @@ def test_a_wrong_feed_file_leaves_the_others_alone_and_shows_all_its_mistakes(lo
     (feeds / "wrong.yaml").write_text("feed: wrong\nretrys: 3\ntopics: []\n")
     bag = load()
     assert set(bag.dags) == {f"{kind}_{feed}" for kind in KINDS for feed in ("shop", "timed")}
-    (file, said), *others = bag.import_errors.items()
+    (file, error), *others = bag.import_errors.items()
     assert not others
     # Airflow takes every DAG of a file with an import error off the schedule.
     assert Path(file).name == "broken_feeds.py"
-    assert "wrong.yaml" in said
+    assert "wrong.yaml" in error
     for mistake in ("retrys", "topics", "description", "owner"):
-        assert mistake in said
+        assert mistake in error
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -143,6 +143,6 @@ print(json.dumps({"seconds": time.process_time() - before, "heavy": sorted(heavy
     done = subprocess.run(
         [sys.executable, "-c", script, str(PROJECT / "dags" / f"{kind}.py")], capture_output=True, text=True, check=True
     )
-    said = json.loads(done.stdout.splitlines()[-1])
-    assert said["heavy"] == []
-    assert said["seconds"] < 3
+    measured = json.loads(done.stdout.splitlines()[-1])
+    assert measured["heavy"] == []
+    assert measured["seconds"] < 3

@@ -136,11 +136,11 @@ FAILURES = {
 
 @pytest.mark.parametrize("code", FAILURES)
 def test_a_jobs_exit_code_says_whether_to_try_again(ingest: Any, submits: Submits, code: int) -> None:
-    said = "tidemark: stage decode failed: feed shop, hour 2026-11-20T07: it is so\n  To fix: do this"
-    submits.end(code, f"noise\n{said}")
+    failure = "tidemark: stage decode failed: feed shop, hour 2026-11-20T07: it is so\n  To fix: do this"
+    submits.end(code, f"noise\n{failure}")
     error = failure_of(ingest, "decode")
     assert type(error) is FAILURES[code]
-    assert "stage decode failed: feed shop, hour 2026-11-20T07: it is so\nTo mend: do this" in str(error)
+    assert "stage decode failed: feed shop, hour 2026-11-20T07: it is so\nTo fix: do this" in str(error)
     assert "noise" not in str(error)
     assert (error.feed, error.hour) == ("shop", HOUR)
 

@@ -60,7 +60,7 @@ def make(settings: Settings) -> bool:
 
 
 def main() -> None:
-    """Make it; a failure is told and does no harm."""
+    """Make the archive; a failure is reported and does no harm."""
     settings = Settings()
     try:
         made = make(settings)

@@ -82,9 +82,9 @@ def _resolve(ivy: Path) -> list[Path]:
     done = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     jars = sorted((ivy / "jars").glob("*.jar"))
     if done.returncode or not jars:
-        said = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
+        output = "\n".join((done.stdout + done.stderr).strip().splitlines()[-15:])
         raise TransientError(
-            f"the jars for Spark could not be fetched:\n{said}",
+            f"the jars for Spark could not be fetched:\n{output}",
             fix="check the network (or set Spark's own mirror settings) and run `python -m tidemark.lake.jars` again",
         )
     return jars

@@ -43,7 +43,7 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         # PySpark would note the line of code behind each expression: ten calls into the JVM where one will do.
         "spark.python.sql.dataFrameDebugging.enabled": "false",
         # An hour of one table compiles 116 classes, and Spark keeps 100: a session's next hour would compile, and warm
-        # up, every one anew.
+        # up, every one again.
         "spark.sql.codegen.cache.maxEntries": "1000",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
@@ -78,7 +78,7 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     conf["spark.driver.extraJavaOptions"] = f"{quiet_log} {conf['spark.driver.extraJavaOptions']}"
     if (folder / ARCHIVE).is_file():
         given = conf["spark.driver.extraJavaOptions"]
-        # One that does not fit is passed over in silence.
+        # An archive that does not fit is ignored without a warning.
         quiet = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
         conf["spark.driver.extraJavaOptions"] = f'{given} "-XX:SharedArchiveFile={folder / ARCHIVE}" {quiet}'
     return conf
@@ -95,7 +95,7 @@ def spark_home() -> Path:
 
 
 #: By database: feeds that commit to SQLite at the same time wait for each other (ms); PostgreSQL that does not answer
-#: is given up after a minute (s), where its driver would wait for ever.
+#: is given up after a minute (s), where its driver would wait forever.
 _TIMEOUT = {
     "sqlite": {"jdbc.busy_timeout": "60000"},
     "postgresql": {"jdbc.socketTimeout": "60", "jdbc.tcpKeepAlive": "true"},

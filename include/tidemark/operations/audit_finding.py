@@ -1,4 +1,4 @@
-"""Differences: what an audit finds wrong."""
+"""Audit findings: what an audit found to be wrong."""
 
 from __future__ import annotations
 
@@ -7,8 +7,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class AuditFinding:
-    """``kind``: what does not agree; ``where``: hour, object, table; ``found``: what is there and what should be;
-    ``fix``: what to do. Values from messages may be in it."""
+    """``kind``: what was compared; ``where``: hour, object, table; ``found``: what is there and what should be;
+    ``fix``: what to do. The texts may hold values that came from messages."""
 
     kind: str
     where: str

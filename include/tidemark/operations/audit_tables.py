@@ -26,10 +26,10 @@ from tidemark.tables.table_state import State, published_state
 def wrong_rows(
     spark: SparkSession, feed: Feed, published: PublicationHistory, hours: Sequence[str] | None, settings: Settings
 ) -> list[AuditFinding]:
-    """Differences of all tables of the feed. ``hours``: only of the keys that changes of these hours touch; None: all."""
+    """What is wrong with the rows of the feed's tables. ``hours``: only keys that changes of these hours touch; None: all."""
     log = spark.table(changes_table(feed.feed)).where(is_published(published))
     definitions = load_definitions(log.withColumn("landed_this_hour", F.lit(False)), feed)
-    told: list[AuditFinding] = []
+    findings: list[AuditFinding] = []
     for row in log.where(is_row()).select("source_table").distinct().orderBy("source_table").collect():
         table = feed.published_name(row.source_table)
         snapshot = open_snapshot(spark, feed, table, settings)
@@ -38,12 +38,12 @@ def wrong_rows(
                 spark=spark, feed=feed, history=published, definitions=definitions, table=table,
                 sources=(row.source_table,),
             )  # fmt: skip
-            told += _compare(published_state(table_log, snapshot), stored, hours)
-    return told
+            findings += _compare(published_state(table_log, snapshot), stored, hours)
+    return findings
 
 
 def _compare(state: State, stored: dict[str, str], hours: Sequence[str] | None) -> list[AuditFinding]:
-    """Differences of one table: rows that are missing or too many, with another place, with other values."""
+    """What is wrong with one table: rows that are missing or too many, that have another sort key or other values."""
     log = state.published_rows()
     wanted = _keyed(state, log, hours) if state.shape.key else _keyless(state, log)
     names = [name for name in stored if name in state.shape.columns]
@@ -62,7 +62,7 @@ def _compare(state: State, stored: dict[str, str], hours: Sequence[str] | None) 
     kind = (
         F.when(F.col("t.key").isNull(), "missing")
         .when(F.col("w.key").isNull(), "too many")
-        .when(F.col("w.sort_key") != F.col("t.sort_key"), "with another place in the order")
+        .when(F.col("w.sort_key") != F.col("t.sort_key"), "with another sort key")
         .when(~F.col("w.row").eqNullSafe(F.col("t.row")), "with other values")
     )
     wrong = both.select(kind.alias("kind"), F.to_json(F.coalesce("w.key", "t.key")).alias("key")).where(
@@ -79,7 +79,7 @@ def _compare(state: State, stored: dict[str, str], hours: Sequence[str] | None) 
 
 
 def _key_of(shape: TableShape) -> Column:
-    """The key of a stored row; without one, the place that its copy has."""
+    """The key of a stored row; in a table without a key, the sort key of the copy."""
     if not shape.key:
         return F.struct(F.col(f"{TIDEMARK}.sort_key").alias("copy"))
     return F.struct(*(F.col(quote(name)) for name in shape.key))
@@ -91,7 +91,7 @@ def _rows(state: State, log: DataFrame) -> DataFrame:
 
 
 def _touched(state: State, log: DataFrame, hours: Sequence[str]) -> DataFrame:
-    """The keys that the hours' changes speak of."""
+    """The keys that the hours' changes touch."""
     return _rows(state, log.where(F.col("hour").isin(list(hours)))).select("key").distinct()
 
 

@@ -1,4 +1,4 @@
-"""The doctor: is everything here that an hour needs?"""
+"""The doctor: checks that everything an hour needs is there."""
 
 from __future__ import annotations
 
@@ -9,15 +9,17 @@ import subprocess
 from dataclasses import dataclass
 from pathlib import Path
 
+from tidemark.errors import TidemarkError
 from tidemark.feeds.loading import check_feeds
 from tidemark.lake.catalog import open_catalog
+from tidemark.lake.stored_formats import FORMAT, check_lake, read_marker
 from tidemark.settings import Settings
 from tidemark.storage.objects import storage_of
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing looked at. ``found`` says what is there, or what to do."""
+    """One thing that was checked. ``found``: what is there, or what to do."""
 
     what: str
     good: bool
@@ -25,8 +27,8 @@ class Finding:
 
 
 def examine(settings: Settings) -> list[Finding]:
-    """All findings; touches nothing but for one small file written and read back in the lake."""
-    return [_java(), _jars(settings), _feeds(settings), _lake(settings), _catalog(settings)]
+    """All findings. Changes nothing, except that it writes one small file in the lake and reads it back."""
+    return [_java(), _jars(settings), _feeds(settings), _lake(settings), _format(settings), _catalog(settings)]
 
 
 def _java() -> Finding:
@@ -34,8 +36,8 @@ def _java() -> Finding:
     java = str(Path(home, "bin", "java")) if home else shutil.which("java")
     if java is None or not Path(java).exists():
         return Finding("Java", False, "no java: run `make setup`, or install Java 17 or 21 and set JAVA_HOME")
-    said = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
-    version = re.search(r'version "(\d+)', said)
+    output = subprocess.run([java, "-version"], capture_output=True, text=True, check=False).stderr
+    version = re.search(r'version "(\d+)', output)
     good = version is not None and version[1] in ("17", "21")
     return Finding(
         "Java", good, f"{java}: {version[1] if version else 'unknown'}" + ("" if good else "; Spark needs 17 or 21")
@@ -67,9 +69,20 @@ def _lake(settings: Settings) -> Finding:
         storage = storage_of(location, settings)
         storage.write_text(location, "well")
         good = storage.read_text(location) == "well"
-    except Exception as error:  # whatever storage says, the doctor reports it
+    except Exception as error:  # the doctor reports every failure
         return Finding("lake", False, f"{settings.lake_root} cannot be written: {error}")
     return Finding("lake", good, f"{settings.lake_root} can be written")
+
+
+def _format(settings: Settings) -> Finding:
+    try:
+        check_lake(settings)
+        marker = read_marker(settings)
+    except TidemarkError as error:
+        return Finding("stored format", False, f"{error.problem}: {error.fix}")
+    if marker is None:
+        return Finding("stored format", True, f"{FORMAT}, once the first hour is run")
+    return Finding("stored format", True, f"{marker.format}, by Tidemark {marker.made_by}; no migration is needed")
 
 
 def _catalog(settings: Settings) -> Finding:
@@ -79,6 +92,6 @@ def _catalog(settings: Settings) -> Finding:
         return Finding("catalog", True, f"{file} will be made by the first hour")
     try:
         namespaces = open_catalog(settings).list_namespaces()
-    except Exception as error:  # whatever the catalog says, the doctor reports it
+    except Exception as error:  # the doctor reports every failure
         return Finding("catalog", False, f"{uri} does not answer: {error}")
     return Finding("catalog", True, f"{uri}: {len(namespaces)} namespaces")

@@ -31,29 +31,30 @@ def read_snapshot(settings: Settings, table: str, as_of: str | None = None) -> t
     """
     if not is_published_name(table):
         raise ConfigError(f"{table!r} is no table name", fix="write schema.table")
+    hour = Hour.parse(as_of) if as_of is not None else None
     check_lake(settings)
     found = find_table(settings, *table.split(".", 1))
     if found is None:
-        return _read_parquet(settings, table, as_of)
+        return _read_parquet(settings, table, hour)
     snapshot = found.current_snapshot()
-    if as_of is not None:
-        snapshot = found.snapshot_by_name(Hour.parse(as_of).tag)
+    if hour is not None:
+        snapshot = found.snapshot_by_name(hour.tag)
         if snapshot is None:
             cuts = sorted(name.removeprefix("hour_") for name in found.metadata.refs if name.startswith("hour_"))
-            raise _no_cut(table, as_of, cuts)
+            raise _no_cut(table, hour, cuts)
     with reading(table):
         rows = found.scan(snapshot_id=snapshot.snapshot_id).to_arrow() if snapshot else found.scan().to_arrow()
     return _source_columns(rows), json.loads(found.properties.get("tidemark.key", "[]"))
 
 
-def _read_parquet(settings: Settings, table: str, as_of: str | None) -> tuple[pa.Table, list[str]]:
+def _read_parquet(settings: Settings, table: str, hour: Hour | None) -> tuple[pa.Table, list[str]]:
     pointers = ParquetPointers(table, settings)
     latest = pointers.latest()
     if latest is None:
         raise ConfigError(f"there is no published table {table}", fix="see `tidemark receipts` for what is published")
-    folder = pointers.at_cut(as_of) if as_of else latest
+    folder = pointers.at_cut(hour) if hour else latest
     if folder is None:
-        raise _no_cut(table, str(as_of), pointers.cuts())
+        raise _no_cut(table, str(hour), pointers.cuts())
     with reading(table):
         system, path = filesystem(folder, settings)
         rows = pq.read_table(path, filesystem=system)
@@ -64,9 +65,9 @@ def _source_columns(rows: pa.Table) -> pa.Table:
     return rows.drop_columns([TIDEMARK])
 
 
-def _no_cut(table: str, as_of: str, cuts: list[str]) -> ConfigError:
+def _no_cut(table: str, hour: str, cuts: list[str]) -> ConfigError:
     have = ", ".join(cuts[-5:]).replace("_", "-") or "none"
-    return ConfigError(f"{table} has no cut of {as_of}", fix=f"its newest cuts: {have}")
+    return ConfigError(f"{table} has no cut of {hour}", fix=f"its newest cuts: {have}")
 
 
 def json_lines(rows: pa.Table, key: list[str]) -> Iterator[str]:

@@ -4,7 +4,7 @@ Airflow keeps the database in write-ahead mode. There a transaction that has rea
 once another has written meanwhile: SQLite says "database is locked" at once, however long the timeout is. Python opens
 a transaction before it writes, which is fine, but a savepoint opens one by itself, and reads first: Airflow makes the
 runs of a backfill so, and many other things (https://www.sqlite.org/isolation.html, "SQLITE_BUSY_SNAPSHOT"). Here a
-savepoint outside of a transaction begins one that waits for its turn to write.
+savepoint outside of a transaction begins one that waits until it may write.
 
 ``AIRFLOW__DATABASE__SQL_ALCHEMY_CONNECT_ARGS`` names :data:`CONNECT_ARGS`.
 """
@@ -23,7 +23,7 @@ class _WaitingCursor(sqlite3.Cursor):
 
 
 class WaitingConnection(sqlite3.Connection):
-    """A connection whose transactions wait for their turn to write."""
+    """A connection whose transactions wait until they may write."""
 
     def cursor(self, factory: Any = _WaitingCursor) -> Any:
         return super().cursor(factory)

@@ -31,7 +31,7 @@ class ParquetPointers:
     """Of one published table. ``root``: the folder that holds all of it."""
 
     def __init__(self, table: str, settings: Settings) -> None:
-        self.root = f"{settings.lake_root}/snapshots/{table}"
+        self.root = f"{snapshots_folder(settings)}/{table}"
         self._storage = storage_of(self.root, settings)
 
     def latest(self) -> str | None:
@@ -82,6 +82,11 @@ class ParquetPointers:
         if self._storage.find(f"{self.root}/{pointer}") is None:
             return None
         return f"{self.root}/{self.target(pointer)}"
+
+
+def snapshots_folder(settings: Settings) -> str:
+    """The folder of all tables in Parquet folders."""
+    return f"{settings.lake_root}/snapshots"
 
 
 def cut_pointer(hour: str) -> str:

@@ -1,4 +1,4 @@
-"""Where landed objects and their manifests lie. One place: whoever writes, reads or clears the landing asks here.
+"""The layout of the landing: the paths of landed objects and their manifests. No other module knows it.
 
 ``<landing>/<feed>/<topic>/dt=2026-11-20/hr=07/v00001/<object>`` holds an object byte for byte;
 ``<landing>/<feed>/_manifests/<hour>/v00001.json`` says what came with that version of the hour's export.
@@ -22,9 +22,14 @@ def object_folder(feed: str, topic: str, hour: Hour, version: int) -> str:
     return f"{feed}/{topic}/dt={hour.date}/hr={hour.clock}/v{version:05d}"
 
 
+def feed_manifests_folder(feed: str) -> str:
+    """The folder of all manifests of a feed, relative to the landing's root."""
+    return f"{feed}/_manifests"
+
+
 def manifests_folder(feed: str, hour: Hour) -> str:
     """The folder of an hour's manifests, relative to the landing's root."""
-    return f"{feed}/_manifests/{hour}"
+    return f"{feed_manifests_folder(feed)}/{hour}"
 
 
 def manifest_name(version: int) -> str:

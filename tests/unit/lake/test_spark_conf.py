@@ -39,14 +39,14 @@ def test_a_driver_finds_each_jar_once_before_spark_names_its_own(
 
 
 def test_a_start_takes_its_classes_from_the_archive(settings: Settings, tmp_path: Path) -> None:
-    told = tmp_path / "classes"
-    options = f"{QUICK_JAVA} -Xlog:class+load:file={told}"
+    log = tmp_path / "classes"
+    options = f"{QUICK_JAVA} -Xlog:class+load:file={log}"
     conf = spark_conf(settings.model_copy(update={"spark_conf": {OPTIONS: options}}))
     command = [spark_home() / "bin/spark-submit", "--version"]
     for name in ("spark.driver.extraClassPath", OPTIONS):
         command += ["--conf", f"{name}={conf[name]}"]
     subprocess.run(command, env=os.environ | {"SPARK_HOME": str(spark_home())}, check=True, capture_output=True)
-    loaded = [line for line in told.read_text("utf-8").splitlines() if "org.apache.spark.deploy.SparkSubmit " in line]
+    loaded = [line for line in log.read_text("utf-8").splitlines() if "org.apache.spark.deploy.SparkSubmit " in line]
     assert loaded and all("shared objects file" in line for line in loaded), loaded
 
 
@@ -56,7 +56,7 @@ def test_what_the_installation_says_wins(tmp_path: Path) -> None:
     assert spark_conf(Settings(home=tmp_path, jars=tmp_path))["spark.sql.shuffle.partitions"] == "4"
 
 
-def test_catalogs_are_waited_for_but_not_for_ever(tmp_path: Path) -> None:
+def test_catalogs_are_waited_for_but_not_forever(tmp_path: Path) -> None:
     prefix = "spark.sql.catalog.lake.jdbc"
     embedded = spark_conf(Settings(home=tmp_path, jars=tmp_path))
     assert embedded[f"{prefix}.busy_timeout"] == "60000"

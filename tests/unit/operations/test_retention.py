@@ -1,4 +1,4 @@
-"""Which cuts have served their time."""
+"""Which cuts have expired."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ NOW = datetime(2026, 11, 30, tzinfo=UTC)
 
 
 def receipt(sequence: int, hour: str, days: float) -> Receipt:
-    """Published so many days ago."""
+    """The receipt of an hour that was published this many days ago."""
     return Receipt(
         feed="crm", hour=hour, sequence=sequence, manifest_version=1, objects=0, bytes=0, landed=0, split=0, control=0,
         bad=0, held=0, published_at=NOW - timedelta(days=days),

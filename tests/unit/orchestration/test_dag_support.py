@@ -1,4 +1,4 @@
-"""What a DAG is told, without Airflow."""
+"""What the DAG files need besides Airflow."""
 
 from __future__ import annotations
 

@@ -9,7 +9,7 @@ from tidemark.storage.retry import retry
 
 
 def failing(times: int, error: TidemarkError) -> tuple[list[int], object]:
-    """What it was asked, and a function that raises so many times before it doubles a number."""
+    """The arguments of each call, and a function that fails ``times`` times before it doubles a number."""
     asked: list[int] = []
 
     def double(number: int) -> int:
