@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from pathlib import Path
 from typing import Any
 from urllib.parse import quote, urlsplit
 
@@ -21,6 +22,7 @@ from sqlalchemy.exc import DatabaseError, OperationalError
 
 from tidemark.errors import ConfigError, TerminalError, TransientError
 from tidemark.lake.spark_conf import CATALOG
+from tidemark.lake.stored_formats import TABLE_FORMAT, check_table
 from tidemark.settings import Settings
 from tidemark.storage.retry import retry
 
@@ -62,17 +64,29 @@ def reading(*name: str) -> Iterator[None]:
         ) from error
 
 
-@retry
 def find_table(settings: Settings, *name: str) -> Table | None:
-    """A table by namespace and name; None where there is none, or no catalog yet."""
-    uri = settings.catalog
-    if uri.startswith("jdbc:sqlite:"):
-        from pathlib import Path
+    """A table by namespace and name; None where there is none, or no catalog yet.
 
-        if not Path(uri.removeprefix("jdbc:sqlite:")).exists():
-            return None
+    StoredFormatError for a table of ours that has another format than this release's.
+    """
+    table = load_table(settings, *name)
+    if table is not None and is_ours(table, name):
+        check_table(table.properties.get(TABLE_FORMAT), ".".join(name))
+    return table
+
+
+def is_ours(table: Table, name: tuple[str, ...]) -> bool:
+    """Whether Tidemark made the table: a catalog may hold others too."""
+    return name[0] == "tidemark" or "tidemark.feed" in table.properties
+
+
+@retry
+def load_table(settings: Settings, *name: str) -> Table | None:
+    """A table of any format; None where there is none, or no catalog yet."""
     with reading(*name):
-        catalog = open_catalog(settings)
+        catalog = _used_catalog(settings)
+        if catalog is None:
+            return None
         try:
             return catalog.load_table(name)
         except NoSuchTableError:
@@ -81,6 +95,29 @@ def find_table(settings: Settings, *name: str) -> Table | None:
             if isinstance(catalog, SqlCatalog) and not _is_made(catalog):
                 return None
             raise
+
+
+@retry
+def list_tables(settings: Settings) -> list[tuple[str, ...]]:
+    """The names of all tables of the catalog, each with its namespace; [] where there is no catalog yet."""
+    with reading(CATALOG):
+        catalog = _used_catalog(settings)
+        if catalog is None or (isinstance(catalog, SqlCatalog) and not _is_made(catalog)):
+            return []
+        namespaces, found = catalog.list_namespaces(), []
+        while namespaces:
+            namespace = namespaces.pop()
+            namespaces += catalog.list_namespaces(namespace)
+            found += catalog.list_tables(namespace)
+    return sorted(found)
+
+
+def _used_catalog(settings: Settings) -> Catalog | None:
+    """The catalog; None while it is a file that no run has made yet, which opening it would make."""
+    uri = settings.catalog
+    if uri.startswith("jdbc:sqlite:") and not Path(uri.removeprefix("jdbc:sqlite:")).exists():
+        return None
+    return open_catalog(settings)
 
 
 def _is_made(catalog: SqlCatalog) -> bool:

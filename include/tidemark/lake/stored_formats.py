@@ -141,7 +141,7 @@ def write_marker(settings: Settings, marker: LakeMarker) -> None:
     storage_of(location, settings).write_text(location, _text(marker))
 
 
-_DAMAGED = 'restore it from a backup; the tables\' property tidemark.format says the format: {"format": …, "made_by": "…"}'
+_DAMAGED = "restore it from a backup; the property tidemark.format of the lake's tables says which format it must name"
 
 
 def _text(marker: LakeMarker) -> str:

@@ -1,0 +1,213 @@
+"""The refusal of what has another format than this release's, before anything is written."""
+
+from __future__ import annotations
+
+import json
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from tidemark.errors import StoredFormatError, TerminalError, TidemarkError
+from tidemark.lake import stored_formats
+from tidemark.lake.stored_formats import (
+    FORMAT,
+    LakeMarker,
+    StoredDocument,
+    check_lake,
+    check_table,
+    open_lake,
+    parse_document,
+    read_marker,
+    release,
+    write_marker,
+)
+from tidemark.ledger.manifest import Manifest, load_manifests
+from tidemark.ledger.pending_publication import PendingPublication
+from tidemark.ledger.receipts import Receipt
+from tidemark.operations import migrate
+from tidemark.operations.doctor import examine
+from tidemark.operations.reports import newest_receipts
+from tidemark.settings import Settings
+
+
+@pytest.fixture
+def settings(tmp_path: Path) -> Settings:
+    return Settings(home=tmp_path, lake="lake")
+
+
+def _marker(settings: Settings) -> Path:
+    return Path(settings.lake_root) / "_lake.json"
+
+
+def test_the_first_use_marks_the_lake_and_no_later_one_does(settings: Settings) -> None:
+    open_lake(settings)
+    text = _marker(settings).read_text()
+    assert json.loads(text) == {"format": FORMAT, "made_by": release()}
+    open_lake(settings)
+    assert _marker(settings).read_text() == text
+
+
+def test_two_that_open_a_new_lake_at_once_agree(settings: Settings) -> None:
+    with ThreadPoolExecutor(8) as pool:
+        list(pool.map(lambda _: open_lake(settings), range(40)))
+    assert read_marker(settings) == LakeMarker(format=FORMAT, made_by=release())
+
+
+def test_to_read_a_lake_that_is_not_made_yet_makes_nothing(settings: Settings) -> None:
+    check_lake(settings)
+    assert newest_receipts(settings) == []
+    assert migrate.migrate(settings) == []
+    assert not Path(settings.lake_root).exists()
+
+
+def test_a_newer_lake_is_refused_and_names_the_release_to_install(settings: Settings) -> None:
+    write_marker(settings, LakeMarker(format=FORMAT + 1, made_by="7.8.9"))
+    for refuse in (open_lake, check_lake, newest_receipts, migrate.migrate):
+        with pytest.raises(StoredFormatError) as raised:
+            refuse(settings)
+        assert f"its stored format is {FORMAT + 1}; this is Tidemark {release()}" in raised.value.problem
+        assert raised.value.fix == "install Tidemark 7.8.9 or newer"
+    assert sorted(path.name for path in Path(settings.lake_root).iterdir()) == ["_lake.json"]
+
+
+def test_an_older_lake_waits_for_its_migration(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_lake(settings)
+    monkeypatch.setattr(stored_formats, "FORMAT", FORMAT + 1)
+    with pytest.raises(StoredFormatError) as raised:
+        open_lake(settings)
+    assert raised.value.fix == "run `tidemark migrate`"
+
+
+def test_what_migrates_is_refused_by_old_and_new_releases(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_marker(settings, LakeMarker(format=FORMAT + 1, made_by="7.8.9", migrating_from=FORMAT))
+    with pytest.raises(StoredFormatError, match="stored format is 2"):
+        check_lake(settings)
+    monkeypatch.setattr(stored_formats, "FORMAT", FORMAT + 1)
+    with pytest.raises(StoredFormatError, match="migration from format 1 to 2 has not ended") as raised:
+        check_lake(settings)
+    assert raised.value.fix == "wait for the `tidemark migrate` that runs, or run it again"
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"format": "x"}', '{"format": 1}', "\x00"])
+def test_a_damaged_marker_is_no_new_lake(settings: Settings, text: str) -> None:
+    open_lake(settings)
+    _marker(settings).write_text(text)
+    with pytest.raises(TerminalError, match="damaged"):
+        open_lake(settings)
+    assert _marker(settings).read_text() == text
+
+
+@pytest.mark.parametrize("kind", [Manifest, Receipt, PendingPublication])
+def test_documents_say_their_format_first(kind: type[StoredDocument]) -> None:
+    assert next(iter(kind.model_fields)) == "format"
+    assert kind.model_construct().model_dump()["format"] == FORMAT
+
+
+def test_documents_of_another_format_are_refused(settings: Settings) -> None:
+    class Note(StoredDocument):
+        text: str
+
+    text = Note(text="x").model_dump_json()
+    assert parse_document(Note, text) == Note(text="x")
+    newer = {"format": FORMAT + 1, "texts": ["x"]}
+    with pytest.raises(StoredFormatError, match=f"stored format is {FORMAT + 1}") as raised:
+        parse_document(Note, json.dumps(newer), "lake/note.json")
+    assert (raised.value.object, raised.value.fix) == ("lake/note.json", "install a newer Tidemark")
+    for none in ({"text": "x"}, {"text": "x", "format": None}, {"text": "x", "format": 0}):
+        with pytest.raises(StoredFormatError, match="does not say which format"):
+            parse_document(Note, json.dumps(none))
+    for damaged in ("", "{", "[1]", f'{{"format": {FORMAT}}}'):
+        with pytest.raises(ValueError):
+            parse_document(Note, damaged)
+
+
+def test_a_manifest_of_a_newer_release_is_not_called_damaged(settings: Settings) -> None:
+    file = Path(settings.landing_root, "shop", "_manifests", "2026-11-20T07", "v00001.json")
+    file.parent.mkdir(parents=True)
+    file.write_text(json.dumps({"format": FORMAT + 1, "everything": "else"}))
+    with pytest.raises(StoredFormatError) as raised:
+        load_manifests(settings, "shop", "2026-11-20T07")
+    assert (raised.value.feed, raised.value.object) == ("shop", str(file))
+
+
+@pytest.mark.parametrize("value", [None, "", "x", "0", str(FORMAT + 1)])
+def test_tables_of_another_format_are_refused(value: str | None) -> None:
+    check_table(str(FORMAT), "shop.orders")
+    with pytest.raises(StoredFormatError, match=r"table shop\.orders"):
+        check_table(value, "shop.orders")
+
+
+def test_every_format_that_was_left_behind_has_a_step() -> None:
+    assert [step.before for step in migrate.STEPS] == list(range(1, FORMAT))
+
+
+def test_a_format_without_a_step_is_refused(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    open_lake(settings)
+    monkeypatch.setattr(migrate, "FORMAT", FORMAT + 1)
+    with pytest.raises(TidemarkError, match="has no migration from format 1"):
+        migrate.migrate(settings)
+    assert read_marker(settings) == LakeMarker(format=FORMAT, made_by=release())
+
+
+def test_documents_are_migrated_one_by_one(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Stopped after each document in turn, and run again: every step is made once on every document."""
+    open_lake(settings)
+    lake, new = Path(settings.lake_root), FORMAT + 2
+    receipt = {"format": FORMAT, "steps": []}
+    documents = {
+        "landing/shop/_manifests/2026-11-20T07/v00001.json": receipt,
+        "landing/shop/_manifests/2026-11-20T07/v00002.json": receipt,
+        "_pending/shop.json": receipt | {"receipt": receipt},
+        "snapshots/shop.orders/latest": receipt,
+        "snapshots/shop.orders/_key.json": receipt,
+        "snapshots/shop.orders/_cuts/2026-11-20T07.json": receipt,
+    }
+    for path, fields in documents.items():
+        (lake / path).parent.mkdir(parents=True, exist_ok=True)
+        (lake / path).write_text(json.dumps(fields))
+    (lake / "snapshots/shop.orders/part.parquet").write_bytes(b"no document")
+    budget = 0
+
+    def step(kind: str, fields: dict[str, object]) -> dict[str, object]:
+        nonlocal budget
+        if not budget:
+            raise KeyboardInterrupt
+        budget -= 1
+        assert isinstance(fields["steps"], list)
+        return fields | {"steps": [*fields["steps"], f"{kind} {fields['format']}"]}
+
+    monkeypatch.setattr(migrate, "STEPS", (migrate.Step(1, "one", step), migrate.Step(2, "two", step)))
+    for module in (migrate, stored_formats):
+        monkeypatch.setattr(module, "FORMAT", new)
+    for stops in range(20):
+        budget = stops % 3 + 1
+        try:
+            done = migrate.migrate(settings)
+        except KeyboardInterrupt:
+            with pytest.raises(StoredFormatError):
+                check_lake(settings)
+            continue
+        break
+    assert done[-1].startswith("format 2 to 3: two (")
+    assert read_marker(settings) == LakeMarker(format=new, made_by=release())
+    for path in documents:
+        fields = json.loads((lake / path).read_text())
+        kind = {"landing": "manifest", "_pending": "pending publication", "snapshots": "pointer"}[path.split("/")[0]]
+        assert (fields["format"], fields["steps"]) == (new, [f"{kind} 1", f"{kind} 2"]), path
+        if kind == "pending publication":
+            assert fields["receipt"] == {"format": new, "steps": ["receipt 1", "receipt 2"]}
+    assert (lake / "snapshots/shop.orders/part.parquet").read_bytes() == b"no document"
+    assert migrate.migrate(settings) == []
+
+
+def test_the_doctor_says_the_format(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    def found() -> tuple[bool, str]:
+        return next((one.good, one.found) for one in examine(settings) if one.what == "stored format")
+
+    assert found() == (True, f"{FORMAT}, once the first hour is run")
+    open_lake(settings)
+    assert found() == (True, f"{FORMAT}, by Tidemark {release()}; no migration is needed")
+    monkeypatch.setattr(stored_formats, "FORMAT", FORMAT + 1)
+    good, text = found()
+    assert not good and text.endswith("run `tidemark migrate`")
