@@ -67,7 +67,8 @@ class FeedPair:
 
     def rows(self, feed: str, table: str, storage: str = "iceberg") -> list[Row]:
         """What is published, with each row's sort key and what nobody has sent of it yet."""
-        snapshot = open_snapshot(self._spark, storage, f"{feed}.{table}", feed, self._settings)
+        definition = self.feed(feed, tables={f"s.{table}": {"storage": storage}})
+        snapshot = open_snapshot(self._spark, definition, f"{feed}.{table}", self._settings)
         rows = snapshot.read().select(
             *snapshot.columns(),
             F.col(f"{TIDEMARK}.sort_key").alias("sort_key"),

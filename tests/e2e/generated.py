@@ -37,7 +37,7 @@ def generated(sample: ModuleType, out: Path, schema: str | None = None, **argume
 
 
 def tables_of(out: Path) -> list[str]:
-    """The tables that a generator's truth tells of, by the names they are published under."""
+    """The tables of a generator's truth, by the names they are published under."""
     return sorted({path.stem for path in out.glob("truth/*/*.jsonl")})
 
 

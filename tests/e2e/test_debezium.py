@@ -119,10 +119,10 @@ def test_every_record_is_accounted_for(recorded: tuple[str, list[Receipt]]) -> N
 def test_a_transaction_cut_by_the_hour_shows_whole_or_not_at_all(
     recorded: tuple[str, list[Receipt]], settings: Settings
 ) -> None:
-    """Where the connector tells transactions, each hour's end cuts one: its rows wait for the next hour."""
+    """Where the connector names transactions, each hour's end cuts one: its rows wait for the next hour."""
     variant, receipts = recorded
     if variant == "A":
-        assert all(receipt.held == 0 for receipt in receipts)  # nothing tells this connector's transactions
+        assert all(receipt.held == 0 for receipt in receipts)  # this connector names no transactions
         return
     assert receipts[0].held > 0 and receipts[-1].held == 0
     assert receipts[1].counts.released_applied == receipts[0].held

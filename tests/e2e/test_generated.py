@@ -80,7 +80,7 @@ def test_every_record_is_accounted_for(ran: Ran) -> None:
 
 @pytest.mark.full
 def test_what_waits_and_what_was_taken_back(ran: Ran, spark: SparkSession) -> None:
-    """Canal's stream tells no transactions. Of Qlik's, the last one of each hour ends in the next; of DataWorks's, one
+    """Canal's stream names no transactions. Of Qlik's, the last one of each hour ends in the next; of DataWorks's, one
     never ends, one goes on behind the last hour, and one is taken back."""
     held = {"canal": [0, 0, 0], "dataworks": [1, 2, 2], "qlik": [1, 1, 1]}[ran.format]
     assert [ran.receipts[hour].held_transactions for hour in HOURS] == held

@@ -111,7 +111,7 @@ def test_a_pending_publication_is_discarded_once_another_compaction_touches_it(
 
     with monkeypatch.context() as patch, pytest.raises(RuntimeError):
         if dies_in == "its own branches":
-            patch.setattr(IcebergSnapshot, "_session_mark", dies)  # a new branch, as yet without the hour
+            patch.setattr(IcebergSnapshot, "_name_publication", dies)  # a new branch, as yet without the hour
             run.compact_stage(spark, feed, first, settings)
         else:
             patch.setattr("tidemark.pipeline.compact.save_pending", dies)
@@ -129,7 +129,7 @@ def test_a_pending_publication_is_discarded_once_another_compaction_touches_it(
 def test_what_lands_between_two_stages_is_part_of_the_hour(
     spark: SparkSession, settings: Settings, tmp_path: Path, before: str
 ) -> None:
-    """Another run landed more of the hour and is behind this one. Only decoding tells how many records there are."""
+    """Another run landed more of the hour and is behind this one. Only decoding shows how many records there are."""
     hour, later = HOURS[:2]
     ibm.generate(tmp_path, Sample(hours=2, events=60, seed=5))
     feed = feed_of(tmp_path, f"meanwhile_{before}")
