@@ -31,7 +31,7 @@ from tidemark.storage.landing_layout import landed_version
 
 
 def decode(
-    spark: SparkSession, feed: Feed, manifest: Manifest, published: PublicationHistory, settings: Settings
+    spark: SparkSession, feed: Feed, manifest: Manifest, history: PublicationHistory, settings: Settings
 ) -> int | None:
     """Replace what is not published of the hour's partition of ``tidemark.<feed>.changes`` by what the manifest's
     objects hold.
@@ -39,14 +39,14 @@ def decode(
     Reads the landing objects, the quarantine when the manifest recalls it, and what is published of the partition;
     writes the partition. An hour without objects leaves an empty one. The number of its entries, where it is known.
     """
-    table, before = create_log(spark, feed.feed), published.of_hour(manifest.hour)
+    table, before = create_log(spark, feed.feed), history.of_hour(manifest.hour)
     version = before.manifest_version if before else 0
     paths = [f"{settings.landing_root}/{o.path}" for o in manifest.objects if o.version > version]
     decoded = changes(spark, feed, paths, settings)
     rows = decoded.select(F.lit(manifest.hour).alias("hour"), landed_version(F.col("object")).alias("version"), "*")
     if before is not None:
         kept = spark.table(table).where(in_hour(manifest.hour) & (F.col("version") <= version))
-        taken = recalled(spark, feed.feed, manifest, published)
+        taken = recalled(spark, feed.feed, manifest, history)
         if taken is not None:
             taken = taken.localCheckpoint()
             kept = kept.join(F.broadcast(taken.select(*ENTRY)), ENTRY, "left_anti").select(*kept.columns)

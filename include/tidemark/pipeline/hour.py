@@ -42,11 +42,11 @@ _FEW_ROWS = 200_000
 
 
 def _silent(stage: str) -> None:
-    """Nobody is watching."""
+    """Report no progress."""
 
 
 def run_hour(feed: Feed, hour: str, settings: Settings, progress: Progress = _silent) -> Receipt:
-    """All stages of one hour in this process; the receipt. ``progress`` hears each stage's name as it begins."""
+    """All stages of one hour in this process; the receipt. ``progress`` is called with each stage's name as it begins."""
     progress("land")
     land(feed, hour, settings)
     return _all_stages(feed, hour, settings, progress)
@@ -94,56 +94,58 @@ def decode_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings)
     # The newest of the hour's versions is what the log holds in the end.
     with log_context(feed=feed.feed, hour=hour), _locked(settings, feed.feed, hour):
         manifest = all_objects(settings, feed.feed, hour)
-        published = load_history(settings, feed.feed)
-        if _done(published, manifest):
+        history = load_history(settings, feed.feed)
+        if _done(history, manifest):
             log.info("published before: nothing to decode", stage="decode", version=manifest.version)
             return
-        _tune_session(spark, manifest, published)
-        _decode(spark, feed, manifest, published, settings)
+        _tune_session(spark, manifest, history)
+        _decode(spark, feed, manifest, history, settings)
 
 
 def _decode(
-    spark: SparkSession, feed: Feed, manifest: Manifest, published: PublicationHistory, settings: Settings
+    spark: SparkSession, feed: Feed, manifest: Manifest, history: PublicationHistory, settings: Settings
 ) -> None:
     with log_stage("decode", "decoded") as line:
-        entries = decode(spark, feed, manifest, published, settings)
+        entries = decode(spark, feed, manifest, history, settings)
         line |= {"objects": len(manifest.objects), "version": manifest.version}
         line |= {"entries": entries} if entries is not None else {}
 
 
 def compact_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
-    """Assemble and compact the hour, unless it is published. First is finished what another hour began to publish, or
-    this one with an export that has changed since. It is decoded again when more of it has landed since it was."""
+    """Assemble and compact the hour, unless it is published.
+
+    First a publication is finished that another hour began, or this hour with an export that has changed since. The hour
+    is decoded again when more of it has landed since it was decoded."""
     with log_context(feed=feed.feed, hour=hour), _locked(settings, feed.feed):
         _compact(spark, feed, hour, settings)
 
 
 def _compact(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
     with _locked(settings, feed.feed, hour):  # what is compacted does not change meanwhile
-        manifest, published = all_objects(settings, feed.feed, hour), load_history(settings, feed.feed)
-        if _done(published, manifest):
+        manifest, history = all_objects(settings, feed.feed, hour), load_history(settings, feed.feed)
+        if _done(history, manifest):
             log.info("published before: nothing to compact", stage="compact", version=manifest.version)
             return
-        _tune_session(spark, manifest, published)
+        _tune_session(spark, manifest, history)
         pending = load_pending(settings, feed.feed)
-        if pending and pending.validated and pending.follows(published) and not pending.of(manifest):
+        if pending and pending.validated and pending.follows(history) and not pending.of(manifest):
             with log_context(hour=pending.receipt.hour):
                 log.info("finishing what another run began to publish", stage="publish", for_hour=hour)
-                _log_receipt(publish(spark, feed, published, pending, settings))
-            published = load_history(settings, feed.feed)
+                _log_receipt(publish(spark, feed, history, pending, settings))
+            history = load_history(settings, feed.feed)
         if decoded_version(settings, feed.feed, hour) != manifest.version:
             # More has landed since, or was recalled: the run that did so may be behind this one.
             log.info("decoding again", stage="decode", reason="more has landed, or was recalled, since it was decoded")
-            _decode(spark, feed, manifest, published, settings)
-        compact(spark, feed, manifest, published, settings)
+            _decode(spark, feed, manifest, history, settings)
+        compact(spark, feed, manifest, history, settings)
 
 
 def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> Receipt:
     """Validate and publish the hour; its receipt, also when it was published before.
 
     When another hour was compacted or published since this one was compacted, or more of this one has landed, its
-    branches and pages are out of date (in a DAG the hours of a feed take turns task by task, and a retry lets others go
-    first): it is compacted again.
+    branches and rows are out of date, and it is compacted again. In a DAG this happens because the hours of a feed take
+    the feed lock task by task, and a retry lets others go first.
     """
     with log_context(feed=feed.feed, hour=hour):
         with _locked(settings, feed.feed) as held:
@@ -153,20 +155,20 @@ def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings
 
 
 def _publish(spark: SparkSession, feed: Feed, hour: str, settings: Settings, held: FeedLock) -> Receipt:
-    manifest, published = all_objects(settings, feed.feed, hour), load_history(settings, feed.feed)
-    receipt = published.of_hour(hour)
-    if receipt is not None and _done(published, manifest):
+    manifest, history = all_objects(settings, feed.feed, hour), load_history(settings, feed.feed)
+    receipt = history.of_hour(hour)
+    if receipt is not None and _done(history, manifest):
         log.info("published before: nothing to publish", stage="publish", version=manifest.version)
         return receipt
-    _tune_session(spark, manifest, published)
+    _tune_session(spark, manifest, history)
     pending = load_pending(settings, feed.feed)
-    if pending is None or not pending.of(manifest) or not pending.follows(published):
+    if pending is None or not pending.of(manifest) or not pending.follows(history):
         log.info("compacting again", stage="compact", reason="another hour came between, or more has landed")
         _compact(spark, feed, hour, settings)
-        published, pending = load_history(settings, feed.feed), load_pending(settings, feed.feed)
+        history, pending = load_history(settings, feed.feed), load_pending(settings, feed.feed)
         assert pending is not None
     try:
-        pending = validate(spark, feed, manifest, published, pending, settings)
+        pending = validate(spark, feed, manifest, history, pending, settings)
     except TerminalError as error:
         with log_context(stage="validate"):
             log.warning(
@@ -177,7 +179,7 @@ def _publish(spark: SparkSession, feed: Feed, hour: str, settings: Settings, hel
             discard_columns(spark, feed, pending.staged, settings)
         raise
     held.check()
-    return publish(spark, feed, published, pending, settings)
+    return publish(spark, feed, history, pending, settings)
 
 
 def _log_receipt(receipt: Receipt) -> None:
@@ -192,20 +194,20 @@ def _log_receipt(receipt: Receipt) -> None:
     )  # fmt: skip
 
 
-def _tune_session(spark: SparkSession, manifest: Manifest, published: PublicationHistory) -> None:
-    """Fit the session to the work. A small hour of small tables costs mostly planning, code generation and the
-    starts of tasks: it goes with as few of them as can be."""
-    small = manifest.small and published.rows_written < _FEW_ROWS
-    usual = str(not small).lower()
+def _tune_session(spark: SparkSession, manifest: Manifest, history: PublicationHistory) -> None:
+    """Fit the session to the work: in a small hour of small tables, planning, code generation and the starts of tasks
+    take most of the time, so there are as few of them as possible."""
+    small = manifest.small and history.rows_written < _FEW_ROWS
+    for_large = str(not small).lower()
     partitions = spark.sparkContext.getConf().get("spark.sql.shuffle.partitions", "4")
-    spark.conf.set("spark.sql.codegen.wholeStage", usual)
+    spark.conf.set("spark.sql.codegen.wholeStage", for_large)
     spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if small else "FALLBACK")
-    spark.conf.set("spark.sql.adaptive.enabled", usual)
+    spark.conf.set("spark.sql.adaptive.enabled", for_large)
     spark.conf.set("spark.sql.shuffle.partitions", "1" if small else str(partitions))
 
 
-def _done(published: PublicationHistory, manifest: Manifest) -> bool:
-    receipt = published.of_hour(manifest.hour)
+def _done(history: PublicationHistory, manifest: Manifest) -> bool:
+    receipt = history.of_hour(manifest.hour)
     return receipt is not None and receipt.manifest_version >= manifest.version
 
 
@@ -240,7 +242,7 @@ def replay_hours(feed: str, first: str | None = None, last: str | None = None) -
 
 def hours_to_replay(feed: Feed, first: str | None, last: str | None, settings: Settings) -> list[Hour]:
     """The hours, oldest first: those with anything in quarantine, from ``first`` to ``last`` (default: only the first;
-    of none: of all there are). One that is named by itself is among them in any case, so that it is said why not."""
+    without one: of all there are). An hour that is named by itself is listed in any case: its replay then says why not."""
     if first is None:
         return hours_in_quarantine(settings, feed.feed)
     if last is None:

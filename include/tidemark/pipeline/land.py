@@ -63,7 +63,7 @@ def land(feed: Feed, hour: str, settings: Settings) -> Manifest:
 
     Reads the source's objects; writes ``<landing>/<feed>/<topic>/dt=…/hr=…/v00001/…`` and the manifest. The same export
     again writes nothing and returns the manifest that is there. A changed source gives a new version that lists the
-    export as it is now; an object that did not change keeps its first copy, and one that is gone from the source stays
+    export as it is now; an object that did not change keeps its first copy, and one that was removed from the source stays
     in the landing and in its version (:func:`tidemark.ledger.manifest.all_objects`). Of two runs at once one writes the
     version; the other finds it and returns it.
 
@@ -199,7 +199,7 @@ def read_object(topic: str, stored: StoredObject, feed: Feed, settings: Settings
 
 
 def _copy(one: ReadObject, feed: str, hour: Hour, version: int, settings: Settings) -> LandedObject:
-    # Content and origin are in the name: two runs at once write the same bytes to the same place, or another place.
+    # Content and origin are in the name: two runs at once write the same bytes to the same path, or to another path.
     # The rest of the name is cut to what no file system, URI or Spark glob takes for something else.
     unique = hashlib.sha256(f"{one.sha256}/{one.stored.name}".encode()).hexdigest()[:12]
     name = re.sub(r"[^A-Za-z0-9._=-]", "_", one.stored.name)[-120:]

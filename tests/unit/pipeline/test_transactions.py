@@ -1,0 +1,134 @@
+"""Transactions: the rule of completeness, and what becomes of those that are not complete."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+
+from tidemark.feeds.model import Feed
+from tidemark.hours import Hour
+from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.receipts import Receipt
+from tidemark.pipeline.transactions import HourEntries, WholeTransactions, complete_transactions, transaction_status
+
+HOURS = [Hour.parse(f"2026-11-20T{number:02d}") for number in range(6)]
+COLUMNS = (
+    "hour string, version int, object string, record bigint, entry int, op string, `table` string, position string, "
+    "tx string, tx_part string, tx_count bigint, tx_ordinal bigint, tx_end boolean, tx_rollback boolean"
+)
+HELD = "tx string, hours array<string>"
+
+
+def feed(overdue: str = "hold") -> Feed:
+    return Feed.model_validate(
+        {
+            "feed": "f", "description": "-", "owner": "-", "topics": ["t"], "exports": {"path": "{topic}/{date}/{hour}/*"},
+            "container": {"type": "kafka_json"}, "format": {"type": "debezium"},
+            "transactions": {"alarm": "2h", "overdue": overdue},
+        }
+    )  # fmt: skip
+
+
+def entry(number: int, tx: str | None, hour: Hour = HOURS[0], **values: Any) -> dict[str, Any]:
+    """A log entry; the number of its part is its own."""
+    nothing = dict.fromkeys(("tx_count", "tx_ordinal", "tx_end", "tx_rollback"))
+    return {
+        "hour": hour, "version": 1, "object": f"t/{hour}", "record": number, "entry": 0, "op": "insert", "table": "s.t",
+        "position": f"{number:03d}", "tx": tx, "tx_part": str(number), **nothing, **values,
+    }  # fmt: skip
+
+
+def frame(spark: SparkSession, entries: list[dict[str, Any]], columns: str = COLUMNS) -> DataFrame:
+    names = [column.split()[0].strip("`") for column in columns.split(", ")]
+    return spark.createDataFrame([tuple(each[name] for name in names) for each in entries], columns)
+
+
+def end(number: int, tx: str, hour: Hour = HOURS[0], **values: Any) -> dict[str, Any]:
+    return entry(number, tx, hour, op="control", tx_part=None, tx_end=True, **values)
+
+
+def receipt(hour: Hour, sequence: int, **values: Any) -> Receipt:
+    return Receipt(
+        feed="f", hour=hour, sequence=sequence, manifest_version=1, objects=1, bytes=1, landed=1, split=0, control=0,
+        bad=0, held=0, **values,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("entries", "complete"),
+    [
+        ([entry(1, "x")], False),
+        ([entry(1, "x"), end(2, "x")], True),
+        ([entry(1, "x"), end(2, "x", tx_count=2)], False),
+        ([entry(1, "x"), entry(1, "x"), end(2, "x", tx_count=2)], False),  # a redelivery is no other part
+        ([entry(1, "x"), entry(2, "x"), end(3, "x", tx_count=2)], True),
+        ([entry(1, "x", tx_ordinal=1), entry(3, "x", tx_ordinal=3), end(4, "x")], False),
+        ([entry(1, "x"), entry(2, "x")], False),
+        ([end(1, "x", tx_count=0)], True),
+    ],
+)
+def test_a_transaction_is_complete_when_its_end_and_all_its_parts_have_come(
+    spark: SparkSession, entries: list[dict[str, Any]], complete: bool
+) -> None:
+    (row,) = transaction_status(frame(spark, entries)).collect()
+    assert row.complete == complete
+
+
+def completed(
+    spark: SparkSession, landed: list[dict[str, Any]], hour: Hour = HOURS[0], overdue: str = "hold",
+    before: list[dict[str, Any]] | None = None, held: dict[str, list[str]] | None = None, rolled_back: bool = False,
+) -> tuple[WholeTransactions, set[int]]:  # fmt: skip
+    """What completes, and the numbers of the changes in it. ``before``: published entries; ``held``: open transactions."""
+    hours = sorted({each["hour"] for each in before or []})
+    history = PublicationHistory([receipt(each, n, held_transactions=1) for n, each in enumerate(hours, 1)])
+    whole = complete_transactions(
+        HourEntries(
+            feed(overdue),
+            hour,
+            history,
+            landed=frame(spark, landed),
+            log=frame(spark, [*landed, *(before or [])]),
+            held=frame(spark, [{"tx": tx, "hours": of} for tx, of in held.items()], HELD) if held else None,
+            has_rollbacks=rolled_back,
+            replay=False,
+        )
+    )
+    return whole, {row.record for row in whole.rows.collect()}
+
+
+def test_changes_of_open_transactions_are_held(spark: SparkSession) -> None:
+    whole, records = completed(spark, [entry(1, None), entry(2, "x"), end(3, "x"), entry(4, "y"), entry(5, "y")])
+    assert records == {1, 2}
+    assert (whole.held, whole.held_transactions, whole.notes) == (2, 1, [])
+    assert whole.still_open is not None and [row.tx for row in whole.still_open.collect()] == ["y"]
+
+
+def test_a_later_hour_releases_what_it_completes(spark: SparkSession) -> None:
+    whole, records = completed(spark, [end(2, "x", HOURS[1])], HOURS[1], before=[entry(1, "x")], held={"x": [HOURS[0]]})
+    assert records == {1} and whole.held_transactions == 0 and whole.still_open is None
+    assert [row.landed_this_hour for row in whole.rows.collect()] == [False]
+
+
+def test_what_was_rolled_back_is_in_no_table(spark: SparkSession) -> None:
+    entries = [entry(1, "x"), entry(2, "x"), end(3, "x", tx_rollback=True), entry(4, None)]
+    whole, records = completed(spark, entries, rolled_back=True)
+    assert records == {4} and (whole.rolled_back_changes, whole.held_transactions) == (2, 0)
+
+
+@pytest.mark.parametrize(
+    ("policy", "records", "held", "given_up"),
+    [("hold", set(), 1, 0), ("quarantine", set(), 0, 1), ("apply", {1}, 0, 0)],
+)
+def test_an_overdue_transaction_follows_the_feeds_policy(
+    spark: SparkSession, policy: str, records: set[int], held: int, given_up: int
+) -> None:
+    """Overdue: held for longer than two hours."""
+    open_ = {"before": [entry(1, "x")], "held": {"x": [HOURS[0]]}}
+    at_the_limit, kept = completed(spark, [], HOURS[2], overdue=policy, **open_)
+    assert (at_the_limit.held_transactions, at_the_limit.notes, kept) == (1, [], set())
+    whole, found = completed(spark, [], HOURS[3], overdue=policy, **open_)
+    assert (found, whole.held_transactions, whole.given_up_transactions) == (records, held, given_up)
+    assert whole.notes == [f"1 overdue transactions ({policy})"]
+    assert (whole.given_up is not None) == bool(given_up)
