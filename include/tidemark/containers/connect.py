@@ -6,11 +6,11 @@ Whole records (a column ``value``, and besides it only ``key``, ``headers``, ``t
 Values (any other columns): a row is the message's value, written by a converter that knows schemas, and is taken as the
 JSON text of its columns. There is no key and no header.
 
-What a file does not hold follows from its place and name: the topic from the landing, partition and first offset from
-``<topic>+<partition>+<first offset>.<ending>``. Offsets are counted on from there: they keep the order, and are exact
-where the topic has no gaps. The sink's ``store.kafka.keys`` and ``store.kafka.headers`` write files beside the values
-(``….keys.avro``, ``….headers.avro``), which nothing but their row order ties to them: their records are refused. Leave
-them out by the feed's path (``*[0-9].avro``).
+What a file does not hold follows from its folder and name: the topic from the landing, partition and first offset from
+``<topic>+<partition>+<first offset>.<ending>``. The following offsets are counted: they keep the order, and are
+exact where the topic has no gaps. The sink's ``store.kafka.keys`` and ``store.kafka.headers`` write files beside the values
+(``….keys.avro``, ``….headers.avro``), whose rows belong to the values only by their order: these records are refused.
+Leave such files out by the feed's path (``*[0-9].avro``).
 
 JSON text of columns: nulls are written, bytes are base64, decimals are numbers with all their digits, timestamps have
 microseconds and a zone.
@@ -28,8 +28,8 @@ from tidemark.schema.encodings import time_of_millis
 from tidemark.storage.landing_layout import landed_topic
 
 _RECORD = {"key", "value", "headers", "topic", "partition", "offset", "timestamp"}
-# What the landing leaves of a plus sign is an underscore.
-_PLACE = r"[+_](\d{1,9})[+_](\d{10,19})\.[^/]*$"
+# The landing writes a plus sign as an underscore.
+_PARTITION_AND_OFFSET = r"[+_](\d{1,9})[+_](\d{10,19})\.[^/]*$"
 _BESIDE = r"\.(?:keys|headers)\.[^/]*$"
 _JSON = {
     "ignoreNullFields": "false",
@@ -74,16 +74,16 @@ def _records(rows: DataFrame, schema: T.StructType, paths: list[str]) -> DataFra
         *(columns.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORDS if f.name != "problem")
     )
     name = F.col("object")
-    partition = F.regexp_extract(name, _PLACE, 1).try_cast("int")
-    offset = F.regexp_extract(name, _PLACE, 2).try_cast("bigint") + F.col("record") - 1
+    partition = F.regexp_extract(name, _PARTITION_AND_OFFSET, 1).try_cast("int")
+    offset = F.regexp_extract(name, _PARTITION_AND_OFFSET, 2).try_cast("bigint") + F.col("record") - 1
     beside = F.lit("keys and headers that the sink wrote beside the values are not read: leave them out by the path")
-    told = {
+    from_name = {
         "topic": F.coalesce("topic", landed_topic(name)),
         "partition": F.coalesce("partition", partition),
         "offset": F.coalesce("offset", offset),
         "problem": F.when(name.rlike(_BESIDE), beside),
     }
-    return numbered.select(*(told.get(f.name, F.col(f.name)).alias(f.name) for f in RECORDS))
+    return numbered.select(*(from_name.get(f.name, F.col(f.name)).alias(f.name) for f in RECORDS))
 
 
 def _given(field: T.StructField) -> Column:

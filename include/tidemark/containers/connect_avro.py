@@ -1,6 +1,6 @@
 """Avro files as Kafka Connect's S3 sinks write them: whole records, or one record per message value.
 
-What is read of either layout, and what is not, is told in :mod:`tidemark.containers.connect`. Files of plain text or
+Which parts of either layout are read is described in :mod:`tidemark.containers.connect`. Files of plain text or
 bytes (written by the sink when the converter knows no schema) are refused: Spark reads Avro records only.
 """
 
@@ -19,7 +19,7 @@ from tidemark.errors import ExportError
 OWN_COMPRESSION = True
 
 _MAGIC = b"Obj\x01"
-_MEND = "export it again, and see that the exporter had closed it"
+_FIX = "export it again, and see that the exporter had closed it"
 
 
 class Options(BaseModel):
@@ -34,7 +34,7 @@ def read(spark: SparkSession, paths: list[str], options: BaseModel) -> DataFrame
 
 
 def count(chunks: Iterable[bytes], options: BaseModel) -> int:
-    """The records that the file's blocks tell, none of them decoded: object container files of the Avro specification.
+    """The number of records, from the headers of the file's blocks; none is decoded (Avro's object container files).
 
     ExportError for an object that is no Avro file, not a whole one, or one that holds no records.
     """
@@ -47,7 +47,7 @@ def count(chunks: Iterable[bytes], options: BaseModel) -> int:
         held = stream.number()
         stream.skip(stream.number())
         if held < 0 or stream.take(16) != fingerprint:
-            raise ExportError("is a damaged Avro file: a block does not end where it says", fix=_MEND)
+            raise ExportError("is a damaged Avro file: a block does not end where its header says", fix=_FIX)
         records += held
     return records
 
@@ -56,7 +56,7 @@ def _require_records(header: dict[str, bytes]) -> None:
     try:
         schema = json.loads(header["avro.schema"])
     except (KeyError, ValueError) as error:
-        raise ExportError("is a damaged Avro file: its header holds no schema", fix=_MEND) from error
+        raise ExportError("is a damaged Avro file: its header holds no schema", fix=_FIX) from error
     kind = schema.get("type") if isinstance(schema, dict) else schema
     if kind != "record":
         raise ExportError(
@@ -66,7 +66,7 @@ def _require_records(header: dict[str, bytes]) -> None:
 
 
 class _Stream:
-    """Avro's primitives off a stream of chunks."""
+    """Reads Avro's primitive values from a stream of chunks."""
 
     def __init__(self, chunks: Iterator[bytes]) -> None:
         self._chunks, self._held, self._at = chunks, b"", 0
@@ -89,7 +89,7 @@ class _Stream:
             self._at, size = self._at + step, size - step
 
     def begins_with(self, magic: bytes) -> bool:
-        """Whether the next bytes are these. Takes what is like them."""
+        """Whether the next bytes are these. They are taken, up to the first that differs."""
         return all(self.more() and self.take(1) == magic[i : i + 1] for i in range(len(magic)))
 
     def take(self, size: int) -> bytes:
@@ -111,7 +111,7 @@ class _Stream:
             value |= (byte & 0x7F) << shift
             if byte < 0x80:
                 return (value >> 1) ^ -(value & 1)
-        raise ExportError("is a damaged Avro file: a number in it has no end", fix=_MEND)
+        raise ExportError("is a damaged Avro file: a number in it has no end", fix=_FIX)
 
     def header(self) -> dict[str, bytes]:
         """The file's metadata: a map in blocks, the last of them empty."""
@@ -127,9 +127,9 @@ class _Stream:
     def _size(self) -> int:
         size = self.number()
         if not 0 <= size <= 1 << 26:
-            raise ExportError("is a damaged Avro file: its header is not one", fix=_MEND)
+            raise ExportError("is a damaged Avro file: its header is not one", fix=_FIX)
         return size
 
 
 def _cut_off() -> ExportError:
-    return ExportError("is an Avro file that was cut off", fix=_MEND)
+    return ExportError("is an Avro file that was cut off", fix=_FIX)

@@ -1,6 +1,6 @@
 """Parquet files as Kafka Connect's S3 sinks write them: whole records, or one row per message value.
 
-What is read of either layout, and what is not, is told in :mod:`tidemark.containers.connect`.
+Which parts of either layout are read is described in :mod:`tidemark.containers.connect`.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ OWN_COMPRESSION = True
 _MAGIC = b"PAR1"
 #: A footer describes columns and row groups, not rows: one larger than this is not counted here.
 _FOOTER = 16 << 20
-_MEND = "export it again, and see that the exporter had closed it"
+_FIX = "export it again, and see that the exporter had closed it"
 
 
 class Options(BaseModel):
@@ -37,7 +37,7 @@ def read(spark: SparkSession, paths: list[str], options: BaseModel) -> DataFrame
 
 
 def count(chunks: Iterable[bytes], options: BaseModel) -> int | None:
-    """The rows that the footer tells. ExportError for an object that is no Parquet file, or not a whole one."""
+    """The number of rows, from the footer. ExportError for an object that is no Parquet file, or not a whole one."""
     head, tail = b"", bytearray()
     for chunk in chunks:
         head = head if len(head) >= 4 else (head + chunk)[:4]
@@ -47,14 +47,14 @@ def count(chunks: Iterable[bytes], options: BaseModel) -> int | None:
     if head != _MAGIC:
         raise ExportError("is not a Parquet file", fix="export it as Parquet, or name its container in the feed file")
     if len(tail) < 12 or not tail.endswith(_MAGIC):
-        raise ExportError("is a Parquet file that was cut off: it has no footer", fix=_MEND)
+        raise ExportError("is a Parquet file that was cut off: it has no footer", fix=_FIX)
     length = int.from_bytes(tail[-8:-4], "little")
     if length + 8 > len(tail):
         if length < _FOOTER:
-            raise ExportError("is a damaged Parquet file: its footer is longer than itself", fix=_MEND)
+            raise ExportError("is a damaged Parquet file: its footer is longer than itself", fix=_FIX)
         return None
     try:
         metadata = pq.read_metadata(pa.BufferReader(_MAGIC + bytes(tail[-8 - length :])))
     except (pa.ArrowException, OSError, ValueError) as error:
-        raise ExportError(f"is a damaged Parquet file: {error}", fix=_MEND) from error
+        raise ExportError(f"is a damaged Parquet file: {error}", fix=_FIX) from error
     return cast(int, metadata.num_rows)

@@ -1,7 +1,7 @@
-"""What a stream of IBM change-data records looks like in bytes: delimiters, code page, header, where a record ends.
+"""The byte layout of IBM change-data records: delimiters, code page, header, and where a record ends.
 
 Shared by the ``ibm`` format (several records in one message) and the ``raw`` container (records back to back in an
-object). Records are looked for in a *view* of the bytes, their ISO-8859-1 reading: one character per byte, whatever
+object). Records are searched for in a *view* of the bytes, their ISO-8859-1 reading: one character per byte, whatever
 the code page, so that nothing is lost between bytes and text (Java reads both X'15' and X'25' as a line feed).
 """
 
@@ -81,6 +81,7 @@ class Layout(BaseModel):
 
     @property
     def page(self) -> CodePage:
+        """The code page of the name."""
         return code_page(self.code_page)
 
     @model_validator(mode="after")
@@ -126,7 +127,7 @@ def bytes_of(view: Column) -> Column:
 
 
 def text_of(raw: Column, page: CodePage) -> Column:
-    """The bytes' text. Bytes that are not UTF-8 become U+FFFD (:func:`is_text` tells); other pages know every byte."""
+    """The bytes' text. Bytes that are not UTF-8 become U+FFFD (see :func:`is_text`); other pages know every byte."""
     if page == _UTF_8:
         return F.make_valid_utf8(raw.cast("string"))
     text = F.decode(raw, page.java)
@@ -156,6 +157,7 @@ def header_pattern(layout: Layout) -> str:
 
 
 def begins_with_header(view: Column, layout: Layout) -> Column:
+    """Whether the view begins with the header of a record."""
     return view.rlike("^" + header_pattern(layout))
 
 

@@ -52,7 +52,8 @@ def read(spark: SparkSession, paths: list[str], options: BaseModel) -> DataFrame
         .when(r["topic"].isNull(), F.lit("the line names no topic: not a Kafka record"))
         .when(undecodable, F.lit("key or value is not base64"))
     )
-    # Bare members as far as they go: these Spark takes where the format needs them, without one more copy of the row.
+    # Most columns are plain members of the parsed line: Spark then reads them where the format needs them, without one
+    # more copy of the row.
     return read_documents(spark, paths, _ENVELOPE).select(
         "object",
         "record",

@@ -1,4 +1,4 @@
-"""Landed objects as Spark reads them: their names, the records' numbers in them, and what a name tells of its records."""
+"""Landed objects as Spark reads them: their names, and the numbers of the records in them."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ def exactly(paths: list[str]) -> list[str]:
 def object_name(paths: list[str]) -> Column:
     """The object a row was read from, spelled as in the paths given to the reader."""
     uri = F.input_file_name()
-    # One slash or three, by how Spark listed it.
+    # One slash or three, depending on how Spark listed it.
     path = (
         F.when(uri.startswith("file:///"), behind(uri, 7)).when(uri.startswith("file:/"), behind(uri, 5)).otherwise(uri)
     )
@@ -30,14 +30,14 @@ def object_name(paths: list[str]) -> Column:
 
 
 def behind(text: Column, size: int) -> Column:
-    """What stands behind the first ``size`` bytes. By bytes, for Spark would count through all of a text's characters."""
+    """The text after its first ``size`` bytes. By bytes, since Spark would count through all characters of a text."""
     return F.substring(text.cast("binary"), size + 1, _ALL).cast("string")
 
 
 def record_number() -> Column:
     """From 1, in the object's order.
 
-    Rests on one object being one partition of the reader, which :func:`tidemark.lake.spark_conf.spark_conf` sees to for
-    every file format alike.
+    This needs one partition of the reader for each object, which :func:`tidemark.lake.spark_conf.spark_conf` ensures
+    for every file format.
     """
     return F.monotonically_increasing_id().bitwiseAND(_ROW_IN_PARTITION) + 1

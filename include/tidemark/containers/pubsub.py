@@ -2,7 +2,7 @@
 
 The names of the REST API and those with underscores (``message_id`` …) are read alike. Attributes become the record's
 headers and the ordering key its key. No offset and no partition: Pub/Sub has none. A message without data has value
-null: Pub/Sub does not tell it from one with empty data.
+null: in Pub/Sub it is the same as one with empty data.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ OWN_COMPRESSION = False
 
 
 class Options(BaseModel):
-    """What Pub/Sub's messages do not say by themselves."""
+    """Settings that Pub/Sub's messages do not show."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 

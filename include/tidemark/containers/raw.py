@@ -44,7 +44,7 @@ def read(spark: SparkSession, paths: list[str], options: BaseModel) -> DataFrame
         .withColumn("before", F.sum("quotes").over(in_order) - F.col("quotes"))
         .withColumn("at_header", F.last(F.when(F.col("header"), F.col("before")), ignorenulls=True).over(in_order))
     )
-    # No string is open where a header is, however the record before it ended.
+    # At a header no string is open, however the record before it ended.
     begins = (F.col("before") - F.coalesce("at_header", F.lit(0))) % 2 == 0
     records = (
         pieces.where(~begins | (F.length("raw") > 0))
@@ -59,13 +59,14 @@ def read(spark: SparkSession, paths: list[str], options: BaseModel) -> DataFrame
 
 
 def _joined(delimiter: str) -> Column:
-    """The pieces of a record in order, with the delimiter between them. Casts keep bytes that are no text."""
+    """The pieces of a record in order, with the delimiter between them. The casts keep bytes that are not text."""
     pieces = F.array_sort(F.collect_list(F.struct("piece", F.col("raw").cast("string").alias("bytes"))))
     between = F.lit(delimiter.encode("latin-1")).cast("string")
     return F.call_function("array_join", F.transform(pieces, lambda piece: piece["bytes"]), between).cast("binary")
 
 
 def count(chunks: Iterable[bytes], options: BaseModel) -> None:
-    """Only decoding can tell how many records an object holds. The chunks are taken all the same: they are landing."""
+    """None: only decoding can tell how many records an object holds. The chunks are read all the same, since landing
+    copies what is read."""
     for _ in chunks:
         pass

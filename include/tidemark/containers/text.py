@@ -27,7 +27,7 @@ def read_documents(spark: SparkSession, paths: list[str], fields: str) -> DataFr
 
 
 def _numbered(spark: SparkSession, paths: list[str], separator: str, *more: Column) -> DataFrame:
-    """All in one projection: what is numbered in one and parsed in the next is copied between the two."""
+    """All in one projection: between two projections Spark would copy every row."""
     lines = spark.read.format("text").option("lineSep", separator).option("encoding", "ISO-8859-1")
     return lines.load(exactly(paths)).select(
         object_name(paths).alias("object"), record_number().alias("record"), F.col("value").alias("raw"), *more

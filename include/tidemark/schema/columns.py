@@ -1,8 +1,7 @@
 """How the text of a column in a message becomes a value of the table.
 
 Formats describe columns in their source's types; they come out as a :class:`ColumnType`: the Spark type of the
-published column, and the encoding of its text in messages (a name in :data:`ENCODINGS`, in
-:mod:`tidemark.columns_spark` as expressions).
+published column, and the encoding of its text in messages (a name in :mod:`tidemark.schema.encodings`).
 """
 
 from __future__ import annotations
@@ -21,10 +20,10 @@ class ColumnType:
 
 
 def add_in_order(listed: list[str], names: Sequence[str]) -> None:
-    """Add columns, given in an order of their source, to those listed in another one: each behind the one it follows.
+    """Add columns, in the order of their source, to a list in another order: each after the column that it follows.
 
-    Of columns that follow the same one in different lists, the first by name comes first: so it hardly matters which
-    list comes when. A list that shares nothing goes to the end.
+    Of columns that follow the same one in different lists, the first by name comes first, so that the order of the
+    lists hardly matters. A list that has no column in common with the others goes to the end.
     """
     mine = set(names)
     if mine <= set(listed):

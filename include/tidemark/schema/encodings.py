@@ -1,8 +1,8 @@
 """The encodings of :class:`tidemark.schema.columns.ColumnType` as Spark expressions: text of a message → value of a column.
 
 Each takes the text, the Spark type's name and the type's ``arg``, and gives null where the text is not such a value
-(a text that is not null and gives null is a bad value, and goes to quarantine). None passes through a float that was
-not one.
+(a text that is not null and gives null is a bad value, and goes to quarantine). No number passes through a float
+unless the column is one.
 """
 
 from __future__ import annotations
@@ -170,12 +170,12 @@ _NO_VALUE = "\x00"
 
 def rewrite(text: Column, value: Column, own: str) -> Column:
     """One text for a value, however messages wrote it: ``value`` of the type ``own``, read from ``text``. Null
-    stays null, and what is no value stays none."""
+    stays null, and a text that is no such value stays a bad one."""
     if own == "binary":
         written = F.base64(value)
     elif own.startswith(("array<", "struct<")):
         written = F.to_json(value)
-    elif own == "float":  # as many digits as tell it from its neighbours in double precision
+    elif own == "float":  # with enough digits to differ from its neighbours in double precision
         written = value.cast("double").cast("string")
     else:
         written = value.cast("string")
@@ -183,7 +183,7 @@ def rewrite(text: Column, value: Column, own: str) -> Column:
 
 
 def rewritten(text: Column, spark: str, arg: str | None) -> Column:
-    """What :func:`rewrite` wrote."""
+    """A text that :func:`rewrite` wrote."""
     value = F.when(~text.startswith(_NO_VALUE), text)
     if spark == "binary":
         return base64(value, spark, arg)

@@ -1,4 +1,4 @@
-"""JSON documents in text, where Spark's readers look at the first one only and say nothing of what comes behind it."""
+"""JSON documents in text. Spark's own readers look at the first document only and ignore what comes after it."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ _PERMISSIVE = {"columnNameOfCorruptRecord": "broken", "mode": "PERMISSIVE"}
 def one_document(text: Column, fields: str, key: Column | None = None) -> Column:
     """A text that should be one JSON object, parsed: ``struct<d: struct<fields>, closed, broken>``; see :func:`is_broken`.
 
-    It is parsed as a member of an object that ends behind it: whatever stands between, another document or rubbish,
-    breaks that object, or keeps its end from being seen. Costs next to nothing, unlike a second look at the text.
+    It is parsed as a member of an object that ends after it: anything between, another document or rubbish, breaks that
+    object or hides its end. This costs almost nothing, unlike a second look at the text.
 
-    ``key``: the text of the message's key, parsed along with it as ``k``, a map of texts, since a parser's start costs
-    more than a short text. Null where it is no object; one that is broken breaks the whole.
+    ``key``: the text of the message's key, parsed together with it as ``k``, a map of texts, since starting a parser costs
+    more than parsing a short text. Null where it is no object; a broken key makes the whole document broken.
     """
     head, member = F.lit('{"d":'), ""
     if key is not None:  # in front, so that nothing in it can stand for the text

@@ -1,4 +1,4 @@
-"""What a stream says of its tables: metadata messages and DDL statements, in one form for all formats. Pure."""
+"""Changes of tables, from metadata messages and DDL statements, in one form for all formats. Pure."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from tidemark.schema.columns import ColumnType
 
 @dataclass(frozen=True)
 class TableChange:
-    """What holds for a table from one place in its order on.
+    """A change of a table's columns or key, in force from one position in its order on.
 
-    ``columns``: added or retyped; with ``whole``, all there are. ``key``: the key's columns (empty: none), or None
-    where this says nothing of it. ``renamed``: old name → new name. ``dropped``: gone at the source; the published
-    column stays.
+    ``columns``: added or retyped; with ``whole``, all columns of the table. ``key``: the key's columns (empty: the table
+    has none), or None where the key is not mentioned. ``renamed``: old name → new name. ``dropped``: deleted at the
+    source; the published column stays.
     """
 
     columns: Mapping[str, ColumnType] = field(default_factory=dict)

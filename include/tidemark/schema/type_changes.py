@@ -1,4 +1,4 @@
-"""How a stored column's type follows a wanted one: what is added, what is widened in place, what is refused. Pure."""
+"""How stored columns change to wanted types: which are added, which are widened in place, which are refused. Pure."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def reconcile(table: str, stored: dict[str, str], wanted: dict[str, str]) -> tup
     Names are compared without case, as Spark does. SchemaError for what cannot be done in place without losing values;
     a stored type that is already wider is fine.
     """
-    _refuse_twins(table, list(stored) + [name for name in wanted if name not in stored])
+    _refuse_equal_names(table, list(stored) + [name for name in wanted if name not in stored])
     add, widen = {}, {}
     for name, new in wanted.items():
         old = stored.get(name)
@@ -42,11 +42,11 @@ def unsafe(table: str, name: str, old: str, new: str) -> SchemaError:
 
 
 def refuse_other_key(table: str, feed: str, stored: list[str], key: tuple[str, ...]) -> None:
-    """SchemaError where a table would get another key than it was made with."""
+    """SchemaError where a table would get a key other than the one it was created with."""
     if stored != list(key):
         raise SchemaError(
             f"the key is {', '.join(stored) or 'none'} and would become {', '.join(key) or 'none'}",
-            fix="declare the old key under tables in the feed file; where it does not tell rows apart any more, take a new "
+            fix="declare the old key under tables in the feed file; where it does not identify rows any more, take a new "
             "snapshot of the table into a new feed",
             feed=feed,
             table=table,
@@ -54,7 +54,7 @@ def refuse_other_key(table: str, feed: str, stored: list[str], key: tuple[str, .
 
 
 def renames(old: str, new: str) -> list[tuple[str, str]]:
-    """A rename in steps that Spark takes: to it, names that differ only in case are the same."""
+    """A rename in steps that Spark accepts: for Spark, names that differ only in case are the same."""
     between = f"{new}#"
     return [(old, between), (between, new)] if old.lower() == new.lower() else [(old, new)]
 
@@ -67,13 +67,13 @@ def wider_of(stored: dict[str, str], declared: dict[str, ColumnType]) -> dict[st
     }
 
 
-def _refuse_twins(table: str, names: list[str]) -> None:
+def _refuse_equal_names(table: str, names: list[str]) -> None:
     seen: dict[str, str] = {}
     for name in names:
-        twin = seen.setdefault(name.lower(), name)
-        if twin != name:
+        first = seen.setdefault(name.lower(), name)
+        if first != name:
             raise SchemaError(
-                f"columns {twin!r} and {name!r} differ only in case",
+                f"columns {first!r} and {name!r} differ only in case",
                 fix="rename one of them at the source: most readers cannot tell them apart",
                 table=table,
             )

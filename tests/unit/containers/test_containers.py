@@ -48,9 +48,9 @@ ENDINGS = {"connect_avro": ".avro", "connect_parquet": ".snappy.parquet"}
 
 def landed(folder: Path) -> Path:
     """A folder as the landing has it."""
-    place = folder / LANDED
-    place.mkdir(parents=True, exist_ok=True)
-    return place
+    landed = folder / LANDED
+    landed.mkdir(parents=True, exist_ok=True)
+    return landed
 
 
 def read(spark: SparkSession, name: str, *paths: Path, **options: Any) -> list[Row]:
@@ -224,12 +224,12 @@ def test_rows_of_a_sink_are_values_as_json(spark: SparkSession, tmp_path: Path, 
     assert [(r.topic, r.partition, r.offset, r.record) for r in rows if not r.problem] == [
         ("srv.shop.orders", 2, 7, 1), ("srv.shop.orders", 2, 8, 1), ("srv.shop.orders", 2, 9, 2),
     ]  # fmt: skip
-    said = [json.loads(bytes(r.value), parse_float=Decimal) for r in rows if not r.problem]
-    assert said[0]["after"] == {"id": 1, "price": Decimal("1234567890123456789.10"), "raw": "AP8="}
-    assert "before" in said[0] and said[0]["before"] is None
-    assert said[1]["after"] == {"id": 2, "price": None, "raw": None, "note": "é"}
-    assert said[2]["after"]["note"] is None
-    assert said[0]["at"] == "2026-11-20T07:05:01.250000Z"
+    values = [json.loads(bytes(r.value), parse_float=Decimal) for r in rows if not r.problem]
+    assert values[0]["after"] == {"id": 1, "price": Decimal("1234567890123456789.10"), "raw": "AP8="}
+    assert "before" in values[0] and values[0]["before"] is None
+    assert values[1]["after"] == {"id": 2, "price": None, "raw": None, "note": "é"}
+    assert values[2]["after"]["note"] is None
+    assert values[0]["at"] == "2026-11-20T07:05:01.250000Z"
     assert all(r.raw == r.value and r.key is None and r.headers is None for r in rows)
     assert [r.problem is None for r in rows if r.object == str(beside)] == [False]
 
