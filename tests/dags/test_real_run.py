@@ -59,6 +59,7 @@ def snapshots(settings: Settings) -> dict[str, int]:
     return {name: table.metadata.current_snapshot_id for name, table in found.items() if table}
 
 
+@pytest.mark.promise(6)
 def test_an_hour_is_published_and_the_same_hour_again_changes_nothing(
     installation: Settings, airflow_database: None, tmp_path: Path
 ) -> None:
