@@ -16,15 +16,24 @@ import pytest
 import typer
 
 from tidemark.cli import app
+from tidemark.feeds.model import Table
 from tidemark.formats import FORMATS
+from tidemark.formats.contract import CHANGES
+from tidemark.ledger.manifest import LandedObject, Manifest
+from tidemark.ledger.pending_publication import PendingPublication
+from tidemark.ledger.receipts import Counts, Receipt, TableReceipt
+from tidemark.ledger.system_tables import SYSTEM_COLUMNS
+from tidemark.merge.contract import TIDEMARK_TYPE
+from tidemark.pipeline.checks import plan_checks
 from tidemark.samples import load_sample
 from tidemark.samples.exporting import Sample
+from tidemark.settings import Settings
 
 PROJECT = Path(__file__).parent.parent.parent
 LIBRARY = PROJECT / "include/tidemark"
 DOCUMENTS = sorted(
     [PROJECT / name for name in ("README.md", "CONTRIBUTING.md", "CHANGELOG.md") if (PROJECT / name).exists()]
-    + [*(PROJECT / "docs").rglob("*.md"), PROJECT / "benchmarks/README.md"]
+    + [*(PROJECT / "docs").rglob("*.md"), PROJECT / "benchmarks/README.md", PROJECT / "include/checks/README.md"]
 )
 ARCHITECTURE = PROJECT / "docs/architecture.md"
 
@@ -125,6 +134,38 @@ def test_the_rooms_of_the_architecture_are_those_of_the_library() -> None:
     rooms = {name.rstrip("/") for cell in named for name in _CODE.findall(cell) if name.endswith((".py", "/"))}
     there = {path.name for path in LIBRARY.iterdir() if path.name[0] != "_"}
     assert rooms == there
+
+
+#: By section of the data model: the columns and fields that are stored, which it explains.
+STORED = {
+    "Manifests": [*Manifest.model_fields, *LandedObject.model_fields],
+    "The change log": [*CHANGES.names, "hour", "version", "table", "key_names", "after_names"],
+    "Published tables": TIDEMARK_TYPE.names,
+    "System tables": [column for columns in SYSTEM_COLUMNS.values() for column in columns],
+    "Receipts": [*Receipt.model_fields, *TableReceipt.model_fields, *Counts.model_fields],
+    "The pending publication": [*PendingPublication.model_fields],
+}
+
+
+@pytest.mark.parametrize("section", STORED)
+def test_the_data_model_explains_every_column_and_field(section: str) -> None:
+    page = text(PROJECT / "docs/data-model.md")
+    explained = page.partition(f"\n## {section}")[2].partition("\n## ")[0]
+    words = {word for printed in _CODE.findall(explained) for word in re.findall(r"\w+", printed)}
+    # Every stored document has a format, which the page explains once; counts of released changes go together.
+    missing = {name for name in STORED[section] if not name.startswith("released_")} - words - {"format"}
+    assert not missing
+
+
+def test_the_example_of_a_module_of_checks_is_one(tmp_path: Path) -> None:
+    (example,) = [
+        b for language, b in _FENCE.findall(text(PROJECT / "include/checks/README.md")) if language == "python"
+    ]
+    (tmp_path / "orders.py").write_text(example, "utf-8")
+    table = Table.model_validate({"checks_module": "orders:Orders"})
+    plan = plan_checks("shop.orders", table, Settings(checks=tmp_path))
+    assert {(check.column, check.consequence) for check in plan.checks} == {("id", "stop"), ("qty", "quarantine")}
+    assert [consequence for _, consequence in plan.models] == ["warn"]
 
 
 def test_every_format_has_a_page_that_the_readme_lists() -> None:
