@@ -1,0 +1,52 @@
+"""Keys that take over what their old keys held: random chains of key changes, against the oracle."""
+
+from __future__ import annotations
+
+from random import Random
+
+from pyspark.sql import SparkSession
+
+from tests.convergence.oracle import Change, Key, rows
+from tests.unit.merge.histories import SHAPE, Delivered, folded_rows, log_rows, random_family
+from tidemark.merge.fold import fold
+from tidemark.merge.key_changes import descendants, with_ancestors
+from tidemark.merge.typed_rows import keyed_rows
+
+
+def test_rows_that_rest_on_other_keys_come_out_as_the_oracle_says(spark: SparkSession) -> None:
+    rng = Random(11)
+    changes = [c for family in range(150) for step in random_family(rng, family, moves=True) for c in step]
+    assert any(change.prior is not None and change.absent for change in changes)
+    delivered = [Delivered(change) for change in changes]
+    rng.shuffle(delivered)
+    logged = keyed_rows(log_rows(spark, delivered), SHAPE, expand=False).localCheckpoint()
+    targets = logged.select("key").distinct()
+    folded = fold(with_ancestors(logged, targets), partial=True).collect()
+    wanted = {key: (dict(row.values), row.absent) for key, row in rows(changes).items()}
+    assert folded_rows(folded) == wanted
+
+
+def test_only_the_keys_asked_for_are_given(spark: SparkSession) -> None:
+    moved = [
+        Change("t", 1, "insert", (1,), frozenset({("id", 1), ("a", "x"), ("b", "y"), ("c", "z")})),
+        Change("t", 2, "delete", (1,)),
+        Change("t", 2, "insert", (2,), frozenset({("id", 2), ("a", "new")}), frozenset({"b", "c"}), (1,)),
+        Change("t", 3, "update", (1,), frozenset({("id", 1), ("b", "later")}), frozenset({"a", "c"})),
+    ]
+    logged = keyed_rows(log_rows(spark, [Delivered(change) for change in moved]), SHAPE, expand=False)
+    folded = fold(with_ancestors(logged, logged.select("key").where("key.id = 2").distinct()), partial=True).collect()
+    assert folded_rows(folded) == {(2,): ({"id": 2, "a": "new", "b": "y", "c": "z"}, frozenset())}
+
+
+def test_descendants_are_the_keys_that_links_lead_to(spark: SparkSession) -> None:
+    rng = Random(12)
+    changes = [c for family in range(80) for step in random_family(rng, family, moves=True) for c in step]
+    logged = keyed_rows(log_rows(spark, [Delivered(change) for change in changes]), SHAPE, expand=False)
+    begin = {change.key for change in changes if rng.random() < 0.2}
+    keys = logged.select("key").where(logged["key.id"].isin([key[0] for key in begin])).distinct()
+    reached: set[Key] = set(begin)
+    links = [(c.prior, c.key) for c in changes if c.prior is not None and c.absent]
+    while more := {to for old, to in links if old in reached} - reached:
+        reached |= more
+    assert {(row.key["id"],) for row in descendants(logged, keys).collect()} == reached
+    assert reached > begin
