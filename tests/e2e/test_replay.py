@@ -91,31 +91,41 @@ def test_values_of_a_type_too_narrow_take_their_own_position(pair: FeedPair, set
     assert len(reasons(settings, pair)) == 1
 
 
-@pytest.mark.parametrize("storage", ["iceberg", "parquet"])
-def test_a_row_that_waited_for_a_check_is_filled_in_under_newer_changes(
-    pair: FeedPair, settings: Settings, storage: str
-) -> None:
-    pair.fixed, pair.right = f"{pair.fixed}_{storage}", f"{pair.right}_{storage}"
-    strict = items(storage=storage, checks=[{"column": "n", "max": 9, "consequence": "quarantine"}])
-    hours = {
-        HOURS[0]: [event("c", 1, row(1, 1, "one")), event("c", 2, row(2, 2)), event("c", 3, row(3, 3))],
-        HOURS[1]: [
-            event("u", 10, row(1, 10, "ten")), event("u", 11, row(2, 11)), event("u", 11, row(2, 11)),
-            event("u", 3, row(3, 3)), event("c", 12, row(4, 12)), event("c", 2, row(2, 2)),
-        ],
-        HOURS[2]: [event("u", 20, row(1, 2, ABSENT)), event("u", 21, row(2, 3, "full")), event("d", 22, None, key={"id": 3})],
-    }  # fmt: skip
-    for hour, records in hours.items():
-        pair.export(hour, records)
-        pair.run(hour, **strict)
+def test_a_row_that_waited_for_a_check_is_filled_in_under_newer_changes(pair: FeedPair, settings: Settings) -> None:
+    """In a table in Iceberg and in one in Parquet."""
+
+    def tables(most: int) -> dict[str, Any]:
+        table = {"columns": COLUMNS, "checks": [{"column": "n", "max": most, "consequence": "quarantine"}]}
+        return {"tables": {"s.items": table, "s.folders": {**table, "storage": "parquet"}}}
+
+    def changes(hour: str, table: str) -> list[dict[str, Any]]:
+        return {
+            HOURS[0]: [
+                event("c", 1, row(1, 1, "one"), table=table), event("c", 2, row(2, 2), table=table),
+                event("c", 3, row(3, 3), table=table),
+            ],
+            HOURS[1]: [
+                event("u", 10, row(1, 10, "ten"), table=table), event("u", 11, row(2, 11), table=table),
+                event("u", 11, row(2, 11), table=table), event("u", 3, row(3, 3), table=table),
+                event("c", 12, row(4, 12), table=table), event("c", 2, row(2, 2), table=table),
+            ],
+            HOURS[2]: [
+                event("u", 20, row(1, 2, ABSENT), table=table), event("u", 21, row(2, 3, "full"), table=table),
+                event("d", 22, None, key={"id": 3}, table=table),
+            ],
+        }[hour]  # fmt: skip
+
+    for hour in HOURS[:3]:
+        pair.export(hour, [*changes(hour, "items"), *changes(hour, "folders")])
+        pair.run(hour, **tables(9))
     assert [(record, reason) for _, record, reason in reasons(settings, pair)] == [
-        (record, "check failed: n <= 9") for record in (1, 2, 3, 5)
+        (record, "check failed: n <= 9") for record in (1, 2, 3, 5, 7, 8, 9, 11)
     ]
-    relaxed = items(storage=storage, checks=[{"column": "n", "max": 11, "consequence": "quarantine"}])
-    pair.run_right(list(hours), **relaxed)
-    pair.replay(HOURS[1], **relaxed)
-    pair.same("items", storage=storage)
-    assert [record for _, record, _ in reasons(settings, pair)] == [5], "12 is still too much"
+    pair.run_right(HOURS[:3], **tables(11))
+    pair.replay(HOURS[1], **tables(11))
+    pair.same("items")
+    pair.same("folders", storage="parquet")
+    assert [record for _, record, _ in reasons(settings, pair)] == [5, 11], "12 is still too much"
 
 
 def test_a_late_change_does_not_bring_in_what_waits(pair: FeedPair, settings: Settings) -> None:
@@ -290,14 +300,10 @@ def test_released_changes_that_were_kept_back_are_replayed_in_the_hour_they_land
     assert reasons(settings, pair) == []
 
 
-@pytest.mark.parametrize("stage", ["decode", "validate", "append_receipt"])
-def test_a_replay_that_died_is_carried_on(
-    tmp_path: Path, spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch, stage: str
-) -> None:
+def test_a_replay_that_died_is_carried_on(pair: FeedPair, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """By a replay or by a plain run of the hour, or before another hour; an hour that came in between is no harm."""
     from tidemark.pipeline import publish as publish_module
 
-    pair = FeedPair(f"r_died_{stage}", tmp_path, spark, settings, **DEBEZIUM, **items())
     right = items(columns=WIDE)
     hours = {
         HOURS[0]: [event("c", 1, row(1, 1, "one")), event("c", 2, row(2, 5_000_000_000))],
@@ -306,25 +312,27 @@ def test_a_replay_that_died_is_carried_on(
     }
     for hour, records in hours.items():
         pair.export(hour, records)
-    for hour in HOURS[:2]:
-        pair.run(hour)
+    pair.run_right(HOURS[:3], **right)
 
     def dies(*_: object) -> Receipt:
         raise RuntimeError("the machine died")
 
-    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
-        patch.setattr(publish_module if stage == "append_receipt" else run, stage, dies)
-        pair.replay(HOURS[1], **right)
-    if stage == "validate":
-        pair.run(HOURS[2], **right)
-        assert pair.replay(HOURS[1], **right)
-    else:
-        assert pair.run(HOURS[1], **right).recalls
-        pair.run(HOURS[2], **right)
-    pair.replay(HOURS[0], **right)
-    pair.run_right(HOURS[:3], **right)
-    pair.same("items")
-    assert reasons(settings, pair) == []
+    for stage, module in (("decode", run), ("validate", run), ("append_receipt", publish_module)):
+        pair.fixed = f"r_died_{stage}"  # a feed for each, of the same exports
+        for hour in HOURS[:2]:
+            pair.run(hour)
+        with monkeypatch.context() as patch, pytest.raises(RuntimeError):
+            patch.setattr(module, stage, dies)
+            pair.replay(HOURS[1], **right)
+        if stage == "validate":
+            pair.run(HOURS[2], **right)
+            assert pair.replay(HOURS[1], **right)
+        else:
+            assert pair.run(HOURS[1], **right).recalls
+            pair.run(HOURS[2], **right)
+        pair.replay(HOURS[0], **right)
+        pair.same("items")
+        assert reasons(settings, pair) == [], stage
 
 
 def test_a_replay_overtakes_no_publication_that_died(
