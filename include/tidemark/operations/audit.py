@@ -71,27 +71,27 @@ def audit(
     check_lake(settings)
     found = Audit()
     progress("receipts")
-    published = _receipts(feed, settings, found.findings)
-    hours = [hour for hour in published.hours if (first or hour) <= hour <= (last or hour)]
+    history = _receipts(feed, settings, found.findings)
+    hours = [hour for hour in history.hours if (first or hour) <= hour <= (last or hour)]
     if not hours and not found.findings:
         raise ConfigError("no hour of it is published", feed=feed.feed, fix="see `tidemark receipts`")
-    receipts = {hour: receipt for hour in hours if (receipt := published.of_hour(hour))}
+    receipts = {hour: receipt for hour in hours if (receipt := history.of_hour(hour))}
     found.hours = {hour: receipt.landed for hour, receipt in receipts.items()}
-    found.findings += _under_way(feed, settings, published)
+    found.findings += _under_way(feed, settings, history)
     spark = open_session(settings, f"audit {feed.feed}")
     counted: Counted = {}
     for hour, receipt in receipts.items():
         progress(f"bytes of {hour}")
         found.findings += _wrong_bytes(spark, feed, receipt, settings, counted)
     progress("change log")
-    found.findings += _wrong_log(spark, feed, published, receipts, counted)
+    found.findings += _wrong_log(spark, feed, history, receipts, counted)
     progress("quarantine and held")
-    found.findings += _wrong_system_tables(spark, feed, published, receipts)
+    found.findings += _wrong_system_tables(spark, feed, history, receipts)
     progress("cuts")
-    found.findings += wrong_cuts(feed, published, receipts, settings)
+    found.findings += wrong_cuts(feed, history, receipts, settings)
     progress("tables")
-    whole = len(hours) == len(published.hours)
-    found.findings += wrong_rows(spark, feed, published, None if whole else hours, settings)
+    whole = len(hours) == len(history.hours)
+    found.findings += wrong_rows(spark, feed, history, None if whole else hours, settings)
     return found
 
 
@@ -125,9 +125,9 @@ def _receipts(feed: Feed, settings: Settings, findings: list[AuditFinding]) -> P
     return PublicationHistory(receipts)
 
 
-def _under_way(feed: Feed, settings: Settings, published: PublicationHistory) -> list[AuditFinding]:
+def _under_way(feed: Feed, settings: Settings, history: PublicationHistory) -> list[AuditFinding]:
     pending = load_pending(settings, feed.feed)
-    if pending is None or not pending.validated or not pending.follows(published):
+    if pending is None or not pending.validated or not pending.follows(history):
         return []
     hour = pending.receipt.hour
     fix = f"wait for it, or finish it: `tidemark run {feed.feed} --hour {hour}`; then audit again"
@@ -214,12 +214,12 @@ def _restored(what: str) -> str:
 
 
 def _wrong_log(
-    spark: SparkSession, feed: Feed, published: PublicationHistory, receipts: dict[Hour, Receipt], counted: Counted
+    spark: SparkSession, feed: Feed, history: PublicationHistory, receipts: dict[Hour, Receipt], counted: Counted
 ) -> list[AuditFinding]:
     """Compare the hours' entries in the change log with the receipts. One Spark job; it collects one row per object."""
     if not receipts:
         return []
-    log = spark.table(changes_table(feed.feed)).where(is_published(published) & F.col("hour").isin(list(receipts)))
+    log = spark.table(changes_table(feed.feed)).where(is_published(history) & F.col("hour").isin(list(receipts)))
     per_object = log.groupBy("hour", "object").agg(
         F.count_if(F.col("entry") == 0).alias("landed"),
         F.count_if(F.col("entry") > 0).alias("split"),
@@ -245,7 +245,7 @@ def _wrong_log(
     for hour, receipt in receipts.items():
         wanted = {"landed": receipt.landed, "split": receipt.split, "bad": receipt.bad}
         if not any(
-            r.rollbacks for r in published.receipts
+            r.rollbacks for r in history.receipts
         ):  # else control also counts changes of transactions that were rolled back
             wanted["control"] = receipt.control
         for name, number in wanted.items():
@@ -256,11 +256,11 @@ def _wrong_log(
 
 
 def _wrong_system_tables(
-    spark: SparkSession, feed: Feed, published: PublicationHistory, receipts: dict[Hour, Receipt]
+    spark: SparkSession, feed: Feed, history: PublicationHistory, receipts: dict[Hour, Receipt]
 ) -> list[AuditFinding]:
     """Compare the quarantine and the held transactions with the receipts."""
     findings = []
-    for hour, there in _in_quarantine(kept_back(spark, feed.feed, published), receipts).items():
+    for hour, there in _in_quarantine(kept_back(spark, feed.feed, history), receipts).items():
         wanted = Counter({"undecodable": receipts[hour].bad, "refused": receipts[hour].refused})
         wanted.update({table.table: table.counts.quarantined for table in receipts[hour].tables})
         for name in sorted(wanted.keys() | there.keys()):
@@ -268,7 +268,7 @@ def _wrong_system_tables(
                 found = f"{there[name]} in quarantine, the receipt says {wanted[name]}"
                 fix = _restored(f"tidemark.{feed.feed}.quarantine")
                 findings.append(AuditFinding("quarantine", f"hour {hour}, {name}", found, fix))
-    last = published.receipts[-1] if published.receipts else None
+    last = history.receipts[-1] if history.receipts else None
     if last is not None:
         held = spark.table(system_table(feed.feed, "held")).where(F.col("sequence") == last.sequence).count()
         if held != last.held_transactions:

@@ -26,15 +26,15 @@ EXPIRED = "an expired snapshot"
 
 
 def wrong_cuts(
-    feed: Feed, published: PublicationHistory, receipts: Mapping[Hour, Receipt], settings: Settings
+    feed: Feed, history: PublicationHistory, receipts: Mapping[Hour, Receipt], settings: Settings
 ) -> list[AuditFinding]:
     """What is wrong with the cuts of the hours, and with what readers see now."""
     findings: list[AuditFinding] = []
-    for table in sorted({t.table for r in published.receipts for t in r.tables}):
+    for table in sorted({t.table for r in history.receipts for t in r.tables}):
         if feed.declared(table).storage == "parquet":
-            findings += _wrong_pointers(feed, table, published, receipts, settings)
+            findings += _wrong_pointers(feed, table, history, receipts, settings)
         else:
-            findings += _wrong_tags(feed, table, published, receipts, settings)
+            findings += _wrong_tags(feed, table, history, receipts, settings)
     return findings
 
 
@@ -55,14 +55,14 @@ def publication_of(table: IcebergTable, snapshot: Snapshot | None) -> str | None
 
 
 def _wrong_tags(
-    feed: Feed, table: str, published: PublicationHistory, receipts: Mapping[Hour, Receipt], settings: Settings
+    feed: Feed, table: str, history: PublicationHistory, receipts: Mapping[Hour, Receipt], settings: Settings
 ) -> list[AuditFinding]:
-    found, wrote = find_table(settings, *table.split(".", 1)), _wrote(published, table)
+    found, wrote = find_table(settings, *table.split(".", 1)), _wrote(history, table)
     if found is None:
         restore = "restore it from a backup of the catalog and the lake"
         return [AuditFinding("table", table, "is missing", restore)] if wrote else []
-    names = {publication_name(r.feed, r.hour, r.sequence): r.sequence for r in published.receipts}
-    expired = expired_hours(feed, published)
+    names = {publication_name(r.feed, r.hour, r.sequence): r.sequence for r in history.receipts}
+    expired = expired_hours(feed, history)
     findings = []
     for hour, receipt in receipts.items():
         if hour in expired or not any(sequence <= receipt.sequence for sequence in wrote):
@@ -80,7 +80,7 @@ def _wrong_tags(
         if made_by != EXPIRED and not newest <= names.get(made_by or "", 0) <= receipt.sequence:
             found_there = f"its tag {hour.tag} points to {made_by or 'no publication'}, not to publication {newest}"
             findings.append(AuditFinding("cut", where, found_there, restore_tag))
-    known = {receipt.hour.tag for receipt in published.receipts}
+    known = {receipt.hour.tag for receipt in history.receipts}
     fix = "if its receipt was lost, restore it; if a run died before its receipt, run the hour again"
     for stray in sorted(name for name in found.metadata.refs if name.startswith("hour_") and name not in known):
         findings.append(AuditFinding("cut", f"table {table}", f"its tag {stray} has no receipt", fix))
@@ -92,21 +92,21 @@ def _wrong_tags(
     return findings
 
 
-def _wrote(published: PublicationHistory, table: str) -> list[int]:
+def _wrote(history: PublicationHistory, table: str) -> list[int]:
     """The publications that wrote rows of the table, and so made a snapshot of it, oldest first."""
     return [
         receipt.sequence
-        for receipt in published.receipts
+        for receipt in history.receipts
         if any(t.table == table and t.rows_written and t.staged_in == receipt.sequence for t in receipt.tables)
     ]
 
 
 def _wrong_pointers(
-    feed: Feed, table: str, published: PublicationHistory, receipts: Mapping[Hour, Receipt], settings: Settings
+    feed: Feed, table: str, history: PublicationHistory, receipts: Mapping[Hour, Receipt], settings: Settings
 ) -> list[AuditFinding]:
     """As :func:`_wrong_tags`, for a table in Parquet folders."""
     pointers = ParquetPointers(table, settings)
-    wrote, expired = _wrote(published, table), expired_hours(feed, published)
+    wrote, expired = _wrote(history, table), expired_hours(feed, history)
     findings = []
     restore = "restore the lake's folder of the table from a backup"
     for hour, receipt in receipts.items():

@@ -24,10 +24,10 @@ from tidemark.tables.table_state import State, published_state
 
 
 def wrong_rows(
-    spark: SparkSession, feed: Feed, published: PublicationHistory, hours: Sequence[str] | None, settings: Settings
+    spark: SparkSession, feed: Feed, history: PublicationHistory, hours: Sequence[str] | None, settings: Settings
 ) -> list[AuditFinding]:
     """What is wrong with the rows of the feed's tables. ``hours``: only keys that changes of these hours touch; None: all."""
-    log = spark.table(changes_table(feed.feed)).where(is_published(published))
+    log = spark.table(changes_table(feed.feed)).where(is_published(history))
     definitions = load_definitions(log.withColumn("landed_this_hour", F.lit(False)), feed)
     findings: list[AuditFinding] = []
     for row in log.where(is_row()).select("source_table").distinct().orderBy("source_table").collect():
@@ -35,7 +35,7 @@ def wrong_rows(
         snapshot = open_snapshot(spark, feed, table, settings)
         if stored := snapshot.columns():
             table_log = TableLog(
-                spark=spark, feed=feed, history=published, definitions=definitions, table=table,
+                spark=spark, feed=feed, history=history, definitions=definitions, table=table,
                 sources=(row.source_table,),
             )  # fmt: skip
             findings += _compare(published_state(table_log, snapshot), stored, hours)

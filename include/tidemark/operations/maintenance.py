@@ -63,21 +63,21 @@ def maintain(
 
 
 def _maintain(feed: Feed, settings: Settings, progress: Callable[[str], None], now: datetime) -> Maintained:
-    published = load_history(settings, feed.feed)
+    history = load_history(settings, feed.feed)
     spark = open_session(settings, f"maintain {feed.feed}")
-    tables = [name for name in _iceberg_tables(feed, published) if spark.catalog.tableExists(full_name(*name))]
+    tables = [name for name in _iceberg_tables(feed, history) if spark.catalog.tableExists(full_name(*name))]
     system_tables = [("tidemark", feed.feed, name) for name in ("changes", *SYSTEM_TABLES)]
     system_tables = [name for name in system_tables if spark.catalog.tableExists(full_name(*name))]
     safe = now - feed.retention.orphans
     progress("tombstones")
-    tombstones = _prune_tombstones(spark, feed, published, now) if system_tables else 0
+    tombstones = _prune_tombstones(spark, feed, history, now) if system_tables else 0
     progress("cuts and branches")
-    expired = expired_hours(feed, published, now)
+    expired = expired_hours(feed, history, now)
     cuts = sum(_drop_cuts(spark, table, expired) for table in tables)
-    branches = sum(_drop_branches(spark, feed.feed, table, published) for table in tables)
+    branches = sum(_drop_branches(spark, feed.feed, table, history) for table in tables)
     progress("small files")
     pending = load_pending(settings, feed.feed)
-    publishing = pending is not None and pending.follows(published)
+    publishing = pending is not None and pending.follows(history)
     rewritten = 0
     if not publishing:
         discard_columns(spark, feed, [".".join(name) for name in tables], settings)
@@ -86,10 +86,10 @@ def _maintain(feed: Feed, settings: Settings, progress: Callable[[str], None], n
     for table in (*tables, *system_tables):
         _call(spark, "expire_snapshots", table, older_than=safe, retain_last=1)
     orphans = sum(_remove_orphans(spark, table, safe) for table in (*tables, *system_tables))
-    if published.receipts:
+    if history.receipts:
         orphans += _remove_orphans(spark, ("tidemark", "receipts"), min(safe, now - _RECEIPTS_AGE))
     progress("folders")
-    folders = clear_parquet(feed, published, expired, safe, settings)
+    folders = clear_parquet(feed, history, expired, safe, settings)
     landed = clear_landing(feed, safe, settings)
     return Maintained(tombstones, cuts, branches, rewritten, orphans, folders, landed)
 
@@ -100,21 +100,21 @@ def maintain_feed(feed: str) -> Maintained:
     return maintain(find_feed(feed, settings), settings)
 
 
-def _iceberg_tables(feed: Feed, published: PublicationHistory) -> list[tuple[str, ...]]:
+def _iceberg_tables(feed: Feed, history: PublicationHistory) -> list[tuple[str, ...]]:
     """The feed's published tables, except those in Parquet folders."""
     in_folders = {feed.published_name(source) for source, table in feed.tables.items() if table.storage == "parquet"}
-    names = {table.table for receipt in published.receipts for table in receipt.tables}
+    names = {table.table for receipt in history.receipts for table in receipt.tables}
     return [tuple(name.split(".", 1)) for name in sorted(names - in_folders)]
 
 
-def _prune_tombstones(spark: SparkSession, feed: Feed, published: PublicationHistory, now: datetime) -> int:
+def _prune_tombstones(spark: SparkSession, feed: Feed, history: PublicationHistory, now: datetime) -> int:
     """Remove the tombstones of publications that are older than the feed keeps them. Returns how many.
 
     The highest sort key among them is noted first: a change at or below it, of a key that has neither row nor tombstone
     any more, is looked up in the change log (:mod:`tidemark.merge.late_changes`), so that it cannot bring the row back.
     """
     oldest, until = now - feed.retention.tombstones, 0
-    for receipt in published.receipts:
+    for receipt in history.receipts:
         if receipt.published_at is None or receipt.published_at >= oldest:
             break
         until = receipt.sequence
@@ -140,12 +140,12 @@ def _drop_cuts(spark: SparkSession, table: tuple[str, ...], expired: set[Hour]) 
     return len(tags)
 
 
-def _drop_branches(spark: SparkSession, feed: str, table: tuple[str, ...], published: PublicationHistory) -> int:
+def _drop_branches(spark: SparkSession, feed: str, table: tuple[str, ...], history: PublicationHistory) -> int:
     """Drop the audit branches of publications that were never finished: another publication has their number by now."""
     stale = [
         name
         for name in _refs(spark, table)
-        if (made := publication_of_branch(name, feed)) is not None and made <= published.last_sequence
+        if (made := publication_of_branch(name, feed)) is not None and made <= history.last_sequence
     ]
     for branch in stale:
         spark.sql(f"ALTER TABLE {full_name(*table)} DROP BRANCH {quote(branch)}")

@@ -16,13 +16,13 @@ from tidemark.storage.trees import files_under, remove_file, remove_folder
 
 
 def clear_parquet(
-    feed: Feed, published: PublicationHistory, expired: set[Hour], safe: datetime, settings: Settings
+    feed: Feed, history: PublicationHistory, expired: set[Hour], safe: datetime, settings: Settings
 ) -> int:
     """Remove the pointers of expired cuts, and folders that no pointer leads to and that nobody has written to since
     ``safe``. How many folders."""
     count = 0
     tables = {feed.published_name(source) for source, table in feed.tables.items() if table.storage == "parquet"}
-    for table in sorted(tables & {t.table for receipt in published.receipts for t in receipt.tables}):
+    for table in sorted(tables & {t.table for receipt in history.receipts for t in receipt.tables}):
         pointers = ParquetPointers(table, settings)
         root = pointers.root
         files = files_under(root, settings)

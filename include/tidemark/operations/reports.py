@@ -70,10 +70,10 @@ def receipts_by_table_listing(receipts: list[Receipt]) -> Listing:
 def held_listing(settings: Settings, feed: str) -> Listing:
     """The transactions that wait for the rest of them, the oldest first, what is missing, and which are overdue."""
     check_lake(settings)
-    published, limit = load_history(settings, feed), _alarm(feed, settings)
+    history, limit = load_history(settings, feed), _alarm(feed, settings)
     # measured from the newest hour, not from the clock, as the feed's policy for overdue transactions is
-    oldest = f"{published.hours[-1].start - limit:%Y-%m-%dT%H}" if published.hours and limit else ""
-    rows = read_rows(settings, "tidemark", feed, "held", where=EqualTo(term="sequence", value=published.last_sequence))
+    oldest = f"{history.hours[-1].start - limit:%Y-%m-%dT%H}" if history.hours and limit else ""
+    rows = read_rows(settings, "tidemark", feed, "held", where=EqualTo(term="sequence", value=history.last_sequence))
     return Listing(
         f"{feed}: {len(rows)} held transactions",
         ["transaction", "since", "changes", "tables", "missing"],

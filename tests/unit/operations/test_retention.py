@@ -22,7 +22,7 @@ def receipt(sequence: int, hour: str, days: float) -> Receipt:
 
 
 def test_a_cut_is_as_old_as_its_hours_last_publication() -> None:
-    published = PublicationHistory(
+    history = PublicationHistory(
         [
             receipt(1, "2026-11-20T00", 9),
             receipt(2, "2026-11-20T01", 9),
@@ -31,13 +31,13 @@ def test_a_cut_is_as_old_as_its_hours_last_publication() -> None:
         ]
     )
     kept = feed().model_copy(update={"retention": Retention(cuts=timedelta(days=7))})
-    assert expired_hours(kept, published, NOW) == {"2026-11-20T00"}
-    assert expired_hours(kept, published, NOW + timedelta(hours=1)) == {"2026-11-20T00", "2026-11-20T02"}
-    assert expired_hours(feed(), published, NOW) == set(), "for ever, unless the feed file says otherwise"
+    assert expired_hours(kept, history, NOW) == {"2026-11-20T00"}
+    assert expired_hours(kept, history, NOW + timedelta(hours=1)) == {"2026-11-20T00", "2026-11-20T02"}
+    assert expired_hours(feed(), history, NOW) == set(), "forever, unless the feed file says otherwise"
 
 
 def test_the_newest_cut_stays_however_old() -> None:
-    published = PublicationHistory([receipt(1, "2026-11-20T00", 90), receipt(2, "2026-11-20T01", 80)])
+    history = PublicationHistory([receipt(1, "2026-11-20T00", 90), receipt(2, "2026-11-20T01", 80)])
     kept = feed().model_copy(update={"retention": Retention(cuts=timedelta(0))})
-    assert expired_hours(kept, published, NOW) == {"2026-11-20T00"}
+    assert expired_hours(kept, history, NOW) == {"2026-11-20T00"}
     assert expired_hours(kept, PublicationHistory(), NOW) == set()
