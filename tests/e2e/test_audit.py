@@ -145,7 +145,7 @@ DAMAGES: dict[str, tuple[Callable[[Lake], Any], list[tuple[str, str, str]]]] = {
     ),
     "entries of the log deleted": (
         lambda lake: lake.sql(CHANGES, f"DELETE FROM {{}} WHERE hour = '{HOURS[2]}' AND position IS NOT NULL"),
-        [("change log", HOURS[2], "landed 1, the receipt says 4"), ("table", ITEMS, "with another place"),
+        [("change log", HOURS[2], "landed 1, the receipt says 4"), ("table", ITEMS, "with another sort key"),
          ("change log", f"{HOURS[2]}, object", "has 0 of its 3 records")],
     ),
     "a value in the log altered": (
@@ -158,7 +158,7 @@ DAMAGES: dict[str, tuple[Callable[[Lake], Any], list[tuple[str, str, str]]]] = {
     "a receipt altered": (
         lambda lake: lake.sql(RECEIPTS, 'UPDATE {} SET receipt = replace(receipt, \'"landed":7\', \'"landed":8\') '
                                         f"{OF_FEED} sequence = 1"),
-        [("receipt", f"receipt 1 of {HOURS[0]}", "landed 7, in its text 8"), ("receipt", "receipt 1", "sum does not hold"),
+        [("receipt", f"receipt 1 of {HOURS[0]}", "landed 7, in its text 8"), ("receipt", "receipt 1", "does not balance"),
          ("records", HOURS[0], "hold 7, the receipt says 8"), ("change log", HOURS[0], "landed 7, the receipt says 8")],
     ),
     "a receipt unreadable": (
@@ -188,10 +188,10 @@ DAMAGES: dict[str, tuple[Callable[[Lake], Any], list[tuple[str, str, str]]]] = {
         lambda lake: lake.sql(
             ITEMS, f"CALL lake.system.set_current_snapshot(table => '{ITEMS}', ref => 'hour_2026_11_20T00')"
         ),
-        [("table", ITEMS, "readers see au_fixed_2026_11_20T00_1"), ("table", ITEMS, "with another place")],
+        [("table", ITEMS, "readers see au_fixed_2026_11_20T00_1"), ("table", ITEMS, "with another sort key")],
     ),
     "a tag removed": (
-        lambda lake: lake.tag(ITEMS, HOURS[0], "DROP TAG {tag}"), [("cut", HOURS[0], "its tag hour_2026_11_20T00 is gone")],
+        lambda lake: lake.tag(ITEMS, HOURS[0], "DROP TAG {tag}"), [("cut", HOURS[0], "hour_2026_11_20T00 is missing")],
     ),
     "a tag moved": (
         lambda lake: lake.tag(ITEMS, HOURS[2], "CREATE OR REPLACE TAG {tag} AS OF VERSION {first}"),
@@ -199,7 +199,7 @@ DAMAGES: dict[str, tuple[Callable[[Lake], Any], list[tuple[str, str, str]]]] = {
     ),
     "a cut in folders removed": (
         lambda lake: lake.file(f"{lake.settings.lake_root}/snapshots/{FOLDERS}/_cuts/{HOURS[0]}.json", lambda _: None),
-        [("cut", f"{HOURS[0]}, table {FOLDERS}", "is gone")],
+        [("cut", f"{HOURS[0]}, table {FOLDERS}", "is missing")],
     ),
     "rows of the quarantine removed": (
         lambda lake: lake.sql(f"tidemark.{NAME}.quarantine", "DELETE FROM {} WHERE sequence = 1"),
