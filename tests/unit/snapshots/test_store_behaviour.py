@@ -1,0 +1,296 @@
+"""What every storage of snapshots must do, whatever holds the table: the same tests for Iceberg and for Parquet."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from itertools import count
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import types as T
+
+from tidemark.errors import SchemaError
+from tidemark.feeds.model import Feed
+from tidemark.hours import Hour, hours_between
+from tidemark.identifiers import TIDEMARK, publication_name
+from tidemark.lake.session import full_name
+from tidemark.merge.contract import settled_type
+from tidemark.settings import Settings
+from tidemark.snapshots import discard_columns, open_snapshot
+from tidemark.snapshots.contract import Snapshot, StagedChange
+from tidemark.snapshots.parquet_pointers import ParquetPointers
+
+FEED = "stores"
+COLUMNS = {"id": "int", "a": "string", "n": "int"}
+HOURS = hours_between("2026-11-20T00", "2026-11-20T23")
+_NUMBER = count(1)
+
+
+@dataclass
+class Store:
+    """One table in a storage, and the hours that were published to it so far."""
+
+    spark: SparkSession
+    settings: Settings
+    feed: Feed
+    table: str
+    key: tuple[str, ...] = ("id",)
+    sequence: int = 0
+
+    @property
+    def snapshot(self) -> Snapshot:
+        """Opened again each time, as every stage does."""
+        return open_snapshot(self.spark, self.feed, self.table, self.settings)
+
+    @property
+    def hour(self) -> Hour:
+        return HOURS[self.sequence]
+
+    def stage(
+        self, rows: Sequence[dict[str, Any]], columns: dict[str, str] = COLUMNS, *,
+        renamed: Sequence[tuple[str, str]] = (), **change: Any,
+    ) -> str:  # fmt: skip
+        """Stage a publication of rows in brief (see :func:`settled`); its name."""
+        self.sequence += 1
+        snapshot = self.snapshot
+        first = not snapshot.columns()
+        snapshot.evolve(columns, self.key, renamed)
+        publication = publication_name(FEED, self.hour, self.sequence)
+        kept = {name for row in rows if row.get("keep_stored") for name in row["absent"]}
+        rows_settled = settled(self.spark, rows, columns, self.key, self.hour)
+        changes = StagedChange(settled=rows_settled, key=self.key, first=first, kept_columns=kept, **change)
+        snapshot.stage(publication, changes)
+        return publication
+
+    def publish(self, rows: Sequence[dict[str, Any]], columns: dict[str, str] = COLUMNS, **change: Any) -> None:
+        publication = self.stage(rows, columns, **change)
+        self.snapshot.publish(self.hour, publication, reverted=False)
+
+    def revert(self, keys: Sequence[int], publication: str, *, dropped: Sequence[str] = ()) -> None:
+        """Revert rows of a staged publication, of a table that is opened for it and evolved, as validate does."""
+        snapshot = self.snapshot
+        snapshot.evolve(COLUMNS, self.key)
+        listed = self.spark.createDataFrame([(key,) for key in keys], "id int")
+        snapshot.revert(listed, list(self.key), publication, dropped=dropped)
+
+    def rows(self, frame: DataFrame | None = None) -> list[tuple[Any, ...]]:
+        """What readers see: the source's columns, in order."""
+        shown = self.snapshot.read() if frame is None else frame
+        return sorted(tuple(row) for row in shown.drop(TIDEMARK).collect())
+
+    def at_cut(self, hour: Hour) -> list[tuple[Any, ...]] | None:
+        """What the cut of an hour holds; None where there is none."""
+        if self.feed.declared(self.table).storage == "parquet":
+            folder = ParquetPointers(self.table, self.settings).at_cut(hour)
+            return None if folder is None else self.rows(self.spark.read.parquet(folder))
+        name = full_name(*self.table.split("."))
+        tags = {row["name"] for row in self.spark.table(f"{name}.refs").collect()}
+        tag = hour.tag
+        return self.rows(self.spark.read.option("versionAsOf", tag).table(name)) if tag in tags else None
+
+
+@pytest.fixture(params=["iceberg", "parquet"])
+def store(request: pytest.FixtureRequest, spark: SparkSession, settings: Settings) -> Store:
+    table = f"stores.{request.param}_{next(_NUMBER)}"
+    feed = Feed.model_validate(
+        {
+            "feed": FEED, "description": "-", "owner": "-", "topics": ["t"],
+            "exports": {"path": "{topic}/{date}/{hour}/*"}, "container": {"type": "kafka_json"},
+            "format": {"type": "canal"}, "tables": {"s.t": {"name": table, "storage": request.param}},
+        }
+    )  # fmt: skip
+    return Store(spark, settings, feed, table)
+
+
+def settled(
+    spark: SparkSession, rows: Sequence[dict[str, Any]], columns: dict[str, str], key: Sequence[str], hour: str
+) -> DataFrame:
+    """SETTLED of rows in brief: column values, and where it matters ``at`` (the sort key), ``base``, ``deleted``,
+    ``absent``, ``keep_stored``. In a table without a key each row's sort key is its key."""
+    row_type = T.StructType().fromDDL(", ".join(f"{name} {kind}" for name, kind in columns.items()))
+    key_type = T.StructType([row_type[name] for name in key]) if key else T.StructType.fromDDL("copy string")
+    listed = []
+    for row in rows:
+        at, absent = row.get("at", "1#1"), row.get("absent", [])
+        base = row.get("base", None if row.get("keep_stored") else at)
+        listed.append(
+            (
+                tuple(row[name] for name in key) if key else (at,),
+                row.get("deleted", False),
+                tuple(row.get(name) for name in columns),
+                row.get("keep_stored", False),
+                (at, base, None, None, str(hour), absent),
+            )
+        )
+    return spark.createDataFrame(listed, settled_type(key_type, row_type))
+
+
+def test_a_table_is_made_and_shows_nothing_before_it_is_published(store: Store) -> None:
+    assert store.snapshot.columns() == {}
+    publication = store.stage([{"id": 1, "a": "x", "n": 5}, {"id": 2, "deleted": True}])
+    assert store.snapshot.key() == ["id"]
+    assert store.rows(store.snapshot.staged(publication)) == [(1, "x", 5)]
+    assert store.rows() == []
+    store.snapshot.publish(store.hour, publication, reverted=False)
+    assert store.snapshot.columns() == COLUMNS
+    assert store.rows() == [(1, "x", 5)]
+
+
+def test_rows_are_inserted_updated_and_deleted_by_key(store: Store) -> None:
+    store.publish([{"id": key, "a": "old", "n": key} for key in (1, 2, 3)])
+    store.publish(
+        [
+            {"id": 2, "a": "new", "at": "2#2"},
+            {"id": 3, "deleted": True},
+            {"id": 4, "a": "x"},
+            {"id": 5, "deleted": True},
+        ]
+    )
+    assert store.rows() == [(1, "old", 1), (2, "new", None), (4, "x", None)]
+    stamps = {row["id"]: row[TIDEMARK] for row in store.snapshot.read().collect()}
+    assert (stamps[1]["hour"], stamps[2]["hour"], stamps[2]["sort_key"]) == (HOURS[1], HOURS[2], "2#2")
+
+
+def test_columns_that_were_not_sent_keep_what_is_stored(store: Store) -> None:
+    store.publish([{"id": 1, "a": "x", "n": 5}, {"id": 2, "a": None, "n": 6, "absent": ["a"]}])
+    keeps = {"at": "2#2", "keep_stored": True}
+    store.publish(
+        [
+            {"id": 1, "n": 7, "absent": ["a"], **keeps},
+            {"id": 2, "absent": ["a", "n"], **keeps},
+            {"id": 3, "n": 8, "absent": ["a"], **keeps},
+        ]
+    )
+    assert store.rows() == [(1, "x", 7), (2, None, 6), (3, None, 8)]
+    stamps = {row["id"]: row[TIDEMARK] for row in store.snapshot.read().collect()}
+    assert [stamps[key]["absent"] for key in (1, 2, 3)] == [[], ["a"], ["a"]], "what is stored is absent no more"
+    assert [stamps[key]["base_sort_key"] for key in (1, 2, 3)] == ["1#1", "1#1", None]
+    assert [stamps[key]["sort_key"] for key in (1, 2, 3)] == ["2#2"] * 3
+
+
+def test_a_truncate_takes_what_is_older(store: Store) -> None:
+    store.publish([{"id": 1, "a": "old", "at": "1#1"}, {"id": 2, "a": "newer", "at": "9#1"}])
+    store.publish([{"id": 3, "a": "x", "at": "6#1"}], truncated="5")
+    assert store.rows() == [(2, "newer", None), (3, "x", None)]
+
+
+def test_a_table_without_a_key_has_its_copies_for_keys(store: Store) -> None:
+    store.key = ()
+    copies = [
+        {"id": 1, "a": "x", "at": "h1#01"},
+        {"id": 1, "a": "x", "at": "h1#02"},
+        {"id": 2, "a": "y", "at": "h2#01"},
+    ]
+    store.publish(copies)
+    assert store.snapshot.key() == []
+    assert store.rows() == [(1, "x", None), (1, "x", None), (2, "y", None)]
+    store.publish([{"at": "h1#02", "deleted": True}])
+    assert store.rows() == [(1, "x", None), (2, "y", None)]
+    store.publish([{"id": 3, "a": "z", "at": "h3#01"}], truncated="")
+    assert store.rows() == [(3, "z", None)], "a truncate takes them all"
+
+
+def test_columns_are_added_widened_and_renamed(store: Store) -> None:
+    store.publish([{"id": 1, "a": "x", "n": 5}])
+    wider = {"id": "int", "a": "string", "b": "date", "n": "bigint"}
+    store.publish([{"id": 2, "a": "y", "n": 2**40}], wider)
+    assert store.snapshot.columns() == wider
+    assert list(store.snapshot.columns()) == list(wider), "an added column stands where it belongs"
+    assert store.rows() == [(1, "x", None, 5), (2, "y", None, 2**40)]
+    renamed = {"id": "int", "title": "string", "b": "date", "n": "bigint"}
+    store.publish([{"id": 3, "title": "z"}], renamed, renamed=[("a", "title")])
+    assert store.snapshot.columns() == renamed
+    assert store.rows() == [(1, "x", None, 5), (2, "y", None, 2**40), (3, "z", None, None)]
+
+
+def test_what_would_lose_values_is_refused(store: Store) -> None:
+    store.publish([{"id": 1, "a": "x", "n": 5}])
+    with pytest.raises(SchemaError, match="column n is int and would become date"):
+        store.snapshot.evolve({**COLUMNS, "n": "date"}, ("id",))
+    with pytest.raises(SchemaError, match="the key is id and would become a"):
+        store.snapshot.evolve(COLUMNS, ("a",))
+    assert store.snapshot.columns() == COLUMNS
+
+
+def test_values_of_a_dropped_column_are_deleted_and_a_retired_column_is_removed(store: Store) -> None:
+    store.publish([{"id": 1, "a": "x", "n": 5}, {"id": 2, "a": "y", "n": 6}])
+    store.publish([{"id": 2, "a": "new", "at": "2#2"}], dropped=("n",))
+    assert store.rows() == [(1, "x", None), (2, "new", None)]
+    without = {"id": "int", "a": "string"}
+    store.publish([{"id": 3, "a": "z"}], without)
+    for _ in range(2):
+        store.snapshot.retire(["n"])
+    assert store.snapshot.columns() == without
+    assert store.rows() == [(1, "x"), (2, "new"), (3, "z")]
+
+
+def test_what_an_unpublished_hour_evolved_is_discarded(store: Store) -> None:
+    store.stage([{"id": 1, "a": "x"}])
+    discard_columns(store.spark, store.feed, [store.table], store.settings)
+    assert store.snapshot.columns() == {}, "the table that it made too"
+    store.publish([{"id": 1, "a": "x", "n": 5}])
+    evolved = {"id": "int", "title": "string", "n": "bigint", "more": "date"}
+    store.snapshot.evolve(evolved, ("id",), [("a", "title")])
+    discard_columns(store.spark, store.feed, [store.table], store.settings)
+    assert store.snapshot.columns() == COLUMNS
+    assert store.rows() == [(1, "x", 5)]
+    store.publish([{"id": 2, "title": "y"}], evolved, renamed=[("a", "title")])
+    discard_columns(store.spark, store.feed, [store.table], store.settings)
+    assert store.rows() == [(1, "x", 5, None), (2, "y", None, None)], "what is published stays"
+
+
+def test_a_publication_can_be_staged_again(store: Store) -> None:
+    store.publish([{"id": 1, "a": "x"}])
+    store.stage([{"id": 1, "a": "wrong", "at": "2#2"}, {"id": 2, "a": "wrong"}])
+    store.sequence -= 1
+    store.publish([{"id": 1, "a": "right", "at": "2#2"}])
+    assert store.rows() == [(1, "right", None)]
+
+
+def test_rows_are_reverted_to_their_published_version(store: Store) -> None:
+    store.publish([{"id": 1, "a": "old", "n": 1}, {"id": 2, "a": "old", "n": 2}])
+    publication = store.stage(
+        [{"id": key, "a": "new", "n": 9, "at": "2#2"} for key in (1, 2, 3)] + [{"id": 4, "a": "new", "n": 9}]
+    )
+    for _ in range(2):  # validate can be run again
+        store.revert([1, 3], publication)
+        assert [row[:2] for row in store.rows(store.snapshot.staged(publication))] == [
+            (key, "new") for key in (1, 2, 3, 4)
+        ], "as it was staged"
+    store.snapshot.publish(store.hour, publication, reverted=True)
+    assert store.rows() == [(1, "old", 1), (2, "new", 9), (4, "new", 9)]
+
+
+def test_a_reverted_row_does_not_get_dropped_values_back(store: Store) -> None:
+    store.publish([{"id": 1, "a": "old", "n": 1}])
+    publication = store.stage([{"id": 1, "a": "new", "at": "2#2"}], dropped=("n",))
+    store.revert([1], publication, dropped=("n",))
+    store.snapshot.publish(store.hour, publication, reverted=True)
+    assert store.rows() == [(1, "old", None)]
+
+
+def test_a_revert_under_other_checks_does_not_count(store: Store) -> None:
+    store.publish([{"id": 1, "a": "old"}])
+    publication = store.stage([{"id": 1, "a": "new", "at": "2#2"}])
+    store.revert([1], publication)
+    store.snapshot.publish(store.hour, publication, reverted=False)
+    assert store.rows() == [(1, "new", None)]
+
+
+def test_publishing_again_does_nothing(store: Store) -> None:
+    publication = store.stage([{"id": 1, "a": "x"}])
+    for _ in range(2):
+        store.snapshot.publish(store.hour, publication, reverted=False)
+    assert store.rows() == [(1, "x", None)]
+    assert store.at_cut(store.hour) == [(1, "x", None)]
+
+
+def test_each_hour_has_its_cut(store: Store) -> None:
+    store.publish([{"id": 1, "a": "x"}])
+    store.snapshot.tag(HOURS[5])
+    store.publish([{"id": 1, "a": "y", "at": "2#2"}, {"id": 2, "a": "z"}])
+    assert store.at_cut(HOURS[1]) == store.at_cut(HOURS[5]) == [(1, "x", None)], "an hour without changes has one too"
+    assert store.at_cut(HOURS[2]) == [(1, "y", None), (2, "z", None)]
+    assert store.at_cut(HOURS[9]) is None

@@ -1,0 +1,112 @@
+"""What an hour finds published of a table: where its changes begin, and when they may be late."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.unit.tables.published import (
+    NEXT_HOUR,
+    SOURCE,
+    TABLE,
+    HeldSnapshot,
+    history,
+    make_feed,
+    write_log,
+    write_system_rows,
+)
+from tidemark.errors import SchemaError
+from tidemark.feeds.model import Feed
+from tidemark.ledger.change_stats import TableStats
+from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.receipts import TableReceipt
+from tidemark.ledger.system_tables import note_pruned
+from tidemark.settings import Settings
+from tidemark.tables.table_history import Definitions
+from tidemark.tables.table_state import State, Work, open_state
+
+FEED = "unit_table_state"
+STATS = TableStats(
+    TABLE, [SOURCE], landed=1, first="30", last="30", keyed=1, keys=["1\x1fid"], columns=["2\x1fid\x1fa"]
+)
+HELD = {"id": "int", "a": "string"}
+
+
+@pytest.fixture(scope="module")
+def feed(spark: SparkSession) -> Feed:
+    feed = make_feed(spark, FEED)
+    write_log(
+        spark,
+        FEED,
+        [
+            {"record": 1, "position": "10", "key": {"id": "1"}, "after": {"id": "1", "a": "x", "old": "y"}},
+            {"record": 2, "position": "05", "op": "truncate"},
+        ],
+    )
+    tombstones = [
+        {"table": TABLE, "key": '{"id":2}', "sort_key": "20#0"},
+        {"table": TABLE, "key": '{"id":3}', "sort_key": "21#0"},
+        {"table": "pub.other", "key": '{"id":4}', "sort_key": "22#0"},
+    ]
+    write_system_rows(spark, FEED, "tombstones", 1, tombstones)
+    write_system_rows(spark, FEED, "tombstones", 2, [{"table": TABLE, "key": '{"id":1}', "sort_key": "90#0"}])
+    return feed
+
+
+def opened(
+    spark: SparkSession, settings: Settings, feed: Feed, snapshot: HeldSnapshot, published: PublicationHistory,
+    stats: TableStats = STATS,
+) -> State:  # fmt: skip
+    return open_state(Work(spark, feed, settings, NEXT_HOUR, published), stats, Definitions(), snapshot)  # type: ignore[arg-type]
+
+
+def test_the_first_hour_makes_the_table(spark: SparkSession, settings: Settings, feed: Feed) -> None:
+    snapshot = HeldSnapshot(spark)
+    state = opened(spark, settings, feed, snapshot, PublicationHistory())
+    assert (state.highest, state.truncated, state.rebuild, state.retired) == (None, None, False, [])
+    assert not state.needs_log_lookup("30", 0)
+    assert state.needs_log_lookup("30", 1), "it rests on another key"
+    assert snapshot.evolved == [({"id": "string", "a": "string"}, ("id",), ())]
+
+
+def test_changes_may_be_late_up_to_the_highest_that_is_published(
+    spark: SparkSession, settings: Settings, feed: Feed
+) -> None:
+    published = history(FEED, TableReceipt(table=TABLE, highest="30#9", truncated="05"))
+    state = opened(spark, settings, feed, HeldSnapshot(spark, held=HELD), published)
+    assert (state.highest, state.truncated, state.new_truncate, state.rebuild) == ("30#9", "05", False, False)
+    assert [state.needs_log_lookup(first, 0) for first in ("", "29", "30", "31")] == [False, True, True, False]
+    truncating = TableStats(TABLE, [SOURCE], landed=1, first="31", last="31", truncated="31", truncates=1)
+    state = opened(spark, settings, feed, HeldSnapshot(spark, held=HELD), published, truncating)
+    assert (state.truncated, state.new_truncate) == ("31", True)
+    assert state.shape.key == ("id",), "a truncate says nothing of the key"
+
+
+def test_a_table_under_a_new_name_is_built_from_the_log(spark: SparkSession, settings: Settings, feed: Feed) -> None:
+    state = opened(spark, settings, feed, HeldSnapshot(spark), history(FEED, TableReceipt(table="old.name")))
+    assert state.rebuild
+    assert state.needs_log_lookup("99", 0), "whatever comes may be in the log"
+    assert state.truncated == "05"
+    assert set(state.shape.columns) == {"id", "a", "old"}
+
+
+def test_late_changes_are_classified_by_rows_and_tombstones(
+    spark: SparkSession, settings: Settings, feed: Feed
+) -> None:
+    snapshot = HeldSnapshot(spark, [(1, "x", "10#1", None), (2, "y", "25#1", "25#1"), (3, "z", "11#1", "11#1")], HELD)
+    published = history(FEED, TableReceipt(table=TABLE, highest="25#9"))
+    note_pruned(spark, FEED, "04#0")
+    table = opened(spark, settings, feed, snapshot, published).published_table()
+    found = {row.key["id"]: (row.stored_sort_key, row.stored_base_sort_key) for row in table.stored.collect()}
+    assert found == {1: ("10#1", None), 2: ("25#1", "25#1"), 3: ("21#0", "21#0")}, "the newer of row and tombstone"
+    assert (table.highest, table.pruned, table.rebuild) == ("25#9", "04#0", False)
+    assert [(row.key["id"], row.sort_key) for row in table.rows.collect()] == [(1, "10#1")]
+
+
+def test_a_table_cannot_be_rebuilt_by_a_key_that_the_log_does_not_have(
+    spark: SparkSession, settings: Settings, feed: Feed
+) -> None:
+    declared = feed.model_copy(update={"tables": {SOURCE: feed.tables[SOURCE].model_copy(update={"key": ["no"]})}})
+    state = opened(spark, settings, declared, HeldSnapshot(spark), history(FEED, TableReceipt(table="old.name")))
+    with pytest.raises(SchemaError, match="the change log holds changes without a value of the key no"):
+        state.published_table()
