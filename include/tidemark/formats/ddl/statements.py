@@ -261,5 +261,7 @@ class _Reader:
         column = columns[0]
         if isinstance(column.kind, exp.DataType):
             self.ddl.columns[name] = column.kind.sql(dialect=dialect)
+        if not all(isinstance(c, exp.ColumnConstraint) for c in column.constraints):  # `b CONSTRAINT int`: a mere name
+            raise UnreadableStatement(f"the definition of column {name} is not understood")
         if any(isinstance(c.kind, exp.PrimaryKeyColumnConstraint) for c in column.constraints):
             self.ddl.key = (name,)
