@@ -153,7 +153,7 @@ def _receipt(work: Work, manifest: Manifest, assembled: Assembled, tables: list[
         tables=tables,
         notes=assembled.notes,
     )
-    before = work.published.of_hour(manifest.hour)
+    before = work.history.of_hour(manifest.hour)
     if before:
         receipt = receipt.follow(before.without(assembled.recalled))
     receipt.balance()

@@ -51,11 +51,11 @@ class TableChanges:
 
 def load_hour_changes(work: Work, manifest: Manifest) -> HourChanges:
     """Assemble the hour. Reads the change log; writes nothing."""
-    assembled = assemble(work.spark, work.feed, manifest, work.published)
+    assembled = assemble(work.spark, work.feed, manifest, work.history)
     if manifest.small:
         # Each table of the feed plans and reads its own part of this: of a small hour, all at once is cheaper.
         assembled = replace(assembled, rows=assembled.rows.localCheckpoint())
-    return HourChanges(work, *with_stats(assembled, work.feed, work.published))
+    return HourChanges(work, *with_stats(assembled, work.feed, work.history))
 
 
 def table_changes(hour: HourChanges, stats: TableStats, snapshot: Snapshot) -> TableChanges:
@@ -70,7 +70,7 @@ def without_truncated(hour: HourChanges, stats: TableStats, truncated: str | Non
     known: set[str] = set()
     if truncated is not None and stats.truncates:
         log = hour.work.spark.table(changes_table(hour.work.feed.feed))
-        published = log.where(is_published(hour.work.published) & of_table(stats.table, tuple(stats.sources)))
+        published = log.where(is_published(hour.work.history) & of_table(stats.table, tuple(stats.sources)))
         # An older truncate cannot be one of the hour's own.
         repeatable = published.where((F.col("op") == "truncate") & (F.col("position") >= stats.first))
         known = {row.position for row in repeatable.select("position").distinct().collect()}

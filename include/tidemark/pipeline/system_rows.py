@@ -35,7 +35,7 @@ def write_system_rows(
         kept_back.append(refused_changes(assembled.refused))
     if assembled.account.bad:
         log = work.spark.table(changes_table(work.feed.feed))
-        kept_back.append(undecodable(log, work.hour, work.published))
+        kept_back.append(undecodable(log, work.hour, work.history))
     parts = {
         "quarantine": kept_back,
         "tombstones": list(deleted),

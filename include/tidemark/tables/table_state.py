@@ -37,12 +37,12 @@ class Work:
     feed: Feed
     settings: Settings
     hour: Hour
-    published: PublicationHistory
+    history: PublicationHistory
 
     @property
     def sequence(self) -> int:
         """Its number."""
-        return self.published.last_sequence + 1
+        return self.history.last_sequence + 1
 
     @property
     def publication(self) -> str:
@@ -133,25 +133,25 @@ def _needs_log_lookup(first: str, links: int, highest: str | None) -> bool:
 
 def reached(work: Work, stats: TableStats) -> tuple[str | None, str | None]:
     """(the highest sort key applied before the hour, the position of the newest truncate, of the hour or before)."""
-    highest, truncated = work.published.table(stats.table)
+    highest, truncated = work.history.table(stats.table)
     return highest, max(filter(None, (truncated, stats.truncated)), default=None)
 
 
 def open_state(work: Work, stats: TableStats, definitions: Definitions, snapshot: Snapshot) -> State:
     """What is published of a table. The table is made, or its columns are evolved, for the changes of the hour."""
     log = TableLog(
-        spark=work.spark, feed=work.feed, history=work.published, definitions=definitions, table=stats.table,
+        spark=work.spark, feed=work.feed, history=work.history, definitions=definitions, table=stats.table,
         sources=tuple(stats.sources),
     )  # fmt: skip
     definition, stored = definitions.of(stats.sources[0]), snapshot.columns()
     stored_key = snapshot.key() if stored else []
     highest, truncated = reached(work, stats)
     change = plan_renames(
-        definition, work.published.column_renames(stats.table), stored, highest, keyed=bool(stored_key)
+        definition, work.history.column_renames(stats.table), stored, highest, keyed=bool(stored_key)
     )
     logged, rebuild = None, change.rebuild
     # A table that was made by an attempt that was not published is as new as one that is not there.
-    fresh = bool(work.published.receipts) and not (stored and stats.table in work.published.tables)
+    fresh = bool(work.history.receipts) and not (stored and stats.table in work.history.tables)
     keyless = bool(stored) and not stored_key
     if fresh or keyless or rebuild or _needs_log_lookup(stats.first, stats.links, highest):
         logged, truncated_in_log = log.carried()
