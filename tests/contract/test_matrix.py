@@ -32,7 +32,7 @@ EXCUSED = {
 }
 PAIRS = [(f, c) for f in FORMATS for c in CONTAINERS if c != WHOLE and (f, c) not in EXCUSED]
 
-#: Formats whose generators leave out, by the container, what cannot be told apart there.
+#: Formats whose generators leave out, by the container, what cannot be distinguished there.
 OWN_MESSAGES = {"canal", "debezium"}
 
 _EVERYWHERE = {"object", "record", "raw"}
@@ -75,8 +75,8 @@ def compared(rows: list[Row], lacks: set[str]) -> Counter[str]:
     """Changes by how often they are there, without what is not compared."""
     found: Counter[str] = Counter()
     for row in rows:
-        said = {name: row[name] for name in CHANGES.names if name not in _EVERYWHERE | lacks}
-        found[json.dumps(said, default=_plain, sort_keys=True, ensure_ascii=False)] += 1
+        compared = {name: row[name] for name in CHANGES.names if name not in _EVERYWHERE | lacks}
+        found[json.dumps(compared, default=_plain, sort_keys=True, ensure_ascii=False)] += 1
     return found
 
 

@@ -15,13 +15,13 @@ SEQUENCE = "20261120010203000000000000000000001"
 
 
 def headers(operation: str = "UPDATE", **changes: Any) -> dict[str, Any]:
-    said = {
+    content = {
         "operation": operation, "changeSequence": SEQUENCE, "timestamp": "2026-11-20T01:02:03.000",
         "streamPosition": "00000000.00bb2531.00000001.0000.02.0000:154.6963.16",
         "transactionId": "00000000000000000000000000060008", "changeMask": None, "columnMask": None,
         "transactionEventCounter": 1, "transactionLastEvent": True,
     }  # fmt: skip
-    return said | changes
+    return content | changes
 
 
 def full_load(**changes: Any) -> dict[str, Any]:
@@ -36,8 +36,8 @@ def enveloped(message: dict[str, Any], type_: str = "DT", schema_id: str | None 
     }  # fmt: skip
 
 
-def message(data: Any, said: dict[str, Any], before: Any = None) -> dict[str, Any]:
-    return {"data": data, "beforeData": before, "headers": said}
+def message(data: Any, headers: dict[str, Any], before: Any = None) -> dict[str, Any]:
+    return {"data": data, "beforeData": before, "headers": headers}
 
 
 def metadata(
@@ -69,11 +69,11 @@ def data_schema(columns: dict[str, Any], *, external_id: bool = False) -> dict[s
     fields = [{"name": name, "type": ["null", kind], "default": None} for name, kind in columns.items()]
     operation = {"type": "enum", "name": "operation", "symbols": ["INSERT", "UPDATE", "DELETE", "REFRESH"]}
     texts = ["changeSequence", "timestamp", "streamPosition", "transactionId"]
-    said: list[dict[str, Any]] = [{"name": "operation", "type": operation}]
-    said += [{"name": name, "type": "string"} for name in texts]
-    said += [{"name": name, "type": ["null", "bytes"]} for name in ("changeMask", "columnMask")]
-    said += [{"name": "externalSchemaId", "type": ["null", "string"]}] if external_id else []
-    said += [
+    header_fields: list[dict[str, Any]] = [{"name": "operation", "type": operation}]
+    header_fields += [{"name": name, "type": "string"} for name in texts]
+    header_fields += [{"name": name, "type": ["null", "bytes"]} for name in ("changeMask", "columnMask")]
+    header_fields += [{"name": "externalSchemaId", "type": ["null", "string"]}] if external_id else []
+    header_fields += [
         {"name": "transactionEventCounter", "type": ["null", "long"]},
         {"name": "transactionLastEvent", "type": ["null", "boolean"]},
     ]
@@ -83,7 +83,7 @@ def data_schema(columns: dict[str, Any], *, external_id: bool = False) -> dict[s
             {"name": "data", "type": {"type": "record", "name": "Data", "fields": fields}},
             {"name": "beforeData", "type": ["null", "Data"], "default": None},
             {"name": "headers", "type": {"type": "record", "name": "Headers", "namespace": "com.attunity.queue.msg",
-                                         "fields": said}},
+                                         "fields": header_fields}},
         ],
     }  # fmt: skip
 

@@ -28,7 +28,7 @@ def messages_of(exports: Path) -> list[bytes]:
 
 
 def _joints(node: Any) -> list[tuple[Any, Any]]:
-    """Every place in a JSON value: (container, key or index)."""
+    """Every value inside a JSON value: (container, key or index)."""
     places: list[tuple[Any, Any]] = []
     for key, child in node.items() if isinstance(node, dict) else enumerate(node):
         places.append((node, key))
@@ -38,7 +38,7 @@ def _joints(node: Any) -> list[tuple[Any, Any]]:
 
 
 def _bend(value: bytes, chance: random.Random) -> bytes:
-    """A place of the JSON gone, replaced, renamed, said twice, or put in a list."""
+    """A value of the JSON removed, replaced, renamed, repeated, or put in a list."""
     try:
         message = json.loads(value)
     except ValueError:
@@ -57,8 +57,8 @@ def _bend(value: bytes, chance: random.Random) -> bytes:
             holder[chance.choice((key + "x", key.upper(), ""))] = holder.pop(key)
         elif kind == 3 and isinstance(holder, dict):
             text = json.dumps(message, ensure_ascii=False)
-            said = json.dumps(key, ensure_ascii=False) + ": "
-            return text.replace(said, said + json.dumps(chance.choice(_VALUES)) + ", " + said, 1).encode()
+            member = json.dumps(key, ensure_ascii=False) + ": "
+            return text.replace(member, member + json.dumps(chance.choice(_VALUES)) + ", " + member, 1).encode()
         else:
             holder[key] = deepcopy(chance.choice(_VALUES))
     return json.dumps(message, ensure_ascii=chance.random() < 0.5).encode("utf-8", "surrogatepass")

@@ -31,12 +31,12 @@ ROW = {"id": "1", "name": "a", "qty": "3"}
 
 def message(type_: str | None, data: Any = None, old: Any = None, **more: Any) -> bytes:
     """A message of table stock.item; ``more``: fields that differ."""
-    said = {
+    content = {
         "data": data, "database": "stock", "es": 1588748884000, "id": 24, "isDdl": False, "mysqlType": TYPES,
         "old": old, "pkNames": ["id"], "sql": "", "sqlType": {"id": -5}, "table": "item", "ts": 1588748884545,
         "type": type_,
     }  # fmt: skip
-    return json.dumps(said | more).encode()
+    return json.dumps(content | more).encode()
 
 
 BROKEN = "the value is not one Canal message: broken JSON, a field of another type, or it goes on behind it"
@@ -57,10 +57,10 @@ CASES: dict[str, tuple[bytes | None, int | None]] = {
     "two columns": (message("DELETE", [{"b": "1", "a": "2"}], pkNames=["a", "b"], id=37), 17),
     "no id": (message("INSERT", [ROW], id=0), 18),
     "seconds": (message("INSERT", [ROW], es=1655812326, id=38), 19),
-    # one batch, one moment: told apart by their order of arrival, also where the later one comes again
-    "twin b": (message("UPDATE", [{**ROW, "qty": "2"}], [{"qty": "1"}], id=50), 201),
-    "twin a": (message("UPDATE", [{**ROW, "qty": "1"}], [{"qty": "0"}], id=50), 200),
-    "twin b again": (message("UPDATE", [{**ROW, "qty": "2"}], [{"qty": "1"}], id=50), 300),
+    # one batch, one moment: distinguished by their order of arrival, also where the later one comes again
+    "same moment, second": (message("UPDATE", [{**ROW, "qty": "2"}], [{"qty": "1"}], id=50), 201),
+    "same moment, first": (message("UPDATE", [{**ROW, "qty": "1"}], [{"qty": "0"}], id=50), 200),
+    "same moment, second, again": (message("UPDATE", [{**ROW, "qty": "2"}], [{"qty": "1"}], id=50), 300),
     "truncate": (message("TRUNCATE", isDdl=True, sql="TRUNCATE TABLE item", id=60), 20),
     "erase": (message("ERASE", isDdl=True, sql="DROP TABLE item", id=61), 21),
     "erase temporary": (message("ERASE", isDdl=True, sql="DROP TEMPORARY TABLE item", id=62), 22),
@@ -127,30 +127,33 @@ def test_every_record_is_there(decoded: dict[str, list[Row]]) -> None:
 
 
 def test_what_cannot_be_decoded_says_why(decoded: dict[str, list[Row]]) -> None:
-    said = {name: row.problem for name, rows in decoded.items() for row in rows if row.op == "bad"}
+    problems = {name: row.problem for name, rows in decoded.items() for row in rows if row.op == "bad"}
     elements = {name: problem for name, (_, problem) in ROW_PROBLEMS.items()}
-    assert said == PROBLEMS | elements | {"several": "an element of data is no row"}
+    assert problems == PROBLEMS | elements | {"several": "an element of data is no row"}
     assert all(row.position is None and row.raw for rows in decoded.values() for row in rows if row.op == "bad")
 
 
 def test_an_insert(decoded: dict[str, list[Row]]) -> None:
     (row,) = decoded["insert"]
     assert [row.op, row.kind, row.source_table] == ["insert", "INSERT", "stock.item"]
-    place = [row.position.split(".")[i] for i in range(5)]
-    assert [int(part) for part in place] == [1588748884000, 1588748884545, 24, 1, 0]
-    assert [len(part) for part in place] == [19, 19, 19, 9, 9]
+    parts = [row.position.split(".")[i] for i in range(5)]
+    assert [int(part) for part in parts] == [1588748884000, 1588748884545, 24, 1, 0]
+    assert [len(part) for part in parts] == [19, 19, 19, 9, 9]
     assert [row.key, row.before, row.after, row.absent] == [{"id": "1"}, None, ROW, []]
     assert row.committed_at == datetime(2020, 5, 6, 7, 8, 4)
     assert json.loads(row.message_schema) == TYPES
     assert [row.tx, row.tx_part, row.tx_ordinal] == [None, None, None]
 
 
-def test_a_redelivery_has_the_same_place(decoded: dict[str, list[Row]]) -> None:
+def test_a_redelivery_has_the_same_position(decoded: dict[str, list[Row]]) -> None:
     assert decoded["insert"][0].position == decoded["insert again"][0].position
 
 
 def test_messages_of_one_batch_and_moment_keep_their_order(decoded: dict[str, list[Row]]) -> None:
-    a, b, again = (decoded[name][0].position for name in ("twin a", "twin b", "twin b again"))
+    a, b, again = (
+        decoded[name][0].position
+        for name in ("same moment, first", "same moment, second", "same moment, second, again")
+    )
     assert a < b == again
 
 
@@ -237,10 +240,10 @@ def test_unknown_types() -> None:
 
 
 def test_statements_say_all_types() -> None:
-    said = json.dumps(
+    entry = json.dumps(
         {"op": "CREATE", "text": "CREATE TABLE `t` (`id` int unsigned, n decimal(9,2), PRIMARY KEY (id, n))"}
     )
-    assert canal.table_change(said, canal.Options()) == TableChange(
+    assert canal.table_change(entry, canal.Options()) == TableChange(
         {"id": ColumnType("bigint"), "n": ColumnType("decimal(9,2)")}, key=("id", "n"), whole=True
     )
     with pytest.raises(ValueError, match="RENAME TABLE a TO b"):

@@ -361,10 +361,10 @@ def test_a_half_that_lacks_columns_rests_on_the_other(spark: SparkSession) -> No
     for transactions in (True, False):
         options = dataworks.Options(transactions=transactions)
         decoded = dataworks.decode(spark.createDataFrame(records, RECORDS), FEED, options).orderBy("record").collect()
-        told = [(change.op, change.key, change.prior_key, change.absent) for change in decoded]
+        found = [(change.op, change.key, change.prior_key, change.absent) for change in decoded]
         known = ("insert", {"id": "2"}, {"id": "1"}, ["name"]) if transactions else ("bad", None, None, None)
-        assert [told[0], told[3], told[5]] == [known, known, ("bad", None, None, None)]
-        assert [told[1], told[4]] == [("delete", {"id": "1"}, None, None)] * 2
+        assert [found[0], found[3], found[5]] == [known, known, ("bad", None, None, None)]
+        assert [found[1], found[4]] == [("delete", {"id": "1"}, None, None)] * 2
         assert "the row before it is not in the hour" in decoded[5].problem
 
 
@@ -399,8 +399,8 @@ def test_message_types() -> None:
 
 
 def _change(text: str, dialect: str | None = None) -> TableChange | None:
-    said = {"op": "ALTER", "text": text} | ({"dialect": dialect} if dialect else {})
-    return dataworks.table_change(json.dumps(said), dataworks.Options())
+    entry = {"op": "ALTER", "text": text} | ({"dialect": dialect} if dialect else {})
+    return dataworks.table_change(json.dumps(entry), dataworks.Options())
 
 
 def test_statements_say_what_is_certain() -> None:

@@ -47,9 +47,17 @@ def case(
 
 
 def event(op: str = "c", source: dict[str, Any] | None = None, **more: Any) -> dict[str, Any]:
-    place = {"schema": "s", "table": "t", "lsn": 30, "sequence": '["20","30"]', "ts_ms": 1_000, "name": "p", "txId": 5}
+    default = {
+        "schema": "s",
+        "table": "t",
+        "lsn": 30,
+        "sequence": '["20","30"]',
+        "ts_ms": 1_000,
+        "name": "p",
+        "txId": 5,
+    }
     image = {} if op == "t" else {"before": {"id": 1}} if op == "d" else {"after": {"id": 1}}
-    return {"op": op, "source": place | (source or {}), **image, **more}
+    return {"op": op, "source": default | (source or {}), **image, **more}
 
 
 case("plain", event(), {"id": 1})
@@ -114,24 +122,24 @@ WORD = {"prefix": "app", "content": base64.b64encode(b"\x00hi").decode()}
 NOWHERE = {"schema": "", "table": ""}
 case("message", event("m", NOWHERE, message=WORD, transaction=TX), {"prefix": "app"}, **MESSAGES)
 case("message alone", event("m", NOWHERE | {"txId": None}, message=WORD, transaction=None), **MESSAGES)
-case("message without place", event("m", NOWHERE | {"lsn": None}, message=WORD), **MESSAGES)
+case("message without position", event("m", NOWHERE | {"lsn": None}, message=WORD), **MESSAGES)
 case("message in hex", event("m", NOWHERE, message=WORD | {"content": "006869"}), binary="hex", **MESSAGES)
 
 MYSQL = {"schema": None, "db": "shop", "lsn": None, "sequence": None, "file": "bin.000007", "pos": 154, "row": 2}
 case("mysql", event("u", MYSQL, transaction=TX | {"id": "3e11:23"}), {"id": 1}, connector="mysql", transactions="x")
 case("mysql end", END | {"id": "3e11:23"}, topic="x", connector="mysql", transactions="x")
 case("mysql snapshot", event("r", MYSQL | {"row": 0, "snapshot": "true"}), {"id": 1}, connector="mysql")
-case("mysql without place", event("u", MYSQL | {"file": ""}), {"id": 1}, connector="mysql")
+case("mysql without position", event("u", MYSQL | {"file": ""}), {"id": 1}, connector="mysql")
 case("mysql truncate", event("t", MYSQL), connector="mysql")
 SERVER = {"commit_lsn": "00000027:00000A68:0005", "change_lsn": "00000027:00000a60:0002", "event_serial_no": 2}
 case("sqlserver", event("u", SERVER | {"lsn": None}), {"id": 1}, connector="sqlserver")
 case("sqlserver snapshot", event("r", SERVER | {"change_lsn": None, "event_serial_no": None}), connector="sqlserver")
-case("sqlserver without place", event("u"), {"id": 1}, connector="sqlserver")
-case("sqlserver wrong place", event("u", SERVER | {"change_lsn": "0x27"}), {"id": 1}, connector="sqlserver")
+case("sqlserver without position", event("u"), {"id": 1}, connector="sqlserver")
+case("sqlserver wrong position", event("u", SERVER | {"change_lsn": "0x27"}), {"id": 1}, connector="sqlserver")
 ORACLE = {"scn": "2868546", "commit_scn": "2868570", "rs_id": " 0x00000C.0000B10D.0010 ", "ssn": 1, "txId": "0a00"}
 case("oracle", event("u", ORACLE), {"id": 1}, connector="oracle")
 case("oracle snapshot", event("r", {"scn": "2868000", "txId": None}), {"id": 1}, connector="oracle")
-case("oracle without place", event("u", ORACLE | {"scn": None}), {"id": 1}, connector="oracle")
+case("oracle without position", event("u", ORACLE | {"scn": None}), {"id": 1}, connector="oracle")
 DB2 = {"commit_lsn": "00000000:0000004c:0000:27a9", "change_lsn": "00000000:0000004c:0000:27A0"}
 case("db2", event("u", DB2), {"id": 1}, connector="db2")
 
@@ -241,7 +249,7 @@ def test_logical_messages(decoded: dict[str, Row]) -> None:
     assert (types["content"].spark, types["transactional"].spark, types["lsn"].spark) == ("binary", "boolean", "bigint")
     alone = decoded["message alone"]
     assert (alone.op, alone.tx, alone.after["transactional"]) == ("insert", None, "false")
-    assert decoded["message without place"].op == "bad"
+    assert decoded["message without position"].op == "bad"
     assert decoded["message in hex"].after["content"] == row.after["content"] == WORD["content"]
 
 
@@ -262,7 +270,7 @@ def test_other_connectors_differ_in_source_alone(decoded: dict[str, Row]) -> Non
     assert len(decoded["db2"].position) == 97
 
 
-@pytest.mark.parametrize("name", [name for cases in CASES.values() for name in cases if "place" in name])
+@pytest.mark.parametrize("name", [name for cases in CASES.values() for name in cases if "position" in name])
 def test_an_event_of_another_connector_without_a_place_is_bad(decoded: dict[str, Row], name: str) -> None:
     assert (decoded[name].op, decoded[name].position) == ("bad", None)
     assert decoded[name].problem.startswith("source")

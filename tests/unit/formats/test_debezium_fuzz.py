@@ -102,12 +102,12 @@ def test_every_record_is_there_and_whole(decoded: list[Row], spoilt: list[list[b
     landed = {(i, number): line for i, lines in enumerate(spoilt) for number, line in enumerate(lines, 1)}
     assert found.keys() == landed.keys()
     # The bytes of a change of a table that the feed knows are not carried on: nobody can ask for them any more.
-    carried = {place: bytes(row.raw) for place, row in found.items() if row.raw is not None}
-    assert carried == {place: landed[place] for place in carried}
-    assert {place for place, row in found.items() if row.op == "bad"} <= carried.keys()
+    carried = {record: bytes(row.raw) for record, row in found.items() if row.raw is not None}
+    assert carried == {record: landed[record] for record in carried}
+    assert {record for record, row in found.items() if row.op == "bad"} <= carried.keys()
 
 
-def test_what_is_bad_says_why_and_what_is_a_row_has_its_place(decoded: list[Row]) -> None:
+def test_a_bad_record_has_a_problem_and_a_row_has_a_position(decoded: list[Row]) -> None:
     for row in decoded:
         assert (row.op == "bad") == bool(row.problem)
         assert row.op in ("bad", "control") or row.position

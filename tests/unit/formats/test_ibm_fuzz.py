@@ -90,7 +90,7 @@ def test_entries_of_a_record_are_numbered_without_gaps(decoded: list[Row]) -> No
     assert all(sorted(numbers) == list(range(len(numbers))) for numbers in entries.values())
 
 
-def test_what_is_bad_says_why_and_what_is_a_row_has_its_place(decoded: list[Row]) -> None:
+def test_a_bad_record_has_a_problem_and_a_row_has_a_position(decoded: list[Row]) -> None:
     for row in decoded:
         assert (row.op == "bad") == bool(row.problem)
         assert row.op in ("bad", "control") or row.position

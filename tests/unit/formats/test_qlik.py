@@ -46,9 +46,9 @@ JSON: dict[str, tuple[str, bytes | None]] = {}
 AVRO: dict[str, tuple[str, bytes | None]] = {}
 
 
-def case(name: str, said: Any, topic: str = "accounts") -> None:
+def case(name: str, content: Any, topic: str = "accounts") -> None:
     assert name not in JSON
-    JSON[name] = (topic, said if isinstance(said, bytes) or said is None else json.dumps(said).encode())
+    JSON[name] = (topic, content if isinstance(content, bytes) or content is None else json.dumps(content).encode())
 
 
 def named(table: str, operation: str = "UPDATE", **changes: Any) -> dict[str, Any]:
@@ -159,8 +159,8 @@ UNBOUND = {
     "keyless partial": (named("LOG", columnMask="01"), "a table without a key needs all columns, and this lacks B"),
     "keyless without before": (named("LOG"), "an update of a table without a key needs beforeData"),
 }
-for name, (said, _) in UNBOUND.items():
-    case(name, message({"A": 1, "B": 2} if "keyless" in name else {"ID": 1}, said), "orders")
+for name, (sent_headers, _) in UNBOUND.items():
+    case(name, message({"A": 1, "B": 2} if "keyless" in name else {"ID": 1}, sent_headers), "orders")
 
 AVRO_COLUMNS: dict[str, Any] = {
     "ID": "long", "NAME": "string", "TOTAL": {"type": "bytes", "logicalType": "decimal", "precision": 14, "scale": 2},
@@ -174,7 +174,7 @@ WITH_ID = data_schema(AVRO_COLUMNS, external_id=True)
 OTHER = data_schema({"ID": "string"})
 
 
-def avro_row(said: dict[str, Any], before: Any = None, schema: Any = SCHEMA, **changes: Any) -> bytes:
+def avro_row(sent_headers: dict[str, Any], before: Any = None, schema: Any = SCHEMA, **changes: Any) -> bytes:
     from datetime import UTC, date, time
     from decimal import Decimal
 
@@ -183,7 +183,7 @@ def avro_row(said: dict[str, Any], before: Any = None, schema: Any = SCHEMA, **c
         "DAY": date(2026, 11, 20), "AT": datetime(2026, 11, 20, 1, 2, 3, 456789, tzinfo=UTC),
         "CLOCK": time(3, 45, 51, 435000), "BITS": b"\x00\xff", "RATIO": 0.1, "FLAG": True,
     }  # fmt: skip
-    return avro(schema, {"data": row | changes, "beforeData": before, "headers": said})
+    return avro(schema, {"data": row | changes, "beforeData": before, "headers": sent_headers})
 
 
 def avro_case(name: str, value: bytes, topic: str = "accounts") -> None:

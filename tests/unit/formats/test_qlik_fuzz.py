@@ -42,11 +42,11 @@ def places(value: Any, path: tuple[Any, ...] = ()) -> list[tuple[Any, ...]]:
     return found
 
 
-def in_json(said: Any, pick: random.Random) -> bytes:
+def in_json(message: Any, pick: random.Random) -> bytes:
     """A value replaced, taken out, or put under another name."""
-    said = copy.deepcopy(said)
-    path = pick.choice(places(said))
-    parent = said
+    message = copy.deepcopy(message)
+    path = pick.choice(places(message))
+    parent = message
     for name in path[:-1]:
         parent = parent[name]
     value = parent.pop(path[-1])
@@ -55,7 +55,7 @@ def in_json(said: Any, pick: random.Random) -> bytes:
         parent[path[-1]] = pick.choice(STRANGE)
     elif kind == 1:
         parent[pick.choice(("data", "headers", "operation", "message", "lineage", "tableStructure", "table"))] = value
-    return json.dumps(said, ensure_ascii=pick.random() < 0.5).encode()
+    return json.dumps(message, ensure_ascii=pick.random() < 0.5).encode()
 
 
 def in_bytes(value: bytes, pick: random.Random) -> bytes:
@@ -146,8 +146,8 @@ def test_avro(spark: SparkSession) -> None:
                             data_schema=json.dumps(schema))).encode()
     ]  # fmt: skip
     for row in rows:
-        for said in (headers(changeMask=b"\x02", columnMask=b"\x03"), full_load(), headers("DELETE")):
-            body = avro(schema, {"data": row, "beforeData": row, "headers": said})
+        for sent in (headers(changeMask=b"\x02", columnMask=b"\x03"), full_load(), headers("DELETE")):
+            body = avro(schema, {"data": row, "beforeData": row, "headers": sent})
             good += [body, avro_envelope(body, schema_id="S")]
     pick = random.Random(21)
     values = [good[0], *(in_bytes(pick.choice(good), pick) for _ in range(2000))]

@@ -17,7 +17,7 @@ from tidemark.schema.columns import ColumnType
 
 
 def metadata(**changes: Any) -> dict[str, Any]:
-    told = {
+    content = {
         "schemaId": "8F0A",
         "lineage": {
             "server": "repl", "task": "crm", "schema": "SALES", "table": "ACCOUNTS", "tableVersion": 2,
@@ -35,7 +35,7 @@ def metadata(**changes: Any) -> dict[str, Any]:
         },
         "dataSchema": '{"type":"record"}',
     }  # fmt: skip
-    return told | changes
+    return content | changes
 
 
 def columns(**types: dict[str, Any] | None) -> dict[str, Any]:
@@ -43,11 +43,11 @@ def columns(**types: dict[str, Any] | None) -> dict[str, Any]:
 
 
 def test_a_message_tells_columns_in_order_types_and_key() -> None:
-    told = read_metadata(json.dumps(metadata()))
-    assert list(told.ordinals.items()) == [("ID", 1), ("NAME", 2), ("TOTAL", 3), ("REGION", 4)]
-    assert told.columns["TOTAL"] == ColumnType("decimal(14,2)")
-    assert told.key == ("REGION", "ID"), "in the order of primaryKeyPosition"
-    assert (told.schema_id, told.version, told.data_schema) == ("8F0A", "2", '{"type":"record"}')
+    found = read_metadata(json.dumps(metadata()))
+    assert list(found.ordinals.items()) == [("ID", 1), ("NAME", 2), ("TOTAL", 3), ("REGION", 4)]
+    assert found.columns["TOTAL"] == ColumnType("decimal(14,2)")
+    assert found.key == ("REGION", "ID"), "in the order of primaryKeyPosition"
+    assert (found.schema_id, found.version, found.data_schema) == ("8F0A", "2", '{"type":"record"}')
 
 
 def test_an_envelope_and_numbers_as_text_make_no_difference() -> None:
@@ -59,9 +59,9 @@ def test_an_envelope_and_numbers_as_text_make_no_difference() -> None:
 
 def test_columns_may_be_listed_and_the_data_schema_an_object() -> None:
     listed = [{"name": name, **column} for name, column in metadata()["tableStructure"]["tableColumns"].items()]
-    told = metadata(tableStructure={"tableColumns": listed}, dataSchema={"type": "record"})
-    assert read_metadata(json.dumps(told)).ordinals == read_metadata(json.dumps(metadata())).ordinals
-    assert read_metadata(json.dumps(told)).data_schema == '{"type": "record"}'
+    found = metadata(tableStructure={"tableColumns": listed}, dataSchema={"type": "record"})
+    assert read_metadata(json.dumps(found)).ordinals == read_metadata(json.dumps(metadata())).ordinals
+    assert read_metadata(json.dumps(found)).data_schema == '{"type": "record"}'
 
 
 def test_a_table_change_is_whole() -> None:
@@ -89,16 +89,16 @@ def test_avro_is_read_with_the_schema_it_brings() -> None:
         "fields": [{"name": "schemaId", "type": "string"}, {"name": "tableStructure", "type": structure},
                    {"name": "dataSchema", "type": ["null", "string"]}],
     }  # fmt: skip
-    said = {
+    message = {
         "schemaId": "77", "dataSchema": "{}",
         "tableStructure": {"tableColumns": {"ID": {"ordinal": 1, "type": "INT4", "length": 0, "precision": 0,
                                                    "scale": 0, "primaryKeyPosition": 1}}},
     }  # fmt: skip
     out = io.BytesIO()
-    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), said)
+    fastavro.schemaless_writer(out, fastavro.parse_schema(schema), message)
     body = base64.b64encode(out.getvalue()).decode()
-    told = read_metadata(json.dumps({"messageSchema": json.dumps(schema), "message": body}))
-    assert (told.schema_id, told.key, told.data_schema) == ("77", ("ID",), "{}")
+    found = read_metadata(json.dumps({"messageSchema": json.dumps(schema), "message": body}))
+    assert (found.schema_id, found.key, found.data_schema) == ("77", ("ID",), "{}")
     with pytest.raises(ValueError, match="in Avro cannot be read"):
         read_metadata(json.dumps({"messageSchema": json.dumps(schema), "message": body[:8]}))
 

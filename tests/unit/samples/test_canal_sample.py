@@ -109,8 +109,8 @@ def test_the_sample_holds_what_it_promises(sample: Path) -> None:
     }  # fmt: skip
     assert len(values) > len(set(values)), "nothing is redelivered"
     assert {len(m["data"]) > 1 for m in messages if m["data"]} == {True, False}
-    twins = Counter((m["es"], m["ts"], m["id"], m["table"]) for m in map(json.loads, set(values)))
-    assert max(twins.values()) == 2, "no two messages of one batch and moment"
+    same_moment = Counter((m["es"], m["ts"], m["id"], m["table"]) for m in map(json.loads, set(values)))
+    assert max(same_moment.values()) == 2, "no two messages of one batch and moment"
     updates = [(m, i, old) for m in messages for i, old in enumerate(m["old"] or [])]
     assert any(set(old) & set(m["pkNames"] or []) for m, _, old in updates), "no key changes"
     assert any(m["pkNames"] is None for m, _, _ in updates), "no update of a table without a key"

@@ -90,8 +90,8 @@ def test_log_and_commit_order_differ_and_runs_come_again(lines: list[Line]) -> N
     back = [pair for its in places.values() for pair in pairwise(its) if pair[0] > pair[1]]
     assert len(back) >= 6, "nothing is sent again"
     ordinals = [line["body"]["transaction"] for line in lines if line["body"].get("transaction")]
-    anew = Counter((o["id"], o["total_order"]) for o in ordinals if ":" not in o["id"])
-    assert max(anew.values()) > 1
+    renumbered = Counter((o["id"], o["total_order"]) for o in ordinals if ":" not in o["id"])
+    assert max(renumbered.values()) > 1
 
 
 def test_objects_hold_a_topic_out_of_order(sample: Path) -> None:
@@ -101,10 +101,10 @@ def test_objects_hold_a_topic_out_of_order(sample: Path) -> None:
     assert len(offsets) > 10 and offsets != sorted(offsets)
 
 
-def test_rows_that_are_equal_share_a_place(lines: list[Line]) -> None:
+def test_rows_that_are_equal_share_a_position(lines: list[Line]) -> None:
     visits = [line["body"] for line in lines if line["topic"] == "web.store.visits" and line["body"].get("op") == "c"]
     ordinals: dict[str, set[int]] = {}
     for v in visits:
-        said = json.dumps([v["source"]["lsn"], v["after"]])
-        ordinals.setdefault(said, set()).add(v["transaction"]["total_order"])
+        content = json.dumps([v["source"]["lsn"], v["after"]])
+        ordinals.setdefault(content, set()).add(v["transaction"]["total_order"])
     assert max(map(len, ordinals.values())) == 3

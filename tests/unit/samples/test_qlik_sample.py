@@ -94,7 +94,7 @@ def changes(records: list[dict[str, Any]], ordinals: dict[str, dict[int, dict[st
             {
                 "table": table, "hour": record["hour"], "op": headers["operation"], "key": key, "after": after,
                 "old": tuple(str(before[name]) for name in TABLES[table].key) if before else key,
-                "absent": set(own) - set(after), "place": headers["changeSequence"] or "0",
+                "absent": set(own) - set(after), "position": headers["changeSequence"] or "0",
                 "tx": headers["transactionId"], "part": headers["transactionEventCounter"],
                 "end": headers["transactionLastEvent"], "changed": int(headers["changeMask"] or "0", 16),
             }
@@ -116,8 +116,8 @@ def state(changes: list[Change], hour: str) -> dict[str, dict[tuple[str, ...], d
     ]  # fmt: skip
     tables: dict[str, dict[tuple[str, ...], dict[str, Any]]] = defaultdict(dict)
     seen = set()
-    for change in sorted(whole, key=lambda c: c["place"]):
-        if (identity := (change["table"], change["key"], change["place"])) in seen:
+    for change in sorted(whole, key=lambda c: c["position"]):
+        if (identity := (change["table"], change["key"], change["position"])) in seen:
             continue
         seen.add(identity)
         stored = tables[change["table"]].pop(change["old"], {})
@@ -172,13 +172,13 @@ def test_the_sample_holds_what_it_promises(
     assert any(len({c["table"] for c in own}) == 3 for own in transactions.values())
     assert any(len({c["hour"] for c in own}) > 1 for tx, own in transactions.items() if tx)
     assert [tx for tx, own in transactions.items() if tx and not any(c["end"] for c in own)], "one never ends"
-    places = [(change["table"], change["key"], change["place"]) for change in changes if change["tx"]]
-    assert len(set(places)) < len(places), "redelivered"
+    positions = [(change["table"], change["key"], change["position"]) for change in changes if change["tx"]]
+    assert len(set(positions)) < len(positions), "redelivered"
     by_key = defaultdict(list)
-    for table, key, place in places:
-        by_key[table, key].append(place)
+    for table, key, position in positions:
+        by_key[table, key].append(position)
     assert any(own != sorted(own) for own in by_key.values()), "out of order"
-    deleted = {(c["table"], c["key"], c["place"]) for c in changes if c["op"] == "DELETE"}
+    deleted = {(c["table"], c["key"], c["position"]) for c in changes if c["op"] == "DELETE"}
     again = [c for c in changes if c["op"] == "INSERT" and any(d[:2] == (c["table"], c["key"]) for d in deleted)]
     assert again, "rows that come back"
     assert sum(record["topic"] == "crm.metadata" for record in records) == 5
