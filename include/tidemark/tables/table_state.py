@@ -146,9 +146,7 @@ def open_state(work: Work, stats: TableStats, definitions: Definitions, snapshot
     definition, stored = definitions.of(stats.sources[0]), snapshot.columns()
     stored_key = snapshot.key() if stored else []
     highest, truncated = reached(work, stats)
-    change = plan_renames(
-        definition, work.history.column_renames(stats.table), stored, highest, keyed=bool(stored_key)
-    )
+    change = plan_renames(definition, work.history.column_renames(stats.table), stored, highest, keyed=bool(stored_key))
     logged, rebuild = None, change.rebuild
     # A table that was made by an attempt that was not published is as new as one that is not there.
     fresh = bool(work.history.receipts) and not (stored and stats.table in work.history.tables)
