@@ -89,10 +89,7 @@ def load_manifests(settings: Settings, feed: str, hour: str) -> list[Manifest]:
 
 def load_manifest(settings: Settings, feed: str, hour: str) -> Manifest:
     """The newest version of an hour's manifest: the export as it was when it landed last."""
-    manifests = load_manifests(settings, feed, hour)
-    if not manifests:
-        raise ExportError("the hour has not landed", feed=feed, hour=hour, fix="run the stage land for it first")
-    return manifests[-1]
+    return _landed_versions(settings, feed, hour)[-1]
 
 
 def all_objects(settings: Settings, feed: str, hour: str) -> Manifest:
@@ -100,17 +97,23 @@ def all_objects(settings: Settings, feed: str, hour: str) -> Manifest:
 
     An object that the source replaced or removed after it landed is still among them; so is what any version recalls.
     """
-    newest = load_manifest(settings, feed, hour)
-    versions = load_manifests(settings, feed, hour)
+    versions = _landed_versions(settings, feed, hour)
     landed = {object_.path: object_ for version in versions for object_ in version.objects}
     recalls = max(version.recalls for version in versions)
-    return newest.model_copy(update={"objects": [landed[path] for path in sorted(landed)], "recalls": recalls})
+    return versions[-1].model_copy(update={"objects": [landed[path] for path in sorted(landed)], "recalls": recalls})
 
 
 def save_manifest(settings: Settings, manifest: Manifest) -> bool:
     """Write a new version. False: this version is already there, written by another run."""
     location = f"{_folder(settings, manifest.feed, manifest.hour)}/{manifest_name(manifest.version)}"
     return storage_of(location, settings).write_new(location, manifest.model_dump_json(indent=1) + "\n")
+
+
+def _landed_versions(settings: Settings, feed: str, hour: str) -> list[Manifest]:
+    manifests = load_manifests(settings, feed, hour)
+    if not manifests:
+        raise ExportError("the hour has not landed", feed=feed, hour=hour, fix="run the stage land for it first")
+    return manifests
 
 
 def _folder(settings: Settings, feed: str, hour: str) -> str:

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from tidemark.errors import ConfigError, ExportError
+from tidemark.ledger import manifest as manifest_module
 from tidemark.ledger.manifest import LandedObject, Manifest, all_objects, load_manifest, load_manifests, save_manifest
 from tidemark.settings import Settings
 
@@ -39,6 +40,21 @@ def test_versions_are_in_order_and_nothing_of_them_is_lost(settings: Settings) -
     assert [one.version for one in load_manifests(settings, "shop", HOUR)] == [1, 2, 10]
     union = all_objects(settings, "shop", HOUR)
     assert (union.version, [one.path for one in union.objects]) == (10, ["a", "b", "c", "d"])
+
+
+def test_all_versions_are_read_once(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    for version, paths in ((1, "ab"), (2, "bc")):
+        save_manifest(settings, manifest(version, *paths))
+    read: list[str] = []
+    parse = manifest_module.parse_document
+
+    def counted(model: type[Manifest], text: str, location: str) -> Manifest:
+        read.append(location)
+        return parse(model, text, location)
+
+    monkeypatch.setattr(manifest_module, "parse_document", counted)
+    all_objects(settings, "shop", HOUR)
+    assert len(read) == 2
 
 
 def test_an_hour_without_objects_is_empty_not_missing(settings: Settings) -> None:
