@@ -122,7 +122,7 @@ def _lock_feeds(settings: Settings, locks: ExitStack) -> None:
         folder = f"{settings.lake_root}/_locks"
         for stored in storage_of(folder, settings).list_objects(folder, f"{feed}.*"):
             with feed_lock(settings, feed, stored.name.removeprefix(f"{feed}.")):
-                """Its run has ended, and another one refuses the lake by its marker."""
+                pass  # its run has ended, and another one refuses the lake by its marker
 
 
 def _apply(step: Step, settings: Settings, progress: Callable[[str], None]) -> tuple[int, int]:
