@@ -131,12 +131,12 @@ def _first_paragraph(text: str | None) -> str:
     return " ".join((text or "").split("\n\n")[0].replace("``", "`").split())
 
 
-def main() -> None:
-    """Write the page into the folder ``docs`` of the current one."""
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(feed_reference(), "utf-8")
-    sys.stdout.write(f"wrote {PAGE}\n")
+def write_page(page: Path, text: str) -> None:
+    """Write a page below the current folder, and say so."""
+    page.parent.mkdir(exist_ok=True)
+    page.write_text(text, "utf-8")
+    sys.stdout.write(f"wrote {page}\n")
 
 
 if __name__ == "__main__":
-    main()
+    write_page(PAGE, feed_reference())

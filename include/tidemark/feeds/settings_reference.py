@@ -5,10 +5,9 @@ Run ``make docs`` after a change of :class:`tidemark.settings.Settings`; a test 
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
-from tidemark.feeds.reference import Row, describe_key, markdown_table
+from tidemark.feeds.reference import Row, describe_key, markdown_table, write_page
 from tidemark.settings import Settings
 
 PAGE = Path("docs/settings-reference.md")
@@ -39,12 +38,5 @@ def _row(row: Row) -> Row:
     return key, kind, "the current folder" if default == f"`{Path.cwd()}`" else default, meaning
 
 
-def main() -> None:
-    """Write the page into the folder ``docs`` of the current one."""
-    PAGE.parent.mkdir(exist_ok=True)
-    PAGE.write_text(settings_reference(), "utf-8")
-    sys.stdout.write(f"wrote {PAGE}\n")
-
-
 if __name__ == "__main__":
-    main()
+    write_page(PAGE, settings_reference())
