@@ -19,7 +19,7 @@ SPARK_TYPES = {
     "SMALLINT": "int", "INTEGER": "int", "INT": "int", "BIGINT": "bigint", "DECIMAL(9,2)": "decimal(9,2)",
     "decimal( 31 , 31 )": "decimal(31,31)", "NUMERIC(5)": "decimal(5,0)", "DEC": "decimal(5,0)",
     "DECFLOAT(34)": "string", "REAL": "float", "DOUBLE": "double", "DOUBLE PRECISION": "double", "FLOAT": "double",
-    "FLOAT(24)": "float", "FLOAT(25)": "double", "CHAR(4)": "string", "CHARACTER(4) NOT NULL": "string",
+    "FLOAT(24)": "double", "FLOAT(25)": "double", "CHAR(4)": "string", "CHARACTER(4) NOT NULL": "string",
     "VARCHAR(20)": "string", "CHARACTER VARYING(20)": "string", "LONG VARCHAR": "string", "GRAPHIC(4)": "string",
     "VARGRAPHIC(4)": "string", "LONG VARGRAPHIC": "string", "CLOB(1M)": "string", "CLOB(1 G)": "string",
     "DBCLOB(3)": "string", "XML": "string", "BLOB(2M)": "binary", "CHAR(8) FOR BIT DATA": "binary",
@@ -30,7 +30,8 @@ SPARK_TYPES = {
     "TIMESTAMP(6) WITHOUT TIME ZONE": "timestamp_ntz", "BOOLEAN": "boolean", "NUM(5, 1)": "decimal(5,1)",
     "DECFLOAT(16)": "string", "CHAR VARYING(3)": "string", "NCHAR(4)": "string", "NVARCHAR(4)": "string",
     "NCLOB(1K)": "string", "CHARACTER LARGE OBJECT(1M)": "string", "BINARY LARGE OBJECT(1M)": "binary",
-    "BINARY VARYING(3)": "binary", "GRAPHIC(4 CODEUNITS16)": "string",
+    "BINARY VARYING(3)": "binary", "GRAPHIC(4 CODEUNITS16)": "string", "FLOAT(21)": "float",
+    "TIMESTAMP(6) WITH TIME ZONE NOT NULL": "timestamp", "TIMESTAMP(12) WITH TIME ZONE": "string",
 }  # fmt: skip
 
 
@@ -38,6 +39,43 @@ def test_every_type_has_its_column() -> None:
     types = ibm.column_types({name: name for name in SPARK_TYPES}, ibm.Options())
     assert {name: type_.spark for name, type_ in types.items()} == SPARK_TYPES
     assert {type_.encoding for type_ in types.values()} <= set(SHARED) | set(ibm.ENCODINGS)
+
+
+#: SYSIBM.SYSCOLUMNS.COLTYPE of Db2 for z/OS (and of QSYS2.SYSCOLUMNS on i), bare and with LENGTH or LENGTH and SCALE.
+CATALOG_TYPES = {
+    "INTEGER": "int", "SMALLINT": "int", "FLOAT": "double", "FLOAT(4)": "float", "FLOAT(8)": "double", "CHAR": "string",
+    "VARCHAR": "string", "LONGVAR": "string", "DECIMAL": "decimal(5,0)", "GRAPHIC": "string", "VARG": "string",
+    "LONGVARG": "string", "DATE": "date", "TIME": "string", "TIMESTMP": "timestamp_ntz", "TIMESTZ": "timestamp",
+    "BLOB": "binary", "CLOB": "string", "DBCLOB": "string", "ROWID": "binary", "XML": "string", "BIGINT": "bigint",
+    "BINARY": "binary", "VARBIN": "binary", "DECFLOAT": "string", "NUMERIC": "decimal(5,0)",
+    "INTEGER(4)": "int", "VARG(30)": "string", "VARBIN(8)": "binary", "DATE(4)": "date", "DECFLOAT(8)": "string",
+    "TIMESTMP(6)": "timestamp_ntz", "TIMESTMP(10,6)": "timestamp_ntz", "TIMESTMP(10,0)": "timestamp_ntz",
+    "TIMESTMP(13,12)": "string", "TIMESTZ(12,6)": "timestamp", "TIMESTZ(15,12)": "string", "LONGVAR FOR BIT DATA": "binary",
+}  # fmt: skip
+
+
+def test_the_catalogs_own_spellings() -> None:
+    types = ibm.column_types({name: name for name in CATALOG_TYPES}, ibm.Options())
+    assert {name: type_.spark for name, type_ in types.items()} == CATALOG_TYPES
+    assert (family("LONGVAR"), family("VARG"), family("LONGVARG(30)")) == ("character", "graphic", "graphic")
+    assert (family("VARBIN"), family("TIMESTMP"), family("TIMESTZ")) == ("binary", "other", "other")
+
+
+@pytest.mark.parametrize(
+    ("written", "what_to_do"),
+    [
+        ("DISTINCT", "declare the type it was made from.*SOURCETYPE"),
+        ("DISTINCT(8)", "SYSCAT.DATATYPES in SOURCENAME"),
+        ("REF", "SOURCENAME"),
+        ("DATALINK", "messages do not carry"),
+        ("TIMESTMP(10)", r"Write both, TIMESTMP\(10,6\), or .*TIMESTAMP\(6\)"),
+        ("TIMESTZ(12)", "LENGTH, in bytes, or the SCALE"),
+    ],
+)
+def test_a_catalog_entry_that_does_not_say_how_values_are_written(written: str, what_to_do: str) -> None:
+    for refuse in (lambda: ibm.column_types({"C": written}, ibm.Options()), lambda: family(written)):
+        with pytest.raises(ValueError, match=what_to_do):
+            refuse()
 
 
 @pytest.mark.parametrize("written", ["VARCHAR2(3)", "DECIMAL(32,2)", "DECIMAL(2,3)", "text", "", "INT;", "MONEY"])
@@ -91,6 +129,21 @@ VALUES: list[tuple[str, str, str, Any]] = [
     ("TIMESTAMP", ".", "2006-06-30", None),
     ("TIMESTAMP(12)", ".", "2006-06-30-18.01.52.123456789012", "2006-06-30T18:01:52.123456789012"),
     ("TIMESTAMP(12)", ".", "2006-06-30-28.01.52.123456789012", None),
+    ("TIMESTAMP(12)", ".", "2006-06-30-18.01.52.123456789012+01:00", None),
+    ("TIMESTAMP", ".", "2006-06-30-18.01.52.123456000000", datetime(2006, 6, 30, 18, 1, 52, 123_456)),
+    ("TIMESTAMP", ".", "2006-06-30-18.01.52.123456700000", None),
+    ("TIMESTAMP", ".", "2006-06-30-18.01.5200", None),
+    ("TIMESTMP", ".", "2006-06-30-18.01.52.123456", datetime(2006, 6, 30, 18, 1, 52, 123_456)),
+    ("TIMESTZ", ".", "2006-06-30-18.01.52.000000+02:00", datetime(2006, 6, 30, 16, 1, 52)),
+    ("TIMESTAMP WITH TIME ZONE", ".", "2006-06-30-18.01.52.1234567+02:00", None),
+    (
+        "TIMESTAMP(12) WITH TIME ZONE",
+        ".",
+        "2006-06-30-18.01.52.123456789012+02:00",
+        "2006-06-30T18:01:52.123456789012+02:00",
+    ),
+    ("TIMESTAMP(12) WITH TIME ZONE", ".", "2006-06-30-18.01.52.123456789012", None),
+    ("FLOAT(8)", ".", "0.1", 0.1),
     ("TIMESTAMP WITH TIME ZONE", ".", "2006-06-30-18.01.52.000000+02:00", datetime(2006, 6, 30, 16, 1, 52)),
     ("TIMESTAMP WITH TIME ZONE", ".", "2006-06-30-18.01.52.000000", None),
     ("VARCHAR(9)", ".", " x ", " x "),

@@ -1,13 +1,14 @@
 """Db2's column types: what they become in a table, and how messages write their values.
 
-Types by Db2's own names, as in SYSIBM.SYSCOLUMNS or SYSCAT.COLUMNS, with or without length, ``FOR BIT DATA`` and
-``NOT NULL``. Published as: decimals as decimals, DECFLOAT and TIME as text (Spark has neither), timestamps without
-zone, binary as binary.
+Types by the names of SQL, of SYSCAT.COLUMNS, and of the catalog's column COLTYPE (``TIMESTMP``, ``VARG`` …; IBM,
+*SYSIBM.SYSCOLUMNS table*), with or without length, ``FOR BIT DATA`` and ``NOT NULL``. Published as: decimals as
+decimals, DECFLOAT and TIME as text (Spark has neither), timestamps without zone, binary as binary.
 """
 
 from __future__ import annotations
 
 import re
+from dataclasses import dataclass
 from typing import Literal
 
 from pyspark.sql import Column
@@ -34,6 +35,17 @@ _BINARY: dict[str, Family] = {
 _INTEGERS = {"SMALLINT": "int", "INTEGER": "int", "INT": "int", "BIGINT": "bigint"}
 _DECIMALS = ("DECIMAL", "DEC", "NUMERIC", "NUM")
 _FLOATS = {"REAL": "float", "DOUBLE": "double", "DOUBLE PRECISION": "double"}
+#: COLTYPE's own names, of eight letters at most.
+_CATALOG = {
+    "LONGVAR": "LONG VARCHAR", "VARG": "VARGRAPHIC", "LONGVARG": "LONG VARGRAPHIC", "VARBIN": "VARBINARY",
+    "TIMESTMP": "TIMESTAMP", "TIMESTZ": "TIMESTAMP",
+}  # fmt: skip
+_NO_TYPES = {
+    "DISTINCT": "names a type of the database's own: declare the type it was made from, which SYSIBM.SYSDATATYPES has in "
+    "SOURCETYPE (z/OS), SYSCAT.DATATYPES in SOURCENAME (Linux, UNIX, Windows), QSYS2.SYSTYPES in SOURCE_TYPE (i)",
+    "REF": "is a reference to a row: declare the type that SYSCAT.DATATYPES has for it in SOURCENAME",
+    "DATALINK": "is a link to a file, which messages do not carry",
+}
 _WRITTEN = re.compile(
     r"(?P<base>[A-Z]+(?: [A-Z]+)*?)"
     r"(?: ?\( ?(?P<first>\d+) ?[KMG]?(?: (?:OCTETS|CODEUNITS16|CODEUNITS32))?(?: ?, ?(?P<second>\d+))? ?\))?"
@@ -41,49 +53,73 @@ _WRITTEN = re.compile(
 )
 
 
-def _parse(written: str) -> re.Match[str]:
+@dataclass(frozen=True)
+class _Declared:
+    """A type as it was written, by SQL's name of its base. ``digits``: of a timestamp's fraction; None: not said."""
+
+    base: str
+    first: int | None
+    second: int | None
+    bit: bool
+    zone: bool
+    digits: int | None
+
+
+def _parse(written: str) -> _Declared:
     match = _WRITTEN.fullmatch(" ".join(written.upper().split()))
     if match is None:
         raise ValueError(f"{written!r} is not a Db2 type: write it like VARCHAR(40) or DECIMAL(9,2)")
-    return match
+    base, first, second = match["base"], *(int(match[name]) if match[name] else None for name in ("first", "second"))
+    if base in _NO_TYPES:
+        raise ValueError(f"{written!r} is no Db2 type that says how values are written: it {_NO_TYPES[base]}")
+    zone = match["zone"] == " WITH TIME ZONE" or base == "TIMESTZ"
+    return _Declared(
+        _CATALOG.get(base, base), first, second, bool(match["bit"]), zone, _digits(written, base, first, second)
+    )
+
+
+def _digits(written: str, base: str, first: int | None, second: int | None) -> int | None:
+    """How many digits a timestamp's fraction has. Beside COLTYPE stand LENGTH, which counts bytes, and SCALE."""
+    if base not in ("TIMESTMP", "TIMESTZ"):
+        return first
+    if second is not None:
+        return 6 if (first, second) == (10, 0) else second  # as rows from before the types had digits
+    if first is not None and first > 6:
+        raise ValueError(
+            f"{written!r}: is {first} the LENGTH, in bytes, or the SCALE? Write both, {base}(10,6), or TIMESTAMP with the "
+            "digits of its fraction, TIMESTAMP(6)"
+        )
+    return first
 
 
 def family(written: str) -> Family:
     """What kind of column a Db2 type makes, for the rules of invalid character data."""
-    match = _parse(written)
-    base = match["base"]
-    if match["bit"]:
+    declared = _parse(written)
+    base = declared.base
+    if declared.bit:
         return "binary"
     return "time" if base == "TIME" else _TEXT.get(base) or _BINARY.get(base) or "other"
 
 
 def column_type(written: str, decimal_character: str) -> ColumnType:
     """The ColumnType of a Db2 type. ValueError for one that is not known."""
-    match = _parse(written)
-    base, first, second = match["base"], match["first"], match["second"]
-    if base in _BINARY or match["bit"]:
+    declared = _parse(written)
+    base = declared.base
+    if base in _BINARY or declared.bit:
         return ColumnType("binary", "hex")
     if base in _TEXT:
         return ColumnType("string")
     if base in _INTEGERS:
         return ColumnType(_INTEGERS[base])
     if base in _DECIMALS:
-        precision, scale = int(first or 5), int(second or 0)
+        precision, scale = declared.first or 5, declared.second or 0
         if not 1 <= precision <= 31 or scale > precision:
             raise ValueError(f"{written!r}: Db2 has precisions from 1 to 31, and no scale above the precision")
         return ColumnType(f"decimal({precision},{scale})", "ibm_decimal", decimal_character)
     if base in _FLOATS or base == "FLOAT":
-        spark = _FLOATS.get(base) or ("float" if first and int(first) <= 24 else "double")
-        return ColumnType(spark, "ibm_float", decimal_character)
+        return ColumnType(_FLOATS.get(base) or _float(declared.first), "ibm_float", decimal_character)
     if base == "TIMESTAMP":
-        if match["zone"] == " WITH TIME ZONE":
-            return ColumnType("timestamp", "ibm_timestamp")
-        # A table's timestamps end at the microsecond: more digits are kept, as text, rather than cut off.
-        return (
-            ColumnType("string", "ibm_long_timestamp")
-            if int(first or 6) > 6
-            else ColumnType("timestamp_ntz", "ibm_timestamp")
-        )
+        return _timestamp_type(declared)
     if base == "DECFLOAT":
         return ColumnType("string", "ibm_decfloat", decimal_character)
     simple = {
@@ -94,6 +130,19 @@ def column_type(written: str, decimal_character: str) -> ColumnType:
     if base not in simple:
         raise ValueError(f"{written!r} is not a Db2 type that messages carry")
     return simple[base]
+
+
+def _float(number: int | None) -> str:
+    """``FLOAT(n)``: single precision up to 21 bits everywhere, up to 24 not on z/OS: a double then loses nothing. LENGTH is
+    8, in bytes, for double precision, which as a number of bits would be single."""
+    return "float" if number is not None and number <= 21 and number != 8 else "double"
+
+
+def _timestamp_type(declared: _Declared) -> ColumnType:
+    # A table's timestamps end at the microsecond: more digits are kept, as text, rather than cut off.
+    if declared.digits is not None and declared.digits > 6:
+        return ColumnType("string", "ibm_long_timestamp", "zone" if declared.zone else None)
+    return ColumnType("timestamp" if declared.zone else "timestamp_ntz", "ibm_timestamp")
 
 
 def _point(text: Column, decimal_character: str | None) -> Column:
@@ -138,30 +187,33 @@ def time(text: Column, spark: str, arg: str | None) -> Column:
     return F.when(is_time(text), F.translate(text, ".", ":")).otherwise(text)
 
 
-_TIMESTAMP = r"^(\d{4}-\d{2}-\d{2})[- T](\d{2})[.:](\d{2})[.:](\d{2})(\.\d{1,12})?"
+_TIMESTAMP = r"^(\d{4}-\d{2}-\d{2})[- T](\d{2})[.:](\d{2})[.:](\d{2})"
+_MICROSECONDS, _ALL_DIGITS = r"(?:(\.\d{1,6})0*)?", r"(\.\d{1,12})?"
+_ZONE = r"(Z|[+-]\d{2}:\d{2})$"
 
 
 def timestamp(text: Column, spark: str, arg: str | None) -> Column:
     """``2006-06-30-18.01.52.000000``, with a zone ``+01:00`` where the type has one.
 
-    Db2's 24.00.00 is the next day's midnight; a table has no other name for it.
+    Db2's 24.00.00 is the next day's midnight; a table has no other name for it. One that has digits beyond the microsecond
+    is refused, never cut.
     """
-    zone = r"(Z|[+-]\d{2}:\d{2})$" if spark == "timestamp" else "()$"
+    pattern = _TIMESTAMP + _MICROSECONDS + (_ZONE if spark == "timestamp" else "()$")
     midnight = text.rlike(r"^.{10}[- T]24[.:]00[.:]00(?:\.0+)?(?:[^.\d]|$)")
     hour = F.when(midnight, F.lit("00")).otherwise(F.lit("$2"))
     iso = F.when(
-        text.rlike(_TIMESTAMP + zone),
-        F.regexp_replace(text, F.lit(_TIMESTAMP + zone), F.concat(F.lit("$1T"), hour, F.lit(":$3:$4$5$6"))),
+        text.rlike(pattern), F.regexp_replace(text, F.lit(pattern), F.concat(F.lit("$1T"), hour, F.lit(":$3:$4$5$6")))
     )
     value = iso.try_cast(spark)
     return F.when(midnight, value + F.expr("interval 1 day")).otherwise(value)
 
 
 def long_timestamp(text: Column, spark: str, arg: str | None) -> Column:
-    """``2006-06-30-18.01.52.000000000000`` → ``2006-06-30T18:01:52.000000000000``, as text."""
-    return F.when(
-        timestamp(text, "timestamp_ntz", None).isNotNull(), F.regexp_replace(text, _TIMESTAMP, "$1T$2:$3:$4$5")
-    )
+    """``2006-06-30-18.01.52.000000000000`` → ``2006-06-30T18:01:52.000000000000``, as text; ``arg``: ``zone`` where the
+    type has one."""
+    pattern = _TIMESTAMP + _ALL_DIGITS + (_ZONE if arg == "zone" else "()$")
+    to_the_second = timestamp(F.regexp_replace(text, pattern, "$1-$2.$3.$4"), "timestamp_ntz", None)
+    return F.when(to_the_second.isNotNull(), F.regexp_replace(text, pattern, "$1T$2:$3:$4$5$6"))
 
 
 #: By the name a ColumnType carries, next to those every format shares.
