@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import re
 from functools import cached_property
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field
-from pydantic_settings import BaseSettings, SettingsConfigDict
+from pydantic import BeforeValidator, Field, ValidationError
+from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
+
+from tidemark.errors import ConfigError
 
 
 class Settings(BaseSettings):
-    """Where things are and what runs them. Paths are local, or ``s3://bucket/prefix``."""
+    """Where things are and what runs them. Paths are local, or ``s3://bucket/prefix``.
+
+    ConfigError, with all that is wrong, when a variable does not hold what its setting needs.
+    """
 
     model_config = SettingsConfigDict(env_prefix="TIDEMARK_", extra="ignore")
 
@@ -42,6 +48,20 @@ class Settings(BaseSettings):
         "info", description="The least important lines that are written."
     )
 
+    def __init__(self, **values: Any) -> None:
+        # A value may be a password: the message names settings and says what they need. pydantic's own error quotes
+        # what it was given, so it is not even the cause.
+        try:
+            super().__init__(**values)
+        except ValidationError as error:
+            wrong = [f"{_variable(mistake['loc'])}: {mistake['msg']}" for mistake in error.errors()]
+        except SettingsError as error:
+            field = re.search(r'field "(\w+)"', str(error))
+            wrong = [f"{_variable((field[1],)) if field else 'a setting'}: it is not JSON"]
+        else:
+            return
+        raise ConfigError("; ".join(wrong), fix="set the variable right, or unset it (docs/settings-reference.md)")
+
     def path(self, value: Path | str) -> Path:
         """A local path of this installation, absolute."""
         return (self.home / value).resolve()
@@ -65,3 +85,9 @@ class Settings(BaseSettings):
             return self.catalog_uri
         folder = self.path(".tidemark") if "://" in self.lake_root else Path(self.lake_root)
         return f"jdbc:sqlite:{folder}/catalog.db"
+
+
+def _variable(place: tuple[int | str, ...]) -> str:
+    """``TIDEMARK_SPARK_CONF.key`` of the place ``("spark_conf", "key")``."""
+    name, *inside = map(str, place)
+    return ".".join([f"TIDEMARK_{name.upper()}", *inside])
