@@ -28,10 +28,15 @@ if TYPE_CHECKING:
 _NAME = "tidemark"
 #: What every line begins with, as far as it is known.
 _FIRST = ("event", "feed", "hour", "stage", "table")
+#: The attribute of an exception that holds the context at its place.
+_CONTEXT_OF = "_tidemark_log_context"
 _context: ContextVar[dict[str, str] | None] = ContextVar("tidemark_log_context", default=None)
 
 # Text without time and level: whoever formats the lines of an unconfigured process adds its own.
-_plain = structlog.dev.ConsoleRenderer(colors=False, sort_keys=False, pad_event_to=0)
+# The value of ``exception`` is written below the line.
+_plain = structlog.dev.ConsoleRenderer(
+    colors=False, sort_keys=False, pad_event_to=0, exception_formatter=structlog.dev.plain_traceback
+)
 _stamp = structlog.processors.TimeStamper(fmt="%Y-%m-%d %H:%M:%S", utc=True)
 _stamp_iso = structlog.processors.TimeStamper(fmt="iso", utc=True, key="time")
 _render: list[Processor] = [_plain]
@@ -61,12 +66,25 @@ def get_logger() -> structlog.stdlib.BoundLogger:
 
 @contextmanager
 def log_context(**values: str) -> Iterator[None]:
-    """Have every line from inside carry these values. A thread that is started inside does not know them."""
-    before = _context.set({**(_context.get() or {}), **values})
+    """Have every line from inside carry these values. A thread that is started inside does not know them.
+
+    An error from inside carries them too (:func:`context_of`): where it is reported, the context has ended.
+    """
+    context = {**(_context.get() or {}), **values}
+    before = _context.set(context)
     try:
         yield
+    except Exception as error:
+        error.__dict__.setdefault(_CONTEXT_OF, context)
+        raise
     finally:
         _context.reset(before)
+
+
+def context_of(error: BaseException) -> dict[str, str]:
+    """The context at the place where an error came from; {} when there was none."""
+    context: dict[str, str] = error.__dict__.get(_CONTEXT_OF, {})
+    return context
 
 
 @contextmanager
@@ -99,7 +117,9 @@ def _add_context(logger: Any, method: str, event: EventDict) -> EventDict:
 
 def _printable(logger: Any, method: str, event: EventDict) -> EventDict:
     """Names come from feeds and messages: none of them ends a line or moves a terminal's cursor."""
-    return {name: _one_line(value) if isinstance(value, str) else value for name, value in event.items()}
+    lines = event.pop("exception", "").split("\n")  # is written below the line, and its own lines are kept
+    clean = {name: _one_line(value) if isinstance(value, str) else value for name, value in event.items()}
+    return clean | ({"exception": "\n".join(map(_one_line, lines))} if any(lines) else {})
 
 
 def _one_line(text: str) -> str:

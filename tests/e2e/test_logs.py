@@ -178,6 +178,33 @@ def test_a_job_of_spark_submit_is_as_quiet(installation: dict[str, str], monkeyp
     assert SECRET not in done.err
 
 
+# The command, with a stage in which a task of Spark fails on a value.
+_CRASH = f"""
+from pyspark.sql import functions as F
+from tidemark.cli import main
+from tidemark.pipeline import hour
+def decode(spark, *rest):
+    spark.range(2).select(F.concat(F.col("id"), F.lit("{SECRET}")).cast("int")).collect()
+hour.decode = decode
+main()
+"""
+
+
+def test_a_crash_says_where_and_quotes_no_value(installation: dict[str, str]) -> None:
+    command = [sys.executable, "-c", _CRASH, "run", FEED, "--hour", GOOD]
+    done = run(command, installation | {"TIDEMARK_LAKE": "crashed_lake"})
+    assert (done.code, done.out) == (1, "")
+    assert done.err.splitlines()[-1] == (
+        f"Error: feed {FEED}, hour {GOOD}, stage decode: an unforeseen error, NumberFormatException "
+        "[CAST_INVALID_INPUT]; the log line `crashed` above shows where it came from"
+    )
+    (line,) = [line for line in done.lines if line["event"] == "crashed"]
+    assert (line["feed"], line["hour"], line["stage"], line["level"]) == (FEED, GOOD, "decode", "error")
+    assert "include/tidemark/pipeline/hour.py:" in line["exception"]
+    assert "in the JVM: org.apache.spark.SparkNumberFormatException" in line["exception"]
+    assert SECRET not in done.err, done.err
+
+
 # A worker's process, as Airflow sets up its logging before a task begins.
 _WORKER = f"""
 import sys

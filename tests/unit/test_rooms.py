@@ -16,7 +16,7 @@ MODULES = sorted(LIBRARY.rglob("*.py"))
 #: module that stands alone.
 ROOMS = (
     "cli", "orchestration", "operations", "pipeline", "tables", "snapshots", "merge", "ledger", "feeds", "formats",
-    "containers", "lake", "storage", "schema", "logs", "settings", "hours", "identifiers", "errors",
+    "containers", "lake", "storage", "schema", "crash", "logs", "settings", "hours", "identifiers", "errors",
 )  # fmt: skip
 #: What a room does not know although it stands below: room → rooms it must not import.
 UNKNOWN = {

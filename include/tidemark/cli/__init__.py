@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+from typing import NoReturn
+
 import typer
 
 from tidemark.cli import installation, reading, work
 from tidemark.cli.console import err, escape
+from tidemark.crash import report_crash
 from tidemark.errors import TidemarkError
 from tidemark.logs import configure
 from tidemark.settings import Settings
@@ -33,14 +36,17 @@ quarantine_app.command("replay")(work.quarantine_replay)
 
 
 def main() -> None:
-    """Entry point: an error of ours is one message and exit 1, not a traceback."""
-    # On a terminal the progress display tells what happens: only what is out of the ordinary is worth a line beside it.
-    configure(Settings(), least="warning" if err.is_terminal else "info")
+    """Entry point: every error is one message and exit 1, not a traceback."""
     try:
+        # On a terminal the progress display tells what happens: only what is out of the ordinary is worth a line beside it.
+        configure(Settings(), least="warning" if err.is_terminal else "info")
         app()
     except TidemarkError as error:
-        err.print(
-            f"[bold red]Error:[/] {escape(str(error))}" if err.is_terminal else f"Error: {error}",
-            markup=err.is_terminal,
-        )
-        raise SystemExit(1) from None
+        _end(str(error))
+    except Exception as error:
+        _end(report_crash(error))
+
+
+def _end(why: str) -> NoReturn:
+    err.print(f"[bold red]Error:[/] {escape(why)}" if err.is_terminal else f"Error: {why}", markup=err.is_terminal)
+    raise SystemExit(1)

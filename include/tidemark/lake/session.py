@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from py4j.java_gateway import JavaClass
+from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
 from tidemark.errors import ConfigError
@@ -39,6 +40,8 @@ def open_session(settings: Settings, name: str) -> SparkSession:
         builder = builder.config(key, value)
     session = builder.getOrCreate()
     _remember_functions(session)
+    for logger in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):  # quote values of rows; we report the error
+        PySparkLogger.getLogger(logger).disabled = True
     return session
 
 

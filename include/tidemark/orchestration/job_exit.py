@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import argparse
 import sys
-import traceback
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 
+from tidemark.crash import report_crash
 from tidemark.errors import TerminalError, TransientError
 from tidemark.hours import Hour
 from tidemark.logs import configure
@@ -47,8 +47,8 @@ def main(
     except TransientError as error:
         return _failed(stage, str(error), Exit.TRANSIENT)
     except Exception as error:
-        traceback.print_exc()
-        return _failed(stage, f"{type(error).__name__}: {error}", Exit.CRASHED)
+        where = {"feed": given.feed, **({"hour": given.hours[0]} if given.hours else {}), "stage": stage}
+        return _failed(stage, report_crash(error, **where), Exit.CRASHED)
     return Exit.OK
 
 

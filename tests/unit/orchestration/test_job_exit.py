@@ -13,7 +13,6 @@ from tidemark.orchestration.job_exit import Exit, main
     [
         (CheckError("17 rows without a price", feed="shop", table="shop.orders"), Exit.TERMINAL),
         (ConflictError("somebody else was faster"), Exit.TRANSIENT),
-        (ZeroDivisionError("division by zero"), Exit.CRASHED),
     ],
 )
 def test_the_kind_of_error_is_the_exit_code(error: Exception, code: Exit, capsys: pytest.CaptureFixture[str]) -> None:
@@ -23,6 +22,32 @@ def test_the_kind_of_error_is_the_exit_code(error: Exception, code: Exit, capsys
     assert main("publish", work, ["shop", "2026-11-20T07"]) == code
     last = capsys.readouterr().err.rpartition("tidemark: stage publish failed: ")[2]
     assert str(error) in last
+
+
+def test_a_crash_ends_in_a_sentence_without_the_errors_text(capsys: pytest.CaptureFixture[str]) -> None:
+    def work(feed: str, hour: str) -> None:
+        raise ValueError("plugh is no number")
+
+    assert main("publish", work, ["shop", "2026-11-20T07"]) == Exit.CRASHED
+    printed = capsys.readouterr().err
+    assert printed.splitlines()[-1] == (
+        "tidemark: stage publish failed: feed shop, hour 2026-11-20T07, stage publish: an unforeseen error, ValueError; "
+        "the log line `crashed` above shows where it came from"
+    )
+    assert f"{__file__}:{work.__code__.co_firstlineno + 1} in work" in printed
+    assert "plugh" not in printed
+
+
+def test_a_wrong_setting_is_not_tried_again(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def work(feed: str, hour: str) -> None:
+        raise AssertionError("not reached")
+
+    monkeypatch.setenv("TIDEMARK_LOG_FORMAT", "plugh")
+    assert main("publish", work, ["shop", "2026-11-20T07"]) == Exit.TERMINAL
+    printed = capsys.readouterr().err
+    assert printed.startswith("tidemark: stage publish failed: TIDEMARK_LOG_FORMAT: ") and "plugh" not in printed
 
 
 def test_work_gets_feed_and_hour(capsys: pytest.CaptureFixture[str]) -> None:

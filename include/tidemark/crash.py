@@ -1,0 +1,82 @@
+"""An unforeseen error: where it came from goes to the log, and one sentence is left for the end of the process.
+
+The text of an exception that is not ours may quote a value of a row: a number that does not parse, the input of a
+function of Spark. So it is never written, neither here nor of any exception in its chain. What is written are types,
+Spark's names of error conditions, and the frames, of Python and of the JVM: enough to find the line that failed.
+"""
+
+from __future__ import annotations
+
+import re
+import traceback
+from collections.abc import Iterator
+from typing import Any
+
+from tidemark.errors import TidemarkError
+from tidemark.logs import context_of, get_logger
+
+#: How many frames of a JVM's exception are shown: below them are thread pools.
+_JVM_FRAMES = 30
+#: An exception that is its own cause ends nowhere.
+_MOST_CAUSES = 10
+#: Spark's own word for a kind of error, like ``CAST_INVALID_INPUT``.
+_CONDITION = re.compile(r"[A-Z0-9_]+(\.[A-Z0-9_]+)*\Z")
+
+
+def report_crash(error: BaseException, **where: str) -> str:
+    """Log an error that nobody foresaw, without its text. The sentence that the process ends with.
+
+    ``where``: feed, hour and stage as far as the caller knows them; the log's context at the error knows them better.
+    """
+    places = {**where, **context_of(error)}
+    kind = _kind(error)
+    get_logger().error("crashed", **places, error=kind, exception="\n".join(_lines(error)))
+    named = ", ".join(f"{name} {places[name]}" for name in ("feed", "hour", "table", "stage") if name in places)
+    sentence = f"an unforeseen error, {kind}; the log line `crashed` above shows where it came from"
+    return f"{named}: {sentence}" if named else sentence
+
+
+def _kind(error: BaseException) -> str:
+    """``NumberFormatException [CAST_INVALID_INPUT]``."""
+    name = type(error).__name__
+    try:
+        condition = error.getCondition()  # type: ignore[attr-defined]
+    except Exception:  # it is none of Spark's, or the JVM has ended
+        return name
+    return f"{name} [{condition}]" if isinstance(condition, str) and _CONDITION.match(condition) else name
+
+
+def _lines(error: BaseException) -> Iterator[str]:
+    """The frames of the error and, after them, those of what it came from."""
+    for number, one in enumerate(_chain(error)):
+        yield "It came from:" if number else "Frames, the last is where it was raised:"
+        for frame in traceback.StackSummary.extract(traceback.walk_tb(one.__traceback__)):
+            yield f"  {frame.filename}:{frame.lineno} in {frame.name}"
+        # Ours are written for people: they name things, and quote no value.
+        yield f"{_kind(one)}: {one}" if isinstance(one, TidemarkError) else _kind(one)
+        yield from _jvm_lines(one)
+
+
+def _chain(error: BaseException) -> Iterator[BaseException]:
+    """The error, its cause, the cause's cause …"""
+    one: BaseException | None = error
+    for _ in range(_MOST_CAUSES):
+        if one is None:
+            return
+        yield one
+        one = one.__cause__ or (None if one.__suppress_context__ else one.__context__)
+
+
+def _jvm_lines(error: BaseException) -> Iterator[str]:
+    """The classes and frames of the JVM's exception behind one of pyspark's or py4j's."""
+    thrown: Any = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    try:
+        for _ in range(_MOST_CAUSES):
+            if thrown is None:
+                return
+            yield f"in the JVM: {thrown.getClass().getName()}"
+            for frame in list(thrown.getStackTrace())[:_JVM_FRAMES]:
+                yield f"  {frame.toString()}"
+            thrown = thrown.getCause()
+    except Exception:  # the JVM has ended
+        yield "in the JVM: it does not answer any more"

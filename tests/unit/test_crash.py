@@ -1,0 +1,91 @@
+"""An unforeseen error: where it came from is logged, what it quotes is not."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.crash import report_crash
+from tidemark.errors import SchemaError
+from tidemark.logs import configure, log_context
+from tidemark.settings import Settings
+
+SECRET = "plugh"
+
+
+def reported(work: Callable[[], object], capsys: pytest.CaptureFixture[str]) -> tuple[str, str]:
+    """The sentence and the log of a crash of this work."""
+    configure(Settings())
+    try:
+        work()
+    except Exception as error:
+        capsys.readouterr()
+        sentence = report_crash(error, feed="shop", stage="compact")
+    log = capsys.readouterr().err
+    assert SECRET not in sentence + log, log
+    return sentence, log
+
+
+def test_the_log_has_every_frame_and_the_sentence_says_where_to_look(capsys: pytest.CaptureFixture[str]) -> None:
+    def work() -> None:
+        with log_context(hour="2026-11-20T07", stage="assemble"), log_context(table="shop.orders"):
+            int(SECRET)
+
+    sentence, log = reported(work, capsys)
+    assert sentence == (
+        "feed shop, hour 2026-11-20T07, table shop.orders, stage assemble: an unforeseen error, ValueError; the log line "
+        "`crashed` above shows where it came from"
+    )
+    first, *frames = log.splitlines()
+    assert "crashed feed=shop hour=2026-11-20T07 stage=assemble table=shop.orders error=ValueError" in first
+    line = work.__code__.co_firstlineno + 2
+    assert frames[-2:] == [f"  {__file__}:{line} in work", "ValueError"]
+
+
+def test_what_an_error_came_from_is_shown_and_ours_keep_their_text(capsys: pytest.CaptureFixture[str]) -> None:
+    def ours() -> None:
+        try:
+            int(SECRET)
+        except ValueError as error:
+            raise SchemaError("the column is gone", table="shop.orders") from error
+
+    def work() -> None:
+        try:
+            ours()
+        except SchemaError:
+            raise KeyError(SECRET)  # noqa: B904 - the context is what is looked for
+
+    sentence, log = reported(work, capsys)
+    assert "KeyError" in sentence
+    kinds = [line for line in log.splitlines()[1:] if not line.startswith("  ") and ":" not in line[-1]]
+    assert kinds == ["KeyError", "SchemaError: table shop.orders: the column is gone", "ValueError"]
+
+
+def test_an_error_that_is_its_own_cause_ends(capsys: pytest.CaptureFixture[str]) -> None:
+    def work() -> None:
+        one, other = ValueError(SECRET), KeyError(SECRET)
+        one.__cause__, other.__cause__ = other, one
+        raise one
+
+    reported(work, capsys)
+
+
+def test_of_a_failing_task_the_condition_and_the_frames_of_the_jvm_are_shown(
+    spark: SparkSession, capfd: pytest.CaptureFixture[str]
+) -> None:
+    value = F.concat(F.col("id").cast("string"), F.lit(SECRET)).cast("int")
+    sentence, log = reported(lambda: spark.range(1).select(value).collect(), capfd)
+    assert "NumberFormatException [CAST_INVALID_INPUT]" in sentence
+    assert "in the JVM: org.apache.spark.SparkNumberFormatException" in log
+    assert "  org.apache.spark.sql.errors.QueryExecutionErrors$.invalidInputInCastToNumberError(" in log
+
+
+def test_of_an_error_in_the_jvm_the_class_is_shown(spark: SparkSession, capfd: pytest.CaptureFixture[str]) -> None:
+    assert spark._jvm is not None
+    parse = spark._jvm.java.lang.Integer.parseInt
+    _, log = reported(lambda: parse(SECRET), capfd)
+    assert "in the JVM: java.lang.NumberFormatException" in log
+    assert "java.lang.Integer.parseInt(" in log
