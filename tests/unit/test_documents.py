@@ -93,7 +93,8 @@ def commands() -> Iterator[tuple[Path, str]]:
 def paths() -> Iterator[tuple[Path, str]]:
     for document in DOCUMENTS:
         for printed in _CODE.findall(_FENCE.sub("", text(document))):
-            if printed.startswith((*_FOLDERS, *_ROOMS)) and not re.search(r"[<>*…{\s]", printed):
+            # `tally` is the format of the walk-through, which nobody has added.
+            if printed.startswith((*_FOLDERS, *_ROOMS)) and not re.search(r"[<>*…{\s]|tally", printed):
                 yield document, printed
 
 
@@ -124,8 +125,6 @@ def test_a_command_exists(document: Path, words: str) -> None:
 @pytest.mark.parametrize(("document", "path"), each(paths()))
 def test_a_path_exists(document: Path, path: str) -> None:
     """Paths begin in the project's folder, in the library's, or in the document's."""
-    if "tally" in path:
-        pytest.skip("the format of the walk-through")
     assert any((root / path).exists() for root in (PROJECT, LIBRARY, document.parent)), f"there is no {path}"
 
 

@@ -1,11 +1,21 @@
-"""Messages spoilt in the ways that messages get spoilt, all from one seed."""
+"""Messages spoilt in the ways that messages get spoilt, all from one seed; and what becomes of them."""
 
 from __future__ import annotations
 
 import json
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from pathlib import Path
 from typing import Any
+
+from pyspark.sql import Column, Row, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.containers import kafka_json
+from tidemark.feeds.loading import load_feed
+from tidemark.formats import load_format
+from tidemark.schema import encodings
+from tidemark.schema.columns import ColumnType
 
 #: What stands where something else belongs: other types, and numbers at and beyond every edge.
 VALUES: tuple[Any, ...] = (
@@ -65,3 +75,24 @@ def lines(messages: Sequence[bytes], number: int, pick: random.Random, spoil: Se
         spoilt = pick.choice(spoil)(pick.choice(messages), pick).replace(b"\n", b" ")
         found.append(spoilt)
     return found
+
+
+def decode_objects(
+    spark: SparkSession, feed_file: Path, objects: Sequence[Sequence[bytes]], kinds: Iterable[ColumnType]
+) -> list[Row]:
+    """One job: the lines of each object decoded as the feed says, and every value of every row read as each of the types,
+    as compact would. The objects' names end in their index."""
+    feed = load_feed(feed_file)
+    format_ = load_format(feed.format["type"])
+    paths = [feed_file.parent.parent / f"object-{index}" for index in range(len(objects))]
+    for path, content in zip(paths, objects, strict=True):
+        path.write_bytes(b"\n".join(content) + b"\n")
+    records = kafka_json.read(spark, [str(path) for path in paths], feed.container_options)
+    changes = format_.decode(records, feed, feed.format_options)
+    texts, known = F.map_values("after"), {**encodings.ENCODINGS, **format_.ENCODINGS}
+
+    def read(kind: ColumnType) -> Column:
+        return F.size(F.transform(texts, lambda text: known[kind.encoding](text, kind.spark, kind.arg)))
+
+    values = [read(kind).alias(f"r{index}") for index, kind in enumerate(sorted(set(kinds), key=str))]
+    return changes.select("object", "record", "entry", "op", "problem", "position", "raw", *values).collect()

@@ -10,11 +10,9 @@ from collections import Counter
 from pathlib import Path
 
 import pytest
-from pyspark.sql import Column, Row, SparkSession
-from pyspark.sql import functions as F
+from pyspark.sql import Row, SparkSession
 
 from tests.unit.formats import mutations
-from tidemark.containers import kafka_json
 from tidemark.feeds.loading import load_feed
 from tidemark.formats.debezium import decode as debezium
 from tidemark.samples.debezium import generate
@@ -65,22 +63,9 @@ def spoilt(messages: tuple[Path, list[bytes]]) -> list[list[bytes]]:
 
 @pytest.fixture(scope="module")
 def decoded(spark: SparkSession, messages: tuple[Path, list[bytes]], spoilt: list[list[bytes]]) -> list[Row]:
-    """One job: decoded, and every value of every row read as every type, as compact would."""
-    out = messages[0]
-    feed = load_feed(out / "feeds" / "store.yaml")
-    paths = [out / f"object-{i}" for i in range(OBJECTS)]
-    for path, lines in zip(paths, spoilt, strict=True):
-        path.write_bytes(b"\n".join(lines) + b"\n")
-    records = kafka_json.read(spark, [str(path) for path in paths], feed.container_options)
-    changes = debezium.decode(records, feed, feed.format_options)
-    texts = F.map_values("after")
-    kinds = {kind for table in feed.tables.values() for kind in _types(table.columns)} | _types(EVERY_TYPE)
-
-    def read(kind: ColumnType) -> Column:
-        return F.size(F.transform(texts, lambda text: ENCODINGS[kind.encoding](text, kind.spark, kind.arg)))
-
-    values = [read(kind).alias(f"r{i}") for i, kind in enumerate(sorted(kinds, key=str))]
-    return changes.select("object", "record", "entry", "op", "problem", "position", "raw", *values).collect()
+    feed_file = messages[0] / "feeds" / "store.yaml"
+    kinds = {kind for table in load_feed(feed_file).tables.values() for kind in _types(table.columns)}
+    return mutations.decode_objects(spark, feed_file, spoilt, kinds | _types(EVERY_TYPE))
 
 
 EVERY_TYPE = {

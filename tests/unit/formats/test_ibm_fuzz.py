@@ -10,16 +10,12 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import Row, SparkSession
-from pyspark.sql import functions as F
 
 from tests.unit.formats import mutations
-from tidemark.containers import kafka_json
 from tidemark.feeds.loading import load_feed
 from tidemark.formats.ibm import decode as ibm
 from tidemark.samples.exporting import Sample
 from tidemark.samples.ibm import generate
-from tidemark.schema.columns import ColumnType
-from tidemark.schema.encodings import ENCODINGS
 
 NUMBER = 10_500
 OBJECTS = 3
@@ -58,23 +54,10 @@ def spoilt(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[list[by
 
 @pytest.fixture(scope="module")
 def decoded(spark: SparkSession, spoilt: tuple[Path, list[list[bytes]]]) -> list[Row]:
-    """One job: decoded, and every value of every row read as every type, as compact would."""
     out, objects = spoilt
-    feed = load_feed(out / "feeds" / "payroll.yaml")
-    paths = [out / f"object-{i}" for i in range(OBJECTS)]
-    for path, lines in zip(paths, objects, strict=True):
-        path.write_bytes(b"\n".join(lines) + b"\n")
-    records = kafka_json.read(spark, [str(path) for path in paths], feed.container_options)
-    changes = ibm.decode(records, feed, feed.format_options)
-    texts = F.map_values("after")
-    encodings = {**ENCODINGS, **ibm.ENCODINGS}
-
-    def read(kind: ColumnType) -> object:
-        return F.size(F.transform(texts, lambda text: encodings[kind.encoding](text, kind.spark, kind.arg)))
-
-    types = ibm.column_types(EVERY_TYPE, feed.format_options)
-    values = [read(kind).alias(f"r_{name}") for name, kind in types.items()]  # type: ignore[attr-defined]
-    return changes.select("object", "record", "entry", "op", "problem", "position", "raw", *values).collect()
+    feed_file = out / "feeds" / "payroll.yaml"
+    kinds = ibm.column_types(EVERY_TYPE, load_feed(feed_file).format_options).values()
+    return mutations.decode_objects(spark, feed_file, objects, kinds)
 
 
 def test_every_record_is_there_and_whole(decoded: list[Row], spoilt: tuple[Path, list[list[bytes]]]) -> None:

@@ -12,19 +12,16 @@ from typing import Any
 
 import pytest
 
+from tests.unit.samples.truth import assert_same_rows, generated, truth_of
 from tidemark.hours import Hour, hours_between
 from tidemark.samples.canal import TABLES, TOPIC, generate
-from tidemark.samples.exporting import Sample
 
 HOURS = hours_between("2026-11-20T22", "2026-11-21T00")
-POISON = 4
 
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("sample")
-    generate(out, Sample(hours=len(HOURS), events=150, seed=11, first_hour=HOURS[0], poison=POISON))
-    return out
+    return generated(generate, tmp_path_factory, HOURS)
 
 
 def _records(sample: Path, hour: Hour) -> list[tuple[int, str]]:
@@ -92,13 +89,7 @@ def _state(sample: Path, cut: str) -> dict[str, list[dict[str, Any]]]:
 def test_what_was_sent_comes_to_the_truth(sample: Path, hour: Hour) -> None:
     state = _state(sample, hour)
     for table in TABLES:
-        truth = [json.loads(line) for line in (sample / "truth" / hour / f"{table}.jsonl").read_text().splitlines()]
-        assert truth, f"{table} holds no row: the sample proves nothing"
-        assert sorted(map(_line, state[table])) == sorted(map(_line, truth))
-
-
-def _line(row: dict[str, Any]) -> str:
-    return json.dumps(row, sort_keys=True)
+        assert_same_rows(state[table], truth_of(sample, hour, table))
 
 
 def test_the_sample_holds_what_it_promises(sample: Path) -> None:

@@ -11,22 +11,19 @@ import pytest
 from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from tests.unit.samples.truth import POISON, assert_same_rows, generated, truth_of
 from tidemark.containers import raw
 from tidemark.feeds.loading import load_feed
 from tidemark.feeds.model import Feed
 from tidemark.formats.ibm import decode as ibm
-from tidemark.samples.exporting import Sample
 from tidemark.samples.ibm import generate
 
 HOURS = ["2026-11-20T22", "2026-11-20T23", "2026-11-21T00"]
-POISON = 4
 
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("sample")
-    generate(out, Sample(hours=len(HOURS), events=150, seed=11, first_hour=HOURS[0], poison=POISON))
-    return out
+    return generated(generate, tmp_path_factory, HOURS)
 
 
 def _hour_of(path: str) -> str:
@@ -95,15 +92,11 @@ def _state(rows: list[Row], hour: str) -> dict[str, dict[tuple[str, ...], dict[s
 @pytest.mark.parametrize("hour", HOURS)
 def test_folded_changes_are_the_truth(decoded: list[Row], sample: Path, hour: str) -> None:
     state = _state(decoded, hour)
-    for truth in (sample / "truth" / hour).glob("*.jsonl"):
-        expected = [json.loads(line) for line in truth.read_text("utf-8").splitlines()]
-        assert expected, f"{truth} holds no row: the sample proves nothing"
-        got = [_comparable(row) for row in state[truth.stem.upper()].values()]
-        assert sorted(map(_line, got)) == sorted(map(_line, map(_comparable, expected)))
-
-
-def _line(row: dict[str, Any]) -> str:
-    return json.dumps(row, sort_keys=True, ensure_ascii=False)
+    tables = [path.stem for path in (sample / "truth" / hour).glob("*.jsonl")]
+    assert tables
+    for table in tables:
+        expected = truth_of(sample, hour, table)
+        assert_same_rows(map(_comparable, state[table.upper()].values()), map(_comparable, expected))
 
 
 def _comparable(row: dict[str, Any]) -> dict[str, Any]:

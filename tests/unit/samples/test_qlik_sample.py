@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
+from tests.unit.samples.truth import assert_same_rows, generated, truth_of
 from tidemark.feeds.loading import load_feed
 from tidemark.samples.exporting import Sample
 from tidemark.samples.qlik import TABLES, generate
 
 HOURS = ["2026-11-20T22", "2026-11-20T23", "2026-11-21T00"]
-POISON = 4
 BY_TOPIC = {of.topic: table for table, of in TABLES.items()}
 
 Change = dict[str, Any]
@@ -25,9 +25,7 @@ Change = dict[str, Any]
 
 @pytest.fixture(scope="module")
 def sample(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    out = tmp_path_factory.mktemp("sample")
-    generate(out, Sample(hours=len(HOURS), events=250, seed=11, first_hour=HOURS[0], poison=POISON))
-    return out
+    return generated(generate, tmp_path_factory, HOURS, events=250)
 
 
 def read(sample: Path) -> list[dict[str, Any]]:
@@ -146,12 +144,10 @@ def comparable(row: dict[str, Any], columns: dict[str, str]) -> dict[str, str | 
 def test_folded_changes_are_the_truth(changes: list[Change], sample: Path, hour: str) -> None:
     tables = state(changes, hour)
     for table, of in TABLES.items():
-        lines = (sample / "truth" / hour / f"{table.lower()}.jsonl").read_text("utf-8").splitlines()
-        expected = [json.loads(line) for line in lines]
-        assert expected, "the sample proves nothing"
+        expected = truth_of(sample, hour, table.lower())
         columns = of.at(2)
         got = [comparable(row, columns) for row in tables[table].values()]
-        assert sorted(map(json.dumps, got)) == sorted(json.dumps(comparable(row, columns)) for row in expected)
+        assert_same_rows(got, [comparable(row, columns) for row in expected])
         assert list(expected[0]) == list(of.at(2 if hour > HOURS[0] else 1)), "columns by the cut's metadata"
 
 
