@@ -12,10 +12,12 @@ def one_document(text: Column, fields: str, key: Column | None = None) -> Column
     """A text that should be one JSON object, parsed: ``struct<d: struct<fields>, closed, broken>``; see :func:`is_broken`.
 
     It is parsed as a member of an object that ends after it: anything between, another document or rubbish, breaks that
-    object or hides its end. This costs almost nothing, unlike a second look at the text.
+    object or hides its end. This costs almost nothing, unlike a second look at the text. Only members of that object
+    (``,"name":value``) could stand there unseen, which no cut and no joining of documents leaves.
 
     ``key``: the text of the message's key, parsed together with it as ``k``, a map of texts, since starting a parser costs
-    more than parsing a short text. Null where it is no object; a broken key makes the whole document broken.
+    more than parsing a short text. Null where it is no object; a broken key makes the whole document broken. A number with a
+    fraction is the text of the double that it is, as Spark reads it.
     """
     head, member = F.lit('{"d":'), ""
     if key is not None:  # in front, so that nothing in it can stand for the text

@@ -1,0 +1,108 @@
+"""A text that is not one JSON object and nothing more is broken, wherever it is spoilt."""
+
+from __future__ import annotations
+
+import json
+import random
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.schema.strict_json import is_broken, one_document
+
+FIELDS = "a bigint, b string, c struct<x: boolean>, l array<string>"
+#: What may stand behind a document that was cut, joined to another one or carried on.
+BEHIND = ("}", "]", ",", "{}", ' {"a":2}', ',{"a":2}', "x", "//x", "#", '"', "null", "\x00", "0", ":", "}{")
+
+
+def parsed(spark: SparkSession, texts: list[str | None]) -> list[tuple[bool, dict[str, Any] | None]]:
+    """Of each text: whether it is broken, and what was read of it."""
+    frame = spark.createDataFrame(list(enumerate(texts)), "i int, text string")
+    found = frame.select("i", one_document(F.col("text"), FIELDS).alias("v"))
+    rows = found.select("i", is_broken(F.col("v")).alias("broken"), "v.d").orderBy("i").collect()
+    return [(row.broken, row.d and row.d.asDict(recursive=True)) for row in rows]
+
+
+def document(pick: random.Random) -> dict[str, Any]:
+    """An object with some of the fields, and with others."""
+    whole = {
+        "a": pick.choice((0, -1, 2**63 - 1, None)),
+        "b": pick.choice(("", "x", '"}', '{"a":1}', ',"closed":0}', "é\n\\", None)),
+        "c": pick.choice(({"x": True}, {}, {"x": None, "y": [1]}, None)),
+        "l": pick.choice(([], ["x", None, "]"], None)),
+        "other": pick.choice((1.5, {"a": "no number"}, [[]], "closed")),
+        "closed": pick.choice((0, 1, None, {})),
+    }
+    return {name: whole[name] for name in pick.sample(sorted(whole), pick.randrange(len(whole) + 1))}
+
+
+def is_one_object(text: str) -> bool:
+    try:
+        return isinstance(json.loads(text), dict)
+    except ValueError:
+        return False
+
+
+def test_a_document_is_read_and_what_is_spoilt_is_broken(spark: SparkSession) -> None:
+    pick = random.Random(20261120)
+    good = [document(pick) for _ in range(150)]
+    spaced = [pick.choice(("", " ", "\n", "\r\n\t")) for _ in range(300)]
+    whole = [f"{spaced[2 * i]}{json.dumps(one)}{spaced[2 * i + 1]}" for i, one in enumerate(good)]
+    cut = [text[: pick.randrange(len(text))] for text in whole for _ in range(3)]
+    longer = [text + behind for text in whole[:40] for behind in BEHIND]
+    before = [front + text for text in whole[:40] for front in ("x", "{", "[", '"', "{}", "\ufeff", "1 ")]
+    texts = [*whole, *cut, *longer, *before]
+    found = parsed(spark, [*texts])
+    assert [not broken for broken, _ in found] == [is_one_object(text) for text in texts]
+    for (_, read), sent in zip(found, good, strict=False):
+        assert read is not None
+        assert (read["a"], read["b"], read["l"]) == (sent.get("a"), sent.get("b"), sent.get("l"))
+        assert (read["c"] or {}).get("x") == (sent.get("c") or {}).get("x")
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        None, "", " ", "null", "true", "1", '"x"', "[]", '[{"a":1}]',
+        '{"a":"1"}', '{"a":1.5}', '{"a":9223372036854775808}', '{"a":{}}', '{"a":NaN}', '{"c":1}', '{"c":{"x":1}}',
+        '{"c":{"x":"true"}}', '{"l":{}}', '{"a":01}', '{"a":1,}', '{a:1}', '{"b":"\x01"}',
+    ],
+    ids=repr,
+)  # fmt: skip
+def test_what_is_no_object_of_these_fields_is_broken(spark: SparkSession, text: str | None) -> None:
+    assert parsed(spark, [text])[0][0]
+
+
+@pytest.mark.parametrize(
+    ("key", "read"),
+    [
+        ('{"id":1,"day":"x"}', {"id": "1", "day": "x"}),
+        (' {"id":12345678901234567890}\n', {"id": "12345678901234567890"}),
+        ("{}", {}),
+        (None, None),
+        ("", None),
+        ("17", None),
+        ("[1]", None),
+        ('{"id":', None),
+    ],
+)
+def test_a_key_is_read_with_the_text(spark: SparkSession, key: str | None, read: dict[str, str] | None) -> None:
+    frame = spark.createDataFrame([(key, '{"a":7}')], "key string, text string")
+    found = frame.select(one_document(F.col("text"), FIELDS, F.col("key")).alias("v"))
+    (row,) = found.select("v.k", "v.d.a", is_broken(F.col("v")).alias("broken")).collect()
+    assert (row.k, row.a, row.broken) == (read, 7, False)
+
+
+@pytest.mark.parametrize("key", ['{"id":1}}', '{"id"}', '{{"id":1}', '{"id":1} {"id":2}'])
+def test_a_broken_key_makes_the_document_broken(spark: SparkSession, key: str) -> None:
+    frame = spark.createDataFrame([(key, '{"a":7}')], "key string, text string")
+    found = frame.select(one_document(F.col("text"), FIELDS, F.col("key")).alias("v"))
+    assert found.select(is_broken(F.col("v")).alias("broken")).collect()[0].broken
+
+
+def test_nothing_in_a_key_stands_for_the_text(spark: SparkSession) -> None:
+    frame = spark.createDataFrame([('{},"d":{"a":9},"x":{}', '{"a":7}')], "key string, text string")
+    found = frame.select(one_document(F.col("text"), FIELDS, F.col("key")).alias("v"))
+    assert found.select("v.d.a").collect()[0].a == 7
