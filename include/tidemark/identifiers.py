@@ -9,6 +9,9 @@ _PART = r"[A-Za-z_][A-Za-z0-9_$]{0,127}"
 #: A published table, ``schema.table``. The same expression holds in Python and in Java.
 PUBLISHED_NAME = rf"{_PART}\.{_PART}"
 
+#: How ``tx`` begins where it only ties the two messages of one update together: no transaction of the source.
+PAIR = "pair:"
+
 #: The struct that every published row carries; no source column may have this name.
 TIDEMARK = "_tidemark"
 

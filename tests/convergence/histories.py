@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
@@ -66,7 +66,17 @@ class History:
     units: tuple[Unit, ...]
 
 
-_STEPS = ("write", "write", "part", "part", "part", "drop", "move", "move", "load", "truncate")
+_STEPS = (
+    "write", "write", "part", "part", "part", "drop", "move", "move", "swap", "cycle", "shift", "onto", "load", "truncate",
+)  # fmt: skip
+#: Rows that move onto keys that are taken: the steps' moves, as places in the list of keys that they were given (one,
+#: other and the third), and whether the key that was moved onto last is deleted afterwards.
+_COLLISIONS = {
+    "swap": ((0, 1), (1, 0)),
+    "cycle": ((0, 1), (1, 2), (2, 0)),
+    "shift": ((0, 1), (1, 2)),
+    "onto": ((0, 1), (1, None)),
+}
 _step = st.tuples(
     st.sampled_from(_STEPS), st.sampled_from("aaabbbtttmm"), st.integers(0, 2), st.integers(0, 2), st.integers(0, 3),
     st.booleans(),
@@ -122,13 +132,19 @@ class _Writer:
         elif together and kind == 8 and self.can.rollbacks:
             ending = "rollback"
         saved = dict(self.stands), Counter(self.copies)
-        deeds = tuple(deed for at, step in enumerate(steps) for deed in self._deed(number * ROOM + 2 * at + 10, *step))
+        deeds = tuple(
+            tuple(replace(change, transaction=number if together and change.position else None) for change in deed)
+            for at, step in enumerate(steps)
+            for deed in self._deed(number * ROOM + 4 * at + 10, together, *step)
+        )
         if ending != "commit":
             # What is not there in the end may be written again, so that other changes meet the same keys.
             self.stands, self.copies = saved
         return Unit(number, deeds, together, ending, choices, fates)
 
-    def _deed(self, at: int, what: str, table: str, one: int, other: int, lacks: int, null: bool) -> Iterator[Deed]:
+    def _deed(
+        self, at: int, together: bool, what: str, table: str, one: int, other: int, lacks: int, null: bool
+    ) -> Iterator[Deed]:
         if table == "m" and self.can.keyless:
             yield (self._copy(at, what, one, other),)
             return
@@ -146,6 +162,8 @@ class _Writer:
             offset = at if self.can.loads == "here" else 0
             self.stands[table, key] = True
             yield (self._written(table, offset, "insert", key, frozenset(), null and offset > 0),)
+        elif what in _COLLISIONS and together and one != other and self._can_collide(what, table, one, other):
+            yield from self._collision(at, what, table, one, other, absent)
         elif not there or (what == "write" and not was):
             self.stands[table, key] = True
             yield (self._written(table, at, "insert", key, absent if self.can.partial_inserts else frozenset(), null),)
@@ -159,6 +177,32 @@ class _Writer:
         else:
             self.stands[table, key] = True
             yield (self._written(table, at, "update", key, absent if what == "part" else frozenset(), null),)
+
+    def _can_collide(self, what: str, table: str, one: int, other: int) -> bool:
+        """Whether the keys that are to be moved onto are seen to be taken, and those that must be free are."""
+        keys = [self._key(table, which) for which in (one, other, 3 - one - other)]
+        taken = {place for move in _COLLISIONS[what] for place in move[:1]}
+        free = {move[1] for move in _COLLISIONS[what] if move[1] is not None} - taken
+        return all(self.stands.get((table, keys[place]), False) for place in taken) and not any(
+            self.stands.get((table, keys[place]), False) for place in free
+        )
+
+    def _collision(
+        self, at: int, what: str, table: str, one: int, other: int, absent: frozenset[str]
+    ) -> Iterator[Deed]:
+        keys = [self._key(table, which) for which in (one, other, 3 - one - other)]
+        moves = _COLLISIONS[what]
+        for index, (from_, to) in enumerate(moves):
+            deleted = Change(table, at + index, "delete", keys[from_])
+            if to is None:
+                yield (deleted,)
+            else:
+                yield deleted, self._written(table, at + index, "insert", keys[to], absent, False, keys[from_])
+        for from_, _ in moves:
+            self.stands[table, keys[from_]] = False
+        for _, to in moves:
+            if to is not None:
+                self.stands[table, keys[to]] = True
 
     def _copy(self, at: int, what: str, one: int, other: int) -> Change:
         """A copy of one of a few rows comes, goes, or becomes one of another."""

@@ -9,7 +9,10 @@ place: a transaction takes part when all of its messages are there.
 - An update sets the columns it sends. A column it does not send stays what it was; where there was no row, nobody
   knows the column: it is *absent*, and shown as null.
 - A key change is the delete of the old key and the insert of the new one, at one position. Columns that the insert does
-  not send are those the old key had until then.
+  not send are those that the row had under its old key.
+- Within a transaction rows may move onto keys that are taken: the key then has several rows. A delete or a key change
+  takes away the one that its image before shows, else the one that was there first; an update changes the one that its
+  image shows, else the newest. When the transaction ends, the newest is the key's row.
 - In a table without a key each insert adds a copy of its row, each delete takes one away, an update does both. No order
   is needed, and what was taken away before it came is owed.
 """
@@ -17,7 +20,7 @@ place: a transaction takes part when all of its messages are there.
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
 
@@ -31,7 +34,8 @@ Image = frozenset[tuple[str, Value]]
 class Change:
     """``op``: insert, update, delete or truncate. ``sent``: the columns that were sent, those of the key too.
     ``absent``: columns the table has and that were not. ``prior``: on the insert of a key change, the old key.
-    ``taken``: in a table without a key, the row that goes."""
+    ``taken``: in a table without a key, the row that goes; else what is sent of the row before. ``transaction``: the
+    changes of one number were committed together."""
 
     table: str
     position: int
@@ -41,6 +45,7 @@ class Change:
     absent: frozenset[str] = frozenset()
     prior: Key | None = None
     taken: Image | None = None
+    transaction: int | None = None
 
 
 @dataclass(frozen=True)
@@ -112,20 +117,48 @@ class Source:
 
 def rows(changes: Iterable[Change]) -> Rows:
     """Changes of a table with a key, in any order → its rows."""
-    stored: Rows = {}
-    for _, together in groupby(sorted(changes, key=_in_order), key=lambda change: change.position):
-        before = dict(stored)  # what a key change carries over is what its old key had until then
-        for change in together:
-            if change.op == "truncate":
-                stored.clear()
-            elif change.op == "delete":
-                stored.pop(change.key, None)
-            elif change.op == "insert":
-                old = before.get(change.prior) if change.prior is not None else None
-                stored[change.key] = _written(change, old)
-            else:
-                stored[change.key] = _written(change, stored.get(change.key))
-    return stored
+    stored: dict[Key, list[Row]] = defaultdict(list)
+    transaction = None
+    for _, deed in groupby(sorted(changes, key=_in_order), key=lambda change: change.position):
+        together = list(deed)
+        if together[0].transaction is None or together[0].transaction != transaction:
+            _end_transaction(stored)
+        transaction = together[0].transaction
+        _apply(stored, together)
+    _end_transaction(stored)
+    return {key: present[0] for key, present in stored.items() if present}
+
+
+def _end_transaction(stored: dict[Key, list[Row]]) -> None:
+    for key, present in stored.items():
+        stored[key] = present[-1:]
+
+
+def _apply(stored: dict[Key, list[Row]], deed: Sequence[Change]) -> None:
+    """Changes at one position: a change, or the delete and the insert of one or more key changes."""
+    left: dict[Key, Row] = {}
+    for change in deed:
+        present = stored[change.key]
+        if change.op == "truncate":
+            stored.clear()
+        elif change.op == "delete":
+            if present:
+                left[change.key] = present.pop(_most_like(change.taken, present))
+        elif change.op == "insert":
+            arrived = change.prior is not None and change.prior != change.key
+            new = _written(change, left.get(change.prior) if change.prior is not None else None)
+            stored[change.key] = [*present, new] if arrived else [new]
+        elif present:
+            which = len(present) - 1 - _most_like(change.taken, present[::-1])
+            present[which] = _written(change, present[which])
+        else:
+            present.append(_written(change, None))
+
+
+def _most_like(before: Image | None, present: Sequence[Row]) -> int:
+    """Which row an image before shows: the first of those that have most of its values."""
+    alike = [sum(row.values.get(name, ...) == value for name, value in before or ()) for row in present]
+    return alike.index(max(alike))
 
 
 def _in_order(change: Change) -> tuple[int, int]:

@@ -25,8 +25,8 @@ def test_only_the_keys_of_a_late_hour_are_folded_again(
 ) -> None:
     folded: list[int] = []
 
-    def seen(rows: DataFrame, targets: DataFrame) -> DataFrame:
-        found = with_ancestors(rows, targets)
+    def seen(rows: DataFrame, targets: DataFrame, colliding: DataFrame) -> DataFrame:
+        found = with_ancestors(rows, targets, colliding)
         folded.append(found.count())
         return found
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 
 from pyspark.sql import Column, DataFrame
@@ -11,6 +12,7 @@ from pyspark.sql import functions as F
 
 from tidemark.errors import SchemaError
 from tidemark.identifiers import TIDEMARK
+from tidemark.ledger.source_transactions import same_transaction, source_transaction
 
 #: Columns of log rows: the names in ``key`` and in ``after``. They cost little to read; the images cost much.
 IMAGE_NAMES = ("key_names", "after_names")
@@ -61,7 +63,9 @@ def unpublishable(text: str) -> str | None:
 class TableStats:
     """One table's changes of an hour. ``first``, ``last``: the lowest and the highest position; empty: no change.
     ``partial``: changes that lack columns; ``links``: of these, key changes, sent as an insert or as one update;
-    ``moves``: updates that change their key. ``keys``, ``columns``: distinct texts of :func:`image_names`. ``schemas``:
+    ``moves``: updates that change their key. ``collisions``: keys onto which a row moved and which a row left later in
+    the same transaction. ``arrived``, ``began``: of transactions that the source does not name, when the newest with a
+    key change committed, and when the oldest did. ``keys``, ``columns``: distinct texts of :func:`image_names`. ``schemas``:
     distinct message schemas, each with the generation of its rows (see
     :attr:`tidemark.tables.table_history.Definitions.generation`)."""
 
@@ -77,6 +81,9 @@ class TableStats:
     partial: int = 0
     links: int = 0
     moves: int = 0
+    collisions: int = 0
+    arrived: datetime | None = None
+    began: datetime | None = None
     keys: list[str] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
     schemas: list[tuple[str, int]] = field(default_factory=list)
@@ -107,13 +114,15 @@ def bounded(table: str, found: Iterable[Any]) -> list[Any]:
 
 
 def change_stats(rows: DataFrame, generation: Column | None = None) -> list[TableStats]:
-    """Statistics of all tables in assembled rows, by name: one Spark job that collects one row per table.
+    """Statistics of all tables in assembled rows, by name: one Spark job that collects one row per table, and another one
+    where keys change.
 
     SchemaError for a table with too many sets of columns or message schemas.
     """
     number = F.lit(0) if generation is None else generation
     lacking = F.coalesce(F.size("absent"), F.lit(0)) > 0
     moved = F.col("prior_key").isNotNull()
+    unnamed = F.when(source_transaction()["tx"].isNull(), F.col("committed_at"))
     truncate = F.col("op") == "truncate"
     found = rows.groupBy("table").agg(
         F.sort_array(F.collect_set("source_table")).alias("sources"),
@@ -127,12 +136,40 @@ def change_stats(rows: DataFrame, generation: Column | None = None) -> list[Tabl
         F.count_if(lacking).alias("partial"),
         F.count_if(lacking & moved & F.col("op").isin("insert", "update")).alias("links"),
         F.count_if(moved & (F.col("op") == "update")).alias("moves"),
+        F.count_if(moved).alias("key_changes"),
+        F.max(F.when(moved, unnamed)).alias("arrived"),
+        F.min(unnamed).alias("began"),
         distinct("key_names").alias("keys"),
         distinct("after_names").alias("columns"),
         distinct("message_schema", number.alias("generation")).alias("schemas"),
     )
     tables = [row.asDict() for row in found.collect()]
+    moving = [row["table"] for row in tables if row.pop("key_changes")]
+    collisions = _count_collisions(rows.where(F.col("table").isin(moving))) if moving else {}
     for row in tables:
+        row["collisions"] = collisions.get(row["table"], 0)
         for name in ("keys", "columns", "schemas"):
             row[name] = bounded(row["table"], row[name])
     return sorted((TableStats(**row) for row in tables), key=lambda stats: stats.table)
+
+
+def _count_collisions(rows: DataFrame) -> dict[str, int]:
+    """Tables → the number of their keys that collide (see :mod:`tidemark.merge.colliding_keys`), by the keys' texts."""
+
+    def text(key: str) -> Column:
+        return F.to_json(F.array_sort(F.map_entries(key)))
+
+    moved = F.col("prior_key").isNotNull() & (text("prior_key") != text("key"))
+    arrived = rows.where(moved).select(
+        "table",
+        text("key").alias("at_key"),
+        F.col("position").alias("arrived"),
+        source_transaction().alias("arrived_in"),
+    )
+    leaving = F.when(F.col("op") == "delete", F.col("key")).when(moved & (F.col("op") == "update"), F.col("prior_key"))
+    left = rows.withColumn("leaving", leaving).where("leaving is not null").select(
+        "table", text("leaving").alias("at_key"), F.col("position").alias("left"), source_transaction().alias("left_in")
+    )  # fmt: skip
+    together = same_transaction(F.col("arrived_in"), F.col("left_in")) & (F.col("arrived") < F.col("left"))
+    found = arrived.join(left, ["table", "at_key"]).where(together).groupBy("table")
+    return {row["table"]: row["keys"] for row in found.agg(F.count_distinct("at_key").alias("keys")).collect()}

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from datetime import datetime
 
 from pyiceberg.expressions import EqualTo
 
@@ -54,6 +55,10 @@ class PublicationHistory:
         highest = max((t.highest for t in parts if t.highest), default=None)
         truncated = max((t.truncated for t in parts if t.truncated), default=None)
         return highest, truncated
+
+    def newest_arrival(self, name: str) -> datetime | None:
+        """When the newest transaction committed that changed a key of a table and has no name at its source."""
+        return max((t.arrived for r in self.receipts for t in r.tables if t.table == name and t.arrived), default=None)
 
     def column_renames(self, name: str) -> set[str]:
         """What was renamed and dropped in a table so far; ids of :class:`tidemark.tables.table_history.ColumnRename`."""

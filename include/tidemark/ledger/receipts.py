@@ -49,6 +49,9 @@ class TableReceipt(BaseModel):
         None, description="The highest sort key applied so far: changes below it that come later are late."
     )
     truncated: str | None = Field(None, description="The newest truncate's position so far.")
+    arrived: datetime | None = Field(
+        None, description="When the newest transaction committed that changed a key and has no name at its source."
+    )
     column_renames: list[str] = Field([], description="Columns renamed and dropped by this publication.")
     waiting: int = Field(0, description="Changes whose rows keep their last good version: a check failed.")
     warnings: list[str] = []

@@ -36,6 +36,7 @@ def rows_type(key: T.StructType) -> T.StructType:
             T.StructField("key", key),
             T.StructField("sort_key", T.StringType()),  # see tidemark.merge.fold.sort_key
             T.StructField("op", T.StringType()),  # insert, update, delete
+            T.StructField("before", _TEXTS),  # column to text: what was sent of the row before; null: nothing
             T.StructField("after", _TEXTS),  # column to text; never null
             T.StructField("absent", _NAMES),  # columns that were not sent; never null
             T.StructField("prior", key),  # the old key of a key change; else null

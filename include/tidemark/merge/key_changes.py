@@ -1,7 +1,8 @@
 """Keys whose rows rest on other keys: what a key change inherits from its old key.
 
 The insert of a key change may lack columns, because their values are under the old key. Then the row rests on what the
-old key held just before the key change, which may itself rest on an older key.
+old key held just before the key change, which may itself rest on an older key. Where an old key had two rows for a
+moment (:mod:`tidemark.merge.colliding_keys`), it rests on the one that left.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from tidemark.merge.colliding_keys import with_source_rows
 from tidemark.merge.fold import is_base
 
 
@@ -19,20 +21,27 @@ def is_link() -> Column:
     return F.col("prior").isNotNull() & (F.col("op") == "insert") & (F.size("absent") > 0)
 
 
-def with_ancestors(rows: DataFrame, targets: DataFrame) -> DataFrame:
+def with_ancestors(rows: DataFrame, targets: DataFrame, colliding: DataFrame) -> DataFrame:
     """ROWS of a table and the keys to fold again → ROWS that :func:`tidemark.merge.fold.fold` turns into these keys'
-    states.
+    states. ``colliding``: of all of ``rows`` (:func:`tidemark.merge.colliding_keys.colliding_keys`).
 
     ``key`` of the result is always a target. Changes that a target inherits keep their own sort key. A target's own
     changes before a link are left out, and the link becomes an update, so that the fold goes on from what was inherited.
+    Of a key that collides, only the changes of the row that it has in the end are given.
     """
+    none = F.lit(None).cast("string")
     frontier = targets.select(
-        F.col("key").alias("target"), F.col("key").alias("source"), F.lit(None).cast("string").alias("until")
+        F.col("key").alias("target"), F.col("key").alias("source"), none.alias("until"), none.alias("wanted_row")
     )
+    of_wanted_row = F.when(F.col("wanted_row").isNull(), F.col("of_last_row")).otherwise(
+        F.col("of_row") == F.col("wanted_row")
+    )
+    with_rows = with_source_rows(rows, colliding)
     parts: list[DataFrame] = []
     while True:
-        changes = rows.join(frontier, rows["key"] == frontier["source"], "inner")
+        changes = with_rows.join(frontier, with_rows["key"] == frontier["source"], "inner")
         changes = changes.where(F.col("until").isNull() | (F.col("sort_key") < F.col("until")))
+        changes = changes.where(F.col("of_row").isNull() | of_wanted_row)
         start = F.max(F.when(is_base(partial=True), F.col("sort_key"))).over(Window.partitionBy("target"))
         changes = changes.withColumn("start", start)
         changes = changes.where(F.col("start").isNull() | (F.col("sort_key") >= F.col("start"))).localCheckpoint()
@@ -47,6 +56,7 @@ def with_ancestors(rows: DataFrame, targets: DataFrame) -> DataFrame:
             F.col("prior").alias("source"),
             # Strictly before the position: the old key's delete, which is part of the key change, does not count.
             F.concat(F.substring_index("sort_key", "#", 1), F.lit("#")).alias("until"),
+            F.col("prior_row").alias("wanted_row"),
         )
         if frontier.isEmpty():
             return reduce(DataFrame.unionByName, parts)

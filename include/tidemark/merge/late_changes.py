@@ -1,9 +1,9 @@
 """Late and repeated changes: classified by what is published, and folded again where they can still alter a row.
 
-Only needed when a change is not newer than all that its table holds, or rests on another key. Such a change is one of
-three: the change log has it already (*duplicate*); the key's row rests wholly on newer changes, or a newer delete
-stands (*superseded*); or it can still fill or alter columns. In the last case its key is folded again from the change
-log (*refold*).
+Only needed when a change is not newer than all that its table holds, or rests on another key, or when keys collide.
+Such a change is one of three: the change log has it already (*duplicate*); the key's row rests wholly on newer changes,
+or a newer delete stands (*superseded*); or it can still fill or alter columns. In the last case its key is folded again
+from the change log (*refold*).
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.ledger.receipts import Counts
+from tidemark.merge.colliding_keys import colliding_keys
 from tidemark.merge.fold import fold
 from tidemark.merge.key_changes import descendants, is_link, with_ancestors
 
@@ -50,21 +51,24 @@ class Classified:
 
 def classify(table: PublishedTable, rows: DataFrame, links: int) -> Classified:
     """Classify the hour's ROWS of one table. ``links``: how many of them rest on another key."""
-    judged = _judge(table, rows)
+    of_hour = rows.withColumn("of_hour", F.lit(True))
+    known_and_new = table.rows.withColumn("of_hour", F.lit(False)).unionByName(of_hour)
+    colliding = colliding_keys(known_and_new, F.col("of_hour")).localCheckpoint()
+    judged = _judge(table, rows, colliding)
     counts = _count_fates(judged)
     without_effect = judged.where(F.col("fate").isin("duplicate", "superseded")).select("key", "sort_key").distinct()
     live = rows.join(without_effect, ["key", "sort_key"], "left_anti").select(*rows.columns)
-    targets = _keys_to_refold(table, judged, live, links)
+    targets = _keys_to_refold(table, judged, live, links, colliding)
     if targets.isEmpty():
         return Classified(live, None, None, counts)
     ordinary = live.join(targets, "key", "left_anti").select(*rows.columns)
     late = live.join(targets, "key", "left_semi").select(*rows.columns).localCheckpoint()
     everything = table.rows.unionByName(rows).withColumn("counts", F.lit(False))
-    refolded = fold(with_ancestors(everything, targets), partial=True)
+    refolded = fold(with_ancestors(everything, targets, colliding), partial=True)
     return Classified(ordinary, late, refolded, counts.plus(applied(late)))
 
 
-def _judge(table: PublishedTable, rows: DataFrame) -> DataFrame:
+def _judge(table: PublishedTable, rows: DataFrame, colliding: DataFrame) -> DataFrame:
     """The changes that are not simply newer than all: ``key``, ``sort_key``, ``landed_this_hour``, ``counts``,
     ``fate``."""
     highest = table.highest or ""
@@ -77,6 +81,8 @@ def _judge(table: PublishedTable, rows: DataFrame) -> DataFrame:
     outdated = (F.col("sort_key") <= F.col("stored_sort_key")) & (F.col("sort_key") <= F.col("stored_base_sort_key"))
     fate = (
         F.when(F.col("known"), "duplicate")
+        # Which row of its key a delete took depends on all that came before.
+        .when(F.col("collides"), "refold")
         .when(outdated, "superseded")
         .when(F.col("sort_key") <= F.col("stored_sort_key"), "refold")
         .when(F.col("link"), "refold")
@@ -84,7 +90,9 @@ def _judge(table: PublishedTable, rows: DataFrame) -> DataFrame:
         .when(F.col("stored_sort_key").isNull() & (F.col("sort_key") <= table.pruned), "refold")
         .otherwise("ordinary")
     )
+    collides = colliding.select("key", F.lit(True).alias("collides"))
     joined = suspects.join(known, ["key", "sort_key"], "left").join(table.stored, "key", "left")
+    joined = joined.join(collides, "key", "left")
     return joined.select("key", "sort_key", "landed_this_hour", "counts", fate.alias("fate")).localCheckpoint()
 
 
@@ -102,16 +110,19 @@ def _count_fates(judged: DataFrame) -> Counts:
     )
 
 
-def _keys_to_refold(table: PublishedTable, judged: DataFrame, live: DataFrame, links: int) -> DataFrame:
+def _keys_to_refold(
+    table: PublishedTable, judged: DataFrame, live: DataFrame, links: int, colliding: DataFrame
+) -> DataFrame:
     """The keys whose rows come from the change log. ``live``: the hour's ROWS that have an effect."""
     if table.rebuild:
         return table.rows.select("key").unionByName(live.select("key")).distinct().localCheckpoint()
-    targets = judged.where("fate = 'refold'").select("key").distinct()
+    collided = colliding.where("new").join(live.select("key").distinct(), "key", "left_semi").select("key")
+    targets = judged.where("fate = 'refold'").select("key").unionByName(collided).distinct()
     if table.new_truncate:
         targets = targets.unionByName(_keys_under_a_late_truncate(table)).distinct()
     if links or not table.rows.where(is_link()).isEmpty():
         # A superseded change of a key that others rest on may still be what they inherited.
-        changed = judged.where("fate <> 'duplicate'").select("key").distinct()
+        changed = judged.where("fate <> 'duplicate'").select("key").unionByName(collided).distinct()
         resting = descendants(table.rows.unionByName(live), changed).join(changed, "key", "left_anti")
         targets = targets.unionByName(resting).localCheckpoint()
     return targets

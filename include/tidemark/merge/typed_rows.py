@@ -94,6 +94,7 @@ def keyed_rows(log_rows: DataFrame, shape: TableShape, *, expand: bool) -> DataF
         shape.key_struct(F.col("key")).alias("key"),
         sort_key(F.col("position"), F.col("op")).alias("sort_key"),
         "op",
+        "before",
         F.coalesce("after", F.create_map().cast("map<string, string>")).alias("after"),
         F.coalesce("absent", F.array().cast("array<string>")).alias("absent"),
         shape.key_struct(F.col("prior_key")).alias("prior"),

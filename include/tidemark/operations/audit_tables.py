@@ -12,6 +12,7 @@ from tidemark.identifiers import TIDEMARK, quote
 from tidemark.ledger.change_log import changes_table, is_published, is_row
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.merge import keyless
+from tidemark.merge.colliding_keys import colliding_keys
 from tidemark.merge.fold import fold
 from tidemark.merge.key_changes import with_ancestors
 from tidemark.merge.typed_rows import TableShape, in_one_notation, key_is_whole, keyed_rows, settle
@@ -99,7 +100,8 @@ def _keyed(state: State, log: DataFrame, hours: Sequence[str] | None) -> DataFra
     """``key``, ``sort_key`` and typed ``row`` of each row that should be there."""
     rows = _rows(state, log)
     targets = rows.select("key").distinct() if hours is None else _touched(state, log, hours)
-    folded = fold(with_ancestors(rows, targets.localCheckpoint()), partial=True)
+    colliding = colliding_keys(rows, F.lit(False)).localCheckpoint()
+    folded = fold(with_ancestors(rows, targets.localCheckpoint(), colliding), partial=True)
     settled = settle(folded, state.shape, "", whole=True)
     return settled.where("not deleted").select("key", F.col("tidemark.sort_key").alias("sort_key"), "row")
 

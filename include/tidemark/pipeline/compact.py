@@ -177,6 +177,7 @@ def _compact_table(hour: HourChanges, stats: TableStats) -> Compacted:
         counts=changes.counts,
         highest=highest,
         truncated=changes.state.truncated,
+        arrived=stats.arrived,
         column_renames=list(changes.state.change.ids),
     )
     if not (stats.first or changes.state.change.dropped or changes.state.rebuild):

@@ -79,6 +79,6 @@ def without_truncated(hour: HourChanges, stats: TableStats, truncated: str | Non
 
 def classify(changes: TableChanges, rows: DataFrame) -> late.Classified:
     """Separate the ROWS of a keyed table that are newer than all that it holds from late and repeated ones."""
-    if not changes.state.needs_log_lookup(changes.stats.first, changes.stats.links):
+    if not changes.state.needs_log_lookup(changes.stats):
         return late.Classified(rows, None, None, Counts())
     return late.classify(changes.state.published_table(), rows, changes.stats.links)

@@ -75,9 +75,9 @@ class State:
         """The published ``schema.table``."""
         return self.log.table
 
-    def needs_log_lookup(self, first: str, links: int) -> bool:
-        """Whether any change of the hour may be late, or rests on another key."""
-        return self.rebuild or _needs_log_lookup(first, links, self.highest)
+    def needs_log_lookup(self, stats: TableStats) -> bool:
+        """Whether any change of the hour may be late, or rests on another key, or whether keys collide."""
+        return self.rebuild or _needs_log_lookup(stats, self.highest, self.log.history)
 
     def log_columns(self) -> list[str]:
         """Columns of log rows, with ``landed_this_hour``."""
@@ -125,10 +125,13 @@ class State:
         return rows.unionByName(deleted).groupBy("key").agg(*newest)
 
 
-def _needs_log_lookup(first: str, links: int, highest: str | None) -> bool:
-    """Whether changes from a position on (empty: there are none), ``links`` of which rest on another key, can be older
-    than what a table holds up to the sort key ``highest``."""
-    return links > 0 or (first != "" and highest is not None and first + "#" <= highest)
+def _needs_log_lookup(stats: TableStats, highest: str | None, history: PublicationHistory) -> bool:
+    """Whether an hour's changes of a table can be older than what it holds up to the sort key ``highest``, rest on
+    another key or have keys that collide, perhaps with those that an earlier hour has of the same transaction."""
+    arrived = history.newest_arrival(stats.table)
+    goes_on = arrived is not None and stats.began is not None and stats.began <= arrived
+    late = stats.first != "" and highest is not None and stats.first + "#" <= highest
+    return bool(stats.links or stats.collisions or goes_on or late)
 
 
 def reached(work: Work, stats: TableStats) -> tuple[str | None, str | None]:
@@ -151,7 +154,7 @@ def open_state(work: Work, stats: TableStats, definitions: Definitions, snapshot
     # A table that was made by an attempt that was not published is as new as one that is not there.
     fresh = bool(work.history.receipts) and not (stored and stats.table in work.history.tables)
     keyless = bool(stored) and not stored_key
-    if fresh or keyless or rebuild or _needs_log_lookup(stats.first, stats.links, highest):
+    if fresh or keyless or rebuild or _needs_log_lookup(stats, highest, work.history):
         logged, truncated_in_log = log.carried()
         if fresh and logged.columns:  # its rows are in the log, under another name
             rebuild, highest = True, _ANY

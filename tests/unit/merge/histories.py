@@ -74,6 +74,8 @@ def _log_row(delivered: Delivered) -> dict[str, Any]:
         "position": f"{change.position:012d}",
         "key": {"id": str(change.key[0])},
         "prior_key": None if change.prior is None else {"id": str(change.prior[0])},
+        "before": None if change.taken is None else {n: None if v is None else str(v) for n, v in change.taken},
+        "tx": None if change.transaction is None else f"tx{change.transaction}",
         "after": None if change.op == "delete" else {n: None if v is None else str(v) for n, v in change.sent},
         "absent": sorted(change.absent) or None,
         "landed_this_hour": delivered.landed,

@@ -5,9 +5,11 @@ from __future__ import annotations
 from random import Random
 
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from tests.convergence.oracle import Change, Key, rows
 from tests.unit.merge.histories import SHAPE, SIZE, Delivered, folded_rows, log_rows, random_family
+from tidemark.merge.colliding_keys import colliding_keys
 from tidemark.merge.fold import fold
 from tidemark.merge.key_changes import descendants, with_ancestors
 from tidemark.merge.typed_rows import keyed_rows
@@ -21,7 +23,7 @@ def test_rows_that_rest_on_other_keys_come_out_as_the_oracle_says(spark: SparkSe
     rng.shuffle(delivered)
     logged = keyed_rows(log_rows(spark, delivered), SHAPE, expand=False).localCheckpoint()
     targets = logged.select("key").distinct()
-    folded = fold(with_ancestors(logged, targets), partial=True).collect()
+    folded = fold(with_ancestors(logged, targets, colliding_keys(logged, F.lit(False))), partial=True).collect()
     wanted = {key: (dict(row.values), row.absent) for key, row in rows(changes).items()}
     assert folded_rows(folded) == wanted
 
@@ -34,7 +36,12 @@ def test_only_the_keys_asked_for_are_given(spark: SparkSession) -> None:
         Change("t", 3, "update", (1,), frozenset({("id", 1), ("b", "later")}), frozenset({"a", "c"})),
     ]
     logged = keyed_rows(log_rows(spark, [Delivered(change) for change in moved]), SHAPE, expand=False)
-    folded = fold(with_ancestors(logged, logged.select("key").where("key.id = 2").distinct()), partial=True).collect()
+    folded = fold(
+        with_ancestors(
+            logged, logged.select("key").where("key.id = 2").distinct(), colliding_keys(logged, F.lit(False))
+        ),
+        partial=True,
+    ).collect()
     assert folded_rows(folded) == {(2,): ({"id": 2, "a": "new", "b": "y", "c": "z"}, frozenset())}
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from tests.convergence.oracle import Change, Key, rows
 from tests.unit.merge.histories import SHAPE, Delivered, folded_rows, log_rows, place, random_family, shown
+from tidemark.merge.colliding_keys import colliding_keys
 from tidemark.merge.fold import fold
 from tidemark.merge.key_changes import with_ancestors
 from tidemark.merge.late_changes import Classified, PublishedTable, applied, classify
@@ -26,7 +27,10 @@ def test_any_part_published_first_gives_the_oracles_table(spark: SparkSession) -
     again = [change for change in first if rng.random() < 0.15 and change.prior is None]
     published, hour = _rows(spark, first), _rows(spark, second + again)
     links = sum(change.prior is not None and bool(change.absent) for change in second)
-    held = fold(with_ancestors(published, published.select("key").distinct()), partial=True).localCheckpoint()
+    held = fold(
+        with_ancestors(published, published.select("key").distinct(), colliding_keys(published, F.lit(False))),
+        partial=True,
+    ).localCheckpoint()
     table = PublishedTable(rows=published, stored=_stored(held), highest=max(map(place, first)))
     found = classify(table, hour, links)
     assert found.refolded is not None

@@ -9,6 +9,7 @@ from pyspark.sql import types as T
 from tests.convergence.oracle import Change
 from tests.unit.merge.histories import KEY_TYPE, ROW_TYPE, SHAPE, Delivered, frame, log_rows
 from tidemark.merge import keyless
+from tidemark.merge.colliding_keys import colliding_keys
 from tidemark.merge.contract import COUNTED, folded_type, rows_type, settled_type
 from tidemark.merge.fold import fold
 from tidemark.merge.key_changes import with_ancestors
@@ -31,7 +32,9 @@ def test_every_seam_has_the_shape_of_the_contract(spark: SparkSession) -> None:
     for expand in (False, True):
         rows = keyed_rows(logged, SHAPE, expand=expand)
         assert shape_of(rows) == shape_of(rows_type(KEY_TYPE))
-    assert shape_of(with_ancestors(rows, rows.select("key").distinct())) == shape_of(rows_type(KEY_TYPE))
+    assert shape_of(
+        with_ancestors(rows, rows.select("key").distinct(), colliding_keys(rows, F.lit(False)))
+    ) == shape_of(rows_type(KEY_TYPE))
     counted = [(name, "bigint") for name in ("unreadable", *COUNTED)]
     counted[0] = ("unreadable", "string")
     for partial in (False, True):

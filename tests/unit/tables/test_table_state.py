@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from datetime import datetime, timedelta
+
 import pytest
 from pyspark.sql import SparkSession
 
@@ -64,8 +67,9 @@ def test_the_first_hour_makes_the_table(spark: SparkSession, settings: Settings,
     snapshot = HeldSnapshot(spark)
     state = opened(spark, settings, feed, snapshot, PublicationHistory())
     assert (state.highest, state.truncated, state.rebuild, state.retired) == (None, None, False, [])
-    assert not state.needs_log_lookup("30", 0)
-    assert state.needs_log_lookup("30", 1), "it rests on another key"
+    assert not state.needs_log_lookup(STATS)
+    assert state.needs_log_lookup(replace(STATS, links=1)), "it rests on another key"
+    assert state.needs_log_lookup(replace(STATS, collisions=1)), "for a moment a key had two rows"
     assert snapshot.evolved == [({"id": "string", "a": "string"}, ("id",), ())]
 
 
@@ -75,17 +79,33 @@ def test_changes_may_be_late_up_to_the_highest_that_is_published(
     published = history(FEED, TableReceipt(table=TABLE, highest="30#9", truncated="05"))
     state = opened(spark, settings, feed, HeldSnapshot(spark, held=HELD), published)
     assert (state.highest, state.truncated, state.new_truncate, state.rebuild) == ("30#9", "05", False, False)
-    assert [state.needs_log_lookup(first, 0) for first in ("", "29", "30", "31")] == [False, True, True, False]
+    assert [state.needs_log_lookup(replace(STATS, first=first)) for first in ("", "29", "30", "31")] == [
+        False,
+        True,
+        True,
+        False,
+    ]
     truncating = TableStats(TABLE, [SOURCE], landed=1, first="31", last="31", truncated="31", truncates=1)
     state = opened(spark, settings, feed, HeldSnapshot(spark, held=HELD), published, truncating)
     assert (state.truncated, state.new_truncate) == ("31", True)
     assert state.shape.key == ("id",), "a truncate says nothing of the key"
 
 
+def test_changes_may_go_on_with_a_transaction_that_an_earlier_hour_began(
+    spark: SparkSession, settings: Settings, feed: Feed
+) -> None:
+    """Where the source does not name transactions, an hour may end in the middle of one that changes keys."""
+    at = datetime(2026, 11, 20, 7)
+    published = history(FEED, TableReceipt(table=TABLE, highest="20#9", arrived=at))
+    state = opened(spark, settings, feed, HeldSnapshot(spark, held=HELD), published)
+    began = (None, at, at + timedelta(seconds=1))
+    assert [state.needs_log_lookup(replace(STATS, began=when)) for when in began] == [False, True, False]
+
+
 def test_a_table_under_a_new_name_is_built_from_the_log(spark: SparkSession, settings: Settings, feed: Feed) -> None:
     state = opened(spark, settings, feed, HeldSnapshot(spark), history(FEED, TableReceipt(table="old.name")))
     assert state.rebuild
-    assert state.needs_log_lookup("99", 0), "whatever comes may be in the log"
+    assert state.needs_log_lookup(replace(STATS, first="99")), "whatever comes may be in the log"
     assert state.truncated == "05"
     assert set(state.shape.columns) == {"id", "a", "old"}
 

@@ -21,6 +21,7 @@ from tidemark.formats.contract import DeclaredFeed, as_changes, zero_padded
 from tidemark.formats.dataworks.transactions import BEGIN, ENDS, assign_transactions
 from tidemark.formats.dataworks.types import ddl_type, declared_type, message_types
 from tidemark.formats.ddl.statements import CHANGES_DATA, DROPS_TEMPORARY, read_ddl
+from tidemark.identifiers import PAIR
 from tidemark.schema.columns import ColumnType
 from tidemark.schema.encodings import Encoding
 from tidemark.schema.strict_json import is_broken, one_document
@@ -234,7 +235,7 @@ def _entries(messages: DataFrame) -> DataFrame:
         "after": F.when(row & kind.isin("INSERT", "UPDATE_AFTER"), c("after")),
         "absent": F.when(row & kind.isin("INSERT", "UPDATE_AFTER"), _lacking()),
         "tx": F.when(in_transaction | marker, marked).when(
-            pair, F.concat(F.lit("pair:"), c("source_table"), F.lit(":"), F.ltrim("position", F.lit("0")))
+            pair, F.concat(F.lit(PAIR), c("source_table"), F.lit(":"), F.ltrim("position", F.lit("0")))
         ),
         # Nothing counts the rows: a transaction is complete when its begin and its end are there, in whatever hours.
         "tx_part": F.when(pair, kind).when(marker, F.when(kind == BEGIN, F.lit("begin")).otherwise(F.lit("end"))),
