@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from threading import Thread
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,9 +17,10 @@ from pyspark.sql import SparkSession
 from tests.e2e.feed_pair import FeedPair
 from tests.e2e.test_promises import HOURS, event, row
 from tests.e2e.test_replay import COLUMNS, DEBEZIUM
-from tidemark.errors import ConfigError
+from tidemark.errors import ConfigError, ConflictError, StoredFormatError
 from tidemark.hours import Hour
 from tidemark.lake.catalog import find_table
+from tidemark.lake.stored_formats import read_marker, write_marker
 from tidemark.ledger.system_tables import system_table
 from tidemark.operations import maintenance
 from tidemark.operations.audit import audit
@@ -24,6 +29,8 @@ from tidemark.operations.read_table import read_snapshot
 from tidemark.pipeline.hour import compact_stage, decode_stage, publish_stage
 from tidemark.pipeline.land import land
 from tidemark.settings import Settings
+from tidemark.snapshots.iceberg import IcebergSnapshot
+from tidemark.storage.feed_lock import FeedLock, feed_lock
 
 pytestmark = pytest.mark.full
 
@@ -125,11 +132,81 @@ def test_an_hour_in_the_making_is_left_alone(tmp_path: Path, spark: SparkSession
     assert branches
     assert maintain(feed, settings) == NOTHING
     assert branches <= refs(settings, table)
-    # One who asks no pool puts files together between an hour's tasks.
+    # What an older release without the feed lock would do: put files together between an hour's tasks.
     assert maintenance._rewrite(spark, (pair.fixed, "items")) >= 5
     assert publish_stage(spark, feed, HOURS[5], settings).counts.applied == 1
     assert sorted(r["id"] for r in pair.rows(pair.fixed, "items")) == [1, 2, 3, 4, 5, 6]
     assert audit(feed, settings).findings == []
+
+
+def test_a_running_hour_is_waited_for(
+    tmp_path: Path, spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Columns that an hour has added and not yet published are removed by maintenance: it must not see them."""
+    pair = FeedPair("m_beside", tmp_path, spark, settings, **DEBEZIUM, tables={"s.items": {"columns": COLUMNS}})
+    feed = pair.feed(pair.fixed)
+    pair.export(HOURS[0], [event("c", 1, row(1, 1))])
+    pair.run(HOURS[0])
+    pair.export(HOURS[1], [event("c", 2, row(2, 2) | {"nick": "two"})])
+    beside = Thread(target=maintain, args=(feed, settings))
+    evolve, waited = IcebergSnapshot.evolve, []
+
+    def evolve_and_meet(self: IcebergSnapshot, *arguments: Any, **more: Any) -> None:
+        evolve(self, *arguments, **more)
+        beside.start()
+        beside.join(timeout=15)
+        waited.append(beside.is_alive())
+
+    monkeypatch.setattr(IcebergSnapshot, "evolve", evolve_and_meet)
+    pair.run(HOURS[1])
+    beside.join()
+    assert [(r["id"], r["nick"]) for r in pair.rows(pair.fixed, "items")] == [(1, None), (2, "two")]
+    assert waited == [True]
+
+
+def test_a_run_that_lost_its_lock_stops(
+    tmp_path: Path, spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def lost() -> None:
+        raise ConflictError("another run took the feed lock over")
+
+    @contextmanager
+    def locked(settings: Settings, feed: str) -> Iterator[FeedLock]:
+        yield FeedLock(lost)
+
+    monkeypatch.setattr(maintenance, "locked", locked)
+    begun: list[str] = []
+    feed = FeedPair("m_lost", tmp_path, spark, settings, **DEBEZIUM, **TABLES).feed("m_lost")
+    with pytest.raises(ConflictError):
+        maintain(feed, settings, begun.append)
+    assert begun == []
+
+
+def test_a_migration_that_came_first_is_respected(tmp_path: Path, spark: SparkSession, settings: Settings) -> None:
+    pair = FeedPair("m_migrated", tmp_path, spark, settings, **DEBEZIUM, tables={"s.items": {"columns": COLUMNS}})
+    feed = pair.feed(pair.fixed)
+    pair.export(HOURS[0], [event("c", 1, row(1, 1))])
+    pair.run(HOURS[0])
+    marker = read_marker(settings)
+    assert marker is not None
+    ended: list[str] = []
+
+    def beside() -> None:
+        try:
+            maintain(feed, settings)
+        except StoredFormatError as error:
+            ended.append(error.problem)
+
+    waiting = Thread(target=beside)
+    try:
+        with feed_lock(settings, feed.feed):  # as a migration holds it, from its marker to its end
+            waiting.start()
+            waiting.join(timeout=3)
+            write_marker(settings, marker.model_copy(update={"migrating_from": marker.format}))
+        waiting.join()
+    finally:
+        write_marker(settings, marker)
+    assert len(ended) == 1 and "migration" in ended[0]
 
 
 @pytest.mark.parametrize("age", ["1h", "23h"])

@@ -68,7 +68,7 @@ def quarantine_replay(
 def maintain(feed: FeedName) -> None:
     """Remove what is no longer needed: old tombstones and cuts, as the feed file says, and orphaned files.
 
-    Tables, receipts, the change log and what landed stay. Not while an hour of the feed runs.
+    Tables, receipts, the change log and what landed stay. It waits for a run of the feed to end.
     """
     from tidemark.feeds.loading import find_feed
     from tidemark.operations.maintenance import maintain as remove_unneeded

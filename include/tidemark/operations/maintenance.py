@@ -1,8 +1,8 @@
 """Maintenance: removes what no publication needs any more, and compacts the small files that many publications left.
 
 What readers see does not change: neither the tables nor the cuts that the feed keeps. Each step may stop anywhere and
-be done again. It does not run beside the hours of the feed (in Airflow they share the feed's pool), and it leaves a
-pending publication alone.
+be done again. It holds the feed lock: an hour adds columns and branches to the tables before it is published, which look
+like what an hour left that died. A pending publication is left alone.
 
 The change log, the receipts, the quarantine and the landed objects stay: the tables are accounted for by them.
 """
@@ -22,13 +22,13 @@ from tidemark.hours import Hour
 from tidemark.identifiers import publication_of_branch, quote
 from tidemark.lake.session import full_name, open_session
 from tidemark.lake.spark_conf import CATALOG
-from tidemark.lake.stored_formats import check_lake
 from tidemark.ledger.pending_publication import load_pending
 from tidemark.ledger.publication_history import PublicationHistory, load_history
 from tidemark.ledger.system_tables import SYSTEM_TABLES, note_pruned, pruned, system_table
 from tidemark.logs import get_logger, log_stage
 from tidemark.operations.maintenance_files import clear_landing, clear_parquet
 from tidemark.operations.retention import expired_hours
+from tidemark.pipeline.hour import locked
 from tidemark.settings import Settings
 from tidemark.snapshots import discard_columns
 
@@ -54,10 +54,14 @@ class Maintained:
 def maintain(
     feed: Feed, settings: Settings, progress: Callable[[str], None] = lambda stage: None, now: datetime | None = None
 ) -> Maintained:
-    """Maintain one feed. ``now``: the time against which ages are measured."""
-    check_lake(settings)
-    with log_stage("maintain", "maintained", feed=feed.feed) as line:
-        done = _maintain(feed, settings, progress, now or datetime.now(UTC))
+    """Maintain one feed. ``now``: the time against which ages are measured. ConflictError when its run does not end."""
+    with log_stage("maintain", "maintained", feed=feed.feed) as line, locked(settings, feed.feed) as held:
+
+        def step(doing: str) -> None:
+            held.check()
+            progress(doing)
+
+        done = _maintain(feed, settings, step, now or datetime.now(UTC))
         line |= asdict(done)
     return done
 

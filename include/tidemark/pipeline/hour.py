@@ -71,7 +71,7 @@ def _all_stages(feed: Feed, hour: str, settings: Settings, progress: Progress) -
     progress("decode")
     decode_stage(spark, feed, hour, settings)
     with log_context(feed=feed.feed, hour=hour):
-        with _locked(settings, feed.feed) as held:
+        with locked(settings, feed.feed) as held:
             progress("assemble and compact")
             _compact(spark, feed, hour, settings)
             progress("validate and publish")
@@ -81,7 +81,7 @@ def _all_stages(feed: Feed, hour: str, settings: Settings, progress: Progress) -
 
 
 @contextmanager
-def _locked(settings: Settings, feed: str, hour: str | None = None) -> Iterator[FeedLock]:
+def locked(settings: Settings, feed: str, hour: str | None = None) -> Iterator[FeedLock]:
     """The feed lock, of a lake that this release may write: a migration may have come while the stage waited."""
     check_lake(settings)
     with feed_lock(settings, feed, hour) as held:
@@ -92,7 +92,7 @@ def _locked(settings: Settings, feed: str, hour: str | None = None) -> Iterator[
 def decode_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
     """Decode the hour, unless a receipt shows that this version of its export is published."""
     # The newest of the hour's versions is what the log holds in the end.
-    with log_context(feed=feed.feed, hour=hour), _locked(settings, feed.feed, hour):
+    with log_context(feed=feed.feed, hour=hour), locked(settings, feed.feed, hour):
         manifest = all_objects(settings, feed.feed, hour)
         history = load_history(settings, feed.feed)
         if _done(history, manifest):
@@ -116,12 +116,12 @@ def compact_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings
 
     First a publication is finished that another hour began, or this hour with an export that has changed since. The hour
     is decoded again when more of it has landed since it was decoded."""
-    with log_context(feed=feed.feed, hour=hour), _locked(settings, feed.feed):
+    with log_context(feed=feed.feed, hour=hour), locked(settings, feed.feed):
         _compact(spark, feed, hour, settings)
 
 
 def _compact(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
-    with _locked(settings, feed.feed, hour):  # what is compacted does not change meanwhile
+    with locked(settings, feed.feed, hour):  # what is compacted does not change meanwhile
         manifest, history = all_objects(settings, feed.feed, hour), load_history(settings, feed.feed)
         if _done(history, manifest):
             log.info("published before: nothing to compact", stage="compact", version=manifest.version)
@@ -148,7 +148,7 @@ def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings
     the feed lock task by task, and a retry lets others go first.
     """
     with log_context(feed=feed.feed, hour=hour):
-        with _locked(settings, feed.feed) as held:
+        with locked(settings, feed.feed) as held:
             receipt = _publish(spark, feed, hour, settings, held)
         _log_receipt(receipt)
     return receipt
