@@ -7,11 +7,25 @@ import json
 from typing import Any
 
 import fastavro
+from pyspark.sql import DataFrame, Row, SparkSession
 
+from tidemark.containers.contract import RECORDS
 from tidemark.feeds.model import Feed
+from tidemark.formats.contract import CHANGES, SchemaEntry
+from tidemark.formats.qlik import decode as qlik
 from tidemark.samples.qlik_wire import table_columns
 
 SEQUENCE = "20261120010203000000000000000000001"
+TABLES: dict[str, Any] = {
+    "SALES.ACCOUNTS": {"topic": "accounts"},
+    "SALES.ORDERS": {"topic": "orders"},
+    "SALES.DECLARED": {"key": ["ID"], "columns": {"ID": "INT4", "NAME": "STRING(9)", "NOTE": "CLOB"}},
+    "SALES.KEY_ONLY": {"key": ["ID"]},
+    "SALES.LOG": {"key": [], "columns": {"A": "INT4", "B": "INT4"}},
+    "SALES.OTHER_KEY": {"key": ["CODE"]},
+    "SALES.ONE": {"topic": "both"},
+    "SALES.TWO": {"topic": "both"},
+}
 
 
 def headers(operation: str = "UPDATE", **changes: Any) -> dict[str, Any]:
@@ -142,3 +156,23 @@ def feed(tables: dict[str, Any] | None = None, **options: Any) -> Feed:
             "format": {"type": "qlik", **options}, "tables": tables or {},
         }
     )  # fmt: skip
+
+
+def records_of(spark: SparkSession, values: dict[str, tuple[str, bytes | None]]) -> DataFrame:
+    """One Kafka record each; its name as the object."""
+    rows = [(name, 1, value, topic, 0, 5, None, None, value, None, None) for name, (topic, value) in values.items()]
+    return spark.createDataFrame(rows, RECORDS)
+
+
+def decode_and_bind(
+    spark: SparkSession, values: dict[str, tuple[str, bytes | None]], of: Feed
+) -> tuple[dict[str, Row], ...]:
+    """The rows as decoded, and as bound to their metadata, by the names of their messages."""
+    decoded = qlik.decode(records_of(spark, values), of, of.format_options).localCheckpoint()
+    assert decoded.schema.simpleString() == CHANGES.simpleString()
+    rows = {row["object"]: row for row in decoded.collect()}
+    assert len(rows) == len(values)
+    schemas = [SchemaEntry(r.source_table, r.position, r.message_schema) for r in rows.values() if r.op == "schema"]
+    bound = qlik.bind(decoded, schemas, of, of.format_options)
+    assert bound.schema.fieldNames() == CHANGES.fieldNames()
+    return rows, {row["object"]: row for row in bound.collect()}

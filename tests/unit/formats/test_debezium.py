@@ -5,22 +5,15 @@ from __future__ import annotations
 import base64
 import functools
 import json
-from datetime import UTC, date, datetime
-from decimal import Decimal
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F
 
 from tidemark.containers.contract import RECORDS
 from tidemark.feeds.model import Feed
 from tidemark.formats.debezium import decode as debezium
-from tidemark.schema import encodings
-from tidemark.schema.columns import ColumnType
-
-ENCODINGS = {**encodings.ENCODINGS, **debezium.ENCODINGS}
 
 
 def feed(**tables: Any) -> Feed:
@@ -280,160 +273,3 @@ def test_options_that_cannot_be_are_refused() -> None:
     for wrong in ({"messages": "nodot"}, {"transactions": []}, {"connector": "db3"}, {"times": "isostring"}):
         with pytest.raises(ValidationError):
             debezium.Options.model_validate(wrong)
-
-
-def _unscaled(number: int) -> str:
-    return base64.b64encode(number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)).decode()
-
-
-def _b64(*octets: int) -> str:
-    return base64.b64encode(bytes(octets)).decode()
-
-
-PRECISE, STRING, DOUBLE = ({"decimals": mode} for mode in ("precise", "string", "double"))
-AT = datetime(2026, 11, 20, 1, 2, 3, 456_000)
-SECONDS = int((AT - datetime(1970, 1, 1)).total_seconds())
-#: PostgreSQL's type, the connector's options, its text in a message, the value it is.
-DECLARED: list[tuple[str, dict[str, str], str, Any]] = [
-    ("numeric(9,2)", PRECISE, _unscaled(-12345), Decimal("-123.45")),
-    ("numeric(9,2)", STRING, "-123.45", Decimal("-123.45")),
-    ("numeric(9,2)", DOUBLE, "-123.45", Decimal("-123.45")),
-    ("numeric", PRECISE, json.dumps({"scale": 3, "value": _unscaled(5)}), "0.005"),
-    ("numeric", STRING, "1E-3", "1E-3"),
-    ("money", PRECISE, _unscaled(-99), Decimal("-0.99")),
-    ("money", STRING, "1234.50", Decimal("1234.50")),
-    ("date", {}, "20777", date(2026, 11, 20)),
-    ("timestamp(3)", {}, str(SECONDS * 1000 + 456), AT),
-    ("timestamp", {}, str(SECONDS * 10**6 + 456_000), AT),
-    ("timestamp", {"times": "connect"}, str(SECONDS * 1000 + 456), AT),
-    ("timestamp(3)", {"times": "microseconds"}, str(SECONDS * 10**6 + 456_000), AT),
-    ("timestamp(3)", {"times": "nanoseconds"}, str(SECONDS * 10**9 + 456_000_000), AT),
-    ("timestamptz", {}, "2026-11-20T01:02:03.456Z", AT.replace(tzinfo=UTC)),
-    ("timestamp(0) with time zone", {}, "2026-11-20T01:02:03Z", AT.replace(microsecond=0, tzinfo=UTC)),
-    ("time(3)", {}, "3723456", "01:02:03.456"),
-    ("time", {}, "3723456789", "01:02:03.456789"),
-    ("time(3)", {"times": "adaptive_time_microseconds"}, "3723456000", "01:02:03.456"),
-    ("time", {"times": "connect"}, "3723456", "01:02:03.456"),
-    ("time", {"times": "nanoseconds"}, "3723456789000", "01:02:03.456789"),
-    ("timetz", {}, "01:02:03.456Z", "01:02:03.456Z"),
-    ("interval", {}, "P1Y2M3DT4H5M6.78S", "P1Y2M3DT4H5M6.78S"),
-    ("bigint", {}, "36993906780000", 36993906780000),  # an interval in numeric mode: microseconds
-    ("uuid", {}, "a96a846a-25bc-bde3-4da9-c729209024fb", "a96a846a-25bc-bde3-4da9-c729209024fb"),
-    ("jsonb", {}, '{"a": 1}', '{"a": 1}'),
-    ("xml", {}, "<a/>", "<a/>"),
-    ("bit", {}, "true", True),
-    ("bit(1)", {}, "false", False),
-    ("bit(12)", {}, _b64(0b00000101, 0b00001000), "100000000101"),
-    ("bit(12)", {}, _b64(1), "000000000001"),
-    ("bit(12)", {}, "", "000000000000"),
-    ("bit(4)", {}, _b64(0xFF), None),
-    ("varbit(12)", {}, _b64(0b101), "101"),
-    ("hstore", {}, '{"a":null}', '{"a":null}'),
-    ("text[]", {}, '["a",null]', ["a", None]),
-    ("integer[]", {}, "[1,null]", [1, None]),
-    ("integer[]", {}, '["x"]', None),
-    ("numeric(9,2)[]", PRECISE, json.dumps([_unscaled(150), None]), [Decimal("1.50"), None]),
-    ("numeric(9,2)[]", STRING, '["1.50"]', [Decimal("1.50")]),
-    ("timestamp(3)[]", {}, f"[{SECONDS * 1000 + 456}]", [AT]),
-    ("date[]", {}, "[0]", [date(1970, 1, 1)]),
-    ("bytea[]", {}, json.dumps([_b64(0, 255)]), [bytearray(b"\x00\xff")]),
-    ("enum", {}, "new", "new"),
-    ("bytea", {"binary": "bytes"}, _b64(0, 255), bytearray(b"\x00\xff")),
-    ("bytea", {"binary": "base64"}, _b64(0, 255), bytearray(b"\x00\xff")),
-    ("bytea", {"binary": "hex"}, "00ff", bytearray(b"\x00\xff")),
-    ("int4range", {}, "[1,5)", "[1,5)"),
-    ("tstzrange", {}, '["2026-01-01 00:00:00+00",)', '["2026-01-01 00:00:00+00",)'),
-    ("double precision", {}, "-Infinity", float("-inf")),
-    ("geometry", {}, json.dumps({"wkb": _b64(1, 2), "srid": 4326}), Row(wkb=bytearray(b"\x01\x02"), srid=4326)),
-    (
-        "point", {}, json.dumps({"x": 1.5, "y": 2, "wkb": _b64(1), "srid": None}),
-        Row(x=1.5, y=2.0, wkb=bytearray(b"\x01"), srid=None),
-    ),
-]  # fmt: skip
-
-
-def _field(kind: str, name: str | None = None, **more: Any) -> dict[str, Any]:
-    return {"type": kind, **({"name": name} if name else {}), **more}
-
-
-_GEOMETRY = [_field("bytes", field="wkb"), _field("int32", field="srid", optional=True)]
-_PLACE = _field("struct", "io.debezium.data.geometry.Geometry", fields=_GEOMETRY)
-_DECIMAL = "org.apache.kafka.connect.data.Decimal"
-_TENTHS = _field("bytes", _DECIMAL, parameters={"scale": "1", "connect.decimal.precision": "5"})
-#: A field of a message schema, its text in a message, the value it is.
-TOLD: list[tuple[dict[str, Any], str, Any]] = [
-    (_field("bytes", _DECIMAL, parameters={"scale": "2", "connect.decimal.precision": "9"}), _unscaled(-1), Decimal("-0.01")),
-    (_field("bytes", _DECIMAL, parameters={"scale": "2", "connect.decimal.precision": "60"}), _unscaled(12345), "123.45"),
-    (_field("bytes", _DECIMAL, parameters={"scale": "-2"}), _unscaled(12), "1200"),
-    (_field("struct", "io.debezium.data.VariableScaleDecimal"), json.dumps({"scale": 1, "value": _unscaled(-15)}), "-1.5"),
-    (_field("int32", "io.debezium.time.Date"), "20777", date(2026, 11, 20)),
-    (_field("int32", "org.apache.kafka.connect.data.Date"), "20777", date(2026, 11, 20)),
-    (_field("int64", "io.debezium.time.Timestamp"), str(SECONDS * 1000 + 456), AT),
-    (_field("int64", "org.apache.kafka.connect.data.Timestamp"), str(SECONDS * 1000 + 456), AT),
-    (_field("int64", "io.debezium.time.MicroTimestamp"), str(SECONDS * 10**6 + 456_000), AT),
-    (_field("int64", "io.debezium.time.NanoTimestamp"), str(SECONDS * 10**9 + 456_000_789), AT),
-    (_field("string", "io.debezium.time.ZonedTimestamp"), "2026-11-20T01:02:03.456Z", AT.replace(tzinfo=UTC)),
-    (_field("int32", "io.debezium.time.Time"), "3723456", "01:02:03.456"),
-    (_field("int32", "org.apache.kafka.connect.data.Time"), "3723456", "01:02:03.456"),
-    (_field("int64", "io.debezium.time.MicroTime"), "3723456789", "01:02:03.456789"),
-    (_field("int64", "io.debezium.time.NanoTime"), "3723456789999", "01:02:03.456789"),
-    (_field("string", "io.debezium.time.ZonedTime"), "01:02:03Z", "01:02:03Z"),
-    (_field("int64", "io.debezium.time.MicroDuration"), "-1000", -1000),
-    (_field("string", "io.debezium.time.Interval"), "P1D", "P1D"),
-    (_field("string", "io.debezium.data.Uuid"), "u", "u"),
-    (_field("string", "io.debezium.data.Json"), "{}", "{}"),
-    (_field("string", "io.debezium.data.Xml"), "<a/>", "<a/>"),
-    (_field("string", "io.debezium.data.Enum", parameters={"allowed": "a,b"}), "b", "b"),
-    (_field("bytes", "io.debezium.data.Bits", parameters={"length": "3"}), _b64(0b011), "011"),
-    (_field("bytes", "io.debezium.data.Bits", parameters={"length": "2147483647"}), _b64(0b011), "11"),
-    (_field("map", keys=_field("string"), values=_field("string")), '{"a":"b"}', '{"a":"b"}'),
-    (_field("bytes"), _b64(7), bytearray(b"\x07")),
-    (_field("array", items=_field("int64", "io.debezium.time.Timestamp")), f"[{SECONDS * 1000 + 456},null]", [AT, None]),
-    (_field("array", items=_TENTHS), json.dumps([_unscaled(-5)]), [Decimal("-0.5")]),
-    (_field("array", items=_field("array", items=_field("int32"))), "[[1],[]]", [[1], []]),
-    (_PLACE, json.dumps({"wkb": _b64(1), "srid": 1}), Row(wkb=bytearray(b"\x01"), srid=1)),
-    (_field("struct", fields=[_field("string", field="a`b")]), '{"a`b":"c"}', '{"a`b":"c"}'),
-]  # fmt: skip
-
-
-def values(spark: SparkSession, typed: list[tuple[ColumnType, str]]) -> list[Any]:
-    columns = [
-        ENCODINGS[kind.encoding](F.element_at("texts", i), kind.spark, kind.arg).alias(f"c{i}")
-        for i, (kind, _) in enumerate(typed, 1)
-    ]
-    frame = spark.createDataFrame([([text for _, text in typed],)], "texts array<string>").select(*columns)
-    for (kind, _), field in zip(typed, frame.schema, strict=True):
-        assert field.dataType.simpleString() == kind.spark
-    row = frame.first()
-    assert row is not None
-    return list(row)
-
-
-def _comparable(value: Any, like: Any) -> Any:
-    if isinstance(value, datetime) and isinstance(like, datetime) and like.tzinfo:
-        return value.astimezone(UTC)
-    return value
-
-
-def test_every_declared_type(spark: SparkSession) -> None:
-    typed = [
-        (debezium.column_types({"c": kind}, debezium.Options.model_validate(options))["c"], text)
-        for kind, options, text, _ in DECLARED
-    ]
-    for (kind, options, text, expected), found in zip(DECLARED, values(spark, typed), strict=True):
-        assert _comparable(found, expected) == expected, (kind, options, text)
-
-
-def test_every_type_that_messages_tell(spark: SparkSession) -> None:
-    typed = []
-    for field, text, _ in TOLD:
-        envelope = {"fields": [{"field": "after", "fields": [field | {"field": "c"}]}]}
-        typed.append((debezium.message_types(json.dumps(envelope))["c"], text))
-    for (field, text, expected), found in zip(TOLD, values(spark, typed), strict=True):
-        assert _comparable(found, expected) == expected, (field, text)
-
-
-def test_types_that_are_none_are_refused() -> None:
-    for wrong in ("numerik", "timestamp(3) zone", "[]", "text[][]"):
-        with pytest.raises(ValueError, match="PostgreSQL type"):
-            debezium.column_types({"c": wrong}, debezium.Options())

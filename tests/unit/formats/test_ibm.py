@@ -5,76 +5,15 @@ from __future__ import annotations
 import functools
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
-from hypothesis import strategies as st
-from pydantic import ValidationError
 from pyspark.sql import DataFrame, Row, SparkSession
-from pyspark.sql import functions as F
 
-from tidemark.containers.contract import RECORDS
-from tidemark.containers.ibm_records import code_page, text_of
-from tidemark.errors import ConfigError
-from tidemark.feeds.model import Feed
-from tidemark.formats.contract import CHANGES
+from tests.unit.formats.ibm_messages import INSERT, LSN_5, MESSAGES, feed, record, records_of
+from tidemark.containers.ibm_records import code_page
 from tidemark.formats.ibm import decode as ibm
 
-TABLES = {
-    "TEST.T": {
-        "key": ["ID"],
-        "columns": {"ID": "INTEGER", "NAME": "VARCHAR(20)", "NOTE": "CHAR(4)", "AMOUNT": "DECIMAL(9,2)"},
-    },
-    "TEST.KINDS": {
-        "key": ["CODE"],
-        "columns": {
-            "CODE": "CHAR(4)", "BODY": "CLOB(1M)", "DOC": "XML", "BITS": "CHAR(2) FOR BIT DATA", "WIDE": "GRAPHIC(4)",
-            "AT": "TIME", "N": "INTEGER",
-        },
-    },
-    "OTHER.T": {"key": ["CODE"], "columns": {"CODE": "CHAR(2)", "N": "DECIMAL(5,1)"}},
-    "TEST.NOKEY": {"columns": {"A": "INTEGER", "B": "VARCHAR(9)"}},
-}  # fmt: skip
-
 HEX = "IBM-INVALID-COLUMN"
-LSN_5, LSN_8 = "0000:0000:0388:4642:0000", "0000:0000:0000:0271:000C:0000:0000:0000"
-
-
-def record(
-    operation: str,
-    values: str,
-    *,
-    table: str = "T",
-    identifier: str = "IBM",
-    unit: str = "0000:0000:0388:4642:0000",
-    lsn: str = LSN_8,
-    at: str = "2006-06-30-18.00.52",
-    plan: str = '"ASNQC910"',
-    segment: str = "0000",
-    put: str = "182318000005",
-) -> str:
-    who = f'10,"{identifier}","2006181","{put}","TEST","{table}","{operation}"'
-    return f'{who},"{unit}","{lsn}","{at}",{plan},{segment},{values}'
-
-
-def feed(container: dict[str, Any], tables: dict[str, Any] = TABLES) -> Feed:
-    return Feed.model_validate(
-        {
-            "feed": "payroll", "description": "-", "owner": "-", "topics": ["t"],
-            "exports": {"path": "{topic}/dt={date}/hr={hour}/*"},
-            "container": container, "format": {"type": "ibm"}, "tables": tables,
-        }
-    )  # fmt: skip
-
-
-MESSAGES = {"type": "kafka_json"}
-
-
-def records_of(spark: SparkSession, values: dict[str, bytes | None]) -> DataFrame:
-    """One Kafka record each; its name as the object."""
-    rows = [(name, 1, value, "t", 0, 5, None, None, value, None, None) for name, value in values.items()]
-    return spark.createDataFrame(rows, RECORDS)
 
 
 @dataclass
@@ -83,7 +22,6 @@ class Case:
     options: dict[str, str] = field(default_factory=dict)
 
 
-INSERT = record("ISRT", ',,,,1,"John","ab  ",12.50')
 CASES: dict[str, Case] = {}
 
 
@@ -420,83 +358,3 @@ def test_lsns_of_both_lengths_sort_as_numbers(decoded: dict[str, list[Row]]) -> 
     assert positions == sorted(positions)
     assert len({len(position) for position in positions}) == 1
     assert len({only(decoded[f"lsn {i}"]).tx for i in range(6)}) == 6
-
-
-def test_java_reads_what_the_code_pages_write(spark: SparkSession) -> None:
-    printable = "".join(map(chr, range(0x20, 0x7F))) + "\n§éß¬"
-    for name in ("utf-8", "latin-1", "cp037", "cp500", "cp1047", "cp1140"):
-        page = code_page(name)
-        raw = F.lit(page.encode(printable))
-        (row,) = spark.range(1).select(text_of(raw, page).alias("text")).collect()
-        assert row.text == printable, name
-
-
-@pytest.mark.parametrize(
-    ("options", "why"),
-    [
-        ({"column_delimiter": '"'}, "must differ"),
-        ({"decimal_character": ","}, "must differ"),
-        ({"string_delimiter": "x"}, "a letter or digit"),
-        ({"record_delimiter": "7"}, "a letter or digit"),
-        ({"column_delimiter": "::"}, "exactly one character"),
-        ({"column_delimiter": ""}, "exactly one character"),
-        ({"column_delimiter": "§"}, "not one byte in utf-8"),
-        ({"column_delimiter": "€", "code_page": "cp037"}, "not one byte in cp037"),
-        ({"code_page": "klingon"}, "write utf-8, latin-1"),
-        ({"delimiter": ";"}, "Extra inputs"),
-    ],
-)
-def test_delimiters_that_cannot_be(options: dict[str, str], why: str) -> None:
-    with pytest.raises(ValidationError, match=why):
-        ibm.Options.model_validate(options)
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["UTF-8", "utf8", "IBM-1208", "cp037", "IBM037", "ibm-37"[:-2] + "037", "Cp1047", "IBM01140", "1140", "ISO-8859-1"],
-)
-def test_code_pages_by_any_name(name: str) -> None:
-    assert ibm.Options(code_page=name).page.java in {"UTF-8", "IBM037", "IBM1047", "IBM01140", "ISO-8859-1"}
-
-
-def test_declarations_that_cannot_be_used(spark: SparkSession) -> None:
-    records = records_of(spark, {"x": INSERT.encode()})
-    for tables, why in (
-        ({"TEST.T": {"key": ["ID"]}}, "messages do not name columns"),
-        ({"TEST.T": {"key": ["NO"], "columns": {"ID": "INTEGER"}}}, r"\['NO'\] are no columns"),
-    ):
-        with pytest.raises(ConfigError, match=why):
-            ibm.decode(records, feed(MESSAGES, tables), ibm.Options())
-    with pytest.raises(ConfigError, match="differ in column_delimiter"):
-        ibm.decode(records, feed({"type": "raw", "column_delimiter": ";"}), ibm.Options())
-
-
-def test_schema_is_the_contracts(spark: SparkSession) -> None:
-    expected = [(field.name, field.dataType.simpleString()) for field in CHANGES]
-    for tables in (TABLES, {}):
-        assert ibm.decode(records_of(spark, {}), feed(MESSAGES, tables), ibm.Options()).dtypes == expected
-
-
-# Text that is rich in what the format is made of.
-_text = st.text(st.sampled_from("\",\n;'.|a1é“日\\ \x00") | st.characters(exclude_categories=["Cs"]), max_size=12)
-_rows = st.lists(st.tuples(st.none() | _text, st.none() | _text), min_size=1, max_size=60)
-
-
-@settings(max_examples=4, deadline=None, suppress_health_check=list(HealthCheck), derandomize=True)
-@given(messages=st.lists(_rows, min_size=20, max_size=60))
-def test_any_text_comes_back(spark: SparkSession, messages: list[list[tuple[str | None, str | None]]]) -> None:
-    def field_(value: str | None) -> str:
-        return "" if value is None else '"' + value.replace('"', '""') + '"'
-
-    sent = {
-        f"{i:04}": "\n".join(
-            record("ISRT", f",,,,{n},{field_(a)},{field_(b)},") for n, (a, b) in enumerate(rows)
-        ).encode()
-        for i, rows in enumerate(messages)
-    }
-    changes = ibm.decode(records_of(spark, sent), feed(MESSAGES), ibm.Options())
-    got: dict[str, list[tuple[str | None, str | None]]] = {name: [] for name in sent}
-    for row in changes.orderBy("object", "entry").select("object", "problem", "after.NAME", "after.NOTE").collect():
-        assert row.problem is None
-        got[row.object].append((row.NAME, row.NOTE))
-    assert list(got.values()) == messages

@@ -1,4 +1,4 @@
-"""Decoding Qlik's messages and binding them to metadata: every rule on a hand-written message, in two Spark jobs."""
+"""Decoding Qlik's messages and binding them to metadata: every rule on a hand-written message, in one Spark job."""
 
 from __future__ import annotations
 
@@ -7,14 +7,13 @@ from datetime import datetime
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Row, SparkSession
 
 from tests.unit.formats.qlik_messages import (
-    METADATA,
     SEQUENCE,
-    avro,
+    TABLES,
     avro_envelope,
-    data_schema,
+    decode_and_bind,
     enveloped,
     feed,
     full_load,
@@ -22,28 +21,14 @@ from tests.unit.formats.qlik_messages import (
     message,
     metadata,
 )  # fmt: skip
-from tidemark.containers.contract import RECORDS
-from tidemark.feeds.model import Feed
-from tidemark.formats.contract import CHANGES, SchemaEntry
 from tidemark.formats.qlik import decode as qlik
 
-TABLES: dict[str, Any] = {
-    "SALES.ACCOUNTS": {"topic": "accounts"},
-    "SALES.ORDERS": {"topic": "orders"},
-    "SALES.DECLARED": {"key": ["ID"], "columns": {"ID": "INT4", "NAME": "STRING(9)", "NOTE": "CLOB"}},
-    "SALES.KEY_ONLY": {"key": ["ID"]},
-    "SALES.LOG": {"key": [], "columns": {"A": "INT4", "B": "INT4"}},
-    "SALES.OTHER_KEY": {"key": ["CODE"]},
-    "SALES.ONE": {"topic": "both"},
-    "SALES.TWO": {"topic": "both"},
-}
 ACCOUNTS = {"ID": "INT8", "NAME": "STRING(30)", "NOTE": "CLOB", "TOTAL": "NUMERIC(14,2)"}
 LATER = {"ID": "INT8", "NAME": "STRING(30)", "EXTRA": "STRING(3)", "NOTE": "CLOB", "TOTAL": "NUMERIC(14,2)"}
 WIDE = {f"C{i}": "INT4" for i in range(1, 117)}
 
 ROW = {"ID": "7", "NAME": "Ada", "NOTE": None, "TOTAL": "12.50"}
 JSON: dict[str, tuple[str, bytes | None]] = {}
-AVRO: dict[str, tuple[str, bytes | None]] = {}
 
 
 def case(name: str, content: Any, topic: str = "accounts") -> None:
@@ -162,81 +147,10 @@ UNBOUND = {
 for name, (sent_headers, _) in UNBOUND.items():
     case(name, message({"A": 1, "B": 2} if "keyless" in name else {"ID": 1}, sent_headers), "orders")
 
-AVRO_COLUMNS: dict[str, Any] = {
-    "ID": "long", "NAME": "string", "TOTAL": {"type": "bytes", "logicalType": "decimal", "precision": 14, "scale": 2},
-    "DAY": {"type": "int", "logicalType": "date"}, "AT": {"type": "long", "logicalType": "timestamp-micros"},
-    "CLOCK": {"type": "int", "logicalType": "time-millis"}, "BITS": "bytes", "RATIO": "double", "FLAG": "boolean",
-}  # fmt: skip
-AVRO_TYPES = {"ID": "INT8", "NAME": "STRING(30)", "TOTAL": "NUMERIC(14,2)", "DAY": "DATE", "AT": "DATETIME",
-              "CLOCK": "TIME", "BITS": "BYTES(4)", "RATIO": "REAL8", "FLAG": "BOOLEAN"}  # fmt: skip
-SCHEMA = data_schema(AVRO_COLUMNS)
-WITH_ID = data_schema(AVRO_COLUMNS, external_id=True)
-OTHER = data_schema({"ID": "string"})
-
-
-def avro_row(sent_headers: dict[str, Any], before: Any = None, schema: Any = SCHEMA, **changes: Any) -> bytes:
-    from datetime import UTC, date, time
-    from decimal import Decimal
-
-    row = {
-        "ID": 7, "NAME": "Ada F20261120010203000000000000000000001", "TOTAL": Decimal("-12.50"),
-        "DAY": date(2026, 11, 20), "AT": datetime(2026, 11, 20, 1, 2, 3, 456789, tzinfo=UTC),
-        "CLOCK": time(3, 45, 51, 435000), "BITS": b"\x00\xff", "RATIO": 0.1, "FLAG": True,
-    }  # fmt: skip
-    return avro(schema, {"data": row | changes, "beforeData": before, "headers": sent_headers})
-
-
-def avro_case(name: str, value: bytes, topic: str = "accounts") -> None:
-    AVRO[name] = (topic, value)
-
-
-avro_md = metadata("SALES.ACCOUNTS", AVRO_TYPES, ["ID"], schema_id="V1", data_schema=json.dumps(SCHEMA))
-avro_case("md", json.dumps(avro_md).encode(), "metadata")
-avro_case("md with id", avro_envelope(avro(METADATA, metadata(
-    "SALES.ORDERS", AVRO_TYPES, ["ID"], version=3, schema_id="V2", data_schema=json.dumps(WITH_ID))),
-    "MD", schema=METADATA), "metadata")  # fmt: skip
-avro_case("md unreadable", json.dumps(metadata("SALES.ONE", {"ID": "INT4"}, ["ID"], schema_id="X1",
-                                               data_schema="{}")).encode(), "metadata")  # fmt: skip
-avro_case("md other", json.dumps(metadata("SALES.ONE", {"ID": "STRING(9)"}, ["ID"], schema_id="X2",
-                                          data_schema=json.dumps(OTHER))).encode(), "metadata")  # fmt: skip
-masks = {"changeMask": b"\x02", "columnMask": b"\xfd\x01"}
-avro_case("update", avro_envelope(avro_row(headers(**masks), {"ID": 7}), schema_id="V1"))
-avro_case("bare", avro_row(headers("INSERT", columnMask=b"\xff\x01", transactionEventCounter=300)))
-avro_case("delete", avro_envelope(avro_row(headers("DELETE"), NAME=None), schema_id="V1"))
-avro_case("refresh", avro_envelope(avro_row(full_load()), schema_id="V1"))
-avro_case("refresh with time", avro_row(full_load(timestamp="2026-11-20T00:59:00.000")))
-avro_case("external id", avro_row(headers("INSERT", externalSchemaId="V2"), schema=WITH_ID), "orders")
-avro_case("other order", avro_envelope(avro_row(headers(columnMask=b"\x01\xff")), schema_id="V1"))
-avro_case("cut", avro_row(headers("INSERT"))[:-1])
-avro_case("longer", avro_row(headers("INSERT")) + b"\x00")
-avro_case("head only", b"atMSG\x04")
-avro_case("nothing", b"\x00\x01\x02")
-avro_case("no schema", avro_envelope(avro_row(headers("INSERT")), schema_id="V9"))
-avro_case("unreadable schema", avro_envelope(avro_row(headers("INSERT", schema="SALES")), schema_id="X1"), "orders")
-avro_case("md of unknown layout", avro_envelope(b"\x00", "MD", schema={"type": "record", "name": "A", "fields": [
-    {"name": "other", "type": "string"}]}), "metadata")  # fmt: skip
-
-
-def records_of(spark: SparkSession, values: dict[str, tuple[str, bytes | None]]) -> DataFrame:
-    """One Kafka record each; its name as the object."""
-    rows = [(name, 1, value, topic, 0, 5, None, None, value, None, None) for name, (topic, value) in values.items()]
-    return spark.createDataFrame(rows, RECORDS)
-
-
-def both(spark: SparkSession, values: dict[str, tuple[str, bytes | None]], of: Feed) -> tuple[dict[str, Row], ...]:
-    decoded = qlik.decode(records_of(spark, values), of, of.format_options).localCheckpoint()
-    assert decoded.schema.simpleString() == CHANGES.simpleString()
-    rows = {row["object"]: row for row in decoded.collect()}
-    assert len(rows) == len(values)
-    schemas = [SchemaEntry(r.source_table, r.position, r.message_schema) for r in rows.values() if r.op == "schema"]
-    bound = qlik.bind(decoded, schemas, of, of.format_options)
-    assert bound.schema.fieldNames() == CHANGES.fieldNames()
-    return rows, {row["object"]: row for row in bound.collect()}
-
 
 @pytest.fixture(scope="module")
 def in_json(spark: SparkSession) -> tuple[dict[str, Row], ...]:
-    return both(spark, JSON, feed(TABLES))
+    return decode_and_bind(spark, JSON, feed(TABLES))
 
 
 @pytest.fixture(scope="module")
@@ -247,11 +161,6 @@ def decoded(in_json: tuple[dict[str, Row], ...]) -> dict[str, Row]:
 @pytest.fixture(scope="module")
 def bound(in_json: tuple[dict[str, Row], ...]) -> dict[str, Row]:
     return in_json[1]
-
-
-@pytest.fixture(scope="module")
-def in_avro(spark: SparkSession) -> tuple[dict[str, Row], ...]:
-    return both(spark, AVRO, feed(TABLES, messages="avro"))
 
 
 def test_the_good_are_good(bound: dict[str, Row]) -> None:
@@ -364,40 +273,3 @@ def test_transactions(decoded: dict[str, Row]) -> None:
     assert (part.tx_part, part.tx_ordinal, part.tx_end) == ("12", 12, False)
     assert decoded["mask"].tx_part == "1", "a bad record does not keep its transaction waiting"
     assert (decoded["tombstone"].op, decoded["tombstone"].kind) == ("control", "tombstone")
-
-
-def test_avro_rows_are_read_by_their_metadata(in_avro: tuple[dict[str, Row], ...]) -> None:
-    decoded, bound = in_avro
-    update = bound["update"]
-    assert decoded["update"].after is None and decoded["update"].op == "update"
-    assert (update.problem, update.absent, update.key) == (None, ["NAME"], {"ID": "7"})
-    assert update.after == {
-        "ID": "7", "TOTAL": "-12.50", "DAY": "2026-11-20", "AT": "2026-11-20 01:02:03.456789",
-        "CLOCK": "03:45:51.435", "BITS": "00FF", "RATIO": "0.1", "FLAG": "true",
-    }  # fmt: skip
-    assert update.before["ID"] == "7" and update.position == SEQUENCE
-    assert (bound["bare"].op, bound["bare"].absent, bound["bare"].tx_ordinal) == ("insert", None, 300)
-    assert bound["bare"].after["NAME"].startswith("Ada F2026")
-    assert (bound["delete"].key, bound["delete"].after) == ({"ID": "7"}, None)
-    for name in ("refresh", "refresh with time"):
-        assert (bound[name].position, bound[name].key, bound[name].tx) == ("0" * 35, {"ID": "7"}, None)
-    assert (decoded["md with id"].op, decoded["md with id"].source_table) == ("schema", "SALES.ORDERS")
-    assert decoded["md with id"].position.endswith("3")
-    assert bound["external id"].problem is None
-    assert bound["external id"].key == {"ID": "7"}
-
-
-@pytest.mark.parametrize(
-    ("name", "problem"),
-    [
-        ("other order", "columnMask FF01 has bits beyond the 9 columns of SALES.ACCOUNTS; with its bytes in the other"),
-        ("cut", "in Avro: cut short"),
-        ("longer", "in Avro: cut short"),
-        ("head only", "in Avro: cut short"),
-        ("nothing", "in Avro: cut short"),
-        ("md of unknown layout", "in Avro: cut short, or of an unknown layout"),
-        ("no schema", "SALES.ACCOUNTS with schemaId V9 has not come"),
-    ],
-)
-def test_avro_that_cannot_be_read_says_why(in_avro: tuple[dict[str, Row], ...], name: str, problem: str) -> None:
-    assert problem in in_avro[1][name].problem
