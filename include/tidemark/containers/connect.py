@@ -12,7 +12,7 @@ exact where the topic has no gaps. The sink's ``store.kafka.keys`` and ``store.k
 (``….keys.avro``, ``….headers.avro``), whose rows belong to the values only by their order: these records are refused.
 Leave such files out by the feed's path (``*[0-9].avro``).
 
-JSON text of columns: nulls are written, bytes are base64, decimals are numbers with all their digits, timestamps have
+JSON text of columns: nulls are written, bytes are base64, decimals are texts with all their digits, timestamps have
 microseconds and a zone.
 """
 
@@ -59,7 +59,7 @@ def read_files(spark: SparkSession, paths: list[str], file_format: str) -> DataF
 def _records(rows: DataFrame, schema: T.StructType, paths: list[str]) -> DataFrame:
     names = set(schema.names)
     whole = "value" in names and names <= _RECORD
-    row = F.to_json(F.struct(*(F.col(f"`{name}`") for name in schema.names)), _JSON).cast("binary")
+    row = _json(F.struct(*(F.col(f"`{name}`") for name in schema.names)), T.StructType(schema.fields))
     columns = {
         "object": object_name(paths),
         "record": record_number(),
@@ -101,8 +101,37 @@ def _content(column: Column, kind: T.DataType) -> Column:
     if isinstance(kind, T.BinaryType):
         return column
     if isinstance(kind, T.StructType | T.MapType | T.ArrayType):
-        return F.to_json(column, _JSON).cast("binary")
+        return _json(column, kind)
     return column.cast("string").cast("binary")
+
+
+def _json(column: Column, kind: T.DataType) -> Column:
+    """A value as JSON text, in bytes."""
+    return F.to_json(_with_written_decimals(column, kind), _JSON).cast("binary")
+
+
+def _with_written_decimals(column: Column, kind: T.DataType) -> Column:
+    """A value whose decimals are texts: as numbers of JSON, small ones would have an exponent, and readers may take them
+    for doubles."""
+    if isinstance(kind, T.DecimalType):
+        return column.cast("string")
+    if not _holds_decimals(kind):
+        return column
+    if isinstance(kind, T.ArrayType):
+        return F.transform(column, lambda item: _with_written_decimals(item, kind.elementType))
+    if isinstance(kind, T.MapType):
+        return F.transform_values(column, lambda _, value: _with_written_decimals(value, kind.valueType))
+    assert isinstance(kind, T.StructType)
+    fields = (_with_written_decimals(column[field.name], field.dataType).alias(field.name) for field in kind.fields)
+    return F.when(column.isNotNull(), F.struct(*fields))
+
+
+def _holds_decimals(kind: T.DataType) -> bool:
+    if isinstance(kind, T.StructType):
+        return any(_holds_decimals(field.dataType) for field in kind.fields)
+    if isinstance(kind, T.ArrayType):
+        return _holds_decimals(kind.elementType)
+    return _holds_decimals(kind.valueType) if isinstance(kind, T.MapType) else isinstance(kind, T.DecimalType)
 
 
 def _headers(column: Column, kind: T.DataType) -> Column:

@@ -54,7 +54,7 @@ def read(spark: SparkSession, paths: list[str], options: BaseModel) -> DataFrame
     )
     # Most columns are plain members of the parsed line: Spark then reads them where the format needs them, without one
     # more copy of the row.
-    return read_documents(spark, paths, _ENVELOPE).select(
+    return read_documents(spark, paths, _ENVELOPE, None if options.base64 else _holds_json).select(
         "object",
         "record",
         "raw",
@@ -67,6 +67,12 @@ def read(spark: SparkSession, paths: list[str], options: BaseModel) -> DataFrame
         headers.alias("headers"),
         problem.alias("problem"),
     )
+
+
+def _holds_json(line: Column) -> Column:
+    """Whether a key, a value or a header's value may be JSON, not text. Two patterns, each with letters in front, cost a
+    tenth of one."""
+    return line.rlike(r'"value"\s*+:\s*+[{\[0-9-]') | line.rlike(r'"key"\s*+:\s*+[{\[0-9-]')
 
 
 def count(chunks: Iterable[bytes], options: BaseModel) -> int:

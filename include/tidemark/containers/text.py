@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -21,9 +21,14 @@ def read_lines(spark: SparkSession, paths: list[str], separator: str = "\n") -> 
     return _numbered(spark, paths, separator)
 
 
-def read_documents(spark: SparkSession, paths: list[str], fields: str) -> DataFrame:
-    """The rows of :func:`read_lines`, and ``line``: each parsed as one JSON object by :func:`one_document`."""
-    return _numbered(spark, paths, "\n", one_document(F.col("value"), fields).alias("line"))
+def read_documents(
+    spark: SparkSession, paths: list[str], fields: str, exact: Callable[[Column], Column] | None = None
+) -> DataFrame:
+    """The rows of :func:`read_lines`, and ``line``: each parsed as one JSON object by :func:`one_document`, ``exact``
+    where this says so of the line."""
+    text = F.col("value")
+    line = one_document(text, fields, exact=exact(text) if exact else False)
+    return _numbered(spark, paths, "\n", line.alias("line"))
 
 
 def _numbered(spark: SparkSession, paths: list[str], separator: str, *more: Column) -> DataFrame:

@@ -23,14 +23,32 @@ _FIRST_MICROS, _LAST_MICROS = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 
 def plain(text: Column, spark: str, arg: str | None) -> Column:
-    """The value as its usual text. A decimal that does not fit its scale is refused rather than rounded."""
+    """The value as its usual text. A decimal that does not fit its scale is refused rather than rounded, and so is a
+    number that no double or float can hold: it would be infinite."""
     if spark == "string":
         return text
-    if match := re.fullmatch(r"decimal\((\d+),\s*(\d+)\)", spark):
-        exact = text.try_cast(f"decimal(38,{38 - int(match[1]) + int(match[2])})")
-        value = exact.try_cast(spark)
-        return F.when(exact == value, value)
+    if match := re.fullmatch(r"decimal\(\d+,\s*(\d+)\)", spark):
+        return F.when(_has_scale(text, int(match[1])), text.try_cast(spark))
+    if spark in ("double", "float"):
+        value, infinite = text.try_cast(spark), F.lit(float("inf")).cast(spark)
+        # Java's own way to write a number, 1.5d, is nobody else's.
+        strange = text.rlike(r"[\d.][dDfF]\s*\z") | ((F.abs(value) == infinite) & text.rlike(r"\d"))
+        return F.when(~strange, value)
     return text.try_cast(spark)
+
+
+def _has_scale(text: Column, scale: int) -> Column:
+    """Whether a number's text has no digit but zeros behind so many places, also with an exponent of up to 4 digits: a
+    greater one stands in no decimal, and Spark would compute it."""
+    some = rf"\.\d{{1,{scale}}}0*" if scale else r"\.0+"
+    usual = text.rlike(rf"\A\s*[+-]?(?:\d+(?:\.\d{{0,{scale}}}0*)?|{some})\s*\z")
+    parts = r"\A\s*[+-]?(?=\.?\d)(\d*)(?:\.(\d*))?[eE]([+-]?\d{1,4})\s*\z"
+    whole, fraction, exponent = (F.regexp_extract(text, parts, part) for part in (1, 2, 3))
+    digits = F.concat(whole, fraction)
+    significant = F.rtrim(digits, F.lit("0"))
+    places = F.length(fraction) - exponent.try_cast("int") - (F.length(digits) - F.length(significant))
+    fits = (F.ltrim(significant, F.lit("0")) == "") | (places <= scale)
+    return usual | (text.rlike(parts) & fits)
 
 
 def epoch_days(text: Column, spark: str, arg: str | None) -> Column:
@@ -78,7 +96,7 @@ def time_micros(text: Column, spark: str, arg: str | None) -> Column:
 
 def time_nanos(text: Column, spark: str, arg: str | None) -> Column:
     """Nanoseconds since midnight → text, to the microsecond."""
-    return _clock(F.floor(text.try_cast("bigint") / 1000).cast("bigint"))
+    return _clock(F.floor(text.try_cast("decimal(20,0)") / 1000).try_cast("bigint"))
 
 
 def base64(text: Column, spark: str, arg: str | None) -> Column:

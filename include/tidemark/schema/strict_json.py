@@ -1,14 +1,34 @@
-"""JSON documents in text. Spark's own readers look at the first document only and ignore what comes after it."""
+"""JSON documents in text, read strictly and with every digit.
+
+Spark's own readers look at the first document only and ignore what comes after it; and they take a number with a fraction
+or an exponent for a double, whatever it is read into: a text of digits beyond the 17th, or an exponent, is lost.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
 
 _PERMISSIVE = {"columnNameOfCorruptRecord": "broken", "mode": "PERMISSIVE"}
 
+#: Stands in front of the digits of a number that is written as text while Spark parses. A noncharacter of Unicode: no text
+#: that is meant for others holds it.
+_MARK = "\uffff"
+# What Spark would not keep: fractions, exponents, a negative zero, and integers that a variant cannot hold.
+_FRAGILE = r"-?(?:0|[1-9]\d*+)(?:\.\d++(?:[eE][+-]?+\d++)?|[eE][+-]?+\d++)|-0(?![\d.eE])|-?[1-9]\d{38,}+(?![.eE])"
+_HOLDS_FRAGILE = rf"[:,\[]\s*+(?:{_FRAGILE})\s*+[,}}\]]"
+# From the end of the last one on, over texts as a whole, to the next. Possessive throughout: nothing recurses.
+_TO_THE_NEXT = (
+    r"\G((?:[^\"0-9-]++|\"(?:[^\"\\]++|\\.)*+\"|-(?!\d)|(?!(?:" + _FRAGILE + r")\s*+[,}\]])-?\d++(?:[.eE][\d+-]*+)?)*+)"
+    rf"({_FRAGILE})(?=\s*+[,}}\]])"
+)
+_MARKED = rf'"?{_MARK}([-+0-9.eE]++)"?'
 
-def one_document(text: Column, fields: str, key: Column | None = None) -> Column:
+
+def one_document(text: Column, fields: str, key: Column | None = None, *, exact: bool | Column = False) -> Column:
     """A text that should be one JSON object, parsed: ``struct<d: struct<fields>, closed, broken>``; see :func:`is_broken`.
 
     It is parsed as a member of an object that ends after it: anything between, another document or rubbish, breaks that
@@ -16,8 +36,9 @@ def one_document(text: Column, fields: str, key: Column | None = None) -> Column
     (``,"name":value``) could stand there unseen, which no cut and no joining of documents leaves.
 
     ``key``: the text of the message's key, parsed together with it as ``k``, a map of texts, since starting a parser costs
-    more than parsing a short text. Null where it is no object; a broken key makes the whole document broken. A number with a
-    fraction is the text of the double that it is, as Spark reads it.
+    more than parsing a short text. Null where it is no object; a broken key makes the whole document broken.
+
+    ``exact``: whether, or which, documents may hold numbers that are no doubles: see :func:`exact_json`.
     """
     head, member = F.lit('{"d":'), ""
     if key is not None:  # in front, so that nothing in it can stand for the text
@@ -25,7 +46,59 @@ def one_document(text: Column, fields: str, key: Column | None = None) -> Column
         head = F.concat(F.lit('{"k":'), F.when(braced, key).otherwise("null"), F.lit(',"d":'))
         member = "k: map<string, string>, "
     whole = F.concat(head, text, F.lit(',"closed":0}'))
-    return F.from_json(whole, f"struct<{member}d: struct<{fields}>, closed: int, broken: string>", _PERMISSIVE)
+    kind = f"struct<{member}d: struct<{fields}>, closed: int, broken: string>"
+    if exact is False:
+        return F.from_json(whole, kind, _PERMISSIVE)
+    return exact_json(whole, kind, where=None if exact is True else exact)
+
+
+def exact_json(text: Column, kind: str, where: Column | None = None) -> Column:
+    """``from_json`` whose texts (columns, and the values of maps and arrays) have the digits of numbers as they were sent.
+
+    Only a document that holds a number which Spark would not keep is written differently, for the parser: its number as
+    a text with a mark, which is taken off again. One that holds the mark itself as well is null.
+    ``where``: the documents that need to be looked at; null: all.
+    """
+    fragile = holds_fragile_numbers(text)
+    if where is not None:
+        fragile = where & fragile
+    exact = _let(F.from_json(marked(text), kind, _PERMISSIVE), lambda parsed: unmarked(parsed, _type(kind)))
+    return F.when(fragile, exact).otherwise(F.from_json(text, kind, _PERMISSIVE))
+
+
+def holds_fragile_numbers(text: Column) -> Column:
+    """Whether a JSON text may hold a number that Spark's readers do not keep digit by digit."""
+    return text.rlike(_HOLDS_FRAGILE)
+
+
+def marked(text: Column | str) -> Column:
+    """A JSON text with each number that Spark would not keep as a text with a mark; null where it holds the mark."""
+    text = F.col(text) if isinstance(text, str) else text
+    holds_mark = text.rlike(rf"(?i)\\uffff|{_MARK}")
+    return F.when(~holds_mark, F.regexp_replace(text, _TO_THE_NEXT, rf'$1"{_MARK}$2"'))
+
+
+def unmarked(value: Column, kind: T.DataType) -> Column:
+    """A value parsed from :func:`marked` text, its numbers again as they were sent, also inside nested JSON."""
+    if isinstance(kind, T.StringType):
+        return F.when(value.contains(_MARK), F.regexp_replace(value, _MARKED, "$1")).otherwise(value)
+    if isinstance(kind, T.MapType):
+        return F.transform_values(value, lambda _, member: unmarked(member, kind.valueType))
+    if isinstance(kind, T.ArrayType):
+        return F.transform(value, lambda member: unmarked(member, kind.elementType))
+    if isinstance(kind, T.StructType):
+        members = (unmarked(value[field.name], field.dataType).alias(field.name) for field in kind.fields)
+        return F.when(value.isNotNull(), F.struct(*members))
+    return value
+
+
+def _type(kind: str) -> T.DataType:
+    return T._parse_datatype_string(kind)
+
+
+def _let(value: Column, body: Callable[[Column], Column]) -> Column:
+    """``body`` of a value that is computed once."""
+    return F.element_at(F.transform(F.array(value), body), 1)
 
 
 def is_broken(parsed: Column) -> Column:

@@ -78,7 +78,7 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
         "object", "record", "raw", "topic", "partition", "offset", "problem",
         F.col("value").isNull().alias("tombstone"),
         F.xxhash64("value").alias("content"),
-        one_document(F.col("value").cast("string"), _VALUE).alias("v"),
+        one_document(F.col("value").cast("string"), _VALUE, exact=True).alias("v"),
     )  # fmt: skip
     v = F.col("v.d")
     es = F.trim(v["es"])

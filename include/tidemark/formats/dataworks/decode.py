@@ -97,7 +97,7 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
     parsed = records.select(
         "object", "record", "raw", "topic", "partition", "offset", "problem",
         F.col("value").isNull().alias("tombstone"),
-        one_document(F.col("value").cast("string"), _VALUE).alias("v"),
+        one_document(F.col("value").cast("string"), _VALUE, exact=True).alias("v"),
     )  # fmt: skip
     v = F.col("v.d")
     schema, payload = v["schema"], v["payload"]

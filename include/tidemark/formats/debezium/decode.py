@@ -64,8 +64,10 @@ class Options(BaseModel):
     connector: Literal["postgresql", "mysql", "sqlserver", "oracle", "db2"] = Field(
         "postgresql", description="Whose `source` the events carry: it names the table and the position in the order."
     )
-    decimals: Literal["precise", "string", "double"] = Field(
-        "precise", description="The connector's decimal.handling.mode. Not needed where message schemas are sent."
+    decimals: Literal["precise", "string", "double", "numeric"] = Field(
+        "precise",
+        description="The connector's decimal.handling.mode; numeric: precise, and its JsonConverter writes numbers of JSON "
+        "(decimal.format=NUMERIC), which are then read digit by digit. Not needed where message schemas are sent.",
     )
     binary: Literal["bytes", "base64", "hex"] = Field("bytes", description="The connector's binary.handling.mode.")
     times: Literal["adaptive", "adaptive_time_microseconds", "connect", "microseconds", "nanoseconds"] = Field(
@@ -105,7 +107,10 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
     fields = CONNECTORS[options.connector].fields
     parsed = records.select(
         "object", "record", "raw", "topic", "partition", "offset", "problem",
-        one_document(F.col("value").cast("string"), _VALUE % (fields, fields), F.col("key").cast("string")).alias("v"),
+        one_document(
+            F.col("value").cast("string"), _VALUE % (fields, fields), F.col("key").cast("string"),
+            exact=options.decimals == "numeric",
+        ).alias("v"),
         _old_key(F.col("headers")).alias("old"),
     )  # fmt: skip
     return _entries(_events(parsed, feed, options), options)

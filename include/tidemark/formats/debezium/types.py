@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 from tidemark.schema.columns import ColumnType
 from tidemark.schema.encodings import ENCODINGS as COMMON
 from tidemark.schema.encodings import Encoding
+from tidemark.schema.strict_json import exact_json
 
 _TEXT = {
     "text", "varchar", "character varying", "char", "character", "bpchar", "citext", "uuid", "json", "jsonb", "xml",
@@ -215,7 +216,7 @@ def items(text: Column, spark: str, arg: str | None) -> Column:
             1,
         )
 
-    return values(F.from_json(text, "array<string>", {"mode": "PERMISSIVE"}))
+    return values(exact_json(text, "array<string>"))
 
 
 #: Encodings of this format's own.

@@ -160,7 +160,7 @@ def decimal(text: Column, spark: str, arg: str | None) -> Column:
 
 def binary_float(text: Column, spark: str, arg: str | None) -> Column:
     """``1.2E+10``; ``arg`` is the decimal character."""
-    return _point(text, arg).try_cast(spark)
+    return plain(_point(text, arg), spark, None)
 
 
 def decfloat(text: Column, spark: str, arg: str | None) -> Column:

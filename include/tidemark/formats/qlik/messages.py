@@ -16,6 +16,9 @@ from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
+from pyspark.sql import types as T
+
+from tidemark.schema.strict_json import holds_fragile_numbers, marked, unmarked
 
 _IMAGE = "map<string, string>"
 
@@ -37,12 +40,20 @@ _PREFIXED_HEADER = f"^headers[._]+(?:{'|'.join((*HEADERS, 'schema', 'table'))})$
 def json_messages(records: DataFrame, also: Sequence[str] = ()) -> DataFrame:
     """RECORDS whose values are JSON → MESSAGE, and the columns ``also`` named, untouched.
 
-    Read as a variant, which keeps the digits of a number that is no integer (a map of texts by ``from_json`` does not).
+    A variant has no exponents, no zeros at the end of a fraction and 38 digits at most: texts with such numbers are read
+    as :func:`tidemark.schema.strict_json.exact_json` reads them.
     """
     passed = (*PASSED, *also)
     text = F.col("value").cast("string")
-    parsed = records.select(
-        *passed, text.alias("text"), F.try_parse_json(F.when(F.is_valid_utf8(text), text)).alias("v")
+    valid = F.when(F.is_valid_utf8(text), text)
+    looked_at = records.select(
+        *passed, text.alias("text"), holds_fragile_numbers(text).alias("fragile"), valid.alias("j")
+    )
+    parsed = looked_at.select(
+        *passed,
+        "text",
+        "fragile",
+        F.try_parse_json(F.when(F.col("fragile"), marked("j")).otherwise(F.col("j"))).alias("v"),
     )
     v = F.col("v")
     enveloped = (_text(v, "$.magic") == "atMSG") | (
@@ -52,16 +63,17 @@ def json_messages(records: DataFrame, also: Sequence[str] = ()) -> DataFrame:
     bodies = parsed.select(
         *passed,
         "text",
+        "fragile",
         F.when(enveloped, _text(v, "$.type")).alias("type"),
         F.when(enveloped, _text(v, "$.messageSchemaId")).alias("schema_id"),
         F.when(enveloped, _get(v, "$.message", "variant")).otherwise(v).alias("b"),
     )
     b = F.col("b")
     opened = bodies.select(
-        *passed, "text", "type", "schema_id",
-        _get(b, "$.data", _IMAGE).alias("data"),
-        _get(b, "$.beforeData", _IMAGE).alias("before"),
-        _get(b, "$.headers", _IMAGE).alias("headers"),
+        *passed, "text", "fragile", "type", "schema_id",
+        _image(b, "$.data").alias("data"),
+        _image(b, "$.beforeData").alias("before"),
+        _image(b, "$.headers").alias("headers"),
         table_name(_text(b, "$.lineage.schema"), _text(b, "$.lineage.table")).alias("lineage_table"),
         table_name(_text(b, "$.schema"), _text(b, "$.table")).alias("top_table"),
         _text(b, "$.lineage.tableVersion").alias("lineage_version"),
@@ -73,7 +85,7 @@ def json_messages(records: DataFrame, also: Sequence[str] = ()) -> DataFrame:
     is_metadata = F.col("headers").isNull() & ((F.col("type") == "MD") | F.col("describes"))
     judged = opened.withColumn("is_metadata", F.coalesce(is_metadata, F.lit(False)))
     flat = F.col("headers").isNull() & ~F.col("is_metadata")
-    every = F.when(flat, _get(b, "$", _IMAGE))
+    every = F.when(flat, _image(b, "$"))
     return _one_shape(judged.withColumn("every", every).drop("b"), passed)
 
 
@@ -136,6 +148,12 @@ def _get(value: Column, path: str, kind: str) -> Column:
     """A part of a variant; null where it is not there, is null, or is of another kind."""
     found = F.try_variant_get(value, path, kind)
     return F.when(~F.is_variant_null(found), found) if kind == "variant" else found
+
+
+def _image(value: Column, path: str) -> Column:
+    found = _get(value, path, _IMAGE)
+    exact = F.transform_values(found, lambda _, text: unmarked(text, T.StringType()))
+    return F.when(F.col("fragile"), exact).otherwise(found)
 
 
 def _text(value: Column, path: str) -> Column:

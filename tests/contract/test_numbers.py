@@ -1,0 +1,274 @@
+"""A number has all the digits in the change log that it was sent with: out of every container, in every format.
+
+hypothesis draws the numbers; all of them go through a format and a container in one Spark job.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from datetime import datetime
+from decimal import Context, Decimal
+from pathlib import Path
+from typing import Any
+
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, seed
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.containers import CONTAINERS, load_container
+from tidemark.feeds.model import Feed
+from tidemark.formats import FORMATS, load_format
+from tidemark.samples.exporting import Message, write_export
+from tidemark.schema.encodings import plain
+
+_EXACT = Context(prec=4000, Emax=9999, Emin=-9999)
+
+
+def _dataworks(at: int, text: str) -> str:
+    listed = '[{"name":"id","type":"LONG"},{"name":"n","type":"DOUBLE"}]'
+    source = '{"dbType":"MySQL","dbName":"s","tableName":"t"}'
+    return (
+        f'{{"schema":{{"dataColumn":{listed},"primaryKey":["id"],"source":{source}}},"payload":{{"before":null,'
+        f'"after":{{"dataColumn":{{"id":{at},"n":{text},"note":"{_LIKE_A_NUMBER}"}}}},"sequenceId":"{at + 1}",'
+        f'"op":"INSERT","timestamp":{{"eventTime":1}}}},"version":"0.0.1"}}'
+    )
+
+
+def _canal(at: int, text: str) -> str:
+    return (
+        f'{{"data":[{{"id":"{at}","n":{text},"note":"{_LIKE_A_NUMBER}"}}],"database":"s","table":"t","type":"INSERT",'
+        f'"es":1795132800000,"ts":1795132800001,"id":{at + 1},"pkNames":["id"],"old":null,"mysqlType":{{}}}}'
+    )
+
+
+def _debezium(at: int, text: str) -> str:
+    sequence = f'[\\"5\\",\\"{at + 9}\\"]'
+    source = f'{{"name":"p","ts_ms":1,"schema":"s","table":"t","txId":1,"lsn":{at + 9},"sequence":"{sequence}"}}'
+    row = f'{{"id":{at},"n":{text},"note":"{_LIKE_A_NUMBER}"}}'
+    return f'{{"before":null,"after":{row},"source":{source},"op":"c","ts_ms":1}}'
+
+
+def _qlik(at: int, text: str) -> str:
+    return (
+        f'{{"magic":"atMSG","type":"DT","headers":null,"messageSchemaId":null,"messageSchema":null,"message":{{"data":'
+        f'{{"id":{at},"n":{text},"note":"{_LIKE_A_NUMBER}"}},"beforeData":null,"headers":{{"operation":"INSERT",'
+        f'"changeSequence":"{at + 1:035}","timestamp":"2026-11-20T00:00:00.000"}}}}}}'
+    )
+
+
+def _ibm(at: int, text: str) -> str:
+    where = f'"0000:0000:0000:0000:{at:04X}"'
+    return f'10,"IBM","2026324","000000000000","S","T","ISRT",{where},{where},"2026-11-20-00.00.00",,0000,,,,{at},{text},""\n'
+
+
+#: Inside a text: what looks like a number of JSON is none.
+_LIKE_A_NUMBER = 'a \\", \\"b\\": 1.50, [2.50 ]'
+#: Format → a message of an inserted row whose column n is this number.
+MESSAGES: dict[str, Callable[[int, str], str]] = {
+    "canal": _canal, "dataworks": _dataworks, "debezium": _debezium, "ibm": _ibm, "qlik": _qlik,
+}  # fmt: skip
+OPTIONS: dict[str, dict[str, Any]] = {"debezium": {"decimals": "numeric"}, "dataworks": {"transactions": False}}
+COLUMNS = {"id": "INTEGER", "n": "VARCHAR(99)", "note": "VARCHAR(99)"}
+CORNERS = (
+    "0", "-0", "-0.0", "0.0", "1.005", "1.50", "12345678.9", "0.0001", "1e5", "1E-400", "1e400", "9" * 38, "9" * 60,
+    "1234567890123456.789", "12345678901234567890.12", "0.1000000000000000000000000000000000001", "1e-9999", "100E-2",
+    "-9223372036854775808", "9223372036854775808", "1.00000000000000000000000000000000000000000000000001",
+)  # fmt: skip
+
+
+@st.composite
+def numbers(draw: st.DrawFn) -> str:
+    """A number of JSON with up to 38 digits and any scale, perhaps with zeros at its end, or an exponent."""
+    text = str(draw(st.integers(0, 10 ** draw(st.integers(1, 38)) - 1)))
+    scale = draw(st.integers(0, 38))
+    if scale:
+        text = text.zfill(scale + 1)
+        text = f"{text[:-scale]}.{text[-scale:]}"
+    exponent = draw(st.sampled_from(["", "", "", "e5", "E-7", "e+38", "E-38"]))
+    return draw(st.sampled_from(["", "-"])) + text + exponent
+
+
+def _drawn() -> list[str]:
+    found: list[str] = []
+
+    @seed(20261120)
+    @examples(max_examples=120, deadline=None, database=None)
+    @given(numbers())
+    def collect(number: str) -> None:
+        found.append(number)
+
+    collect()
+    return list(dict.fromkeys([*CORNERS, *found]))
+
+
+NUMBERS = _drawn()
+
+
+def _landed(out: Path) -> list[str]:
+    """Objects of the export, where they land."""
+    found = []
+    for path in sorted(p for p in (out / "exports").rglob("*") if p.is_file() and p.name != "_SUCCESS"):
+        to = out / "landing/f" / path.parent.relative_to(out / "exports") / "v00001" / path.name
+        to.parent.mkdir(parents=True, exist_ok=True)
+        path.rename(to)
+        found.append(str(to))
+    return found
+
+
+def _decoded(spark: SparkSession, out: Path, name: str, container: str) -> dict[int, dict[str, str]]:
+    """The rows of an export by their id, as the change log has them."""
+    options = {"type": name} | OPTIONS.get(name, {})
+    feed = Feed.model_validate(
+        {
+            "feed": "f", "description": "d", "owner": "o", "topics": ["t"],
+            "exports": {"path": "{topic}/dt={date}/hr={hour}/*"}, "container": {"type": container}, "format": options,
+            "tables": {"S.T" if name == "ibm" else "s.t": {"key": ["id"], "topic": "t", "columns": COLUMNS}},
+        }
+    )  # fmt: skip
+    records = load_container(container).read(spark, _landed(out), feed.container_options)
+    rows = load_format(name).decode(records, feed, feed.format_options).collect()
+    assert not [(row.problem, row.raw) for row in rows if row.op == "bad"]
+    return {int(row.after["id"]): row.after for row in rows}
+
+
+PAIRS = [
+    (name, container)
+    for name in FORMATS
+    for container in CONTAINERS
+    if (name == "ibm") == (container == "raw") or container == "kafka_json"
+]
+
+
+@pytest.mark.parametrize(("name", "container"), PAIRS)
+def test_a_number_keeps_its_digits(spark: SparkSession, tmp_path: Path, name: str, container: str) -> None:
+    messages = [
+        Message("t", 0, at, datetime(2026, 11, 20), f'{{"id":{at}}}'.encode(), MESSAGES[name](at, text).encode())
+        for at, text in enumerate(NUMBERS)
+    ]
+    write_export(tmp_path / "exports", "t", "2026-11-20T00", [messages], container)
+    rows = _decoded(spark, tmp_path, name, container)
+    assert {at: row["n"] for at, row in rows.items()} == dict(enumerate(NUMBERS))
+    if name != "ibm":
+        assert {row["note"] for row in rows.values()} == {json.loads(f'"{_LIKE_A_NUMBER}"')}
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if name != "ibm"])
+def test_in_a_value_that_is_an_object_too(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """A Kafka record of JSON may hold its value, not the value's text; so may the key."""
+    folder = tmp_path / "exports/t/dt=2026-11-20/hr=00"
+    folder.mkdir(parents=True)
+    lines = [
+        f'{{"topic":"t","partition":0,"offset":{at},"timestamp":1,"key":{{"id":{at},"k":{text}}},"value" : '
+        f'{MESSAGES[name](at, text)},"headers":[{{"key":"h","value":{text}}}]}}'
+        for at, text in enumerate(NUMBERS)
+    ]
+    (folder / "part.jsonl").write_text("\n".join(lines), "utf-8")
+    rows = _decoded(spark, tmp_path, name, "kafka_json")
+    assert {at: row["n"] for at, row in rows.items()} == dict(enumerate(NUMBERS))
+    assert {row["note"] for row in rows.values()} == {json.loads(f'"{_LIKE_A_NUMBER}"')}
+    container = load_container("kafka_json")
+    objects = [str(path) for path in (tmp_path / "landing").rglob("part.jsonl")]
+    records = container.read(spark, objects, container.Options()).orderBy("record").collect()
+    assert [record.key for record in records] == [f'{{"id":{at},"k":{text}}}' for at, text in enumerate(NUMBERS)]
+    assert [record.headers[0].value for record in records] == NUMBERS
+
+
+@pytest.mark.parametrize("container", ["connect_parquet", "connect_avro"])
+def test_a_decimal_column_of_a_file_keeps_its_digits(spark: SparkSession, tmp_path: Path, container: str) -> None:
+    """Every scale, alone and inside a struct, a list and a map."""
+    scales = range(39)
+    plainest = [Decimal(text).normalize(_EXACT) for text in NUMBERS]
+    digits = [int("".join(map(str, number.as_tuple().digits[:38]))) for number in plainest if number.is_finite()]
+    rows = []
+    for at, digit in enumerate(digits):
+        held = {f"d{scale}": Decimal(digit).scaleb(-scale, _EXACT) for scale in scales}
+        rows.append(
+            {"id": at, **held, "in_struct": {"x": held["d7"]}, "in_list": [held["d7"]], "in_map": {"x": held["d7"]}}
+        )
+    folder = tmp_path / "exports/t/dt=2026-11-20/hr=00"
+    folder.mkdir(parents=True)
+    if container == "connect_parquet":
+        seven = pa.decimal128(38, 7)
+        fields = [("id", pa.int64()), *((f"d{scale}", pa.decimal128(38, scale)) for scale in scales)]
+        nested = [("in_struct", pa.struct([("x", seven)])), ("in_list", pa.list_(seven)),
+                  ("in_map", pa.map_(pa.string(), seven))]  # fmt: skip
+        pq.write_table(pa.Table.from_pylist(rows, pa.schema([*fields, *nested])), folder / "t+0+0000000000.parquet")
+    else:
+
+        def decimal(scale: int) -> dict[str, Any]:
+            return {"type": "bytes", "logicalType": "decimal", "precision": 38, "scale": scale}
+
+        inner = {"type": "record", "name": "Inner", "fields": [{"name": "x", "type": decimal(7)}]}
+        schema = {"type": "record", "name": "Row", "fields": [
+            {"name": "id", "type": "long"}, *({"name": f"d{scale}", "type": decimal(scale)} for scale in scales),
+            {"name": "in_struct", "type": inner}, {"name": "in_list", "type": {"type": "array", "items": decimal(7)}},
+            {"name": "in_map", "type": {"type": "map", "values": decimal(7)}},
+        ]}  # fmt: skip
+        with (folder / "t+0+0000000000.avro").open("wb") as file:
+            fastavro.writer(file, fastavro.parse_schema(schema), rows)
+    module = load_container(container)
+    records = module.read(spark, _landed(tmp_path), module.Options()).orderBy("record").collect()
+    for row, record in zip(rows, records, strict=True):
+        value = json.loads(record.value)
+        wanted = {f"d{scale}": format(row[f"d{scale}"], "f") for scale in scales}
+        assert {name: value[name] for name in wanted} == wanted
+        assert [value["in_struct"]["x"], value["in_list"][0], value["in_map"]["x"]] == [wanted["d7"]] * 3
+
+
+TYPES = [(38, 0), (38, 2), (38, 38), (38, 19), (12, 2), (20, 0), (25, 2), (5, 5), (1, 0)]
+
+
+def test_a_decimal_is_the_number_or_nothing(spark: SparkSession) -> None:
+    """Never rounded, whatever its notation."""
+    texts = [
+        *NUMBERS,
+        "+1.5",
+        " 1.50 ",
+        ".5",
+        "5.",
+        "1_0",
+        "٣",
+        "1.5d",
+        "0x1",
+        "1e99999999999",
+        "1e-999999999",
+        ".",
+        "e5",
+        "",
+    ]
+    frame = spark.createDataFrame([(text,) for text in texts], "text string")
+    kinds = [f"decimal({precision},{scale})" for precision, scale in TYPES]
+    rows = frame.select("text", *(plain(F.col("text"), kind, None).alias(kind) for kind in kinds)).collect()
+    for row in rows:
+        for (precision, scale), kind in zip(TYPES, kinds, strict=True):
+            assert row[kind] == _fitting(row.text, precision, scale), (row.text, kind)
+
+
+def _fitting(text: str, precision: int, scale: int) -> Decimal | None:
+    if not text.isascii() or "_" in text or "99999999" in text.lower().partition("e")[2]:
+        return None
+    try:
+        number = _EXACT.create_decimal(text.strip())
+    except ArithmeticError:
+        return None
+    kept = number.quantize(Decimal(1).scaleb(-scale), context=_EXACT)
+    fits = not kept or kept.adjusted() < precision - scale
+    return kept if kept == number and fits else None
+
+
+def test_a_double_is_no_other_number(spark: SparkSession) -> None:
+    """What is too large for it is refused, not infinite; infinity itself stays."""
+    texts = ["1e400", "-1e39", "1.5d", "2F", "Infinity", "-inf", "NaN", "1.1666089296340942", "-0.0", "1E-400"]
+    frame = spark.createDataFrame([(text,) for text in texts], "text string")
+    both = frame.select(*(plain(F.col("text"), kind, None).alias(kind) for kind in ("double", "float"))).collect()
+    assert [str(row.double) for row in both] == [
+        "None", "-1e+39", "None", "None", "inf", "-inf", "nan", "1.1666089296340942", "-0.0", "0.0",
+    ]  # fmt: skip
+    assert [row.float for row in both][:4] == [None] * 4
