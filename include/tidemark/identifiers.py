@@ -21,6 +21,12 @@ def is_published_name(text: str) -> bool:
     return re.fullmatch(PUBLISHED_NAME, text) is not None
 
 
+def default_name(source_table: str) -> str:
+    """The published name of a source's table that the feed file gives none: the last two of its names, in lower case.
+    Not always one that can be published; see :func:`is_published_name`."""
+    return ".".join(source_table.lower().split(".")[-2:])
+
+
 def publication_name(feed: str, hour: str, sequence: int) -> str:
     """A publication's name, which its audit branches carry: ``shop_2026_11_20T07_12``."""
     return f"{feed}_{hour.replace('-', '_')}_{sequence}"

@@ -36,6 +36,7 @@ from tidemark.feeds.validators import (
     topic_name,
 )
 from tidemark.formats import load_format
+from tidemark.identifiers import default_name
 
 _UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
 
@@ -115,7 +116,8 @@ class Table(Model):
     """One table of a feed."""
 
     name: PublishedName | None = Field(
-        None, description="The published schema.table. Default: the source's, in lower case."
+        None,
+        description="The published schema.table. Default: the source's, in lower case; of three names the last two.",
     )
     topic: str | None = Field(None, description="The topic that carries it, where messages do not name their table.")
     key: list[str] | None = Field(
@@ -218,7 +220,7 @@ class Feed(Model):
     def published_name(self, source_table: str) -> str:
         """The published ``schema.table`` of a source's table."""
         table = self.tables.get(source_table)
-        return table.name if table and table.name else source_table.lower()
+        return table.name if table and table.name else default_name(source_table)
 
     def declared(self, published_table: str) -> Table:
         """The file's entry for a published table; one with defaults only where the file does not name the table."""

@@ -19,7 +19,7 @@ from tidemark.feeds.problems import Found, nearest
 from tidemark.feeds.strict_yaml import YamlPath
 from tidemark.formats import FORMATS
 from tidemark.hours import Hour
-from tidemark.identifiers import TIDEMARK, is_published_name
+from tidemark.identifiers import TIDEMARK, default_name, is_published_name
 
 _WILD = re.compile(r"[*?\[]")
 _TESTS = ("not_null", "min", "max", "isin", "pattern")
@@ -141,7 +141,9 @@ def rules_across_keys(data: dict[str, Any], file_stem: str) -> Iterator[Found]:
 
 def published_names(data: dict[str, Any]) -> dict[str, str]:
     """Source's table → published name, of the tables that a file declares."""
-    names = {source: _dict(table).get("name") or source.lower() for source, table in _dict(data.get("tables")).items()}
+    names = {
+        source: _dict(table).get("name") or default_name(source) for source, table in _dict(data.get("tables")).items()
+    }
     return {source: name for source, name in names.items() if isinstance(name, str)}
 
 
@@ -183,9 +185,9 @@ _SAME_WIDTH = "records of both look alike: keep the one that the feed's records 
 def _table(place: YamlPath, source: str, table: dict[str, Any], topics: list[str]) -> Iterator[Found]:
     if table.get("name") is None:
         try:
-            published_name(source.lower())
+            published_name(default_name(source))
         except ValueError as error:
-            yield Found(place, f"cannot be published as {source.lower()!r}", str(error), "give it a `name`")
+            yield Found(place, f"cannot be published as {default_name(source)!r}", str(error), "give it a `name`")
     topic = table.get("topic")
     if isinstance(topic, str) and topic not in topics:
         yield Found((*place, "topic"), f"holds {topic!r}", "one of the feed's topics", nearest(topic, topics))

@@ -64,6 +64,10 @@ class PublicationHistory:
         """What was renamed and dropped in a table so far; ids of :class:`tidemark.tables.table_history.ColumnRename`."""
         return {id_ for receipt in self.receipts for t in receipt.tables if t.table == name for id_ in t.column_renames}
 
+    def sources(self, name: str) -> set[str]:
+        """The source's tables that were published under a name so far."""
+        return {source for receipt in self.receipts for t in receipt.tables if t.table == name for source in t.sources}
+
     @property
     def highest(self) -> str | None:
         """The highest sort key applied in any table."""

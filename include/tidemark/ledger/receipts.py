@@ -41,6 +41,7 @@ class TableReceipt(BaseModel):
     """One table's part of an hour."""
 
     table: str
+    sources: list[str] = Field([], description="The source's tables whose changes it holds.")
     counts: Counts = Counts()
     staged_in: int = Field(0, description="The publication that wrote the rows below; 0: none did.")
     rows_written: int = 0

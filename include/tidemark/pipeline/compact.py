@@ -169,11 +169,15 @@ def _compact_table(hour: HourChanges, stats: TableStats) -> Compacted:
     if not snapshot.columns() and stats.only_truncates:
         # There is nothing to empty, and nothing yet says which columns the table has.
         counts = without_truncated(hour, stats, truncated).counts
-        return Compacted(TableReceipt(table=stats.table, counts=counts, highest=highest, truncated=truncated))
+        only_emptied = TableReceipt(
+            table=stats.table, sources=stats.sources, counts=counts, highest=highest, truncated=truncated
+        )
+        return Compacted(only_emptied)
     first = not snapshot.columns()
     changes = table_changes(hour, stats, snapshot)
     receipt = TableReceipt(
         table=stats.table,
+        sources=stats.sources,
         counts=changes.counts,
         highest=highest,
         truncated=changes.state.truncated,

@@ -148,7 +148,9 @@ def _unpublishable(feed: Feed, table: Column) -> Column:
     row, source = F.col("op").isin("insert", "update", "delete", "truncate", "schema"), F.col("source_table")
     named = F.concat(F.lit("table "), F.substring(source, 1, 200))
     # Names from the feed file are known to be good: only the others cost a regular expression per row.
-    strange = row & ~F.coalesce(source.isin([name for name in feed.tables if is_published_name(name)]), F.lit(False))
+    strange = row & ~F.coalesce(
+        source.isin([name for name in feed.tables if is_published_name(feed.published_name(name))]), F.lit(False)
+    )
     publishable = table.rlike(f"^(?:{PUBLISHED_NAME})$")
     return F.when(
         strange,
@@ -163,9 +165,9 @@ def _unpublishable(feed: Feed, table: Column) -> Column:
 
 
 def _published(feed: Feed) -> Column:
-    """The published name of the source's table: the feed's own, else the source's in lower case."""
+    """The published name of the source's table: the feed's own, else :func:`tidemark.identifiers.default_name`."""
     named = {source: feed.published_name(source) for source in feed.tables}
-    name = F.lower("source_table")
+    name = F.lower(F.substring_index("source_table", ".", -2))
     for source, published in named.items():
         name = F.when(F.col("source_table") == source, F.lit(published)).otherwise(name)
     return name

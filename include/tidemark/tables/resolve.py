@@ -43,13 +43,7 @@ def shape_of(
     what is stored. A column that nothing gives a type is text. SchemaError for what cannot be one table: two source
     tables or two keys, types of a column of which none holds the others, too many columns.
     """
-    if len(stats.sources) > 1:
-        raise SchemaError(
-            f"the source's tables {' and '.join(stats.sources)} would both be published under this name",
-            fix="give one of them a name under tables in the feed file",
-            feed=feed.feed,
-            table=stats.table,
-        )
+    refuse_other_sources(feed, stats, set())
     logged = logged or LoggedColumns()
     declared, format_ = feed.tables.get(stats.sources[0], Table()), load_format(feed.format["type"])
     wanted: dict[str, ColumnType] = dict(format_.column_types(declared.all_columns, feed.format_options))
@@ -83,6 +77,20 @@ def shape_of(
                 rewrites.setdefault(text, {})[name] = kind
     live = frozenset().union(*listed)
     return TableShape(key, columns, {**ENCODINGS, **format_.ENCODINGS}, rewrites, live)
+
+
+def refuse_other_sources(feed: Feed, stats: TableStats, before: set[str]) -> None:
+    """SchemaError where two of the source's tables would be one. ``before``: those that were published under the name so
+    far; where the feed file gives it to the hour's table by ``name``, it goes on as that one's."""
+    named = all(source in feed.tables and feed.tables[source].name for source in stats.sources)
+    sources = sorted({*stats.sources} if named else {*stats.sources, *before})
+    if len(sources) > 1:
+        raise SchemaError(
+            f"the source's tables {' and '.join(sources)} would both be published under this name",
+            fix="give one of them a `name` under tables in the feed file",
+            feed=feed.feed,
+            table=stats.table,
+        )
 
 
 def _refuse_many(feed: Feed, table: str, names: set[str]) -> None:

@@ -21,7 +21,7 @@ from tidemark.merge.typed_rows import TableShape, key_is_whole, keyed_rows
 from tidemark.settings import Settings
 from tidemark.snapshots.contract import Snapshot
 from tidemark.tables.renames import RenamePlan, plan_renames
-from tidemark.tables.resolve import shape_of
+from tidemark.tables.resolve import refuse_other_sources, shape_of
 from tidemark.tables.table_history import Definitions
 from tidemark.tables.table_log import TableLog
 
@@ -146,6 +146,7 @@ def open_state(work: Work, stats: TableStats, definitions: Definitions, snapshot
         spark=work.spark, feed=work.feed, history=work.history, definitions=definitions, table=stats.table,
         sources=tuple(stats.sources),
     )  # fmt: skip
+    refuse_other_sources(work.feed, stats, work.history.sources(stats.table))
     definition, stored = definitions.of(stats.sources[0]), snapshot.columns()
     stored_key = snapshot.key() if stored else []
     highest, truncated = reached(work, stats)

@@ -15,7 +15,7 @@ from tidemark.ledger.change_stats import MOST_COLUMNS, TableStats, bounded, unpu
 from tidemark.merge.typed_rows import TableShape
 from tidemark.schema.columns import ColumnType, add_in_order
 from tidemark.tables.renames import RenamePlan, plan_renames
-from tidemark.tables.resolve import LoggedColumns, shape_of
+from tidemark.tables.resolve import LoggedColumns, refuse_other_sources, shape_of
 from tidemark.tables.table_history import Definition, define
 
 
@@ -231,3 +231,16 @@ def test_the_limit_of_what_one_hour_brings() -> None:
 )
 def test_names_that_no_table_can_have(text: str, why: str | None) -> None:
     assert unpublishable(text) == why
+
+
+def test_two_tables_of_the_source_are_never_one() -> None:
+    """Also where the second comes in a later hour; a `name` in the feed file says that the table goes on as another."""
+    of = feed("dataworks")
+    assert of.published_name("ORCL.HR.JOBS") == of.published_name("ORCL2.HR.JOBS") == "hr.jobs"
+    both = TableStats("hr.jobs", ["ORCL.HR.JOBS", "ORCL2.HR.JOBS"])
+    later = TableStats("hr.jobs", ["ORCL2.HR.JOBS"])
+    for stats, before in ((both, set()), (later, {"ORCL.HR.JOBS"})):
+        with pytest.raises(SchemaError, match=r"ORCL\.HR\.JOBS and ORCL2\.HR\.JOBS would both be published"):
+            refuse_other_sources(of, stats, before)
+    refuse_other_sources(of, later, {"ORCL2.HR.JOBS"})
+    refuse_other_sources(feed("dataworks", {"ORCL2.HR.JOBS": {"name": "hr.jobs"}}), later, {"ORCL.HR.JOBS"})
