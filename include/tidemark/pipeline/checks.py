@@ -155,11 +155,16 @@ def judge(rows: DataFrame, checks: list[PlannedCheck]) -> list[PlannedCheck]:
 def _fails(rows: DataFrame, check: PlannedCheck) -> bool:
     rules = [check.rule] if check.rule else []
     # pandera refuses a check on a column whose type its schema does not name.
-    kind = rows.schema[check.column].dataType
+    kind, values = rows.schema[check.column].dataType, rows.select(quote(check.column))
+    if (
+        isinstance(kind, T.StructType) and check.rule is None
+    ):  # pandera knows no structs: it judges whether they are there
+        there = F.when(F.col(quote(check.column)).isNotNull(), F.lit(True)).alias(check.column)
+        kind, values = T.BooleanType(), rows.select(there)
     column = pa.Column(kind, rules, nullable=check.rule is not None)  # type: ignore[arg-type]
     schema = pa.DataFrameSchema({check.column: column})
     try:
-        return bool(schema.validate(rows.select(quote(check.column)), lazy=True).pandera.errors)
+        return bool(schema.validate(values, lazy=True).pandera.errors)
     except TypeError:
         raise CheckError(
             f"check {check} cannot be made on a column of type {kind.simpleString()}",
@@ -169,9 +174,20 @@ def _fails(rows: DataFrame, check: PlannedCheck) -> bool:
 
 def wrong_types(rows: DataFrame, declared: dict[str, str]) -> str | None:
     """What pandera reports of columns that have not their declared type; None when all have. Reads no data."""
-    columns = {name: pa.Column(T._parse_datatype_string(kind), nullable=True) for name, kind in declared.items()}  # type: ignore[arg-type]
+    wanted = {name: T._parse_datatype_string(kind) for name, kind in declared.items()}
+    found = {field.name: field.dataType for field in rows.schema.fields}
+    for name in [name for name, kind in wanted.items() if _holds_struct(kind)]:  # pandera knows no structs
+        if name not in found or found[name].simpleString() != wanted[name].simpleString():
+            has = found[name].simpleString() if name in found else "missing"
+            return f"column {name} is {has}, not {wanted[name].simpleString()}"
+        del wanted[name]
+    columns = {name: pa.Column(kind, nullable=True) for name, kind in wanted.items()}  # type: ignore[arg-type]
     errors = pa.DataFrameSchema(columns).validate(rows.limit(0), lazy=True).pandera.errors
     return str(dict(errors)) if errors else None
+
+
+def _holds_struct(kind: T.DataType) -> bool:
+    return isinstance(kind, T.StructType) or (isinstance(kind, T.ArrayType) and _holds_struct(kind.elementType))
 
 
 def model_fails(rows: DataFrame, schema: pa.DataFrameSchema) -> str | None:

@@ -12,11 +12,13 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class ColumnType:
-    """``spark``: type name as in SQL (``decimal(14,2)``). ``encoding``: how messages write it. ``arg``: its parameter."""
+    """``spark``: type name as in SQL (``decimal(14,2)``). ``encoding``: how messages write it. ``arg``: its parameter.
+    ``of_message``: of a declared type, that its encoding reads what messages hold, whatever type they say they have."""
 
     spark: str
     encoding: str = "plain"
     arg: str | None = None
+    of_message: bool = False
 
 
 def add_in_order(listed: list[str], names: Sequence[str]) -> None:

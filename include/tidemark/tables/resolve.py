@@ -136,6 +136,8 @@ def _widest(feed: Feed, table: str, name: str, stored: str | None, given: list[C
 def _reading(spark: str, first: ColumnType | None, readings: list[ColumnType]) -> ColumnType:
     """How a column's texts are read. Where messages write it in several ways, or in one that does not give the column's
     type, its texts are first rewritten into one."""
+    if first and first.of_message:
+        return ColumnType(spark, first.encoding, first.arg)
     ways = {(kind.encoding, kind.arg) for kind in readings}
     if len(ways) > 1 or any(_passes_through(kind, spark) for kind in readings):
         return ColumnType(spark, REWRITTEN)

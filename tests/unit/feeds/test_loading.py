@@ -50,6 +50,24 @@ def test_a_small_file_loads_with_every_default(tmp_path: Path) -> None:
     assert feed.format_options is feed.format_options
 
 
+def test_tables_of_three_names_that_would_be_one_are_a_mistake(tmp_path: Path) -> None:
+    good = mistakes(tmp_path, GOOD + "tables: {ORCL.HR.JOBS: {}, ORCL.CRM.JOBS: {}}\n")
+    assert good == {}
+    found = mistakes(tmp_path, GOOD + "tables: {ORCL.HR.JOBS: {}, ORCL2.HR.JOBS: {}}\n")
+    assert [str(mistake.problem) for mistake in found.values()] == [
+        "is published as hr.jobs, as is ORCL.HR.JOBS (letter case does not count)"
+    ]
+
+
+def test_a_calendar_date_without_its_zone_is_a_mistake(tmp_path: Path) -> None:
+    text = GOOD.replace("{type: debezium}", "{type: dataworks}") + "tables: {hr.staff: {columns: {HIRED: date}}}\n"
+    found = mistakes(tmp_path, text, deep=True)
+    assert "`zone: Asia/Shanghai`, or TIMESTAMP" in found["tables.hr.staff.columns.HIRED"].problem
+    assert (
+        mistakes(tmp_path, text.replace("{type: dataworks}", "{type: dataworks, zone: Asia/Shanghai}"), deep=True) == {}
+    )
+
+
 def test_all_mistakes_of_a_file_are_reported_together(tmp_path: Path) -> None:
     found = mistakes(
         tmp_path,

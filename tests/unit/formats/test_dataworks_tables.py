@@ -3,22 +3,53 @@
 from __future__ import annotations
 
 import json
+from datetime import date
 
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from tidemark.formats.dataworks import decode as dataworks
-from tidemark.formats.dataworks.types import declared_type
+from tidemark.formats.dataworks.types import calendar_date, declared_type
 from tidemark.schema.columns import ColumnType
 from tidemark.schema.table_changes import TableChange
 
 
 def test_declared_types() -> None:
-    assert declared_type("date") == ColumnType("timestamp", "epoch_millis")
-    assert declared_type("decimal(12, 2)") == ColumnType("decimal(12,2)")
+    assert declared_type("timestamp", None) == ColumnType("timestamp", "epoch_millis")
+    assert declared_type("date", "Asia/Shanghai") == ColumnType(
+        "date", "calendar_date", "Asia/Shanghai", of_message=True
+    )
+    assert declared_type("decimal(12, 2)", None) == ColumnType("decimal(12,2)")
+    with pytest.raises(ValueError, match="`zone: Asia/Shanghai`, or TIMESTAMP"):
+        declared_type("date", None)
+    with pytest.raises(ValueError, match="name of a time zone"):
+        dataworks.Options(zone="Asia/Nowhere")
     assert dataworks.column_types({"a": "LONG"}, dataworks.Options()) == {"a": ColumnType("bigint")}
     for wrong in ("varchar(3)", "decimal(39,2)", "decimal(2,3)", "decimal"):
         with pytest.raises(ValueError, match="none of BOOLEAN"):
-            declared_type(wrong)
+            declared_type(wrong, None)
+
+
+def test_a_calendar_date_is_the_midnight_of_its_zone(spark: SparkSession) -> None:
+    """In summer time too, and where a day begins at one; another time of the day is no date."""
+    sent = [
+        ("Asia/Shanghai", "1795104000000", date(2026, 11, 20)),
+        ("Asia/Shanghai", "1795104000001", None),
+        ("UTC", "1795104000000", None),
+        ("UTC", "-62135596800000", date(1, 1, 1)),
+        ("Asia/Shanghai", "552063600000", date(1987, 7, 1)),
+        # midnight did not come in Beirut: the clocks went from 23:59 to 01:00
+        ("Asia/Beirut", "1648332000000", date(2022, 3, 27)),
+        ("America/New_York", "1795150800000", date(2026, 11, 20)),
+        ("UTC", "9223372036854775807", None),
+        ("UTC", "x", None),
+    ]
+    for zone in {zone for zone, _, _ in sent}:
+        mine = [(text, day) for of, text, day in sent if of == zone]
+        frame = spark.createDataFrame([(text,) for text, _ in mine], "text string")
+        found = frame.select(calendar_date(F.col("text"), "date", zone).alias("day")).collect()
+        assert [row.day for row in found] == [day for _, day in mine], zone
 
 
 def test_message_types() -> None:

@@ -11,15 +11,16 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Literal
+from zoneinfo import available_timezones
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.formats.contract import DeclaredFeed, as_changes, zero_padded
 from tidemark.formats.dataworks.transactions import BEGIN, ENDS, assign_transactions
-from tidemark.formats.dataworks.types import ddl_type, declared_type, message_types
+from tidemark.formats.dataworks.types import CALENDAR_DATE, calendar_date, ddl_type, declared_type, message_types
 from tidemark.formats.ddl.statements import CHANGES_DATA, DROPS_TEMPORARY, read_ddl
 from tidemark.identifiers import PAIR
 from tidemark.schema.columns import ColumnType
@@ -44,8 +45,13 @@ _STATEMENTS = ("CREATE", "ALTER", "RENAME", "QUERY")
 _EMPTIED = ("TRUNCATE", "ERASE")
 _CONTROL = (BEGIN, *ENDS, "CINDEX", "DINDEX", "GTID", "MHEARTBEAT")
 
-#: The common encodings are enough.
-ENCODINGS: dict[str, Encoding] = {}
+ENCODINGS: dict[str, Encoding] = {CALENDAR_DATE: calendar_date}
+
+
+def _known_zone(value: str) -> str:
+    if value not in available_timezones():
+        raise ValueError("the name of a time zone, like Asia/Shanghai or UTC")
+    return value
 
 
 class Options(BaseModel):
@@ -61,11 +67,17 @@ class Options(BaseModel):
     dialect: Literal["mysql", "oracle", "postgres", "sqlserver"] = Field(
         "mysql", description="The SQL of DDL statements whose message names no database type that is known here."
     )
+    zone: Annotated[str, AfterValidator(_known_zone)] | None = Field(
+        None,
+        description="The time zone of the source, like Asia/Shanghai: calendar dates come as its midnights. Needed where a "
+        "column is declared as DATE.",
+    )
 
 
 def column_types(columns: Mapping[str, str], options: BaseModel) -> dict[str, ColumnType]:
-    """Declared types: the six of the messages, and ``decimal(p,s)``; ValueError names the first that is not known."""
-    return {name: declared_type(written) for name, written in columns.items()}
+    """Declared types; ValueError names the first that is not known, or is a date without a zone."""
+    assert isinstance(options, Options)
+    return {name: declared_type(written, options.zone) for name, written in columns.items()}
 
 
 def table_change(text: str, options: BaseModel) -> TableChange | None:

@@ -1,4 +1,4 @@
-"""The six types of DataWorks messages, and which of them a column of a DDL statement will be sent as. Pure.
+"""The six types of DataWorks messages, and which of them a column of a DDL statement will be sent as.
 
 https://www.alibabacloud.com/help/en/dataworks/user-guide/message-formats (field types)
 """
@@ -8,7 +8,11 @@ from __future__ import annotations
 import json
 import re
 
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
 from tidemark.schema.columns import ColumnType
+from tidemark.schema.encodings import epoch_millis
 
 #: A message's type → the published column. DATE is an instant: milliseconds since 1970, without a zone of its own.
 SIX_TYPES = {
@@ -31,17 +35,42 @@ _SENT_AS = {
 _BY_NAME = {name: six for six, names in _SENT_AS.items() for name in names.split()}
 
 
-def declared_type(written: str) -> ColumnType:
-    """A type as the feed writes it: one of the six, or ``decimal(p,s)`` for a number sent as text or as a number.
+#: The name of the encoding of calendar dates.
+CALENDAR_DATE = "calendar_date"
 
-    Raises ValueError for another.
+
+def calendar_date(text: Column, spark: str, arg: str | None) -> Column:
+    """Milliseconds since 1970 → the date whose midnight this is in the zone ``arg``; null for another time of the day."""
+    zone = F.lit(arg)
+    day = F.from_utc_timestamp(epoch_millis(text, "timestamp", None), zone).cast("date")
+    # Not by the clock: where summer time begins at midnight, a day begins at one.
+    return F.when(F.to_utc_timestamp(day.cast("timestamp"), zone) == epoch_millis(text, "timestamp", None), day)
+
+
+def declared_type(written: str, zone: str | None) -> ColumnType:
+    """A type as the feed writes it: one of the six, where an instant is TIMESTAMP, and DATE is a calendar date, sent as its
+    midnight in the ``zone``; or ``decimal(p,s)`` for a number sent as text or as a number.
+
+    Raises ValueError for another, and for a DATE without a zone.
     """
-    if six := SIX_TYPES.get(written.strip().upper()):
+    name = written.strip().upper()
+    if name == "DATE":
+        if zone is None:
+            raise ValueError(
+                "DATE, a calendar date, comes as the midnight of the source's zone: write the zone under format, like "
+                "`zone: Asia/Shanghai`, or TIMESTAMP where the column is an instant"
+            )
+        return ColumnType("date", CALENDAR_DATE, zone, of_message=True)
+    if name == "TIMESTAMP":
+        return SIX_TYPES["DATE"]
+    if six := SIX_TYPES.get(name):
         return six
     match = re.fullmatch(r"decimal\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\)", written.strip().lower())
     precision, scale = (int(match[1]), int(match[2] or 0)) if match else (0, 0)
     if not 1 <= precision <= 38 or scale > precision:
-        raise ValueError(f"{written!r} is none of {', '.join(SIX_TYPES)} and no decimal(p,s) of up to 38 digits")
+        raise ValueError(
+            f"{written!r} is none of {', '.join([*SIX_TYPES, 'TIMESTAMP'])} and no decimal(p,s) of up to 38 digits"
+        )
     return ColumnType(f"decimal({precision},{scale})")
 
 
