@@ -17,6 +17,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from tidemark.storage.landing_layout import landed_hour
+
 #: The markers that begin a transaction, and those that end one.
 BEGIN, END = "TRANSACTION_BEGIN", "TRANSACTION_END"
 ENDS = (END, "XACOMMIT", "XAROLLBACK")
@@ -36,13 +38,8 @@ def assign_transactions(entries: DataFrame) -> DataFrame:
         ordered & c("kind").isin(BEGIN, *ENDS), F.struct(c("kind").alias("kind"), c("position").alias("at"))
     )
     begun = F.when(ordered & (c("kind") == BEGIN), c("position"))
-    hour = F.concat(
-        F.regexp_extract("object", r"/dt=([0-9-]{10})/hr=[0-9]{2}/", 1),
-        F.lit("T"),
-        F.regexp_extract("object", r"/dt=[0-9-]{10}/hr=([0-9]{2})/", 1),
-    )
     rank = F.when(c("kind") == BEGIN, 0).when(c("kind").isin(*ENDS), 2).otherwise(1)
-    known = entries.withColumns({"hour_": hour, "marker_": marker, "begun_": begun, "rank_": rank})
+    known = entries.withColumns({"hour_": landed_hour(c("object")), "marker_": marker, "begun_": begun, "rank_": rank})
     order = Window.partitionBy("hour_").orderBy(
         F.coalesce("position", F.lit(_LAST)), "rank_", "object", "record", "entry"
     )
