@@ -17,10 +17,12 @@ FIELDS = "a bigint, b string, c struct<x: boolean>, l array<string>"
 BEHIND = ("}", "]", ",", "{}", ' {"a":2}', ',{"a":2}', "x", "//x", "#", '"', "null", "\x00", "0", ":", "}{")
 
 
-def parsed(spark: SparkSession, texts: list[str | None]) -> list[tuple[bool, dict[str, Any] | None]]:
+def parsed(
+    spark: SparkSession, texts: list[str | None], *, exact: bool = False
+) -> list[tuple[bool, dict[str, Any] | None]]:
     """Of each text: whether it is broken, and what was read of it."""
     frame = spark.createDataFrame(list(enumerate(texts)), "i int, text string")
-    found = frame.select("i", one_document(F.col("text"), FIELDS).alias("v"))
+    found = frame.select("i", one_document(F.col("text"), FIELDS, exact=exact).alias("v"))
     rows = found.select("i", is_broken(F.col("v")).alias("broken"), "v.d").orderBy("i").collect()
     return [(row.broken, row.d and row.d.asDict(recursive=True)) for row in rows]
 
@@ -45,7 +47,8 @@ def is_one_object(text: str) -> bool:
         return False
 
 
-def test_a_document_is_read_and_what_is_spoilt_is_broken(spark: SparkSession) -> None:
+@pytest.mark.parametrize("exact", [False, True])
+def test_a_document_is_read_and_what_is_spoilt_is_broken(spark: SparkSession, exact: bool) -> None:
     pick = random.Random(20261120)
     good = [document(pick) for _ in range(150)]
     spaced = [pick.choice(("", " ", "\n", "\r\n\t")) for _ in range(300)]
@@ -54,7 +57,7 @@ def test_a_document_is_read_and_what_is_spoilt_is_broken(spark: SparkSession) ->
     longer = [text + behind for text in whole[:40] for behind in BEHIND]
     before = [front + text for text in whole[:40] for front in ("x", "{", "[", '"', "{}", "\ufeff", "1 ")]
     texts = [*whole, *cut, *longer, *before]
-    found = parsed(spark, [*texts])
+    found = parsed(spark, [*texts], exact=exact)
     assert [not broken for broken, _ in found] == [is_one_object(text) for text in texts]
     for (_, read), sent in zip(found, good, strict=False):
         assert read is not None
@@ -72,7 +75,8 @@ def test_a_document_is_read_and_what_is_spoilt_is_broken(spark: SparkSession) ->
     ids=repr,
 )  # fmt: skip
 def test_what_is_no_object_of_these_fields_is_broken(spark: SparkSession, text: str | None) -> None:
-    assert parsed(spark, [text])[0][0]
+    (plainly, _), (exactly, _) = *parsed(spark, [text]), *parsed(spark, [text], exact=True)
+    assert plainly and exactly
 
 
 @pytest.mark.parametrize(
@@ -106,3 +110,30 @@ def test_nothing_in_a_key_stands_for_the_text(spark: SparkSession) -> None:
     frame = spark.createDataFrame([('{},"d":{"a":9},"x":{}', '{"a":7}')], "key string, text string")
     found = frame.select(one_document(F.col("text"), FIELDS, F.col("key")).alias("v"))
     assert found.select("v.d.a").collect()[0].a == 7
+
+
+LONG = '\\\\\\"\\n' * 200_000
+#: A number in a place of a document, and what is read there.
+EXACT: dict[str, tuple[str, Any]] = {
+    "a text": ('{"b": 1.50}', "1.50"),
+    "an exponent": ('{"b":1E+400 }', "1E+400"),
+    "a negative zero": ('{"b":-0}', "-0"),
+    "sixty digits": (f'{{"b":{"7" * 60}}}', "7" * 60),
+    "behind texts like numbers": ('{"x":"\\\\", "y": ":1.50,", "z":",\\" 2.50 ,","b":1.50}', "1.50"),
+    "inside JSON": ('{"b":{"x":[1.50, "1.50", {"y":2e5}]}}', '{"x":[1.50,"1.50",{"y":2e5}]}'),
+    "behind a long text": (f'{{"x":"{LONG}","b":1.50}}', "1.50"),
+    "beside what JSON does not know": ('{"x":-Infinity,"y":NaN,"b":1.50}', "1.50"),
+    "no number": ('{"x":1.50,"b":"1.50"}', "1.50"),
+    "beside another mark": ('{"x":1.50,"b":"\\ufffe"}', "\ufffe"),
+}
+
+
+def test_numbers_are_read_as_they_were_sent(spark: SparkSession) -> None:
+    found = parsed(spark, [text for text, _ in EXACT.values()], exact=True)
+    read = {name: row and row["b"] for name, (_, row) in zip(EXACT, found, strict=True)}
+    assert read == {name: value for name, (_, value) in EXACT.items()}
+
+
+@pytest.mark.parametrize("text", ['{"b":"\uffff1.5","x":1.50}', '{"b":"\\uFFFF1.5","x":1.50}'])
+def test_what_holds_the_mark_of_numbers_is_broken_not_another_text(spark: SparkSession, text: str) -> None:
+    assert parsed(spark, [text], exact=True)[0][0]

@@ -23,7 +23,7 @@ from tidemark.formats.debezium.sources import CONNECTORS
 from tidemark.formats.debezium.types import ENCODINGS, declared_type, message_types
 from tidemark.schema.columns import ColumnType
 from tidemark.schema.encodings import time_of_millis
-from tidemark.schema.strict_json import is_broken, one_document
+from tidemark.schema.strict_json import exact_json, is_broken, one_document
 
 __all__ = ["ENCODINGS", "Options", "column_types", "decode", "message_types"]
 
@@ -168,12 +168,12 @@ def _old_key(headers: Column) -> Column:
     """The old key, in the last header of its name. Few records have one: only these are searched and parsed."""
     name = "__debezium.oldkey"
     named = F.filter(headers, lambda header: header["key"] == name)
-    return F.when(F.array_contains(headers["key"], name), F.from_json(F.element_at(named, -1)["value"], _IMAGE))
+    return F.when(F.array_contains(headers["key"], name), exact_json(F.element_at(named, -1)["value"], _IMAGE))
 
 
 def _payload(key: Column) -> Column:
     """The key's columns inside ``{"schema", "payload"}``."""
-    return F.from_json(F.element_at(key, F.lit("payload")), _IMAGE)
+    return exact_json(F.element_at(key, F.lit("payload")), _IMAGE)
 
 
 def _spellings(options: Options) -> list[str]:
