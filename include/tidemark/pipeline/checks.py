@@ -156,9 +156,8 @@ def _fails(rows: DataFrame, check: PlannedCheck) -> bool:
     rules = [check.rule] if check.rule else []
     # pandera refuses a check on a column whose type its schema does not name.
     kind, values = rows.schema[check.column].dataType, rows.select(quote(check.column))
-    if (
-        isinstance(kind, T.StructType) and check.rule is None
-    ):  # pandera knows no structs: it judges whether they are there
+    if isinstance(kind, T.StructType) and not rules:
+        # pandera knows no structs: it judges whether they are there.
         there = F.when(F.col(quote(check.column)).isNotNull(), F.lit(True)).alias(check.column)
         kind, values = T.BooleanType(), rows.select(there)
     column = pa.Column(kind, rules, nullable=check.rule is not None)  # type: ignore[arg-type]
