@@ -224,8 +224,8 @@ def test_rows_of_a_sink_are_values_as_json(spark: SparkSession, tmp_path: Path, 
     assert [(r.topic, r.partition, r.offset, r.record) for r in rows if not r.problem] == [
         ("srv.shop.orders", 2, 7, 1), ("srv.shop.orders", 2, 8, 1), ("srv.shop.orders", 2, 9, 2),
     ]  # fmt: skip
-    values = [json.loads(bytes(r.value), parse_float=Decimal) for r in rows if not r.problem]
-    assert values[0]["after"] == {"id": 1, "price": Decimal("1234567890123456789.10"), "raw": "AP8="}
+    values = [json.loads(bytes(r.value)) for r in rows if not r.problem]
+    assert values[0]["after"] == {"id": 1, "price": "1234567890123456789.10", "raw": "AP8="}
     assert "before" in values[0] and values[0]["before"] is None
     assert values[1]["after"] == {"id": 2, "price": None, "raw": None, "note": "é"}
     assert values[2]["after"]["note"] is None
