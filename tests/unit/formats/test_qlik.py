@@ -204,7 +204,7 @@ def test_an_update_in_all_shapes_is_the_same(bound: dict[str, Row]) -> None:
 
 def test_numbers_keep_their_digits(bound: dict[str, Row]) -> None:
     row = bound["numbers"]
-    assert row.after == {"ID": "7", "TOTAL": "12345678901234567890.1", "NAME": "true", "NOTE": "-0.1"}
+    assert row.after == {"ID": "7", "TOTAL": "12345678901234567890.10", "NAME": "true", "NOTE": "-0.10"}
     assert (row.tx_ordinal, row.tx_end) == (2, False)
 
 
