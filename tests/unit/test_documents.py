@@ -19,6 +19,7 @@ from tidemark.cli import app
 from tidemark.feeds.model import Table
 from tidemark.formats import FORMATS
 from tidemark.formats.contract import CHANGES
+from tidemark.lake.stored_formats import FORMAT
 from tidemark.ledger.manifest import LandedObject, Manifest
 from tidemark.ledger.pending_publication import PendingPublication
 from tidemark.ledger.receipts import Counts, Receipt, TableReceipt
@@ -189,6 +190,14 @@ def test_the_record_of_the_journey_is_what_the_sample_writes(tmp_path: Path) -> 
     lines = gzip.decompress(held).decode().splitlines()
     assert len(lines) == landed["records"]
     assert lines[9] == record, "the page says that it is line 10"
+
+
+def test_the_receipt_of_the_journey_is_one_of_this_release() -> None:
+    """A part of one: fields that there are, in their order, with this release's format."""
+    printed = json.loads([block for language, block in _FENCE.findall(text(ARCHITECTURE)) if language == "json"][-1])
+    assert printed["format"] == FORMAT
+    for part, model in ((printed, Receipt), *((table, TableReceipt) for table in printed["tables"])):
+        assert list(part) == [name for name in model.model_fields if name in part]
 
 
 def test_the_sum_of_the_journey_holds() -> None:
