@@ -13,10 +13,13 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from tidemark.errors import ConfigError
+from tidemark.feeds.problems import nearest
 from tidemark.hours import Hour
 from tidemark.identifiers import TIDEMARK, is_published_name
 from tidemark.lake.catalog import find_table, reading
 from tidemark.lake.stored_formats import check_lake
+from tidemark.operations.reports import newest_receipts
+from tidemark.operations.shown_values import counted, shown
 from tidemark.settings import Settings
 from tidemark.snapshots.parquet_pointers import ParquetPointers
 from tidemark.storage.retry import retry
@@ -51,7 +54,7 @@ def _read_parquet(settings: Settings, table: str, hour: Hour | None) -> tuple[pa
     pointers = ParquetPointers(table, settings)
     latest = pointers.latest()
     if latest is None:
-        raise ConfigError(f"there is no published table {table}", fix="see `tidemark receipts` for what is published")
+        raise ConfigError(f"there is no published table {table}", fix=_which(settings, table))
     folder = pointers.at_cut(hour) if hour else latest
     if folder is None:
         raise _no_cut(table, str(hour), pointers.cuts())
@@ -59,6 +62,12 @@ def _read_parquet(settings: Settings, table: str, hour: Hour | None) -> tuple[pa
         system, path = filesystem(folder, settings)
         rows = pq.read_table(path, filesystem=system)
     return _source_columns(rows), pointers.key()
+
+
+def _which(settings: Settings, table: str) -> str:
+    """Which published table somebody may mean who writes this name: names are exact, and mostly small letters."""
+    published = {of.table for receipt in newest_receipts(settings) for of in receipt.tables}
+    return nearest(table, published) or "`tidemark receipts --tables` lists what is published"
 
 
 def _source_columns(rows: pa.Table) -> pa.Table:
@@ -73,14 +82,15 @@ def _no_cut(table: str, hour: str, cuts: list[str]) -> ConfigError:
 def json_lines(rows: pa.Table, key: list[str]) -> Iterator[str]:
     """One row per line, sorted by key (without one: by all columns), columns by source name.
 
-    Decimals as text, timestamps ISO-8601, binary base64. Programs depend on it.
+    Decimals as text, timestamps ISO-8601, binary base64; a float with the fewest digits that say which one it is. A year
+    beyond those of Python (1 to 9999) has its sign: ``+12026-11-20``. Programs depend on it.
     """
     for row in _sorted(rows, key):
         yield json.dumps(row, default=_plain, ensure_ascii=False, allow_nan=True)
 
 
 def _sorted(rows: pa.Table, key: list[str]) -> list[dict[str, Any]]:
-    listed = rows.to_pylist()
+    stored = rows.cast(pa.schema([field.with_type(counted(field.type)) for field in rows.schema])).to_pylist()
     names = key or rows.column_names
 
     def order(row: dict[str, Any]) -> list[tuple[bool, Any]]:
@@ -88,7 +98,8 @@ def _sorted(rows: pa.Table, key: list[str]) -> list[dict[str, Any]]:
         values = (row[name] for name in names)
         return [(v is not None, repr(v) if isinstance(v, list | dict | float) else v) for v in values]
 
-    return sorted(listed, key=order)
+    kinds = {field.name: field.type for field in rows.schema}
+    return [{name: shown(value, kinds[name]) for name, value in row.items()} for row in sorted(stored, key=order)]
 
 
 def _plain(value: object) -> str:
