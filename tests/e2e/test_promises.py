@@ -90,13 +90,17 @@ def row(id_: int, n: int | str | None, big: str | None = "x") -> Event:
 def test_a_poisoned_record_waits_byte_for_byte(run: Any, settings: Settings) -> None:
     poison = b'{"topic":"t","value":"{\\"op\\":\xff'
     hostile = event("c", 3, row(9, 9), table="x`; DROP TABLE y; --/../")
-    receipt = run(HOURS[0], [event("c", 1, row(1, 1)), poison, hostile, event("c", 4, row(2, "many"))])
+    hostile_value = "many\n\x1b[31m" + "y" * 80
+    receipt = run(HOURS[0], [event("c", 1, row(1, 1)), poison, hostile, event("c", 4, row(2, hostile_value))])
     assert (receipt.landed, receipt.counts.applied, receipt.quarantined) == (4, 1, 3)
     assert rows(settings, run) == [row(1, 1)]
+    with pytest.raises(ConfigError, match=f"did you mean `{run.table}`"):
+        read_snapshot(settings, run.table.upper())
     kept = {r["record"]: r for r in read_rows(settings, "tidemark", run.feed, "quarantine")}
     assert kept[2]["raw"] == poison and "not the JSON of a Kafka record" in kept[2]["reason"]
     assert "cannot be published under this name" in kept[3]["reason"]
-    assert kept[4]["reason"] == "not a value of its column's type: n"
+    shown = '"many␣␣[31m' + "y" * 50 + '"…'
+    assert kept[4]["reason"] == f"not a value of its column's type: n (int): {shown}"
 
 
 @pytest.mark.promise(5)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.ledger.quarantine_rows import refused_rows
@@ -12,6 +12,8 @@ from tidemark.ledger.receipts import Counts
 from tidemark.merge import late_changes as late
 from tidemark.merge.fold import fold
 from tidemark.merge.typed_rows import TableShape, settle
+
+_SHOWN = 60
 
 
 @dataclass(frozen=True)
@@ -53,5 +55,21 @@ def without_unreadable(
     ).first()
     assert sums is not None
     clean = settled.join(keys, "key", "left_anti").unionByName(folded_again).localCheckpoint()
-    reason = F.concat(F.lit("not a value of its column's type: "), "unreadable")
+    reason = F.concat(F.lit("not a value of its column's type: "), _values(shape))
     return Readable(clean, moved.plus(Counts(**sums.asDict())), refused_rows(refused, table, "compact", reason))
+
+
+def _values(shape: TableShape) -> Column:
+    """The columns that cannot be read, each with its type and the value that was sent: of a hostile one the beginning, and no
+    characters that do not print."""
+    named = F.concat(F.lit(", "), "unreadable", F.lit(", "))
+    listed = []
+    for name, kind in shape.columns.items():
+        text = F.element_at("after", F.lit(name))
+        more = F.when(F.length(text) > _SHOWN, "…").otherwise("")
+        visible = F.regexp_replace(F.substring(text, 1, _SHOWN), r"[\p{C}\p{Zl}\p{Zp}]", "␣")
+        wanted = kind.spark if kind.spark != "string" else kind.encoding
+        found = F.concat(F.lit(f'{name} ({wanted}): "'), visible, F.lit('"'), more)
+        listed.append(F.when(named.contains(f", {name}, "), found))
+    # without a value: a late change, or one whose key it is
+    return F.coalesce(F.nullif(F.concat_ws("; ", *listed), F.lit("")), F.col("unreadable"))
