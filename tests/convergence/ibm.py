@@ -28,7 +28,7 @@ def feed(name: str) -> dict[str, Any]:
         f"C.{table.upper()}": {"name": f"{name}.{table}", "key": keys[table], "columns": columns}
         for table, columns in _TABLES.items()
     }
-    return {"format": {"type": "ibm"}, "tables": tables}
+    return {"format": {"type": "ibm", "source_code_page": "1208"}, "tables": tables}
 
 
 def encode(unit: Unit) -> list[Sent]:

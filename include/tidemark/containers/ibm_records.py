@@ -2,66 +2,47 @@
 
 Shared by the ``ibm`` format (several records in one message) and the ``raw`` container (records back to back in an
 object). Records are searched for in a *view* of the bytes, their ISO-8859-1 reading: one character per byte, whatever
-the code page, so that nothing is lost between bytes and text (Java reads both X'15' and X'25' as a line feed).
+the code page, so that nothing is lost between bytes and text (Java reads both X'15' and X'25' as a line feed). In a mixed
+page a two-byte character is no delimiter, whatever its bytes are.
 """
 
 from __future__ import annotations
 
-import re
-from dataclasses import dataclass
 from typing import Annotated
 
-from pydantic import AfterValidator, BaseModel, ConfigDict, Field, model_validator
+from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field, model_validator
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from tidemark.containers.code_pages import CodePage, code_page
+
 _VIEW = "ISO-8859-1"
+# Two-byte characters of a mixed page, from shift-out on. A run that is not shifted in again ends before the first byte that
+# is no part of such a character, so that it does not take the next record with it.
+_DOUBLE_BYTE = r"\x0e[\x40-\xfe]*+\x0f?+"
+_FIRST_OF_DOUBLE_BYTE = 0x40
+_SHIFTS = "\x0e\x0f"
 
 
-@dataclass(frozen=True)
-class CodePage:
-    """A code page by the name Java's ``decode`` takes and the codec Python's ``encode`` takes."""
-
-    java: str
-    python: str
-    # Where the page differs from Python's codec; Python has no cp1047.
-    differs: tuple[tuple[str, int], ...] = ()
-
-    def encode(self, text: str) -> bytes:
-        """The bytes of a text. ``UnicodeEncodeError`` when the page does not have a character."""
-        own = dict(self.differs)
-        return b"".join(bytes([own[char]]) if char in own else char.encode(self.python) for char in text)
-
-    def view(self, text: str) -> str:
-        """How the bytes of a text read in the view of a record."""
-        return self.encode(text).decode(_VIEW)
-
-
-_UTF_8 = CodePage("UTF-8", "utf-8")
-_CP1047 = (("^", 0x5F), ("[", 0xAD), ("¬", 0xB0), ("Ý", 0xBA), ("¨", 0xBB), ("]", 0xBD))
-_PAGES = {
-    _UTF_8: ("utf8", "1208"),
-    CodePage(_VIEW, "latin-1"): ("latin1", "iso88591", "819"),
-    CodePage("IBM037", "cp037"): ("37",),
-    CodePage("IBM500", "cp500"): ("500",),
-    CodePage("IBM1047", "cp037", _CP1047): ("1047",),
-    CodePage("IBM01140", "cp1140"): ("1140",),
-}
-_BY_NAME = {name: page for page, names in _PAGES.items() for name in names}
-
-
-def code_page(name: str) -> CodePage:
-    """A code page by Python's, Java's or IBM's name: ``cp037``, ``IBM037``, ``ibm-1047``, ``latin-1``. ValueError."""
-    plain = re.sub(r"[^a-z0-9]", "", name.lower())
-    number = re.sub(r"^(?:cp|ibm|ccsid)?0*", "", plain)
-    page = _BY_NAME.get(plain) or _BY_NAME.get(number)
-    if page is None:
-        raise ValueError(f"{name!r} is not known here: write utf-8, latin-1, cp037, cp500, cp1047 or cp1140")
-    return page
+def _named(number: object) -> object:
+    return str(number) if isinstance(number, int) and not isinstance(number, bool) else number
 
 
 def _known_page(name: str) -> str:
     code_page(name)
+    return name
+
+
+#: The name of a code page, or its number, which YAML does not take for text.
+PageName = Annotated[str, BeforeValidator(_named), AfterValidator(_known_page)]
+
+
+def _message_page(name: str) -> str:
+    if code_page(name).kind == "source":
+        raise ValueError(
+            f"{name!r}: bytes of its two-byte characters can be those of delimiters. Have messages sent in another page, "
+            "like 1208 (utf-8)"
+        )
     return name
 
 
@@ -75,8 +56,10 @@ class Layout(BaseModel):
         "\n", description="After a change-data record. \"\\n\" is X'25' in EBCDIC, X'0A' elsewhere."
     )
     string_delimiter: str = Field('"', description="Around text; doubled inside it.")
-    code_page: Annotated[str, AfterValidator(_known_page)] = Field(
-        "utf-8", description="Of the message's text: utf-8, latin-1, cp037, cp500, cp1047 or cp1140."
+    code_page: Annotated[PageName, AfterValidator(_message_page)] = Field(
+        "utf-8",
+        description="Of the message's text: utf-8, latin-1, an EBCDIC page by its number (cp037, cp1141, mixed cp939 …), or "
+        "another page of one byte that holds ASCII (cp1252).",
     )
 
     @property
@@ -96,19 +79,29 @@ class Layout(BaseModel):
                 raise ValueError(f"{name} is {char!r}: write exactly one character")
             if char.isalnum():
                 raise ValueError(f"{name} is {char!r}: a letter or digit cannot be a delimiter")
-            if not _is_one_byte(self.page, char):
+            byte = _byte(self.page, char)
+            if byte is None:
                 raise ValueError(f"{name} is {char!r}: it is not one byte in {self.code_page}")
+            if self.page.kind == "mixed" and char in _SHIFTS:
+                raise ValueError(f"{name} is {char!r}: it begins or ends two-byte characters in {self.code_page}")
+            if self.page.kind == "mixed" and name == "record_delimiter" and byte >= _FIRST_OF_DOUBLE_BYTE:
+                raise ValueError(
+                    f"record_delimiter is {char!r}: in {self.code_page} two-byte characters can hold its byte. Take a "
+                    'control character, like "\\n"'
+                )
             if char in seen:
                 raise ValueError(f"{name} and {seen[char]} are both {char!r}: they must differ")
             seen[char] = name
         return self
 
 
-def _is_one_byte(page: CodePage, char: str) -> bool:
+def _byte(page: CodePage, char: str) -> int | None:
+    """A character's byte; None where the page does not have it as one byte."""
     try:
-        return len(page.encode(char)) == 1
-    except UnicodeEncodeError:
-        return False
+        view = page.view(char)
+    except ValueError:
+        return None
+    return ord(view) if len(view) == 1 else None
 
 
 def in_regex(char: str) -> str:
@@ -124,20 +117,6 @@ def view_of(raw: Column) -> Column:
 def bytes_of(view: Column) -> Column:
     """The bytes of a view."""
     return F.encode(view, _VIEW)
-
-
-def text_of(raw: Column, page: CodePage) -> Column:
-    """The bytes' text. Bytes that are not UTF-8 become U+FFFD (see :func:`is_text`); other pages know every byte."""
-    if page == _UTF_8:
-        return F.make_valid_utf8(raw.cast("string"))
-    text = F.decode(raw, page.java)
-    # Java's IBM1047 takes X'15' for the line feed and X'25', the newline of the manual, for U+0085.
-    return F.translate(text, "\u0085", "\n") if page.java == "IBM1047" else text
-
-
-def is_text(raw: Column, page: CodePage) -> Column:
-    """Whether the bytes are text in the code page."""
-    return F.is_valid_utf8(raw.cast("string")) if page == _UTF_8 else F.lit(True)
 
 
 def header_pattern(layout: Layout) -> str:
@@ -164,6 +143,8 @@ def begins_with_header(view: Column, layout: Layout) -> Column:
 def string_delimiters(view: Column, layout: Layout) -> Column:
     """How many string delimiters the view holds: an odd number leaves a string open."""
     quote = layout.page.view(layout.string_delimiter)
+    if layout.page.kind == "mixed":
+        view = F.regexp_replace(view, _DOUBLE_BYTE, "")
     return F.length(view) - F.length(F.replace(view, F.lit(quote), F.lit("")))
 
 
@@ -174,6 +155,10 @@ def split_records(view: Column, layout: Layout) -> Column:
     record = in_regex(layout.page.view(layout.record_delimiter))
     quote = in_regex(layout.page.view(layout.string_delimiter))
     # Possessive throughout: Java then loops instead of recursing, whatever the length of a string.
-    one = f"(?s)(?:[^{quote}{record}]++|{quote}[^{quote}]*+{quote})++(?:{quote}.*)?|{quote}.*"
+    if layout.page.kind == "mixed":
+        inside = f"(?:[^{quote}\\x0e]++|{_DOUBLE_BYTE})*+"
+        one = f"(?s)(?:[^{quote}{record}\\x0e]++|{_DOUBLE_BYTE}|{quote}{inside}{quote})++(?:{quote}.*)?|{quote}.*"
+    else:
+        one = f"(?s)(?:[^{quote}{record}]++|{quote}[^{quote}]*+{quote})++(?:{quote}.*)?|{quote}.*"
     chunks = F.split(view, f"{record}(?={header_pattern(layout)})")
     return F.flatten(F.transform(chunks, lambda chunk: F.regexp_extract_all(chunk, F.lit(one), F.lit(0))))

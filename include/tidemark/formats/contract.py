@@ -106,7 +106,7 @@ CHANGES = T.StructType(
         # the message's own schema, where it carries one: JSON text (one per table version; few distinct values)
         T.StructField("message_schema", T.StringType()),  # op schema: the metadata or the DDL statement
         T.StructField("unbound", _IMAGE),  # what `bind` needs to complete the row: the format's own
-        T.StructField("notes", T.ArrayType(T.StringType())),  # flags for people: hex-decoded, impossible time …
+        T.StructField("notes", T.ArrayType(T.StringType())),  # flags for people: taken as not sent, impossible time …
         # where it came from
         T.StructField("object", T.StringType()),
         T.StructField("record", T.LongType()),

@@ -38,6 +38,8 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.sql.files.openCostInBytes": _NEVER_SPLIT,
         # IBM's code pages (cp037 …) are not in the short list that decode() knows since Spark 4.
         "spark.sql.legacy.javaCharsets": "true",
+        # Bytes that are no text in such a page: one record's problem, not the end of the job.
+        "spark.sql.legacy.codingErrorAction": "true",
         # Kafka allows a header twice, and hostile JSON a field: the last one counts, nothing crashes.
         "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
         # PySpark would note the line of code behind each expression: ten calls into the JVM where one will do.

@@ -315,7 +315,7 @@ def _feed(container: str) -> dict[str, Any]:
         "topics": [TOPIC],
         "exports": {"path": f"{{topic}}/dt={{date}}/hr={{hour}}/{'*.del.gz' if container == 'raw' else '*'}"},
         "container": {"type": container},
-        "format": {"type": "ibm"},
+        "format": {"type": "ibm", "source_code_page": "utf-8"},
         "undeclared": "quarantine",
         "tables": {table: {"key": key, "columns": columns} for table, (columns, key) in TABLES.items()},
     }

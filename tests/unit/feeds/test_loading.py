@@ -293,6 +293,23 @@ def test_deep_holds_blocks_and_column_types_against_their_modules(
     assert "tables.a.b.columns.y" in wrong, "mistakes in types are reported although the block is wrong"
 
 
+def test_code_pages_and_catalog_types_of_db2_are_checked(tmp_path: Path) -> None:
+    format_ = "{type: ibm, code_page: 939, record_delimiter: '|', source_code_page: klingon}"
+    text = GOOD.replace("{type: debezium}", format_) + "tables: {A.B: {columns: {X: VARG(3), Y: DISTINCT}}}\n"
+    found = mistakes(tmp_path, text, deep=True)
+    assert "Known are utf-8" in str(found["format.source_code_page"])
+    assert "declare the type it was made from" in found["tables.A.B.columns.Y"].problem
+    assert "tables.A.B.columns.X" not in found
+    good_page = mistakes(tmp_path, text.replace("klingon", "943").replace("Y: DISTINCT", "Y: DATE"), deep=True)
+    assert "two-byte characters can hold its byte" in str(good_page["format"])
+    assert (
+        mistakes(
+            tmp_path, text.replace("klingon", "943").replace("DISTINCT", "DATE").replace("'|'", '"\\n"'), deep=True
+        )
+        == {}
+    )
+
+
 def test_loading_for_dags_is_cheap(tmp_path: Path) -> None:
     write(tmp_path, GOOD)
     code = (

@@ -45,6 +45,14 @@ def record(
     return f'{who},"{unit}","{lsn}","{at}",{plan},{segment},{values}'
 
 
+def in_page(text: str, page: str) -> bytes:
+    """A text's bytes in a page, by codecs of Python's own: those it does not have are in `test_code_pages.py`."""
+    if page != "cp1047":
+        return text.encode(page)
+    own = {"^": 0x5F, "[": 0xAD, "¬": 0xB0, "Ý": 0xBA, "¨": 0xBB, "]": 0xBD}
+    return b"".join(bytes([own[char]]) if char in own else char.encode("cp037") for char in text)
+
+
 def feed(container: dict[str, Any], tables: dict[str, Any] = TABLES) -> Feed:
     return Feed.model_validate(
         {

@@ -9,8 +9,7 @@ from datetime import datetime
 import pytest
 from pyspark.sql import DataFrame, Row, SparkSession
 
-from tests.unit.formats.ibm_messages import INSERT, LSN_5, MESSAGES, feed, record, records_of
-from tidemark.containers.ibm_records import code_page
+from tests.unit.formats.ibm_messages import INSERT, LSN_5, MESSAGES, feed, in_page, record, records_of
 from tidemark.formats.ibm import decode as ibm
 
 HEX = "IBM-INVALID-COLUMN"
@@ -28,7 +27,7 @@ CASES: dict[str, Case] = {}
 def case(name: str, *records: str, **options: str) -> None:
     text = options.get("record_delimiter", "\n").join(records)
     assert name not in CASES
-    CASES[name] = Case(code_page(options.get("code_page", "utf-8")).encode(text), options)
+    CASES[name] = Case(in_page(text, options.get("code_page", "utf-8")), options)
 
 
 case("insert", INSERT)
@@ -52,13 +51,31 @@ case("segment", record("ISRT", ',,,,1,"","",', segment="0012"))
 case("impossible commit", record("ISRT", ',,,,1,"","",', at="2006-06-30-18.05.67"))
 case("impossible time", record("ISRT", ',,,,,,,"K1",,,"0aFF","w","18.01.67",1', table="KINDS"))
 case("possible time", record("ISRT", ',,,,,,,"K1",,,"0aFF","w","24.00.00",1', table="KINDS"))
+UTF_8 = {"source_code_page": "1208"}
 for spelled in ("IBM-INVALID-COLUMN-002A-HEX", "IBM-INVALID-COLUMN-0002-A-HEX"):
-    case(spelled, record("ISRT", ',,,,1,"4A6F686E","C3a9",', identifier=spelled))
-case("hex null", record("REPL", '1,,"",1.00,1,,"41",1.00', identifier="IBM-INVALID-COLUMN-0003-B-HEX"))
+    case(spelled, record("ISRT", ',,,,1,"4A6F686E","C3a9",', identifier=spelled), **UTF_8)
+case("hex null", record("REPL", '1,,"",1.00,1,,"41",1.00', identifier="IBM-INVALID-COLUMN-0003-B-HEX"), **UTF_8)
+KEY_HEX = record("ISRT", ',,,,,,,"4B31",,,"4141","w",,1', table="KINDS", identifier="IBM-INVALID-COLUMN-001A-HEX")
+case("hex lob", KEY_HEX, **UTF_8)
+case("hex key, page not named", KEY_HEX)
+case("hex no text", record("ISRT", ',,,,1,"41FF42","4142",', identifier="IBM-INVALID-COLUMN-002A-HEX"), **UTF_8)
+case("hex, page not named", record("REPL", '1,"41",,1.00,1,"C1","",', identifier="IBM-INVALID-COLUMN-002A-HEX"))
 case(
-    "hex lob", record("ISRT", ',,,,,,,"4B31",,,"4141","w",,1', table="KINDS", identifier="IBM-INVALID-COLUMN-001A-HEX")
+    "hex in another page", record("ISRT", ',,,,1,"C1C2","81",', identifier=f"{HEX}-002A-HEX"), source_code_page="cp037"
 )
-case("hex no text", record("ISRT", ',,,,1,"41FF42","",', identifier="IBM-INVALID-COLUMN-002A-HEX"))
+case("hex in 943", record("ISRT", ',,,,1,"93FA967B","8140",', identifier=f"{HEX}-002A-HEX"), source_code_page="943")
+case("hex not in 943", record("ISRT", ',,,,1,"93FAFD","41",', identifier=f"{HEX}-002A-HEX"), source_code_page="943")
+case("hex not in 424", record("ISRT", ',,,,1,"C170","C1",', identifier=f"{HEX}-002A-HEX"), source_code_page="424")
+REST = ',,,"4141","w",,1'
+case(
+    "hex old key",
+    record("REPL", f'"FF"{REST},"4B32"{REST}', table="KINDS", identifier=f"{HEX}-001B-HEX"),
+    **UTF_8,
+)
+case("hex keyless", record("ISRT", ',,1,"FF"', table="NOKEY", identifier=f"{HEX}-002A-HEX"), **UTF_8)
+case("hex keyless old", record("REPL", '1,"FF",1,"41"', table="NOKEY", identifier=f"{HEX}-002B-HEX"), **UTF_8)
+case("hex keyless read", record("ISRT", ',,1,"41"', table="NOKEY", identifier=f"{HEX}-002A-HEX"), **UTF_8)
+case("null keyless", record("ISRT", ",,1,", table="NOKEY", identifier=f"{HEX}-002A-NULL"))
 case("hex no hex", record("ISRT", ',,,,1,"John","",', identifier="IBM-INVALID-COLUMN-002A-HEX"))
 case("null form", record("REPL", "1,,,1.00,1,,,", identifier="IBM-INVALID-COLUMN-002A-NULL"))
 case("null key", record("REPL", ",,,,,,1,,,,,,,1", table="KINDS", identifier="IBM-INVALID-COLUMN-001B-NULL"))
@@ -119,7 +136,8 @@ case("two owners", INSERT, record("ISRT", ',,"T1",1.5').replace('"TEST","T"', '"
 for i, lsn in enumerate(("0000:0000:0000:00ff:ffff", "0000:0000:0001:0000:0000", "ffff:ffff:ffff:ffff:ffff")):
     case(f"lsn {i}", record("ISRT", ',,,,1,"","",', lsn=lsn))
     case(f"lsn {i + 3}", record("ISRT", ',,,,1,"","",', lsn=f"0000:0000:{i + 1:04}:{lsn}"))
-case("hex in cp037", record("ISRT", ',,,,1,"C1C2","",', identifier=f"{HEX}-002A-HEX"), code_page="cp037")
+IN_CP037 = record("ISRT", ',,,,1,"C1C2","",', identifier=f"{HEX}-002A-HEX")
+case("hex in a cp037 message", IN_CP037, code_page="cp037")
 case("§", record("ISRT", ',,,,1,"é,","",').replace(',"', '§"').replace(",", "§").replace("é§", "é,"), **LATIN)
 
 
@@ -243,17 +261,32 @@ def test_invalid_character_data_in_hexadecimal(decoded: dict[str, list[Row]]) ->
     for name in ("IBM-INVALID-COLUMN-002A-HEX", "IBM-INVALID-COLUMN-0002-A-HEX"):
         row = only(decoded[name])
         assert row.after == {"ID": "1", "NAME": "John", "NOTE": "é", "AMOUNT": None}
-        assert (row.notes, row.absent) == (["hex-decoded column 2 (after)"], [])
+        assert (row.notes, row.absent) == (["hexadecimal of the source's bytes, column 2 (after)"], [])
     row = only(decoded["hex null"])
     assert (row.before["NAME"], row.before["NOTE"], row.after["NOTE"]) == (None, "", "A")
-    assert row.notes == ["hex-decoded column 3 (before)"]
+    assert row.notes == ["hexadecimal of the source's bytes, column 3 (before)"]
     row = only(decoded["hex lob"])
     assert row.after == {"CODE": "K1", "BITS": "4141", "WIDE": "w", "AT": None, "N": "1"}
     assert (row.absent, row.key) == (["BODY", "DOC"], {"CODE": "K1"})
+    assert only(decoded["hex in another page"]).after == {"ID": "1", "NAME": "AB", "NOTE": "a", "AMOUNT": None}
+    assert only(decoded["hex in 943"]).after == {"ID": "1", "NAME": "日本", "NOTE": "\u3000", "AMOUNT": None}
+
+
+def test_hexadecimal_that_cannot_be_read_was_not_sent(decoded: dict[str, list[Row]]) -> None:
     row = only(decoded["hex no text"])
-    assert row.after["NAME"] == "A\ufffdB"
-    assert any("U+FFFD" in note for note in row.notes)
-    assert only(decoded["hex in cp037"]).after["NAME"] == "AB"
+    assert (row.after, row.absent) == ({"ID": "1", "NOTE": "AB", "AMOUNT": None}, ["NAME"])
+    assert row.notes[1:] == ["taken as not sent, for its hexadecimal is no text in 1208: NAME"]
+    row = only(decoded["hex, page not named"])
+    assert (row.after, row.absent) == ({"ID": "1", "NOTE": "", "AMOUNT": None}, ["NAME"])
+    assert row.before == {"ID": "1", "NOTE": None, "AMOUNT": "1.00"}
+    assert row.notes[1:] == [
+        "taken as not sent, for its hexadecimal: the feed does not name the source's code page: NAME"
+    ]
+    row = only(decoded["hex in a cp037 message"])
+    assert (row.after, row.absent) == ({"ID": "1", "NOTE": "", "AMOUNT": None}, ["NAME"])
+    for name, text in (("hex not in 943", "A"), ("hex not in 424", "A")):
+        assert (only(decoded[name]).after["NOTE"], only(decoded[name]).absent) == (text, ["NAME"])
+    assert only(decoded["hex keyless read"]).after == {"A": "1", "B": "A"}
 
 
 def test_invalid_character_data_that_was_not_sent(decoded: dict[str, list[Row]]) -> None:
@@ -269,6 +302,11 @@ def test_invalid_character_data_that_was_not_sent(decoded: dict[str, list[Row]])
 PROBLEMS = {
     "hex no hex": "hexadecimal",
     "null key": "a key column was not sent",
+    "hex key, page not named": "a key column is in hexadecimal, and `source_code_page`",
+    "hex old key": "a key column is in hexadecimal, and `source_code_page`",
+    "hex keyless": "its table has no key",
+    "hex keyless old": "its table has no key",
+    "null keyless": "its table has no key",
     "typographic": "typographic quotation mark",
     "typographic bare": "typographic quotation mark",
     "truncated header": "a string is not closed",

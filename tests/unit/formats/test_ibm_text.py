@@ -9,8 +9,8 @@ from pydantic import ValidationError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tests.unit.formats.ibm_messages import INSERT, MESSAGES, TABLES, feed, record, records_of
-from tidemark.containers.ibm_records import code_page, text_of
+from tests.unit.formats.ibm_messages import INSERT, MESSAGES, TABLES, feed, in_page, record, records_of
+from tidemark.containers.code_pages import code_page, is_text, text_of
 from tidemark.errors import ConfigError
 from tidemark.formats.contract import CHANGES
 from tidemark.formats.ibm import decode as ibm
@@ -20,9 +20,14 @@ def test_java_reads_what_the_code_pages_write(spark: SparkSession) -> None:
     printable = "".join(map(chr, range(0x20, 0x7F))) + "\n§éß¬"
     for name in ("utf-8", "latin-1", "cp037", "cp500", "cp1047", "cp1140"):
         page = code_page(name)
-        raw = F.lit(page.encode(printable))
-        (row,) = spark.range(1).select(text_of(raw, page).alias("text")).collect()
-        assert row.text == printable, name
+        raw = F.lit(in_page(printable, name))
+        (row,) = (
+            spark.range(1)
+            .select(text_of(raw, page).alias("text"))
+            .select("text", is_text(raw, F.col("text"), page))
+            .collect()
+        )
+        assert tuple(row) == (printable, True), name
 
 
 @pytest.mark.parametrize(
@@ -36,7 +41,13 @@ def test_java_reads_what_the_code_pages_write(spark: SparkSession) -> None:
         ({"column_delimiter": ""}, "exactly one character"),
         ({"column_delimiter": "§"}, "not one byte in utf-8"),
         ({"column_delimiter": "€", "code_page": "cp037"}, "not one byte in cp037"),
-        ({"code_page": "klingon"}, "write utf-8, latin-1"),
+        ({"code_page": "klingon"}, "Known are utf-8, latin-1"),
+        ({"source_code_page": "klingon"}, "Known are utf-8, latin-1"),
+        ({"code_page": "943"}, "messages sent in another page, like 1208"),
+        ({"code_page": "290", "column_delimiter": "¦"}, "not one byte in 290"),
+        ({"code_page": "420", "string_delimiter": "^"}, "not one byte in 420"),
+        ({"code_page": "939", "column_delimiter": "\x0e"}, "begins or ends two-byte characters in 939"),
+        ({"code_page": "939", "record_delimiter": "|"}, "two-byte characters can hold its byte"),
         ({"delimiter": ";"}, "Extra inputs"),
     ],
 )
@@ -47,10 +58,29 @@ def test_delimiters_that_cannot_be(options: dict[str, str], why: str) -> None:
 
 @pytest.mark.parametrize(
     "name",
-    ["UTF-8", "utf8", "IBM-1208", "cp037", "IBM037", "ibm-37"[:-2] + "037", "Cp1047", "IBM01140", "1140", "ISO-8859-1"],
+    [
+        "UTF-8",
+        "utf8",
+        "IBM-1208",
+        "cp037",
+        "IBM037",
+        "ibm-037",
+        "37",
+        "Cp1047",
+        "CCSID 1141",
+        "x-IBM939",
+        "5026",
+        "IBM-Thai",
+        "cp00858",
+        "IBM01140",
+        "1140",
+        "ISO-8859-1",
+    ],
 )
 def test_code_pages_by_any_name(name: str) -> None:
-    assert ibm.Options(code_page=name).page.java in {"UTF-8", "IBM037", "IBM1047", "IBM01140", "ISO-8859-1"}
+    assert ibm.Options(code_page=name).page.java in {
+        "UTF-8", "IBM037", "IBM1047", "IBM01140", "ISO-8859-1", "IBM01141", "x-IBM939", "x-IBM930", "IBM-Thai", "IBM00858",
+    }  # fmt: skip
 
 
 def test_declarations_that_cannot_be_used(spark: SparkSession) -> None:

@@ -121,7 +121,7 @@ def test_the_sample_holds_what_it_promises(decoded: list[Row]) -> None:
     assert {row.op for row in good} == {"insert", "update", "delete"}
     assert any(row.prior_key for row in good)
     assert {note.split(" column")[0] for row in good for note in row.notes} == {
-        "hex-decoded",
+        "hexadecimal of the source's bytes,",
         "character data not sent,",
     }
     of_part: dict[str, set[str]] = defaultdict(set)

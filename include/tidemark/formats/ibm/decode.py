@@ -13,7 +13,8 @@ from pydantic import BaseModel, Field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.containers.ibm_records import Layout, bytes_of, in_regex, is_text, split_records, text_of, view_of
+from tidemark.containers.code_pages import CodePage, code_page, is_text, text_of
+from tidemark.containers.ibm_records import Layout, PageName, bytes_of, in_regex, split_records, view_of
 from tidemark.errors import ConfigError
 from tidemark.formats.contract import DeclaredFeed, DeclaredTable, as_changes, zero_padded
 from tidemark.formats.ibm.images import fits, key_of, lacks_key, not_sent, notes, value, with_images
@@ -33,6 +34,16 @@ class Options(Layout):
     """How the publishing queue map writes messages."""
 
     decimal_character: str = Field(".", description="Between the whole and the fraction of a number.")
+    source_code_page: PageName | None = Field(
+        None,
+        description="Of the source's character data: what Q Capture could not convert comes in hexadecimal of its bytes. "
+        "Default: such columns count as not sent.",
+    )
+
+    @property
+    def source_page(self) -> CodePage | None:
+        """The code page of ``source_code_page``."""
+        return code_page(self.source_code_page) if self.source_code_page else None
 
 
 def column_types(columns: Mapping[str, str], options: BaseModel) -> dict[str, ColumnType]:
@@ -95,7 +106,7 @@ def _with_tokens(entries: DataFrame, options: Options) -> DataFrame:
     token = rf"\G({quote}[^{quote}]*+(?:{quote}{quote}[^{quote}]*+)*+{quote}|[^{column}{quote}]*+){column}"
     return (
         entries.withColumn("text", text_of(own, options.page))
-        .withColumn("is_text", is_text(own, options.page))
+        .withColumn("is_text", is_text(own, F.col("text"), options.page))
         .withColumn(
             "tokens",
             F.regexp_extract_all(F.concat("text", F.lit(options.column_delimiter)), F.lit(token), F.lit(1)),
@@ -170,8 +181,9 @@ def _changes(rows: DataFrame, options: Options) -> DataFrame:
     c = F.col
     keyed = F.size("keys") > 0
     changes = (
-        with_images(rows, options)
-        .withColumn("lacks_key", keyed & lacks_key(c("image")))
+        with_images(rows, options, options.source_page)
+        .withColumn("lacks_key", keyed & (lacks_key(c("image")) | (c("has_before") & lacks_key(c("before_image")))))
+        .withColumn("lacks_column", ~keyed & _lacks_column())
         .withColumn("problem", F.coalesce("problem", problem(options)))
         .withColumn("good", c("problem").isNull())
     )
@@ -184,7 +196,7 @@ def _changes(rows: DataFrame, options: Options) -> DataFrame:
         "before": before,
         "after": after,
         "absent": not_sent(),
-        "notes": notes(),
+        "notes": notes(options.source_code_page),
     }
     given = {
         "op": F.coalesce(*(F.when(c("good") & (c("kind") == kind), op) for kind, op in _OPS.items()), F.lit("bad")),
@@ -192,6 +204,13 @@ def _changes(rows: DataFrame, options: Options) -> DataFrame:
         **{name: F.when(c("good"), value) for name, value in of_change.items()},
     }
     return as_changes(changes, given)
+
+
+def _lacks_column() -> Column:
+    """Whether an image of the change lacks a column that its table has."""
+    return F.coalesce(F.size(not_sent("image")) > 0, F.lit(False)) | F.coalesce(
+        F.size(not_sent("before_image")) > 0, F.lit(False)
+    )
 
 
 def _order_and_transaction() -> dict[str, Column]:

@@ -1,9 +1,11 @@
 """The images of an IBM change-data record: its values under the names the feed declares, without what was not sent.
 
-The header's identifier may say that a row holds invalid character data. In its HEX form every character column of the
-row is the hexadecimal of its bytes; in its NULL form character columns were sent as null because they could not be
-sent. LOB and XML columns are sent as null in both. Graphic columns are taken as sent in the first form, since nothing
-says whether they count as character columns, and as not sent in the second: a stored value is kept rather than lost.
+The header's identifier may say that a row holds invalid character data: bytes that could not be converted to the
+message's code page. In its HEX form every character column of the row is the hexadecimal of its bytes, in the code page
+of the source; where that is not known, or they are no text in it, the column counts as not sent. In the NULL form
+character columns were sent as null because they could not be sent. LOB and XML columns are sent as null in both. Graphic
+columns are taken as sent in the first form, since nothing says whether they count as character columns, and as not sent
+in the second: a stored value is kept rather than lost.
 """
 
 from __future__ import annotations
@@ -13,7 +15,8 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.containers.ibm_records import Layout, is_text, text_of
+from tidemark.containers.code_pages import CodePage, is_text, text_of
+from tidemark.containers.ibm_records import Layout
 from tidemark.formats.ibm.types import is_time
 
 _HEADER = 12
@@ -35,8 +38,9 @@ def fits(width: Column) -> Column:
     return (fields == 2 * width) | ((fields == 2 * width + 1) & (F.element_at("tokens", -1) == ""))
 
 
-def with_images(rows: DataFrame, layout: Layout) -> DataFrame:
+def with_images(rows: DataFrame, layout: Layout, source: CodePage | None) -> DataFrame:
     """Adds the images, and the columns that the notes and the rules of :mod:`tidemark.formats.ibm.problems` read.
+    ``source``: the code page of the source's character data.
 
     `before_image`, `after_image` (column to text), `image` (the one that holds the row: after, or before of a DLET);
     `values` is null where a record's fields do not fit its table.
@@ -48,17 +52,17 @@ def with_images(rows: DataFrame, layout: Layout) -> DataFrame:
         .withColumn("sent", F.when(c("whole") & fits(width), values))
         .withColumn("hex", F.when(c("form") == "HEX", F.filter("sent", _of_character_columns)))
         .withColumn("bad_hex", _any(c("hex"), lambda sent: ~sent.rlike("^(?:[0-9A-Fa-f]{2})*$")))
-        .withColumn("bad_text", _any(c("hex"), lambda sent: ~is_text(F.unhex(sent), layout.page)))
-        .withColumn("values", F.when(c("form") == "HEX", _from_hex(layout)).otherwise(c("sent")))
+        .withColumn("values", F.when(c("form") == "HEX", _from_hex(source)).otherwise(c("sent")))
+        .withColumn("unread", F.when(c("form") == "HEX", F.filter("names", _is_unread)))
         .withColumn("lost", _families_not_sent())
     )
-    before, after = F.slice("values", 1, width), F.slice("values", width + 1, width)
+    first, second = F.lit(1), width + 1
     return (
-        with_values.withColumn("has_before", _holds_a_value(before))
-        .withColumn("has_after", _holds_a_value(after))
+        with_values.withColumn("has_before", _holds_a_value(F.slice("sent", first, width)))
+        .withColumn("has_after", _holds_a_value(F.slice("sent", second, width)))
         # A REPL whose before values are all null: they were not captured.
-        .withColumn("before_image", F.when((c("kind") != "REPL") | c("has_before"), _image(before)))
-        .withColumn("after_image", _image(after))
+        .withColumn("before_image", F.when((c("kind") != "REPL") | c("has_before"), _image(first)))
+        .withColumn("after_image", _image(second))
         .withColumn("image", F.when(c("kind") == "DLET", c("before_image")).otherwise(c("after_image")))
     )
 
@@ -80,11 +84,28 @@ def _of_character_columns(sent: Column, index: Column) -> Column:
     return sent.isNotNull() & _is_character(index)
 
 
-def _from_hex(layout: Layout) -> Column:
+def _from_hex(source: CodePage | None) -> Column:
+    """The values of a row in the HEX form; null for those that cannot be read."""
+
     def decoded(sent: Column, index: Column) -> Column:
-        return F.when(_is_character(index), text_of(F.unhex(sent), layout.page)).otherwise(sent)
+        return F.when(~_is_character(index) | (sent == ""), sent).otherwise(_text_or_null(F.unhex(sent), source))
 
     return F.transform("sent", decoded)
+
+
+def _text_or_null(raw: Column, page: CodePage | None) -> Column:
+    if page is None:
+        return F.lit(None).cast("string")
+    text = text_of(raw, page)
+    return F.when(is_text(raw, text, page), text)
+
+
+def _is_unread(name: Column, index: Column) -> Column:
+    """Whether a column was sent in an image of the row, and cannot be read."""
+    before, after = (
+        F.get("sent", at).isNotNull() & F.get("values", at).isNull() for at in (index, index + F.size("names"))
+    )
+    return before | after
 
 
 def _families_not_sent() -> Column:
@@ -95,11 +116,19 @@ def _families_not_sent() -> Column:
     )
 
 
-def _image(values: Column) -> Column:
-    columns = F.arrays_zip(F.col("names").alias("name"), F.col("families").alias("family"), values.alias("value"))
-    sent = F.filter(columns, lambda x: x["value"].isNotNull() | ~F.array_contains(F.col("lost"), x["family"]))
-    partial = F.map_from_entries(F.transform(sent, lambda x: F.struct(x["name"], x["value"])))
-    return F.when(F.col("lost").isNull(), F.map_from_arrays("names", values)).otherwise(partial)
+def _image(first: Column) -> Column:
+    """The image whose values begin at the ``first``, without the columns that were not sent."""
+    width, c = F.size("names"), F.col
+    values, sent = (F.slice(name, first, width) for name in ("values", "sent"))
+    columns = F.arrays_zip(
+        c("names").alias("name"), c("families").alias("family"), values.alias("value"), sent.alias("sent")
+    )
+    there = F.filter(
+        columns,
+        lambda x: x["value"].isNotNull() | (x["sent"].isNull() & ~F.array_contains(c("lost"), x["family"])),
+    )
+    partial = F.map_from_entries(F.transform(there, lambda x: F.struct(x["name"], x["value"])))
+    return F.when(c("lost").isNull(), F.map_from_arrays("names", values)).otherwise(partial)
 
 
 def key_of(image: Column) -> Column:
@@ -113,20 +142,23 @@ def lacks_key(image: Column) -> Column:
     return F.coalesce(F.size(F.array_except("keys", sent)) > 0, F.lit(True))
 
 
-def not_sent() -> Column:
+def not_sent(image: str = "image") -> Column:
     """The columns that the row's image lacks."""
-    return F.when(F.col("lost").isNotNull(), F.array_except("names", F.map_keys("image"))).otherwise(F.array())
+    return F.when(F.col("lost").isNotNull(), F.array_except("names", F.map_keys(image))).otherwise(F.array())
 
 
-def notes() -> Column:
-    """Flags for people: values that were decoded in a special way, and values that are impossible."""
+def notes(source_page: str | None) -> Column:
+    """Flags for people: values that were decoded in a special way, and values that are impossible. ``source_page``: the
+    name of the source's code page."""
     c = F.col
     side = F.when(F.regexp_extract("identifier", _INVALID, 2) == "A", " (after)").otherwise(" (before)")
     column = F.concat(F.regexp_extract("identifier", _INVALID, 1).cast("int").cast("string"), side)
     odd = F.filter("times", lambda name: ~is_time(F.try_element_at(c("image"), name)))
+    unread = F.array_join("unread", ", ")
+    why = f" is no text in {source_page}" if source_page else ": the feed does not name the source's code page"
     flags = F.array(
-        F.when(c("form") == "HEX", F.concat(F.lit("hex-decoded column "), column)),
-        F.when(c("bad_text"), F.lit("hexadecimal that is no text in the code page: U+FFFD in its place")),
+        F.when(c("form") == "HEX", F.concat(F.lit("hexadecimal of the source's bytes, column "), column)),
+        F.when(F.size("unread") > 0, F.concat(F.lit(f"taken as not sent, for its hexadecimal{why}: "), unread)),
         F.when(c("form") == "NULL", F.concat(F.lit("character data not sent, column "), column)),
         F.when(
             c("committed_at").isNull(),

@@ -79,7 +79,17 @@ def _of_values() -> _Rules:
         ((c("kind") == "ISRT") & c("has_before"), f"an ISRT with before values: {mismatch}"),
         ((c("kind") == "DLET") & c("has_after"), f"a DLET with after values: {mismatch}"),
         (c("bad_hex"), "its identifier says that character columns are hexadecimal, and one is not"),
+        (
+            c("lacks_key") & (c("form") == "HEX"),
+            "a key column is in hexadecimal, and `source_code_page` of the feed's format names no page in which it is text: "
+            "nothing tells which row it is",
+        ),
         (c("lacks_key"), "a key column was not sent, so nothing tells which row it is"),
+        (
+            c("lacks_column"),
+            "the row holds invalid character data, so that not all columns were sent, and its table has no key: nothing "
+            "tells which row it is",
+        ),
     ]
 
 
