@@ -91,7 +91,11 @@ def _message(deed: Deed, headers: dict[str, Any]) -> tuple[str, bytes]:
     if change.taken is not None:
         before = dict(change.taken)
     elif change.prior is not None:
-        before = dict.fromkeys(table) | prior_row(change)
+        old = prior_row(change)
+        if change.position // 2 % 2:  # beforeData has what the update changes alone
+            before = {name: value for name, value in old.items() if value != key_row(change)[name]}
+        else:
+            before = dict.fromkeys(table) | old
     if change.op == "delete":
         data = before if before is not None else dict.fromkeys(table) | key_row(change)
         before = None

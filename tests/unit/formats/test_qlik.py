@@ -45,6 +45,7 @@ case("md", metadata("SALES.ACCOUNTS", ACCOUNTS, ["ID"], schema_id="A1"), "metada
 case("md later", enveloped(metadata("SALES.ACCOUNTS", LATER, ["ID"], version=2, schema_id="A2",
                                     timestamp="2026-11-20T05:00:00.250"), "MD"), "metadata")  # fmt: skip
 case("md wide", metadata("SALES.WIDE", WIDE, ["C2", "C1"]), "metadata")
+case("md pair", metadata("SALES.PAIR", {"A": "INT4", "B": "INT4", "N": "INT4"}, ["A", "B"]), "metadata")
 case("md log", metadata("SALES.EVENTS", {"A": "INT4", "B": "INT4"}, []), "metadata")
 case("md other key", metadata("SALES.OTHER_KEY", {"ID": "INT4", "CODE": "STRING(3)"}, ["ID"]), "metadata")
 case(
@@ -97,6 +98,12 @@ case("other key", message({"ID": 1, "CODE": "c"}, named("OTHER_KEY", columnMask=
 # Keys.
 case("key change", message({**ROW, "ID": "8"}, headers(columnMask="0F"), ROW))
 case("before without key", message(ROW, headers(columnMask="0F"), {"ID": None, "NAME": "x"}))
+case("part of a key changed", message({"A": 1, "B": 3, "N": 5}, named("PAIR", columnMask="07"), {"B": 2}), "orders")
+case("part of a key changed, the rest null",
+     message({"A": 1, "B": 3, "N": 5}, named("PAIR", columnMask="07"), {"A": None, "B": 2, "N": None}), "orders")  # fmt: skip
+case("the rest of a key in beforeData",
+     message({"A": None, "B": 3, "N": 5}, named("PAIR", columnMask="06"), {"A": 1, "B": 2}), "orders")  # fmt: skip
+case("part of a key stays", message({"A": 1, "B": 3, "N": 5}, named("PAIR", columnMask="07"), {"B": 3, "N": 4}), "orders")
 case("delete", message({"ID": "7", "NAME": None, "NOTE": None, "TOTAL": None}, headers("DELETE", changeMask="01")))
 case("delete by before", message(None, headers("DELETE"), ROW))
 case("log update", message({"A": 1, "B": 2}, named("LOG", columnMask="3"), {"A": 1, "B": 1}), "orders")
@@ -261,6 +268,10 @@ def test_keys(bound: dict[str, Row]) -> None:
     assert (bound["delete"].key, bound["delete"].after) == ({"ID": "7"}, None)
     assert bound["delete by before"].key == {"ID": "7"}
     assert bound["key only"].key == {"ID": "1"}
+    moved = ("part of a key changed", "part of a key changed, the rest null", "the rest of a key in beforeData")
+    for row in (bound[name] for name in moved):
+        assert (row.key, row.prior_key) == ({"A": "1", "B": "3"}, {"A": "1", "B": "2"})
+    assert bound["part of a key stays"].prior_key is None
     assert bound["other key"].key == {"CODE": "c"}, "the feed file wins"
     assert bound["log update"].key is None
     assert bound["log update"].before == {"A": "1", "B": "1"}

@@ -38,7 +38,6 @@ _KNOWN = (
     f"struct<position: string, schema_id: string, version: string, columns: array<{_COLUMN}>, names: array<string>, "
     "full: string, key: array<string>, avro: int>"
 )
-_IMAGE = "map<string, string>"
 
 
 def bind(rows: DataFrame, schemas: Sequence[SchemaEntry], feed: DeclaredFeed) -> DataFrame:
@@ -209,7 +208,8 @@ def _with_sent_values(rows: DataFrame) -> DataFrame:
 def _with_keys(rows: DataFrame) -> DataFrame:
     """Adds ``own_key``, the values of the row's key, and ``old_key``, those before an update."""
     c = F.col
-    own, old = _key(c("kept_after"), c("kept_before")), _key(c("kept_before"), F.lit(None).cast(_IMAGE))
+    # beforeData may have the changed columns of a key alone: the others are what they were.
+    own, old = _key(c("kept_after"), c("kept_before")), _key(c("kept_before"), c("kept_after"))
     return rows.withColumn("own_key", F.when(c("keyed"), own)).withColumn(
         "old_key", F.when(c("keyed") & (c("op") == "update"), old)
     )
