@@ -93,7 +93,7 @@ def test_what_waits_and_what_was_taken_back(ran: Ran, spark: SparkSession) -> No
 
 @pytest.mark.full
 @pytest.mark.promise(2)
-@pytest.mark.parametrize("format_", ["canal", "dataworks"])
+@pytest.mark.parametrize("format_", ["canal", "dataworks", "qlik"])
 def test_the_order_of_hours_does_not_matter(
     spark: SparkSession, settings: Settings, tmp_path: Path, format_: str
 ) -> None:

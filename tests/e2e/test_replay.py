@@ -23,6 +23,7 @@ from tidemark.ledger.publication_history import load_history
 from tidemark.ledger.quarantine import list_kept_back, recall
 from tidemark.ledger.receipts import Receipt
 from tidemark.operations.audit import audit
+from tidemark.operations.reports import held_listing
 from tidemark.pipeline import hour as run
 from tidemark.pipeline.hour import replay_hour, run_hour
 from tidemark.pipeline.land import land
@@ -145,12 +146,14 @@ def test_a_late_change_does_not_bring_in_what_waits(pair: FeedPair, settings: Se
 
 
 def qlik(
-    number: int, operation: str, data: dict[str, Any], mask: str, before: dict[str, Any] | None = None
-) -> dict[str, Any]:
-    """A Kafka record of one change that is a transaction by itself, its bound columns by the mask alone."""
+    number: int, operation: str, data: dict[str, Any], mask: str, before: dict[str, Any] | None = None, *,
+    counter: int = 1, last: bool = True, transaction: int | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """A Kafka record of one change, by default a transaction by itself, its bound columns by the mask alone."""
     given = headers(
-        operation, changeSequence=f"20261120010203{number:021d}", transactionId=f"{number:032d}", columnMask=mask,
-        changeMask=mask if operation == "UPDATE" else None,
+        operation, changeSequence=f"20261120010203{number:021d}", transactionId=f"{transaction or number:032d}",
+        columnMask=mask, changeMask=mask if operation == "UPDATE" else None, transactionEventCounter=counter,
+        transactionLastEvent=last,
     )  # fmt: skip
     value = json.dumps(message(data, given, before))
     return {"topic": "t", "partition": 0, "offset": number, "timestamp": 1795143600000, "key": None, "value": value,
@@ -158,8 +161,10 @@ def qlik(
 
 
 def test_rows_that_came_before_their_metadata(tmp_path: Path, spark: SparkSession, settings: Settings) -> None:
-    """Of an insert, a partial update and a delete without metadata nothing is known; newer changes pass them by."""
-    tables = {"tables": {"CRM.ACCOUNTS": {"topic": "t"}}, "format": {"type": "qlik"}}
+    """Of an insert, a partial update and a delete without metadata nothing is known: they are held, and the hour with the
+    metadata releases them by itself, each in its place. No limit of the quarantine stops their hour."""
+    strict = {"quarantine": {"limit": 0, "at_least": 0}}
+    tables = {"tables": {"CRM.ACCOUNTS": {"topic": "t"}}, "format": {"type": "qlik"}, **strict}
     pair = FeedPair("r_metadata", tmp_path, spark, settings, **tables)
     described = metadata("CRM.ACCOUNTS", {"ID": "INT8", "NAME": "STRING(30)", "TIER": "STRING(3)"}, ["ID"])
     record = {"topic": "t", "partition": 0, "offset": 30, "timestamp": 1795143600000, "key": None,
@@ -180,13 +185,54 @@ def test_rows_that_came_before_their_metadata(tmp_path: Path, spark: SparkSessio
     }  # fmt: skip
     for hour, records in hours.items():
         pair.export(hour, records)
-        pair.run(hour)
-    assert [(hour, record) for hour, record, _ in reasons(settings, pair)] == [(HOURS[0], n) for n in (1, 2, 3, 4)]
-    receipt = pair.replay(HOURS[0])
-    assert receipt is not None and receipt.quarantined == 0
-    pair.run_right([HOURS[1], HOURS[0]])
-    pair.same("accounts")
+    first = pair.run(HOURS[0])
+    assert (first.held, first.quarantined, first.waiting_entries) == (4, 0, 4)
+    assert first.notes == ["4 changes wait for metadata of their tables: `tidemark held` names them"]
+    (waits,) = {(row[1], row[3], row[4]) for row in held_listing(settings, pair.fixed).rows}
+    assert waits == (HOURS[0], f"{pair.fixed}.accounts", "metadata of CRM.ACCOUNTS")
+    pair.export(HOURS[2], [])
+    assert pair.run(HOURS[2]).waiting_entries == 4, "an hour that brings none leaves them where they are"
+    second = pair.run(HOURS[1])
+    assert (second.counts.applied, second.counts.released_applied, second.waiting_entries) == (3, 4, 0)
+    assert held_listing(settings, pair.fixed).rows == [] and reasons(settings, pair) == []
+    assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
+    pair.run_right([HOURS[2], HOURS[1], HOURS[0]])
+    assert pair.rows(pair.fixed, "accounts") == pair.rows(pair.right, "accounts")
     assert [r["NAME"] for r in pair.rows(pair.fixed, "accounts")] == ["A2", "B", "D"]
+
+
+def test_a_transaction_waits_whole_for_the_metadata_of_one_of_its_tables(
+    tmp_path: Path, spark: SparkSession, settings: Settings
+) -> None:
+    """Also what comes of it again while it waits. A feed file that declares the table releases it too."""
+    tables = {"CRM.ACCOUNTS": {"topic": "t"}, "CRM.NOTES": {"topic": "u"}}
+    usual = {"tables": tables, "format": {"type": "qlik"}, "topics": ["t", "u"]}
+    pair = FeedPair("r_waits_whole", tmp_path, spark, settings, **usual)
+    described = metadata("CRM.ACCOUNTS", {"ID": "INT8", "NAME": "STRING(30)"}, ["ID"])
+    record = {"topic": "t", "partition": 0, "offset": 30, "timestamp": 1795143600000, "key": None,
+              "value": json.dumps(described), "headers": []}  # fmt: skip
+    both = [
+        qlik(1, "INSERT", {"ID": 1, "NAME": "A"}, "03", counter=1, last=False),
+        {**qlik(2, "INSERT", {"ID": 9, "TEXT": "n"}, "03", counter=2, transaction=1), "topic": "u"},
+    ]
+    pair.export(HOURS[0], [record, both[0], qlik(5, "INSERT", {"ID": 2, "NAME": "B"}, "03")])
+    pair.export(HOURS[0], [both[1]], "u")
+    pair.export(HOURS[1], [{**both[0], "offset": 60}])
+    first = pair.run(HOURS[0])
+    assert (first.held, first.counts.applied, first.held_transactions) == (2, 1, 0)
+    assert {row[4] for row in held_listing(settings, pair.fixed).rows} == {"metadata of CRM.NOTES"}
+    again = pair.run(HOURS[1])
+    assert (again.held, again.counts.applied, again.waiting_entries) == (1, 0, 3)
+    assert [r["ID"] for r in pair.rows(pair.fixed, "accounts")] == [2]
+    declared = {
+        "tables": {**tables, "CRM.NOTES": {"topic": "u", "key": ["ID"], "columns": {"ID": "INT8", "TEXT": "CLOB"}}}
+    }
+    pair.export(HOURS[2], [])
+    last = pair.run(HOURS[2], **declared)
+    assert (last.counts.released_applied, last.counts.released_duplicate, last.waiting_entries) == (2, 1, 0)
+    assert [r["ID"] for r in pair.rows(pair.fixed, "accounts")] == [1, 2]
+    assert [r["TEXT"] for r in pair.rows(pair.fixed, "notes")] == ["n"]
+    assert [str(finding) for finding in audit(pair.feed(pair.fixed, **declared), settings).findings] == []
 
 
 @pytest.mark.parametrize("container", ["raw", "kafka_json"])

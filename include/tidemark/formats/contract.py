@@ -175,6 +175,8 @@ class BindsRows(Protocol):
 
         Completes ``key``, ``prior_key``, ``before``, ``after`` and ``absent`` of rows with ``unbound``, and sets
         ``problem`` where that cannot be done. So decode needs nothing but its own hour. Rows of other ops pass through.
+        One more column, ``waits_for``: what a row with a problem lacks, where a schema entry that is still to come can
+        mend it; such a row is held. Null: it is no use to wait.
         """
 
 

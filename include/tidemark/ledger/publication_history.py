@@ -45,6 +45,11 @@ class PublicationHistory:
         """The tables that any publication names."""
         return {table.table for receipt in self.receipts for table in receipt.tables}
 
+    @property
+    def waiting(self) -> Receipt | None:
+        """The last receipt, where entries wait after it for what describes them."""
+        return self.receipts[-1] if self.receipts and self.receipts[-1].waiting_entries else None
+
     def of_hour(self, hour: str) -> Receipt | None:
         """The newest receipt of an hour."""
         return next((receipt for receipt in reversed(self.receipts) if receipt.hour == hour), None)

@@ -1,9 +1,9 @@
 """Quarantine: what a feed's hours kept back, whole and with its reason, and the way back.
 
 Each row of the system table ``quarantine`` names the stage that kept it back: decode (a record that cannot be decoded),
-assemble (a change whose metadata or transaction is missing), compact (a key or value that cannot be read), validate
-(its row failed a check). ``hour`` is the hour it landed in. ``landed_this_hour`` is true when that hour's own
-publication kept it back, and false when a later one did that released it.
+assemble (a change that its metadata do not fit, or whose transaction never completed), compact (a key or value that
+cannot be read), validate (its row failed a check). ``hour`` is the hour it landed in. ``landed_this_hour`` is true when
+that hour's own publication kept it back, and false when a later one did that released it.
 
 A replay is a new version of the hour's manifest that brings no object and *recalls* the quarantine. From there on the
 hour goes the ordinary way through all stages, whoever runs it: decode replaces the recalled entries of the change log

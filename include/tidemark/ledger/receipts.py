@@ -89,8 +89,14 @@ class Receipt(StoredDocument):
     given_up: int = Field(0, description="Overdue transactions whose changes this publication gave up to quarantine.")
     rollbacks: int = Field(0, description="Transactions that their source rolled back: their changes count as control.")
     newest: datetime | None = Field(None, description="The newest source time in the hour, heartbeats included.")
-    held: int = Field(description="Changes whose transaction is not complete.")
+    held: int = Field(description="Changes whose transaction is not complete, or whose metadata have not come.")
     held_transactions: int = 0
+    waiting_entries: int = Field(
+        0, description="Entries, of whatever hour, that wait after this publication for what describes them."
+    )
+    waiting_since: int = Field(
+        0, description="The publication from which on rows of `waiting` count; 0: nothing waits."
+    )
     recalls: int = Field(
         0, description="What this hour's publications up to this number kept in quarantine has been replayed."
     )

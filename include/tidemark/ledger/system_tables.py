@@ -21,6 +21,10 @@ SYSTEM_COLUMNS = {
         "tx": "string", "since": "string", "hours": "array<string>", "changes": "bigint", "parts": "bigint",
         "needed": "bigint", "ended": "boolean", "tables": "array<string>", "position": "string",
     },
+    "waiting": {
+        "hour": "string", "object": "string", "record": "bigint", "entry": "int", "tx": "string", "table": "string",
+        "waits_for": "string",
+    },
     "tombstones": {"table": "string", "key": "string", "sort_key": "string", "hour": "string"},
     "quarantine": {
         "stage": "string", "hour": "string", "landed_this_hour": "boolean", "table": "string", "object": "string",
@@ -70,6 +74,14 @@ def held_transactions(spark: SparkSession, feed: str, history: PublicationHistor
     if last is None or not last.held_transactions:
         return None
     return spark.table(system_table(feed, "held")).where(F.col("sequence") == last.sequence)
+
+
+def waiting_entries(spark: SparkSession, feed: str, history: PublicationHistory) -> DataFrame | None:
+    """The entries that wait for what describes them, as the last publication left them; None where there are none."""
+    last = history.waiting
+    if last is None:
+        return None
+    return published_rows(spark, feed, "waiting", history).where(F.col("sequence") >= last.waiting_since)
 
 
 def pruned(spark: SparkSession, feed: str) -> str:

@@ -34,7 +34,7 @@ from tidemark.ledger.pending_publication import load_pending
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.quarantine import kept_back
 from tidemark.ledger.receipts import Receipt
-from tidemark.ledger.system_tables import system_table
+from tidemark.ledger.system_tables import system_table, waiting_entries
 from tidemark.operations.audit_cuts import wrong_cuts
 from tidemark.operations.audit_finding import AuditFinding
 from tidemark.operations.audit_tables import wrong_rows
@@ -258,7 +258,7 @@ def _wrong_log(
 def _wrong_system_tables(
     spark: SparkSession, feed: Feed, history: PublicationHistory, receipts: dict[Hour, Receipt]
 ) -> list[AuditFinding]:
-    """Compare the quarantine and the held transactions with the receipts."""
+    """Compare the quarantine, the held transactions and what waits with the receipts."""
     findings = []
     for hour, there in _in_quarantine(kept_back(spark, feed.feed, history), receipts).items():
         wanted = Counter({"undecodable": receipts[hour].bad, "refused": receipts[hour].refused})
@@ -275,6 +275,11 @@ def _wrong_system_tables(
             found = f"{held} transactions are listed as held, the receipt says {last.held_transactions}"
             fix = _restored(f"tidemark.{feed.feed}.held")
             findings.append(AuditFinding("held", f"hour {last.hour}, publication {last.sequence}", found, fix))
+    waiting = waiting_entries(spark, feed.feed, history)
+    if last is not None and waiting is not None and (listed := waiting.count()) != last.waiting_entries:
+        found = f"{listed} entries are listed as waiting, the receipt says {last.waiting_entries}"
+        fix = _restored(f"tidemark.{feed.feed}.waiting")
+        findings.append(AuditFinding("held", f"hour {last.hour}, publication {last.sequence}", found, fix))
     return findings
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from pyiceberg.expressions import EqualTo
+from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThanOrEqual
 
 from tidemark.errors import ConfigError
 from tidemark.feeds.loading import find_feed
-from tidemark.lake.catalog import read_rows
+from tidemark.lake.catalog import find_table, read_rows, reading
 from tidemark.lake.stored_formats import check_lake, parse_document
-from tidemark.ledger.publication_history import load_history
+from tidemark.ledger.publication_history import PublicationHistory, load_history
 from tidemark.ledger.quarantine import list_kept_back
 from tidemark.ledger.receipts import Receipt
 from tidemark.settings import Settings
@@ -68,21 +68,47 @@ def receipts_by_table_listing(receipts: list[Receipt]) -> Listing:
 
 
 def held_listing(settings: Settings, feed: str) -> Listing:
-    """The transactions that wait for the rest of them, the oldest first, what is missing, and which are overdue."""
+    """The transactions that wait for the rest of them, and the changes that wait for metadata: the oldest first, what is
+    missing, and which are overdue."""
     check_lake(settings)
     history, limit = load_history(settings, feed), _alarm(feed, settings)
     # measured from the newest hour, not from the clock, as the feed's policy for overdue transactions is
     oldest = f"{history.hours[-1].start - limit:%Y-%m-%dT%H}" if history.hours and limit else ""
-    rows = read_rows(settings, "tidemark", feed, "held", where=EqualTo(term="sequence", value=history.last_sequence))
+    held = read_rows(settings, "tidemark", feed, "held", where=EqualTo(term="sequence", value=history.last_sequence))
+    rows = [
+        (row["since"], row["tx"], row["changes"], ", ".join(t for t in row["tables"] if t), _missing(row))
+        for row in held
+    ]
+    rows += _waiting(settings, feed, history)
     return Listing(
-        f"{feed}: {len(rows)} held transactions",
+        f"{feed}: {len(held)} held transactions"
+        + (f", {history.waiting.waiting_entries} changes wait for metadata" if history.waiting else ""),
         ["transaction", "since", "changes", "tables", "missing"],
         [
-            [row["tx"], row["since"], str(row["changes"]), ", ".join(t for t in row["tables"] if t),
-             _missing(row) + (" (overdue)" if row["since"] < oldest else "")]
-            for row in sorted(rows, key=lambda row: (row["since"], row["tx"]))
+            [tx, since, str(changes), tables, missing + (" (overdue)" if since < oldest else "")]
+            for since, tx, changes, tables, missing in sorted(rows)
         ],
-    )  # fmt: skip
+    )
+
+
+def _waiting(settings: Settings, feed: str, history: PublicationHistory) -> list[tuple[str, str, int, str, str]]:
+    """What waits for metadata: (since, transaction, changes, tables, what for), grouped; without one, the transaction
+    is empty."""
+    table, last = find_table(settings, "tidemark", feed, "waiting"), history.waiting
+    if table is None or last is None:
+        return []
+    where = And(
+        GreaterThanOrEqual(term="sequence", value=last.waiting_since),
+        LessThanOrEqual(term="sequence", value=last.sequence),
+    )
+    names = ("tx", "waits_for", "table", "hour")
+    with reading("tidemark", feed, "waiting"):
+        rows = table.scan(row_filter=where, selected_fields=names).to_arrow()
+    grouped = rows.group_by(["tx", "waits_for", "table"]).aggregate([("hour", "min"), ("hour", "count")])
+    return [
+        (row["hour_min"], row["tx"] or "", row["hour_count"], row["table"] or "", row["waits_for"])
+        for row in grouped.to_pylist()
+    ]
 
 
 def _alarm(feed: str, settings: Settings) -> timedelta | None:

@@ -23,7 +23,11 @@ from tidemark.ledger.quarantine import count_recalled, recalled
 from tidemark.ledger.receipts import Recalled
 from tidemark.ledger.system_tables import held_transactions
 from tidemark.pipeline.transactions import HourEntries, WholeTransactions, complete_transactions
+from tidemark.pipeline.waiting import described
 from tidemark.tables.table_history import Definitions, load_definitions, with_definitions
+
+#: A receipt's note.
+WAIT = "{} changes wait for metadata of their tables: `tidemark held` names them"
 
 
 @dataclass(frozen=True)
@@ -37,6 +41,8 @@ class Account:
     bad: int
     held: int = 0
     held_transactions: int = 0
+    waiting_entries: int = 0
+    waiting_since: int = 0
     refused: int = 0
     given_up: int = 0
     rollbacks: int = 0
@@ -47,6 +53,7 @@ class Account:
 class Assembled:
     """``rows``: log rows of complete transactions, with ``landed_this_hour`` (false: released from an earlier hour).
     ``open``: transactions that stay held (columns of the system table ``held``), None where there are none.
+    ``waiting``: rows that wait for what describes them (:mod:`tidemark.pipeline.waiting`), None where there are none.
     ``refused``: rows that go to quarantine, with their ``reason``. ``recalled``: how entries that the hour takes up
     again were accounted for before."""
 
@@ -57,6 +64,7 @@ class Assembled:
     definitions: Definitions
     notes: list[str]
     recalled: Recalled
+    waiting: DataFrame | None = None
 
 
 def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, history: PublicationHistory) -> Assembled:
@@ -96,16 +104,28 @@ def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, history: Publi
             refused=whole.given_up_changes,
             given_up=whole.given_up_transactions,
         )
-    rows = with_definitions(whole.rows, definitions, feed)
-    assembled = Assembled(rows, whole.still_open, whole.given_up, account, definitions, whole.notes, before)
+    assembled = Assembled(whole.rows, whole.still_open, whole.given_up, account, definitions, whole.notes, before)
     if isinstance(load_format(feed.format["type"]), BindsRows):
-        rows = rows.localCheckpoint()
-        unbound = rows.where("problem is not null").withColumn("reason", F.col("problem"))
-        if not unbound.isEmpty():
-            assembled = _refuse(assembled, unbound, rows.where("problem is null"))
-        else:
-            assembled = replace(assembled, rows=rows)
-    return assembled
+        return _described(assembled, log, feed, history)
+    return replace(assembled, rows=with_definitions(whole.rows, definitions, feed))
+
+
+def _described(assembled: Assembled, log: DataFrame, feed: Feed, history: PublicationHistory) -> Assembled:
+    """The assembled changes read by what the stream has stated, without those that wait for it, or never can be."""
+    found = described(assembled.rows, log, assembled.definitions, feed, history)
+    account = assembled.account
+    account = replace(
+        account,
+        held=account.held + found.landed,
+        waiting_entries=found.counted,
+        waiting_since=(found.since or history.last_sequence + 1) if found.counted else 0,
+    )
+    notes = assembled.notes + ([WAIT.format(found.counted)] if found.counted else [])
+    assembled = replace(assembled, rows=found.ready, waiting=found.waiting, account=account, notes=notes)
+    unbound = found.ready.where("problem is not null").withColumn("reason", F.col("problem"))
+    if unbound.isEmpty():
+        return assembled
+    return _refuse(assembled, unbound, found.ready.where("problem is null"))
 
 
 def with_stats(assembled: Assembled, feed: Feed, history: PublicationHistory) -> tuple[Assembled, list[TableStats]]:

@@ -1,4 +1,4 @@
-"""What compact writes to the feed's system tables: quarantine, tombstones and held transactions."""
+"""What compact writes to the feed's system tables: quarantine, tombstones, held transactions and what waits."""
 
 from __future__ import annotations
 
@@ -40,6 +40,7 @@ def write_system_rows(
         "quarantine": kept_back,
         "tombstones": list(deleted),
         "held": [assembled.open] if assembled.open is not None else [],
+        "waiting": [assembled.waiting] if assembled.waiting is not None else [],
     }
     clear_rows(work.spark, work.feed.feed, work.sequence)
     for name, rows in parts.items():

@@ -198,10 +198,12 @@ def _deleted(known: Definition, change: TableChange, dropped: set[str]) -> froze
 
 
 def with_definitions(rows: DataFrame, definitions: Definitions, feed: Feed) -> DataFrame:
-    """Log rows completed by what the stream has stated: same columns. ``problem`` is set where that cannot be done."""
+    """Log rows completed by what the stream has stated: same columns. ``problem`` is set where that cannot be done; of a
+    format that binds rows there is also ``waits_for``: what such a row still waits for, null where it is no use to wait.
+    """
     columns, format_ = rows.columns, load_format(feed.format["type"])
     if isinstance(format_, BindsRows):
-        bound = format_.bind(rows, definitions.entries, feed, feed.format_options)
+        bound, columns = format_.bind(rows, definitions.entries, feed, feed.format_options), [*columns, "waits_for"]
         rows = _with_names(bound, columns)
     generation = definitions.generation
     if generation is None:

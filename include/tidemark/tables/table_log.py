@@ -12,7 +12,7 @@ from tidemark.ledger.change_log import changes_table, is_published, is_row, of_t
 from tidemark.ledger.change_stats import bounded, distinct, names_in, unpublishable
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.quarantine import ENTRY, kept_back
-from tidemark.ledger.system_tables import held_transactions
+from tidemark.ledger.system_tables import held_transactions, waiting_entries
 from tidemark.tables.resolve import LoggedColumns
 from tidemark.tables.table_history import Definitions, with_definitions
 
@@ -33,20 +33,23 @@ class TableLog:
         return [*self._log().columns, "landed_this_hour"]
 
     def rows(self, truncated: str | None) -> DataFrame:
-        """The log rows that are part of the snapshot: published, not held, not in quarantine, not rolled back, and not
-        older than the position ``truncated``."""
+        """The log rows that are part of the snapshot: published, not held, not waiting, not in quarantine, not rolled back,
+        and not older than the position ``truncated``."""
         rows = self._published().where(F.col("op") != "truncate").withColumn("landed_this_hour", F.lit(False))
         if truncated is not None:
             rows = rows.where(F.col("position") >= truncated)
         held = held_transactions(self.spark, self.feed.feed, self.history)
         if held is not None:
             rows = rows.join(F.broadcast(held.select("tx")), "tx", "left_anti").select(*rows.columns)
+        waiting = waiting_entries(self.spark, self.feed.feed, self.history)
+        if waiting is not None:
+            rows = rows.join(waiting.select(*ENTRY), ENTRY, "left_anti").select(*rows.columns)
         kept_out = kept_back(self.spark, self.feed.feed, self.history).where("change is not null")
         rows = rows.join(F.broadcast(kept_out.select(*ENTRY)), ENTRY, "left_anti").select(*rows.columns)
         never_committed = rolled_back(self._log(), self.history)
         if never_committed is not None:
             rows = rows.join(never_committed, "tx", "left_anti").select(*rows.columns)
-        return with_definitions(rows, self.definitions, self.feed).where("problem is null")
+        return with_definitions(rows, self.definitions, self.feed).where("problem is null").drop("waits_for")
 
     def carried(self) -> tuple[LoggedColumns, str | None]:
         """The columns that published rows carry, and the position of the newest published truncate; one Spark job over

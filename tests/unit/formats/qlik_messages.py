@@ -174,5 +174,5 @@ def decode_and_bind(
     assert len(rows) == len(values)
     schemas = [SchemaEntry(r.source_table, r.position, r.message_schema) for r in rows.values() if r.op == "schema"]
     bound = qlik.bind(decoded, schemas, of, of.format_options)
-    assert bound.schema.fieldNames() == CHANGES.fieldNames()
+    assert bound.schema.fieldNames() == [*CHANGES.fieldNames(), "waits_for"]
     return rows, {row["object"]: row for row in bound.collect()}

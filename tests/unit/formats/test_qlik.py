@@ -103,7 +103,9 @@ case("part of a key changed, the rest null",
      message({"A": 1, "B": 3, "N": 5}, named("PAIR", columnMask="07"), {"A": None, "B": 2, "N": None}), "orders")  # fmt: skip
 case("the rest of a key in beforeData",
      message({"A": None, "B": 3, "N": 5}, named("PAIR", columnMask="06"), {"A": 1, "B": 2}), "orders")  # fmt: skip
-case("part of a key stays", message({"A": 1, "B": 3, "N": 5}, named("PAIR", columnMask="07"), {"B": 3, "N": 4}), "orders")
+case(
+    "part of a key stays", message({"A": 1, "B": 3, "N": 5}, named("PAIR", columnMask="07"), {"B": 3, "N": 4}), "orders"
+)
 case("delete", message({"ID": "7", "NAME": None, "NOTE": None, "TOTAL": None}, headers("DELETE", changeMask="01")))
 case("delete by before", message(None, headers("DELETE"), ROW))
 case("log update", message({"A": 1, "B": 2}, named("LOG", columnMask="3"), {"A": 1, "B": 1}), "orders")
@@ -144,6 +146,7 @@ UNBOUND = {
     "no such version": (named("ACCOUNTS", tableVersion=9, columnMask="01"), "with tableVersion 9 has not come"),
     "metadata unusable": (named("BROKEN"), "the metadata message of table SALES.BROKEN has not come"),
     "too wide": (named("DECLARED", columnMask="0F"), "columnMask 0F has bits beyond the 3 columns of SALES.DECLARED"),
+    "more columns than known": (named("PAIR", columnMask="0F"), "columnMask 0F has bits beyond the 3 columns"),
     "other order": (named("DECLARED", columnMask="0700"), "with its bytes in the other order it fits"),
     "change too wide": (named("DECLARED", changeMask="8"), "changeMask 8 has bits beyond the 3 columns"),
     "key unsent": (named("DECLARED", columnMask="06"), "lacks a value of the key ID"),
@@ -152,7 +155,10 @@ UNBOUND = {
     "keyless without before": (named("LOG"), "an update of a table without a key needs beforeData"),
 }
 for name, (sent_headers, _) in UNBOUND.items():
-    case(name, message({"A": 1, "B": 2} if "keyless" in name else {"ID": 1}, sent_headers), "orders")
+    row_sent = (
+        {"A": 1, "B": 2, "N": 3, "NEW": 4} if "more" in name else {"A": 1, "B": 2} if "keyless" in name else {"ID": 1}
+    )
+    case(name, message(row_sent, sent_headers), "orders")
 
 
 @pytest.fixture(scope="module")
@@ -187,6 +193,19 @@ def test_what_cannot_be_bound_says_why(decoded: dict[str, Row], bound: dict[str,
     assert decoded[name].problem is None
     assert UNBOUND[name][1] in bound[name].problem
     assert bound[name].unbound == decoded[name].unbound
+
+
+def test_what_metadata_of_another_hour_would_mend_waits_for_them(bound: dict[str, Row]) -> None:
+    waits = {name: row.waits_for for name, row in bound.items() if row.waits_for}
+    assert waits == {
+        "no metadata": "metadata of SALES.UNKNOWN",
+        "no such schema": "metadata of SALES.ACCOUNTS with schemaId ZZ",
+        "no such version": "metadata of SALES.ACCOUNTS with tableVersion 9",
+        "metadata unusable": "metadata of SALES.BROKEN",
+        "mask without columns": "metadata of SALES.KEY_ONLY",
+        "more columns than known": "metadata of SALES.PAIR",
+    }
+    assert all(bound[name].problem for name in waits)
 
 
 def test_a_table_comes_from_the_message_or_its_topic(decoded: dict[str, Row]) -> None:

@@ -41,10 +41,11 @@ _KNOWN = (
 
 
 def bind(rows: DataFrame, schemas: Sequence[SchemaEntry], feed: DeclaredFeed) -> DataFrame:
-    """Log rows (CHANGES and perhaps more columns) → the same columns; see :mod:`tidemark.formats.contract`.
+    """Log rows (CHANGES and perhaps more columns) → the same columns, and ``waits_for``; lazily, without a join: metadata
+    are literals. See :mod:`tidemark.formats.contract`.
 
     Completes ``key``, ``prior_key``, ``before``, ``after``, ``absent`` and ``notes`` of rows with ``unbound``;
-    ``problem`` where that cannot be done. Other rows pass through. Lazily, without a join: metadata are literals.
+    ``problem`` where that cannot be done. Other rows pass through.
     """
     known, avro = _known(schemas, feed)
     u = F.col("unbound")
@@ -149,7 +150,7 @@ def _choose(rows: DataFrame, known: dict[str, list[_Known]]) -> DataFrame:
 
 
 def _complete(rows: DataFrame, passed: Sequence[str]) -> DataFrame:
-    """The columns ``passed``, those that metadata complete among them."""
+    """The columns ``passed``, those that metadata complete among them, and ``waits_for``."""
     c = F.col
     waits = c("u").isNotNull()
     judged = _with_keys(_with_sent_values(rows))
@@ -167,10 +168,11 @@ def _complete(rows: DataFrame, passed: Sequence[str]) -> DataFrame:
     }
     whole_rows = {name: F.when(good, value).otherwise(c(name)).alias(name) for name, value in completed.items()}
     whole_rows["problem"] = F.coalesce("problem", "wrong").alias("problem")
+    whole_rows["waits_for"] = F.when(c("wrong").isNotNull(), _waits_for()).alias("waits_for")
     # Through a generator no filter on these is pushed down: it would repeat all of the above, many times over.
     return wrong.select(
         *(name for name in passed if name not in whole_rows), F.inline(F.array(F.struct(*whole_rows.values())))
-    ).select(*passed)
+    ).select(*passed, "waits_for")
 
 
 def _with_sent_values(rows: DataFrame) -> DataFrame:
@@ -240,17 +242,38 @@ def _has_values(key: Column) -> Column:
     return F.coalesce(key.isNotNull() & ~F.exists(key, lambda value: value.isNull()), F.lit(False))
 
 
+def _waits_for() -> Column:
+    """The metadata that a row which cannot be completed waits for; null where they would not help."""
+    c = F.col
+    known, in_avro = c("known"), F.element_at("u", F.lit("avro")).isNotNull()
+    # A row that names no metadata, with more columns than any that have come: those of a later version are on their way.
+    names_none = F.element_at("u", F.lit("schemaId")).isNull() & F.element_at("u", F.lit("tableVersion")).isNull()
+    newer = names_none & (F.size(F.array_except(F.map_keys("image"), known["names"])) > 0)
+    to_come = (
+        known.isNull()
+        | (in_avro & known["avro"].isNull() & (known["position"] == ""))
+        | (c("mask").isNotNull() & known["columns"].isNull())
+        | (~in_avro & newer & ~fits(c("mask"), c("known.full")))
+    )
+    return F.when(to_come, F.concat(F.lit("metadata of "), _described_as()))
+
+
+def _described_as() -> Column:
+    """The table of a row, and which of its metadata the row names."""
+    schema_id, version = F.element_at("u", F.lit("schemaId")), F.element_at("u", F.lit("tableVersion"))
+    which = F.coalesce(
+        F.concat(F.lit(" with schemaId "), schema_id), F.concat(F.lit(" with tableVersion "), version), F.lit("")
+    )
+    return F.concat(F.substring("source_table", 1, 200), F.substring(which, 1, 200))
+
+
 def _problem() -> Column:
     """Why a row cannot be completed; null when it can."""
     c = F.col
     known, mask, full = c("known"), c("mask"), c("known.full")
     table = F.substring(c("source_table"), 1, 200)
-    schema_id, version = F.element_at("u", F.lit("schemaId")), F.element_at("u", F.lit("tableVersion"))
-    which = F.coalesce(
-        F.concat(F.lit(" with schemaId "), schema_id), F.concat(F.lit(" with tableVersion "), version), F.lit("")
-    )
     missing = F.concat(
-        F.lit("the metadata message of table "), table, which,
+        F.lit("the metadata message of table "), _described_as(),
         F.lit(" has not come: add its topic to the feed, or declare the table's columns and key"),
     )  # fmt: skip
     in_avro = F.element_at("u", F.lit("avro")).isNotNull()
