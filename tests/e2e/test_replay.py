@@ -160,6 +160,12 @@ def qlik(
             "headers": []}  # fmt: skip
 
 
+def in_kafka(described: dict[str, Any]) -> dict[str, Any]:
+    """A Kafka record of a metadata message."""
+    return {"topic": "t", "partition": 0, "offset": 30, "timestamp": 1795143600000, "key": None,
+            "value": json.dumps(described), "headers": []}  # fmt: skip
+
+
 def test_rows_that_came_before_their_metadata(tmp_path: Path, spark: SparkSession, settings: Settings) -> None:
     """Of an insert, a partial update and a delete without metadata nothing is known: they are held, and the hour with the
     metadata releases them by itself, each in its place. No limit of the quarantine stops their hour."""
@@ -167,8 +173,7 @@ def test_rows_that_came_before_their_metadata(tmp_path: Path, spark: SparkSessio
     tables = {"tables": {"CRM.ACCOUNTS": {"topic": "t"}}, "format": {"type": "qlik"}, **strict}
     pair = FeedPair("r_metadata", tmp_path, spark, settings, **tables)
     described = metadata("CRM.ACCOUNTS", {"ID": "INT8", "NAME": "STRING(30)", "TIER": "STRING(3)"}, ["ID"])
-    record = {"topic": "t", "partition": 0, "offset": 30, "timestamp": 1795143600000, "key": None,
-              "value": json.dumps(described), "headers": []}  # fmt: skip
+    record = in_kafka(described)
     hours = {
         HOURS[0]: [
             qlik(1, "INSERT", {"ID": 1, "NAME": "A", "TIER": "x"}, "07"),
@@ -209,8 +214,7 @@ def test_a_transaction_waits_whole_for_the_metadata_of_one_of_its_tables(
     usual = {"tables": tables, "format": {"type": "qlik"}, "topics": ["t", "u"]}
     pair = FeedPair("r_waits_whole", tmp_path, spark, settings, **usual)
     described = metadata("CRM.ACCOUNTS", {"ID": "INT8", "NAME": "STRING(30)"}, ["ID"])
-    record = {"topic": "t", "partition": 0, "offset": 30, "timestamp": 1795143600000, "key": None,
-              "value": json.dumps(described), "headers": []}  # fmt: skip
+    record = in_kafka(described)
     both = [
         qlik(1, "INSERT", {"ID": 1, "NAME": "A"}, "03", counter=1, last=False),
         {**qlik(2, "INSERT", {"ID": 9, "TEXT": "n"}, "03", counter=2, transaction=1), "topic": "u"},

@@ -11,7 +11,13 @@ from pyspark.sql import SparkSession
 from tests.convergence import dataworks, debezium, ibm, qlik
 from tests.convergence.wire import Format
 from tests.e2e.change_exports import HOURS, Exports, change, unit
+from tests.e2e.feed_pair import FeedPair
+from tests.e2e.test_replay import in_kafka
+from tests.e2e.test_replay import qlik as message_of
+from tests.unit.formats.qlik_messages import metadata
 from tidemark.lake.catalog import read_rows
+from tidemark.operations.audit import audit
+from tidemark.operations.reports import held_listing
 from tidemark.settings import Settings
 
 pytestmark = pytest.mark.promise(3)
@@ -109,3 +115,26 @@ def test_what_never_completes_is_listed_and_the_policy_decides(
     assert exports.rows("a", HOURS[5]) == exports.rows("a", HOURS[7])
     assert exports.rows("b", HOURS[5]) == {201: (200112, "b200112")}, "the rest of what was applied comes"
     assert (rest.held_transactions, rest.counts.applied) == (0, 1)
+
+
+@pytest.mark.full
+def test_of_a_transaction_over_tables_outside_the_feed_what_is_there_is_published(
+    tmp_path: Path, spark: SparkSession, settings: Settings
+) -> None:
+    """Its counters have gaps and its last event never comes: it waits until an hour brings nothing more of it."""
+    outside = {"tables": {"CRM.ACCOUNTS": {"topic": "t"}}, "transactions": {"tables_outside": True}}
+    pair = FeedPair("tx_outside", tmp_path, spark, settings, format={"type": "qlik"}, **outside)
+    described = in_kafka(metadata("CRM.ACCOUNTS", {"ID": "INT8", "NAME": "STRING(30)"}, ["ID"]))
+    first, third = (
+        message_of(n, "INSERT", {"ID": n, "NAME": "A"}, "03", counter=n, last=False, transaction=1) for n in (1, 3)
+    )
+    for hour, records in zip(HOURS, ([described, first], [third], []), strict=False):
+        pair.export(hour, records)
+    assert pair.run(HOURS[0]).held_transactions == pair.run(HOURS[1]).held_transactions == 1
+    (waits,) = held_listing(settings, pair.fixed).rows
+    assert waits[4] == "its end and 1 of 3 parts"
+    last = pair.run(HOURS[2])
+    assert (last.held_transactions, last.counts.released_applied) == (0, 2)
+    assert last.notes == ["1 transactions are published as they are: what they lack may be of tables outside the feed"]
+    assert [row["ID"] for row in pair.rows(pair.fixed, "accounts")] == [1, 3]
+    assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []

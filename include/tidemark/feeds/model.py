@@ -167,6 +167,11 @@ class Transactions(Model):
     overdue: Literal["hold", "apply", "quarantine"] = Field(
         "hold", description="What happens to an overdue transaction."
     )
+    tables_outside: bool = Field(
+        False,
+        description="The source's transactions also touch tables that this feed does not read, and nothing in its messages "
+        "says which (Qlik's counters): a transaction of which an hour has brought nothing more is published as it is.",
+    )
 
 
 class Retention(Model):

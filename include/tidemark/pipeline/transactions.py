@@ -76,6 +76,13 @@ def complete_transactions(entries: HourEntries) -> WholeTransactions:
         rows = _without(rows, never_happened)
         open_ = open_.join(never_happened, "tx", "left_anti")
     overdue, policy = _overdue(entries), entries.feed.transactions.overdue
+    notes, gaps = [], 0
+    if entries.feed.transactions.tables_outside:
+        resting = _rests(_now(entries)) & ~F.col("spared")
+        gaps = open_.where(resting).count()
+        open_ = open_.where(~resting)
+    if gaps:
+        notes.append(f"{gaps} transactions are published as they are: what they lack may be of tables outside the feed")
     late, held_transactions = open_.agg(F.count_if(overdue), F.count(F.lit(1))).first() or (0, 0)
     given_up = None
     if late and policy == "quarantine":
@@ -98,7 +105,7 @@ def complete_transactions(entries: HourEntries) -> WholeTransactions:
         given_up_changes=0 if given_up is None else given_up.where("landed_this_hour").count(),
         given_up_transactions=0 if given_up is None else late,
         rolled_back_changes=rolled_back_changes,
-        notes=[f"{late} overdue transactions ({policy})"] if late else [],
+        notes=notes + ([f"{late} overdue transactions ({policy})"] if late else []),
     )
 
 
@@ -119,6 +126,34 @@ def transaction_status(entries: DataFrame) -> DataFrame:
         )
         .withColumn("complete", F.col("ended") & (F.col("parts") >= F.col("needed")))
     )
+
+
+def open_at(entries: DataFrame, then: Column, feed: Feed, hour: Hour) -> DataFrame:
+    """Of published log entries: the transactions (``tx``) that have parts beside those of entries that ``then`` is true
+    of. As of ``hour``: one that the feed's policy applied by then is not open."""
+    entries = entries.where("tx is not null")
+    continued = entries.where(~then).select("tx").distinct()
+    known = transaction_status(entries.where(then).join(continued, "tx", "left_semi"))
+    whole = transaction_status(entries.join(continued, "tx", "left_semi")).select(
+        "tx", F.col("parts").alias("of_parts")
+    )
+    # Without the others it may look whole: IBM's segments do not say how many there are.
+    open_ = known.join(whole, "tx").where(~F.col("complete") | (F.col("parts") < F.col("of_parts")))
+    if feed.transactions.overdue == "apply":
+        open_ = open_.where(F.col("since") >= _oldest(feed, hour))
+    if feed.transactions.tables_outside:
+        open_ = open_.where(~_rests(hour))
+    return open_.select("tx")
+
+
+def _rests(now: Hour) -> Column:
+    """Whether a transaction has brought nothing in the hour ``now``."""
+    return F.array_max("hours") < now
+
+
+def _oldest(feed: Feed, hour: Hour) -> str:
+    """Transactions that are open since before this hour are overdue as of ``hour``."""
+    return f"{hour.start - feed.transactions.alarm:%Y-%m-%dT%H}"
 
 
 def _of(rows: DataFrame, transactions: DataFrame) -> DataFrame:
@@ -186,8 +221,11 @@ def _open(entries: HourEntries, candidates: DataFrame, given_up: DataFrame | Non
 
 
 def _overdue(entries: HourEntries) -> Column:
-    """Whether a transaction has been held for longer than the feed allows, as of the hour that runs. A replay runs
-    later than its own hour: as of the newest hour there is."""
-    now = max([entries.hour, *entries.history.hours]) if entries.replay else entries.hour
-    oldest = f"{now.start - entries.feed.transactions.alarm:%Y-%m-%dT%H}"
-    return (F.col("since") < oldest) & ~F.col("spared")
+    """Whether a transaction has been held for longer than the feed allows."""
+    return (F.col("since") < _oldest(entries.feed, _now(entries))) & ~F.col("spared")
+
+
+def _now(entries: HourEntries) -> Hour:
+    """The hour as of which transactions are overdue: the one that runs. A replay runs later than its own hour: the newest
+    hour there is."""
+    return max([entries.hour, *entries.history.hours]) if entries.replay else entries.hour

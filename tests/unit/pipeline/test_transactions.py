@@ -6,12 +6,19 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.receipts import Receipt
-from tidemark.pipeline.transactions import HourEntries, WholeTransactions, complete_transactions, transaction_status
+from tidemark.pipeline.transactions import (
+    HourEntries,
+    WholeTransactions,
+    complete_transactions,
+    open_at,
+    transaction_status,
+)
 
 HOURS = [Hour.parse(f"2026-11-20T{number:02d}") for number in range(6)]
 COLUMNS = (
@@ -21,12 +28,12 @@ COLUMNS = (
 HELD = "tx string, hours array<string>"
 
 
-def feed(overdue: str = "hold") -> Feed:
+def feed(overdue: str = "hold", *, tables_outside: bool = False) -> Feed:
     return Feed.model_validate(
         {
             "feed": "f", "description": "-", "owner": "-", "topics": ["t"], "exports": {"path": "{topic}/{date}/{hour}/*"},
             "container": {"type": "kafka_json"}, "format": {"type": "debezium"},
-            "transactions": {"alarm": "2h", "overdue": overdue},
+            "transactions": {"alarm": "2h", "overdue": overdue, "tables_outside": tables_outside},
         }
     )  # fmt: skip
 
@@ -79,13 +86,14 @@ def test_a_transaction_is_complete_when_its_end_and_all_its_parts_have_come(
 def completed(
     spark: SparkSession, landed: list[dict[str, Any]], hour: Hour = HOURS[0], overdue: str = "hold",
     before: list[dict[str, Any]] | None = None, held: dict[str, list[str]] | None = None, rolled_back: bool = False,
+    tables_outside: bool = False,
 ) -> tuple[WholeTransactions, set[int]]:  # fmt: skip
     """What completes, and the numbers of the changes in it. ``before``: published entries; ``held``: open transactions."""
     hours = sorted({each["hour"] for each in before or []})
     history = PublicationHistory([receipt(each, n, held_transactions=1) for n, each in enumerate(hours, 1)])
     whole = complete_transactions(
         HourEntries(
-            feed(overdue),
+            feed(overdue, tables_outside=tables_outside),
             hour,
             history,
             landed=frame(spark, landed),
@@ -132,3 +140,37 @@ def test_an_overdue_transaction_follows_the_feeds_policy(
     assert (found, whole.held_transactions, whole.given_up_transactions) == (records, held, given_up)
     assert whole.notes == [f"1 overdue transactions ({policy})"]
     assert (whole.given_up is not None) == bool(given_up)
+
+
+def test_a_transaction_with_parts_outside_the_feed_waits_for_one_hour_that_brings_nothing_more(
+    spark: SparkSession,
+) -> None:
+    """Counters 1 and 3 come; 2 and the last event are of tables that the feed does not read."""
+    parts = [entry(1, "x", tx_ordinal=1, tx_end=False), entry(3, "x", tx_ordinal=3, tx_end=False)]
+    first, kept = completed(spark, parts, HOURS[0], tables_outside=True)
+    assert (kept, first.held, first.held_transactions) == (set(), 2, 1), "the rest may come with the next hour"
+    more = [entry(4, "x", HOURS[1], tx_ordinal=4, tx_end=False)]
+    open_ = {"before": parts, "held": {"x": [HOURS[0]]}, "tables_outside": True}
+    again, kept = completed(spark, more, HOURS[1], **open_)
+    assert (kept, again.held, again.notes) == (set(), 1, [])
+    whole, records = completed(spark, [], HOURS[1], **open_)
+    assert (records, whole.held_transactions, whole.given_up_transactions) == ({1, 3}, 0, 0)
+    assert whole.notes == ["1 transactions are published as they are: what they lack may be of tables outside the feed"]
+
+
+def test_what_a_later_hour_completes_is_open_before_it(spark: SparkSession) -> None:
+    """Also where a part that came later is not missed: here 2 of z. What comes again later is no other part."""
+    later = {"hour": HOURS[1]}
+    log = [
+        entry(1, "x", tx_ordinal=1), end(2, "x", tx_count=2), entry(3, "x", **later),
+        entry(4, "y"), end(5, "y", **later),
+        entry(6, "z"), end(7, "z"), entry(8, "z", **later),
+        entry(9, "again"), end(10, "again"), {**entry(9, "again", **later), "record": 11},
+        entry(12, "early"), end(13, "early"), entry(14, "later", **later), end(15, "later", **later), entry(16, None),
+    ]  # fmt: skip
+    open_ = open_at(frame(spark, log), F.col("hour") <= HOURS[0], feed(), HOURS[0])
+    assert {row.tx for row in open_.collect()} == {"x", "y", "z"}
+    late = HOURS[5]
+    assert open_at(frame(spark, log), F.col("hour") <= HOURS[0], feed("apply"), late).isEmpty(), (
+        "the policy applied them"
+    )
