@@ -77,11 +77,17 @@ def epoch_nanos(text: Column, spark: str, arg: str | None) -> Column:
     return _from_micros(F.floor(text.try_cast("decimal(20,0)") / 1000).try_cast("bigint"), spark)
 
 
+#: Microseconds.
+_DAY = 86_400_000_000
+
+
 def _clock(micros: Column) -> Column:
-    """``03:45:51.435732`` of microseconds since midnight, as PostgreSQL writes it: no zeros at the end of a fraction."""
-    inside = F.when(micros.between(0, 86_400_000_000 - 1), F.timestamp_micros(micros))
+    """``03:45:51.435732`` of microseconds since midnight, as PostgreSQL writes it: no zeros at the end of a fraction. The
+    end of a day is a time too, ``24:00:00``."""
+    inside = F.when(micros.between(0, _DAY - 1), F.timestamp_micros(micros))
     fraction = F.rtrim(F.date_format(inside, ".SSSSSS"), F.lit("0"))
-    return F.concat(F.date_format(inside, "HH:mm:ss"), F.rtrim(fraction, F.lit(".")))
+    clock = F.concat(F.date_format(inside, "HH:mm:ss"), F.rtrim(fraction, F.lit(".")))
+    return F.when(micros == _DAY, F.lit("24:00:00")).otherwise(clock)
 
 
 def time_millis(text: Column, spark: str, arg: str | None) -> Column:
@@ -144,9 +150,67 @@ def _unscaled(bytes_: Column) -> Column:
     return _let(bytes_, padded)
 
 
+def _unscaled_text(bytes_: Column) -> Column:
+    """Two's complement, big endian → the integer as text, up to 1,024 bytes (2,466 digits); null for more.
+
+    Longer ones than a decimal holds are multiplied up by hand, in limbs of nine digits, the lowest first.
+    """
+
+    def whole(digits: Column) -> Column:
+        negative = F.substring(digits, 1, 1) >= F.lit("8")
+        sign = F.when(negative, F.lit("F")).otherwise(F.lit("0"))
+        padded = F.lpad(digits, F.ceil(F.length(digits) / 8).cast("int") * 8, sign)
+
+        def step(start: Column) -> Column:
+            word = F.conv(F.substring(padded, start, F.lit(8)), 16, 10).cast("bigint")
+            return _times_plus(1 << 32, F.when(negative, F.lit(0xFFFFFFFF) - word).otherwise(word))
+
+        words = F.transform(F.sequence(F.lit(1), F.length(padded), F.lit(8)), step)
+        steps = F.concat(words, F.array(_times_plus(1, F.when(negative, F.lit(1)).otherwise(F.lit(0)))))
+        limbs = F.reverse(F.aggregate(steps, F.array(F.lit(0).cast("bigint")), _grown))
+        written = F.transform(
+            limbs, lambda limb, at: F.when(at == 0, limb.cast("string")).otherwise(F.lpad(limb.cast("string"), 9, "0"))
+        )
+        return F.concat(F.when(negative, F.lit("-")).otherwise(F.lit("")), F.array_join(written, ""))
+
+    def either(bytes_: Column) -> Column:
+        return F.coalesce(_unscaled(bytes_), F.when(F.length(bytes_).between(16, 1024), _let(F.hex(bytes_), whole)))
+
+    return _let(bytes_, either)
+
+
+def _times_plus(factor: int, add: Column) -> Column:
+    return F.struct(F.lit(factor).cast("bigint").alias("factor"), add.cast("bigint").alias("add"))
+
+
+_LIMB = 1_000_000_000
+
+
+def _grown(limbs: Column, step: Column) -> Column:
+    """``limbs`` times ``step.factor`` plus ``step.add``."""
+
+    def carried(so_far: Column, limb: Column) -> Column:
+        def split(value: Column) -> Column:
+            out = F.concat(so_far["out"], F.array(value % _LIMB))
+            return F.struct(out.alias("out"), F.call_function("div", value, F.lit(_LIMB)).alias("carry"))
+
+        return _let(limb * step["factor"] + so_far["carry"], split)
+
+    def with_carry(done: Column) -> Column:
+        carry = done["carry"]
+        high = F.call_function("div", carry, F.lit(_LIMB))
+        one, two = F.array(carry), F.array(carry % _LIMB, high)
+        return F.when(carry == 0, done["out"]).otherwise(F.concat(done["out"], F.when(high == 0, one).otherwise(two)))
+
+    nothing = F.array().cast("array<bigint>")
+    start = F.struct(nothing.alias("out"), step["add"].alias("carry"))
+    return _let(F.aggregate(limbs, start, carried), with_carry)
+
+
 def unscaled_decimal(text: Column, spark: str, arg: str | None) -> Column:
     """Connect's Decimal: base64 of the unscaled integer; ``arg`` is the scale."""
-    value = _shift(_unscaled(F.try_to_binary(text, F.lit("base64"))), F.lit(int(arg or 0)))
+    read = _unscaled_text if spark == "string" else _unscaled
+    value = _shift(read(F.try_to_binary(text, F.lit("base64"))), F.lit(int(arg or 0)))
     return _let(value, lambda decimal: plain(decimal, spark, None))
 
 
@@ -154,7 +218,8 @@ def variable_decimal(text: Column, spark: str, arg: str | None) -> Column:
     """Debezium's VariableScaleDecimal ``{"scale": int, "value": base64}``."""
     parts = F.from_json(text, "struct<scale: int, value: string>")
     scale = F.when(parts["scale"].between(-_LARGEST_SCALE, _LARGEST_SCALE), parts["scale"])
-    value = _shift(_unscaled(F.try_to_binary(parts["value"], F.lit("base64"))), scale)
+    read = _unscaled_text if spark == "string" else _unscaled
+    value = _shift(read(F.try_to_binary(parts["value"], F.lit("base64"))), scale)
     return _let(value, lambda decimal: plain(decimal, spark, None))
 
 

@@ -23,6 +23,11 @@ def _unscaled(number: int) -> str:
     return base64.b64encode(number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)).decode()
 
 
+def _written(unscaled: int, scale: int) -> str:
+    digits = str(abs(unscaled)).rjust(scale + 1, "0")
+    return f"{'-' if unscaled < 0 else ''}{digits[:-scale]}.{digits[-scale:]}"
+
+
 def _b64(*octets: int) -> str:
     return base64.b64encode(bytes(octets)).decode()
 
@@ -37,6 +42,12 @@ DECLARED: list[tuple[str, dict[str, str], str, Any]] = [
     ("numeric(9,2)", DOUBLE, "-123.45", Decimal("-123.45")),
     ("numeric", PRECISE, json.dumps({"scale": 3, "value": _unscaled(5)}), "0.005"),
     ("numeric", STRING, "1E-3", "1E-3"),
+    *[
+        ("numeric", PRECISE, json.dumps({"scale": 3, "value": _unscaled(sign * number)}), _written(sign * number, 3))
+        for number in (10**37, 2**127 - 1, 2**127, 10**38, 10**39 - 7, 2**128, 2**200 + 1, 10**500 + 10**9, 10**2000)
+        for sign in (1, -1)
+    ],
+    ("numeric(60,2)", PRECISE, _unscaled(-(10**58) - 5), f"-1{'0' * 56}.05"),
     ("money", PRECISE, _unscaled(-99), Decimal("-0.99")),
     ("money", STRING, "1234.50", Decimal("1234.50")),
     ("date", {}, "20777", date(2026, 11, 20)),
@@ -50,6 +61,10 @@ DECLARED: list[tuple[str, dict[str, str], str, Any]] = [
     ("time(3)", {}, "3723456", "01:02:03.456"),
     ("time", {}, "3723456789", "01:02:03.456789"),
     ("time(3)", {"times": "adaptive_time_microseconds"}, "3723456000", "01:02:03.456"),
+    ("time", {}, "86400000000", "24:00:00"),
+    ("time", {}, "86400000001", None),
+    ("time(3)", {}, "86400000", "24:00:00"),
+    ("time", {"times": "nanoseconds"}, "86400000000000", "24:00:00"),
     ("time", {"times": "connect"}, "3723456", "01:02:03.456"),
     ("time", {"times": "nanoseconds"}, "3723456789000", "01:02:03.456789"),
     ("timetz", {}, "01:02:03.456Z", "01:02:03.456Z"),
@@ -75,6 +90,10 @@ DECLARED: list[tuple[str, dict[str, str], str, Any]] = [
     ("date[]", {}, "[0]", [date(1970, 1, 1)]),
     ("bytea[]", {}, json.dumps([_b64(0, 255)]), [bytearray(b"\x00\xff")]),
     ("enum", {}, "new", "new"),
+    ("shop.mood", {}, "happy", "happy"),
+    ("shop.mood[]", {}, '["happy",null]', ["happy", None]),
+    ("pg_catalog.int4", {}, "7", 7),
+    ("public.numeric(9,2)", STRING, "1.50", Decimal("1.50")),
     ("bytea", {"binary": "bytes"}, _b64(0, 255), bytearray(b"\x00\xff")),
     ("bytea", {"binary": "base64"}, _b64(0, 255), bytearray(b"\x00\xff")),
     ("bytea", {"binary": "hex"}, "00ff", bytearray(b"\x00\xff")),

@@ -36,6 +36,8 @@ _STRUCTS = {
 }
 _WRITTEN = re.compile(r"([a-z][a-z0-9_ ]*?)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?(\s+with(?:out)? time zone)?(\[\])?")
 _ZONE = "with time zone"
+#: ``schema.type``: PostgreSQL's own and those of extensions are known by their name, any other is an enum of the source's.
+_QUALIFIED = re.compile(r"[a-z_][a-z0-9_$]*\.([a-z_][a-z0-9_$]*)(\[\])?(.*)")
 
 
 def declared_type(written: str, *, decimals: str, binary: str, times: str = "adaptive") -> ColumnType:
@@ -43,14 +45,20 @@ def declared_type(written: str, *, decimals: str, binary: str, times: str = "ada
 
     ``decimals``, ``binary`` and ``times`` are the connector's ``decimal.handling.mode``, ``binary.handling.mode`` and
     ``time.precision.mode``. An unconstrained ``numeric`` is published as exact text, having no scale. Raises ValueError
-    for an unknown type.
+    for an unknown type; ``schema.type`` is an enum where the type is not known.
     """
+    options = {"decimals": decimals, "binary": binary, "times": times}
+    if qualified := _QUALIFIED.fullmatch(written.strip().lower()):
+        try:
+            return declared_type(written.strip().split(".", 1)[1], **options)
+        except ValueError:
+            return _array(ColumnType("string")) if qualified[2] else ColumnType("string")
     match = _WRITTEN.fullmatch(written.strip().lower())
     if match is None:
         raise ValueError(f"{written!r} is not a PostgreSQL type")
     name, precision, scale, zone, array = match[1] + (match[4] or ""), match[2], match[3], match[4], match[5]
     if array:
-        return _array(declared_type(written.strip()[:-2], decimals=decimals, binary=binary, times=times))
+        return _array(declared_type(written.strip()[:-2], **options))
     if name in _TEXT:
         return ColumnType("string")
     if name in _PLAIN:
