@@ -28,6 +28,7 @@ from tidemark.hours import Hour
 from tidemark.identifiers import TIDEMARK
 from tidemark.lake.catalog import find_table
 from tidemark.ledger.receipts import Receipt
+from tidemark.operations.audit import audit
 from tidemark.pipeline.hour import run_hour
 from tidemark.settings import Settings
 
@@ -105,6 +106,9 @@ def run_plan(format_: Format, seed: int, count: int, settings: Settings, out: Pa
         until = published[: published.index(at) + 1]
         found = findings(plan, until, name, settings, HOURS[at.hour])
         assert not found, f"the cut of {at} afterwards:\n{explained(plan, found, f'{seed} {count}')}"
+    assert not [str(finding) for finding in audit(feed, settings).findings], (
+        "the audit is quiet on a lake that is right"
+    )
 
 
 def assert_account(receipt: Receipt, wanted: Account, format_: Format, context: str) -> None:

@@ -1,0 +1,65 @@
+"""Keys that move onto each other where the source names no transactions: an hour may end in the middle of a statement."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.convergence import debezium
+from tests.convergence.histories import ROOM, Deed, Unit
+from tests.convergence.oracle import Change, Image
+from tests.convergence.wire import Format, Sent
+from tests.e2e.change_exports import HOURS, Exports, change, unit
+from tidemark.operations.audit import audit
+from tidemark.settings import Settings
+
+pytestmark = pytest.mark.promise(2, 4)
+
+#: ``UPDATE a SET id = id + 1`` over these.
+IDS = (1, 2, 3)
+NOT_SENT = frozenset({"big"})
+
+
+def test_a_statement_that_two_hours_share(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
+    exports = Exports(
+        Format("debezium", debezium, "kafka_json", parquet=("b",)), tmp_path, settings, "collide",
+        format={"type": "debezium", "decimals": "string"},
+    )  # fmt: skip
+    there = [
+        sent
+        for table in ("a", "b")
+        for id_ in IDS
+        for sent in debezium.encode(unit(id_, change(table, id_, 10, "insert", id_), together=False))
+    ]
+    statement = [sent for table in ("a", "b") for sent in _plus_one(table)]
+    first, rest = statement[:5] + statement[9:14], statement[5:9] + statement[14:]
+    wanted = {id_ + 1: (_at(id_), f"b{id_ * ROOM + 10}") for id_ in IDS}
+
+    exports.run(HOURS[0], there)
+    exports.run(HOURS[1], first)
+    exports.run(HOURS[2], rest)
+    for table in ("a", "b"):
+        assert exports.rows(table, HOURS[2]) == wanted
+    assert not audit(exports.feed, settings).findings
+
+
+def _plus_one(table: str) -> list[Sent]:
+    """Three messages for each row: the delete of its key, a tombstone, and the insert, which lacks an unchanged column."""
+    deeds: list[Deed] = []
+    for index, id_ in enumerate(IDS):
+        deleted, arrived = (_change(table, index, op, key) for op, key in (("delete", id_), ("insert", id_ + 1)))
+        prior = (id_, 7)[: len(arrived.key)]
+        sent: Image = frozenset((name, _at(id_) if name == "n" else value) for name, value in arrived.sent)
+        deeds.append((deleted, Change(table, arrived.position, "insert", arrived.key, sent, NOT_SENT, prior)))
+    return debezium.encode(Unit(50, tuple(deeds), False, "commit", (1,), (0,)))
+
+
+def _change(table: str, index: int, op: str, id_: int) -> Change:
+    return change(table, 50, 10 + index, op, id_, NOT_SENT if op == "insert" else frozenset())
+
+
+def _at(id_: int) -> int:
+    """What the statement writes into another column of the row that had this id."""
+    return 1000 + id_
