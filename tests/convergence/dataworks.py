@@ -52,7 +52,9 @@ def _row(unit: Unit, index: int, deed: Deed, tx: str | None) -> list[Sent]:
         # The row before, a delete of its key, and the row after: what that lacks is what the row before had.
         if change.absent:
             change = replace(change, op="insert", prior=change.prior or change.key)
-        deleted = Change(change.table, change.position, "delete", change.prior or change.key)
+        deleted = Change(
+            change.table, change.position, "delete", change.prior or change.key, transaction=change.transaction
+        )
         own = tx or name_of(unit, f"pair{index}")
         halves = (("UPDATE_BEFOR", (deleted,), _old(change), None), ("UPDATE_AFTER", (change,), None, row(change)))
         return [
