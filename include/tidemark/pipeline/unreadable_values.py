@@ -31,8 +31,9 @@ def without_unreadable(
 ) -> Readable:
     """Leave out the changes whose values cannot be read, and fold their keys again.
 
-    Each change of such a key is read by itself to find the unreadable ones. Late changes of such a key all go to
-    quarantine, and its row stays as it is stored.
+    Each change of such a key is read by itself to find the unreadable ones. Where one of these moves a row, the delete of
+    the old key waits with it, and the row stays there. Late changes of such keys all go to quarantine, and their rows
+    stay as they are stored.
     """
     keys = settled.where(F.col("unreadable") != "").select("key").localCheckpoint()
     suspects = classified.ordinary.join(keys, "key", "left_semi")
@@ -41,13 +42,24 @@ def without_unreadable(
     # verdict.
     read = settle(one_by_one.withColumn("landed_count", F.struct(*suspects.columns)), shape, hour)
     judged = read.select("landed_count.*", "unreadable").localCheckpoint()
-    refused, left = judged.where(F.col("unreadable") != ""), judged.where(F.col("unreadable") == "")
+    prefix = F.lit("not a value of its column's type: ")
+    refused = judged.where(F.col("unreadable") != "").withColumn("reason", F.concat(prefix, _values(shape)))
+    refused = refused.drop("unreadable")
+    old_halves = _old_halves(classified.ordinary, refused).localCheckpoint()
+    refused = refused.unionByName(old_halves.withColumn("reason", F.lit("the row that it moves away cannot be read")))
+    keys = keys.unionByName(_old_keys(refused).select("key")).distinct().localCheckpoint()
+    refused = refused.localCheckpoint()
+    left = (
+        classified.ordinary.join(keys, "key", "left_semi")
+        .join(refused.select("key", "sort_key").distinct(), ["key", "sort_key"], "left_anti")
+        .select(*suspects.columns)
+    )
     moved = Counts()
     if classified.late is not None:
         waiting = classified.late.join(keys, "key", "left_semi").select(*suspects.columns)
         moved = moved.less(late.applied(waiting))
-        refused = refused.unionByName(waiting.withColumn("unreadable", F.lit("a late change of its key")))
-    folded_again = settle(fold(left.drop("unreadable"), partial=True), shape, hour)
+        refused = refused.unionByName(waiting.withColumn("reason", F.concat(prefix, F.lit("a late change of its key"))))
+    folded_again = settle(fold(left, partial=True), shape, hour)
     refused = refused.where("counts")
     sums = refused.agg(
         F.count_if("landed_this_hour").alias("quarantined"),
@@ -55,8 +67,20 @@ def without_unreadable(
     ).first()
     assert sums is not None
     clean = settled.join(keys, "key", "left_anti").unionByName(folded_again).localCheckpoint()
-    reason = F.concat(F.lit("not a value of its column's type: "), _values(shape))
-    return Readable(clean, moved.plus(Counts(**sums.asDict())), refused_rows(refused, table, "compact", reason))
+    quarantined = refused_rows(refused, table, "compact", F.col("reason"))
+    return Readable(clean, moved.plus(Counts(**sums.asDict())), quarantined)
+
+
+def _old_keys(refused: DataFrame) -> DataFrame:
+    """The old keys of refused key changes (``key``), and where they are left (``position``)."""
+    moving = refused.where(F.col("prior").isNotNull())
+    return moving.select(F.col("prior").alias("key"), "position").distinct()
+
+
+def _old_halves(rows: DataFrame, refused: DataFrame) -> DataFrame:
+    """The deletes of the old keys of refused key changes, among ROWS."""
+    deletes = rows.where("op = 'delete'")
+    return deletes.join(_old_keys(refused), ["key", "position"], "left_semi").select(*rows.columns)
 
 
 def _values(shape: TableShape) -> Column:
@@ -71,5 +95,5 @@ def _values(shape: TableShape) -> Column:
         wanted = kind.spark if kind.spark != "string" else kind.encoding
         found = F.concat(F.lit(f'{name} ({wanted}): "'), visible, F.lit('"'), more)
         listed.append(F.when(named.contains(f", {name}, "), found))
-    # without a value: a late change, or one whose key it is
+    # without a value: a change whose key it is
     return F.coalesce(F.nullif(F.concat_ws("; ", *listed), F.lit("")), F.col("unreadable"))

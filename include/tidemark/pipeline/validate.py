@@ -27,12 +27,13 @@ from tidemark.ledger.receipts import Counts, TableReceipt
 from tidemark.ledger.system_tables import clear_stage_rows, write_rows
 from tidemark.logs import get_logger, log_stage
 from tidemark.merge import late_changes as late
+from tidemark.merge.key_changes import with_keys_of_the_same_rows
 from tidemark.merge.typed_rows import key_is_whole, keyed_rows
 from tidemark.pipeline.hour_changes import HourChanges, classify, load_hour_changes, table_changes
 from tidemark.schema.type_changes import wider_of
 from tidemark.settings import Settings
 from tidemark.snapshots import open_snapshot
-from tidemark.snapshots.contract import Snapshot
+from tidemark.snapshots.contract import Reverted, Snapshot
 from tidemark.tables.table_state import Work
 
 if TYPE_CHECKING:
@@ -216,8 +217,9 @@ def _withhold(hour: HourChanges, table: str, waiting: DataFrame, pending: Pendin
     stats = next(stats for stats in hour.stats if stats.table == table)
     changes = table_changes(hour, stats, snapshot)
     key = list(changes.shape.key)
-    keys = waiting.select(F.struct(*(F.col(quote(name)) for name in key)).alias("key"), "reason")
+    failing = waiting.select(F.struct(*(F.col(quote(name)) for name in key)).alias("key"), "reason")
     rows = keyed_rows(changes.rows, changes.shape, expand=stats.moves > 0).where(key_is_whole(changes.shape))
+    keys = with_keys_of_the_same_rows(failing, rows, "a row that moved to or from its key fails a check")
     classified = classify(changes, rows.join(keys, "key", "left_semi").select(*rows.columns))
     # Duplicate and superseded changes have altered no row: they do not go to quarantine.
     refused = classified.ordinary
@@ -229,6 +231,7 @@ def _withhold(hour: HourChanges, table: str, waiting: DataFrame, pending: Pendin
         quarantined=counted.applied + counted.duplicate,
         released_quarantined=counted.released_applied + counted.released_duplicate,
     ).less(counted)
-    snapshot.revert(waiting.drop("reason"), key, pending.publication, dropped=changes.state.change.dropped)
+    state = changes.state
+    snapshot.revert(keys.select("key.*"), pending.publication, Reverted(state.truncated, state.change.dropped))
     reason = F.concat(F.lit("check failed: "), "reason")
     return Withheld(moved, refused_rows(refused.join(keys, "key"), table, "validate", reason))

@@ -29,6 +29,15 @@ class StagedChange:
     kept_columns: Collection[str] = ()
 
 
+@dataclass(frozen=True)
+class Reverted:
+    """How published versions come back: without the values of ``dropped`` columns; none that is older than the position
+    of the newest truncate, ``truncated``."""
+
+    truncated: str | None = None
+    dropped: Sequence[str] = ()
+
+
 class Snapshot(Protocol):
     """One published table. A *publication* is written beside it, unseen, and becomes the table when it is published."""
 
@@ -60,9 +69,9 @@ class Snapshot(Protocol):
     def staged(self, publication: str) -> DataFrame:
         """The table as compact staged it, also after :meth:`revert`."""
 
-    def revert(self, keys: DataFrame, key: list[str], publication: str, *, dropped: Sequence[str] = ()) -> None:
-        """Give the keys' rows of a staged publication back their published version, without the values of ``dropped``
-        columns. A row that has no published version is deleted."""
+    def revert(self, keys: DataFrame, publication: str, change: Reverted) -> None:
+        """Give the keys' rows of a staged publication back their published version. A row that has none is deleted.
+        ``keys``: the key columns."""
 
     def publish(self, hour: Hour, publication: str, *, reverted: bool) -> None:
         """Make the staged publication the table, with the hour's cut. ``reverted``: whether :meth:`revert` changed it.

@@ -22,7 +22,7 @@ from tidemark.lake.stored_formats import FORMAT, TABLE_FORMAT, check_table
 from tidemark.logs import get_logger
 from tidemark.merge.contract import TIDEMARK_TYPE
 from tidemark.schema.type_changes import reconcile, refuse_other_key, renames
-from tidemark.snapshots.contract import StagedChange
+from tidemark.snapshots.contract import Reverted, StagedChange
 from tidemark.snapshots.iceberg_merge import SETTLED_VIEW, merge_sql, new_rows
 
 log = get_logger()
@@ -249,25 +249,29 @@ class IcebergSnapshot:
         """Tag the current table for an hour that did not touch it, so that every table of a feed has the cut."""
         self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE TAG {quote(hour.tag)}")
 
-    def revert(self, keys: DataFrame, key: list[str], publication: str, *, dropped: Sequence[str] = ()) -> None:
-        """Give the keys' rows in the branch back their published version, without the values of ``dropped`` columns. A
-        row that has no published version is deleted."""
+    def revert(self, keys: DataFrame, publication: str, change: Reverted) -> None:
+        """Give the keys' rows in the branch back their published version; also where the branch has none any more."""
         branch, before_checks = _branch(publication), _before_checks(publication)
         whole = self._ref(before_checks) or self._ref(branch)
         assert whole is not None, "it was staged"
         self._put(before_checks, whole)
         self._put(branch, whole)
         target = f"{self.name}.{quote('branch_' + branch)}"
-        on = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in key)
-        nothing = {name: F.lit(None).cast(self.columns()[name]) for name in dropped}
-        published = self.read().join(F.broadcast(keys), key, "left_semi").withColumns({"_was": F.lit(True), **nothing})
-        both = keys.join(published, list(key), "left")
+        on = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in keys.columns)
+        nothing = {name: F.lit(None).cast(self.columns()[name]) for name in change.dropped}
+        published = self.read().join(F.broadcast(keys), keys.columns, "left_semi")
+        if change.truncated is not None:
+            published = published.where(F.col(f"{TIDEMARK}.sort_key") >= change.truncated)
+        both = keys.join(published.withColumns({"_was": F.lit(True), **nothing}), keys.columns, "left")
         both.createOrReplaceTempView("tidemark_reverted")
-        sets = ", ".join(f"t.{quote(name)} = s.{quote(name)}" for name in [*self.columns(), TIDEMARK])
+        names = [quote(name) for name in [*self.columns(), TIDEMARK]]
+        sets = ", ".join(f"t.{name} = s.{name}" for name in names)
         self._name_publication(publication)
         self.spark.sql(
             f"MERGE INTO {target} t USING tidemark_reverted s ON {on} "
-            f"WHEN MATCHED AND s._was IS NULL THEN DELETE WHEN MATCHED THEN UPDATE SET {sets}"
+            f"WHEN MATCHED AND s._was IS NULL THEN DELETE WHEN MATCHED THEN UPDATE SET {sets} "
+            f"WHEN NOT MATCHED AND s._was THEN INSERT ({', '.join(names)}) "
+            f"VALUES ({', '.join(f's.{name}' for name in names)})"
         )
         self.spark.catalog.dropTempView("tidemark_reverted")
 

@@ -16,7 +16,7 @@ from tidemark.logs import get_logger
 from tidemark.merge.contract import TIDEMARK_TYPE
 from tidemark.schema.type_changes import reconcile, refuse_other_key
 from tidemark.settings import Settings
-from tidemark.snapshots.contract import StagedChange
+from tidemark.snapshots.contract import Reverted, StagedChange
 from tidemark.snapshots.parquet_pointers import ParquetPointers
 
 log = get_logger()
@@ -130,10 +130,12 @@ class ParquetSnapshot:
         """The table as it would be after this publication."""
         return self.spark.read.parquet(self._staged_folder(publication))
 
-    def revert(self, keys: DataFrame, key: list[str], publication: str, *, dropped: Sequence[str] = ()) -> None:
+    def revert(self, keys: DataFrame, publication: str, change: Reverted) -> None:
         """Write the staged table once more, with the published version of the keys' rows."""
-        staged, before = self.staged(publication), self._without(dropped)
-        on = [F.col(f"a.{quote(name)}").eqNullSafe(F.col(f"b.{quote(name)}")) for name in key]
+        staged, before = self.staged(publication), self._without(change.dropped)
+        if change.truncated is not None:
+            before = before.where(F.col(f"{TIDEMARK}.sort_key") >= change.truncated)
+        on = [F.col(f"a.{quote(name)}").eqNullSafe(F.col(f"b.{quote(name)}")) for name in keys.columns]
         good = staged.alias("a").join(keys.alias("b"), on, "left_anti")
         old = before.alias("a").join(keys.alias("b"), on, "left_semi")
         good.unionByName(old).write.mode("overwrite").parquet(self._staged_folder(publication) + _REVERTED)

@@ -109,20 +109,26 @@ class State:
         )
 
     def stored(self) -> DataFrame:
-        """``key``, ``stored_sort_key``, ``stored_base_sort_key`` of each row and tombstone; the newer of the two."""
+        """``key``, ``stored_sort_key``, ``stored_base_sort_key`` of each row, and of the newest tombstone of each key that
+        has no row. A row may be older than a tombstone: the delete waits in quarantine, or took another row of its key."""
         rows = self.snapshot.read().select(
             F.struct(*(F.col(quote(name)).alias(name) for name in self.shape.key)).alias("key"),
             F.col(f"{TIDEMARK}.sort_key").alias("stored_sort_key"),
             F.col(f"{TIDEMARK}.base_sort_key").alias("stored_base_sort_key"),
+            F.lit(True).alias("is_row"),
         )
         tombstones = published_rows(self.log.spark, self.log.feed.feed, "tombstones", self.log.history)
         deleted = tombstones.where(F.col("table") == self.table).select(
             F.from_json("key", cast(StructType, rows.schema["key"].dataType)).alias("key"),
             F.col("sort_key").alias("stored_sort_key"),
             F.col("sort_key").alias("stored_base_sort_key"),
+            F.lit(False).alias("is_row"),
         )
-        newest = (F.max(name).alias(name) for name in ("stored_sort_key", "stored_base_sort_key"))
-        return rows.unionByName(deleted).groupBy("key").agg(*newest)
+        places = ("stored_sort_key", "stored_base_sort_key")
+        newest = F.max(F.struct("is_row", *places)).alias("newest")
+        return (
+            rows.unionByName(deleted).groupBy("key").agg(newest).select("key", *(f"newest.{name}" for name in places))
+        )
 
 
 def _needs_log_lookup(stats: TableStats, highest: str | None, history: PublicationHistory) -> bool:

@@ -19,7 +19,7 @@ from tidemark.lake.session import full_name
 from tidemark.merge.contract import settled_type
 from tidemark.settings import Settings
 from tidemark.snapshots import discard_columns, open_snapshot
-from tidemark.snapshots.contract import Snapshot, StagedChange
+from tidemark.snapshots.contract import Reverted, Snapshot, StagedChange
 from tidemark.snapshots.parquet_pointers import ParquetPointers
 
 FEED = "stores"
@@ -68,12 +68,12 @@ class Store:
         publication = self.stage(rows, columns, **change)
         self.snapshot.publish(self.hour, publication, reverted=False)
 
-    def revert(self, keys: Sequence[int], publication: str, *, dropped: Sequence[str] = ()) -> None:
+    def revert(self, keys: Sequence[int], publication: str, change: Reverted | None = None) -> None:
         """Revert rows of a staged publication, of a table that is opened for it and evolved, as validate does."""
         snapshot = self.snapshot
         snapshot.evolve(COLUMNS, self.key)
         listed = self.spark.createDataFrame([(key,) for key in keys], "id int")
-        snapshot.revert(listed, list(self.key), publication, dropped=dropped)
+        snapshot.revert(listed, publication, change or Reverted())
 
     def rows(self, frame: DataFrame | None = None) -> list[tuple[Any, ...]]:
         """What readers see: the source's columns, in order."""
@@ -266,9 +266,26 @@ def test_rows_are_reverted_to_their_published_version(store: Store) -> None:
 def test_a_reverted_row_does_not_get_dropped_values_back(store: Store) -> None:
     store.publish([{"id": 1, "a": "old", "n": 1}])
     publication = store.stage([{"id": 1, "a": "new", "at": "2#2"}], dropped=("n",))
-    store.revert([1], publication, dropped=("n",))
+    store.revert([1], publication, Reverted(dropped=("n",)))
     store.snapshot.publish(store.hour, publication, reverted=True)
     assert store.rows() == [(1, "old", None)]
+
+
+def test_a_row_that_is_not_staged_any_more_comes_back(store: Store) -> None:
+    """Its delete waits: it is part of a key change whose new row fails a check."""
+    store.publish([{"id": 1, "a": "old", "n": 1}, {"id": 2, "a": "old", "n": 2}])
+    publication = store.stage([{"id": 1, "deleted": True, "at": "2#0"}, {"id": 3, "a": "old", "n": 9, "at": "2#1"}])
+    store.revert([1, 3], publication)
+    store.snapshot.publish(store.hour, publication, reverted=True)
+    assert store.rows() == [(1, "old", 1), (2, "old", 2)]
+
+
+def test_a_row_that_was_truncated_does_not_come_back(store: Store) -> None:
+    store.publish([{"id": 1, "a": "old", "at": "1#1"}, {"id": 2, "a": "newer", "at": "3#1"}])
+    publication = store.stage([{"id": key, "a": "bad", "at": "4#1"} for key in (1, 2)], truncated="2")
+    store.revert([1, 2], publication, Reverted(truncated="2"))
+    store.snapshot.publish(store.hour, publication, reverted=True)
+    assert store.rows() == [(2, "newer", None)]
 
 
 def test_a_revert_under_other_checks_does_not_count(store: Store) -> None:
