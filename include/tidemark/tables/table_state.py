@@ -110,24 +110,27 @@ class State:
 
     def stored(self) -> DataFrame:
         """``key``, ``stored_sort_key``, ``stored_base_sort_key`` of each row, and of the newest tombstone of each key that
-        has no row. A row may be older than a tombstone: the delete waits in quarantine, or took another row of its key."""
+        has no row. A row that is older than its key's tombstone stands all the same: that delete waits in quarantine, or
+        took another row."""
         rows = self.snapshot.read().select(
             F.struct(*(F.col(quote(name)).alias(name) for name in self.shape.key)).alias("key"),
-            F.col(f"{TIDEMARK}.sort_key").alias("stored_sort_key"),
-            F.col(f"{TIDEMARK}.base_sort_key").alias("stored_base_sort_key"),
-            F.lit(True).alias("is_row"),
+            F.col(f"{TIDEMARK}.sort_key").alias("row_at"),
+            F.col(f"{TIDEMARK}.base_sort_key").alias("row_base"),
+            F.lit(None).cast("string").alias("deleted_at"),
         )
         tombstones = published_rows(self.log.spark, self.log.feed.feed, "tombstones", self.log.history)
         deleted = tombstones.where(F.col("table") == self.table).select(
             F.from_json("key", cast(StructType, rows.schema["key"].dataType)).alias("key"),
-            F.col("sort_key").alias("stored_sort_key"),
-            F.col("sort_key").alias("stored_base_sort_key"),
-            F.lit(False).alias("is_row"),
+            F.lit(None).cast("string").alias("row_at"),
+            F.lit(None).cast("string").alias("row_base"),
+            F.col("sort_key").alias("deleted_at"),
         )
-        places = ("stored_sort_key", "stored_base_sort_key")
-        newest = F.max(F.struct("is_row", *places)).alias("newest")
-        return (
-            rows.unionByName(deleted).groupBy("key").agg(newest).select("key", *(f"newest.{name}" for name in places))
+        row_at, row_base, deleted_at = F.col("row_at"), F.col("row_base"), F.col("deleted_at")
+        base = F.when(row_at < deleted_at, row_base).otherwise(F.greatest(row_base, deleted_at))
+        newest = (F.max(name).alias(name) for name in ("row_at", "row_base", "deleted_at"))
+        of_key = rows.unionByName(deleted).groupBy("key").agg(*newest)
+        return of_key.select(
+            "key", F.coalesce(row_at, deleted_at).alias("stored_sort_key"), base.alias("stored_base_sort_key")
         )
 
 

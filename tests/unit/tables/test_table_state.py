@@ -50,6 +50,7 @@ def feed(spark: SparkSession) -> Feed:
         {"table": TABLE, "key": '{"id":2}', "sort_key": "20#0"},
         {"table": TABLE, "key": '{"id":3}', "sort_key": "21#0"},
         {"table": "pub.other", "key": '{"id":4}', "sort_key": "22#0"},
+        {"table": TABLE, "key": '{"id":5}', "sort_key": "23#0"},
     ]
     write_system_rows(spark, FEED, "tombstones", 1, tombstones)
     write_system_rows(spark, FEED, "tombstones", 2, [{"table": TABLE, "key": '{"id":1}', "sort_key": "90#0"}])
@@ -113,12 +114,13 @@ def test_a_table_under_a_new_name_is_built_from_the_log(spark: SparkSession, set
 def test_late_changes_are_classified_by_rows_and_tombstones(
     spark: SparkSession, settings: Settings, feed: Feed
 ) -> None:
-    snapshot = HeldSnapshot(spark, [(1, "x", "10#1", None), (2, "y", "25#1", "25#1"), (3, "z", "11#1", "11#1")], HELD)
+    snapshot = HeldSnapshot(spark, [(1, "x", "10#1", None), (2, "y", "25#2", None), (3, "z", "11#1", "11#1")], HELD)
     published = history(FEED, TableReceipt(table=TABLE, highest="25#9"))
     note_pruned(spark, FEED, "04#0")
     table = opened(spark, settings, feed, snapshot, published).published_table()
     found = {row.key["id"]: (row.stored_sort_key, row.stored_base_sort_key) for row in table.stored.collect()}
-    assert found == {1: ("10#1", None), 2: ("25#1", "25#1"), 3: ("21#0", "21#0")}, "the newer of row and tombstone"
+    # 2 has come back since it was deleted; the delete of 3 took another row of its key, or waits in quarantine
+    assert found == {1: ("10#1", None), 2: ("25#2", "20#0"), 3: ("11#1", "11#1"), 5: ("23#0", "23#0")}
     assert (table.highest, table.pruned, table.rebuild) == ("25#9", "04#0", False)
     assert [(row.key["id"], row.sort_key) for row in table.rows.collect()] == [(1, "10#1")]
 
