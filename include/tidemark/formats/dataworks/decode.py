@@ -213,6 +213,11 @@ def _key(image: Column) -> Column:
     return F.when(names.isNotNull() & image.isNotNull(), F.map_from_arrays(names, values))
 
 
+def _differs(one: str, other: str) -> Column:
+    """Whether two images have different keys; null where the table has none."""
+    return F.exists("names", lambda name: ~F.element_at(one, name).eqNullSafe(F.element_at(other, name)))
+
+
 def _entries(messages: DataFrame) -> DataFrame:
     c = F.col
     kind, bad = c("kind"), c("problem").isNotNull()
@@ -223,12 +228,13 @@ def _entries(messages: DataFrame) -> DataFrame:
     both = (kind == "UPDATE_AFTER") & c("before").isNotNull()
     half = row & ((kind == "UPDATE_BEFOR") | _is_new_half())
     # The row before deletes its key, and with it the columns that the row after lacks: the row after takes them from
-    # the deleted row, as on a key change.
-    rests = row & _is_new_half() & (F.size(_lacking()) > 0)
+    # the deleted row, as on a key change; and a row that has another key than before may come onto one that is taken.
+    other_key = c("old_key").isNotNull() & _differs("old_key", "after")
+    rests = row & _is_new_half() & ((F.size(_lacking()) > 0) | F.coalesce(other_key, F.lit(False)))
     marked, pair = c("marked"), half & c("marked").isNull()
     in_transaction = marked.isNotNull() & (row | emptied)
     marker = marked.isNotNull() & kind.isin(BEGIN, *ENDS) & ~bad
-    moved = F.exists("names", lambda name: ~F.element_at("before", name).eqNullSafe(F.element_at("after", name)))
+    moved = _differs("before", "after")
     definition = F.to_json(F.struct(kind.alias("op"), c("text").alias("text"), _family(c("source")).alias("dialect")))
     columns = {
         "op": F.when(bad, "bad")
