@@ -268,7 +268,7 @@ class IcebergSnapshot:
         sets = ", ".join(f"t.{name} = s.{name}" for name in names)
         self._name_publication(publication)
         self.spark.sql(
-            f"MERGE INTO {target} t USING tidemark_reverted s ON {on} "
+            f"MERGE INTO {target} t USING tidemark_reverted s ON {on} "  # noqa: S608 - every name in it is quoted
             f"WHEN MATCHED AND s._was IS NULL THEN DELETE WHEN MATCHED THEN UPDATE SET {sets} "
             f"WHEN NOT MATCHED AND s._was THEN INSERT ({', '.join(names)}) "
             f"VALUES ({', '.join(f's.{name}' for name in names)})"
