@@ -10,7 +10,7 @@ import pytest
 
 from tests.proxy import Link, Proxy, proxy
 from tidemark.errors import TransientError
-from tidemark.storage.objects import StoredObject
+from tidemark.storage.contract import StoredObject
 from tidemark.storage.s3 import S3Objects, s3_client
 
 if TYPE_CHECKING:

@@ -18,8 +18,9 @@ from tidemark.feeds.model import Feed
 from tidemark.ledger.manifest import all_objects, load_manifest
 from tidemark.pipeline.land import is_complete, land
 from tidemark.settings import Settings
+from tidemark.storage.contract import Storage, StoredObject
 from tidemark.storage.local_files import LocalFiles
-from tidemark.storage.objects import Storage, StoredObject, storage_of
+from tidemark.storage.objects import storage_of
 from tidemark.storage.s3 import S3Objects, s3_client
 
 if TYPE_CHECKING:

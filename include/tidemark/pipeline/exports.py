@@ -9,7 +9,8 @@ from tidemark.errors import NotReadyError
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.settings import Settings
-from tidemark.storage.objects import StoredObject, storage_of
+from tidemark.storage.contract import StoredObject
+from tidemark.storage.objects import storage_of
 
 
 @dataclass(frozen=True)

@@ -29,8 +29,9 @@ from tidemark.ledger.manifest import LandedObject, Manifest, load_manifests, sav
 from tidemark.logs import get_logger, log_stage
 from tidemark.pipeline.exports import Readiness, TopicExport, is_complete, list_exports, require_complete
 from tidemark.settings import Settings
+from tidemark.storage.contract import StoredObject
 from tidemark.storage.landing_layout import object_folder
-from tidemark.storage.objects import StoredObject, storage_of
+from tidemark.storage.objects import storage_of
 from tidemark.storage.retry import retry
 
 __all__ = ["Readiness", "is_complete", "land", "read_object"]

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tidemark.errors import ExportError, TerminalError, TransientError
-from tidemark.storage.objects import PART_BYTES, Storage, StoredObject
+from tidemark.storage.contract import PART_BYTES, Storage, StoredObject
 from tidemark.storage.verified_stream import Readable, VerifiedStream
 
 

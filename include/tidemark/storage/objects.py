@@ -1,70 +1,9 @@
-"""One small interface over local files and ``s3://``: list, read, write once, copy with proof.
-
-What goes wrong comes out as :class:`TransientError` (trying again can help) or :class:`TerminalError`, with the
-object's name. A read or copy that meets other bytes than the listing saw is a :class:`ConflictError`.
-"""
+"""Which storage holds a location: local files, or S3."""
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
-from contextlib import AbstractContextManager
-from dataclasses import dataclass
-from datetime import datetime
-from typing import BinaryIO
-
 from tidemark.settings import Settings
-
-#: From this size on an object is copied and uploaded in parts of this size, several at once.
-PART_BYTES = 16 * 2**20
-
-
-@dataclass(frozen=True)
-class StoredObject:
-    """One object. ``fingerprint`` changes whenever the content may have: ETag, or size and times of a local file."""
-
-    location: str
-    name: str
-    size: int
-    fingerprint: str
-    modified: datetime
-
-
-class Storage(ABC):
-    """Files or objects. Locations are absolute: a path, or ``s3://bucket/key``."""
-
-    @abstractmethod
-    def list_objects(self, folder: str, pattern: str = "*", *, root: str | None = None) -> list[StoredObject]:
-        """The objects directly in a folder whose names match, by name; [] when there is no such folder.
-
-        ExportError for a name that leads out of ``root`` (default: the folder): ``..``, or a symbolic link.
-        """
-
-    @abstractmethod
-    def find(self, location: str) -> StoredObject | None:
-        """The object, or None where there is none."""
-
-    @abstractmethod
-    def open(self, stored: StoredObject) -> AbstractContextManager[BinaryIO]:
-        """Its bytes as a stream. On S3 a ConflictError when it is no longer the object that was listed."""
-
-    @abstractmethod
-    def read_text(self, location: str) -> str:
-        """A small object's text."""
-
-    @abstractmethod
-    def write_text(self, location: str, text: str) -> None:
-        """Write a small object, over one that is there. Readers see the old or the new text, whole."""
-
-    @abstractmethod
-    def write_new(self, location: str, text: str) -> bool:
-        """Write a small object only where none is. False: there is one already. Of several writers at once one wins."""
-
-    @abstractmethod
-    def copy_from(self, source: Storage, stored: StoredObject, target: str, sha256: str) -> None:
-        """Copy an object here, byte for byte. It appears whole or not at all.
-
-        ConflictError when what was copied is not what ``sha256`` says, or no longer the object that was listed.
-        """
+from tidemark.storage.contract import Storage
 
 
 def storage_of(location: str, settings: Settings) -> Storage:

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, cast
 
 from tidemark.errors import ConflictError, ExportError, TerminalError, TidemarkError, TransientError
-from tidemark.storage.objects import PART_BYTES, Storage, StoredObject
+from tidemark.storage.contract import PART_BYTES, Storage, StoredObject
 from tidemark.storage.retry import retry
 from tidemark.storage.verified_stream import FIX_CHANGED, VerifiedStream
 

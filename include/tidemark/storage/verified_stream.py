@@ -6,7 +6,7 @@ import hashlib
 from typing import BinaryIO, Protocol
 
 from tidemark.errors import ConflictError
-from tidemark.storage.objects import StoredObject
+from tidemark.storage.contract import StoredObject
 
 #: What to do when an object changed between its listing and its use.
 FIX_CHANGED = "wait until the exporter has written it whole, then run the hour again"

@@ -22,8 +22,8 @@ from tidemark.pipeline import exports
 from tidemark.pipeline import land as stage
 from tidemark.pipeline.land import is_complete, land
 from tidemark.settings import Settings
+from tidemark.storage.contract import StoredObject
 from tidemark.storage.local_files import LocalFiles
-from tidemark.storage.objects import StoredObject
 
 HOUR = "2026-11-20T07"
 LINES = b"one\ntwo\nthree"

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from tidemark.errors import ConflictError, ExportError, TerminalError, TransientError
+from tidemark.storage.contract import StoredObject
 from tidemark.storage.local_files import LocalFiles
-from tidemark.storage.objects import StoredObject
 
 FILES = LocalFiles()
 
