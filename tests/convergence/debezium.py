@@ -80,9 +80,13 @@ def _event(unit: Unit, change: Change, lsn: int, order: int | None) -> dict[str,
     # The commit before this transaction's own: what orders it among those it was interleaved with.
     before = unit.number * ROOM
     read = order is None and _loaded(change, unit)
+    sequence: list[str | None] = [str(before), str(lsn)]
+    marks: dict[str, Any] = {"txId": None if read else unit.number, "lsn": None if read else lsn}
+    if read and len(unit.deeds) == 1 and unit.choice(1, 2):  # a second snapshot, in the middle of the tables' life
+        taken = _lsn(unit.number, change.position % ROOM)
+        sequence, marks = [None, str(taken)], {"txId": unit.number, "lsn": taken, "snapshot": "true"}
     source = {
-        "ts_ms": 1795132800000, "sequence": json.dumps([str(before), str(lsn)]), "schema": "c", "table": change.table,
-        "txId": None if read else unit.number, "lsn": None if read else lsn,
+        "ts_ms": 1795132800000, "sequence": json.dumps(sequence), "schema": "c", "table": change.table, **marks,
     }  # fmt: skip
     after = row(change) | dict.fromkeys(change.absent, UNAVAILABLE)
     return {

@@ -139,7 +139,24 @@ def _deep_mistakes(data: dict[str, Any]) -> list[Found]:
             found += _column_mistakes(format_, options.get(block, model.model_construct()), data)
     if len(options) == 2:
         found += _differing(options["container"], options["format"])
+        found += _rows_without_a_name(data)
     return found
+
+
+def _rows_without_a_name(data: dict[str, Any]) -> Iterable[Found]:
+    """Tables whose rows nothing names: Debezium's messages name a row in their key, which `lines` does not keep. Without
+    it an update would add a row, and a delete take none away."""
+    tables = data.get("tables")
+    if (data["container"]["type"], data["format"]["type"]) != ("lines", "debezium") or not isinstance(tables, dict):
+        return
+    for source, table in tables.items():
+        if not isinstance(table, dict) or table.get("key") is None:
+            yield Found(
+                ("tables", source),
+                "names no `key`, and container `lines` does not keep the keys of messages",
+                "the table's key columns; [] for a table without a key that has REPLICA IDENTITY FULL",
+                "add `key: [id]`, with the table's own columns, or export whole records (container `kafka_json`)",
+            )
 
 
 def _differing(container: BaseModel, format_: BaseModel) -> Iterable[Found]:

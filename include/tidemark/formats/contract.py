@@ -54,6 +54,10 @@ class DeclaredFeed(Protocol):
         """The feed's name, for messages to people."""
 
     @property
+    def topics(self) -> Sequence[str]:
+        """The topics whose exports are read."""
+
+    @property
     def tables(self) -> Mapping[str, DeclaredTable]:
         """Tables by their source's schema.table."""
 
@@ -75,6 +79,10 @@ class SchemaEntry:
     text: str
 
 
+#: The note of a row that ends what its table held before the row's position, as a truncate there would: the last row of a
+#: snapshot that read the whole table.
+REPLACES = "the end of a snapshot of its table: what stood there before is gone"
+
 _IMAGE = T.MapType(T.StringType(), T.StringType())
 
 #: One row per entry of a record.
@@ -95,7 +103,9 @@ CHANGES = T.StructType(
         T.StructField("after", _IMAGE),
         T.StructField("absent", T.ArrayType(T.StringType())),
         # transaction: complete when an entry with tx_end has come, and the distinct tx_part values are at least
-        # max(tx_count) and at least max(tx_ordinal). All null: complete by itself.
+        # max(tx_count) and at least max(tx_ordinal). All null: complete by itself. On a control entry without tx_part,
+        # tx_ordinal is how many of the transaction's changes are of tables that the feed does not read: they are not
+        # waited for.
         T.StructField("tx", T.StringType()),
         T.StructField("tx_part", T.StringType()),
         T.StructField("tx_ordinal", T.LongType()),
@@ -106,7 +116,8 @@ CHANGES = T.StructType(
         # the message's own schema, where it carries one: JSON text (one per table version; few distinct values)
         T.StructField("message_schema", T.StringType()),  # op schema: the metadata or the DDL statement
         T.StructField("unbound", _IMAGE),  # what `bind` needs to complete the row: the format's own
-        T.StructField("notes", T.ArrayType(T.StringType())),  # flags for people: taken as not sent, impossible time …
+        # flags for people: taken as not sent, impossible time …; REPLACES also says what the row does
+        T.StructField("notes", T.ArrayType(T.StringType())),
         # where it came from
         T.StructField("object", T.StringType()),
         T.StructField("record", T.LongType()),
@@ -178,6 +189,21 @@ class BindsRows(Protocol):
         One more column, ``waits_for``: what a row with a problem lacks, where a schema entry that is still to come can
         mend it; such a row is held. Null: it is no use to wait.
         """
+
+
+@runtime_checkable
+class PlacesRows(Protocol):
+    """A format in which the place of a few rows in the source's order depends on other rows of the log, perhaps of
+    another hour."""
+
+    def awaits_place(self, options: BaseModel, /) -> Column:
+        """Whether the position of a log row may change by what else the log holds."""
+
+    def gives_place(self, options: BaseModel, /) -> Column:
+        """Whether a log row is one by which others are placed."""
+
+    def place(self, rows: DataFrame, log: DataFrame, options: BaseModel, /) -> DataFrame:
+        """Log rows with their positions among ``log``, which holds all rows that give places. Same columns."""
 
 
 def zero_padded(number: Column | str, width: int) -> Column:

@@ -11,6 +11,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.errors import SchemaError
+from tidemark.formats.contract import REPLACES
 from tidemark.identifiers import TIDEMARK
 from tidemark.ledger.source_transactions import same_transaction, source_transaction
 
@@ -62,10 +63,12 @@ def unpublishable(text: str) -> str | None:
 @dataclass(frozen=True)
 class TableStats:
     """One table's changes of an hour. ``first``, ``last``: the lowest and the highest position; empty: no change.
+    ``truncated``: the position of the newest row that empties the table, ``truncates``: how many truncates there are.
     ``partial``: changes that lack columns; ``links``: of these, key changes, sent as an insert or as one update;
     ``moves``: updates that change their key. ``collisions``: keys onto which a row moved and which a row left later in
     the same transaction. ``arrived``, ``began``: of transactions that the source does not name, when the newest with a
-    key change committed, and when the oldest did. ``keys``, ``columns``: distinct texts of :func:`image_names`. ``schemas``:
+    key change committed, and when the oldest did. ``untied``: updates that name neither a key nor the row as it was
+    before. ``keys``, ``columns``: distinct texts of :func:`image_names`. ``schemas``:
     distinct message schemas, each with the generation of its rows (see
     :attr:`tidemark.tables.table_history.Definitions.generation`)."""
 
@@ -84,6 +87,7 @@ class TableStats:
     collisions: int = 0
     arrived: datetime | None = None
     began: datetime | None = None
+    untied: int = 0
     keys: list[str] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
     schemas: list[tuple[str, int]] = field(default_factory=list)
@@ -113,6 +117,12 @@ def bounded(table: str, found: Iterable[Any]) -> list[Any]:
     return values
 
 
+def empties() -> Column:
+    """Whether a log row ends what its table held before the row's position: a truncate, or the last row of a snapshot of
+    the whole table."""
+    return (F.col("op") == "truncate") | F.coalesce(F.array_contains("notes", REPLACES), F.lit(False))
+
+
 def change_stats(rows: DataFrame, generation: Column | None = None) -> list[TableStats]:
     """Statistics of all tables in assembled rows, by name: one Spark job that collects one row per table, and another one
     where keys change.
@@ -123,22 +133,23 @@ def change_stats(rows: DataFrame, generation: Column | None = None) -> list[Tabl
     lacking = F.coalesce(F.size("absent"), F.lit(0)) > 0
     moved = F.col("prior_key").isNotNull()
     unnamed = F.when(source_transaction()["tx"].isNull(), F.col("committed_at"))
-    truncate = F.col("op") == "truncate"
+    truncate, update = F.col("op") == "truncate", F.col("op") == "update"
     found = rows.groupBy("table").agg(
         F.sort_array(F.collect_set("source_table")).alias("sources"),
         F.count_if("landed_this_hour").alias("landed"),
         F.count_if(~F.col("landed_this_hour")).alias("released"),
         F.min("position").alias("first"),
         F.max("position").alias("last"),
-        F.max(F.when(truncate, F.col("position"))).alias("truncated"),
+        F.max(F.when(empties(), F.col("position"))).alias("truncated"),
         F.count_if(truncate).alias("truncates"),
         F.count_if(F.col("key").isNotNull()).alias("keyed"),
         F.count_if(lacking).alias("partial"),
         F.count_if(lacking & moved & F.col("op").isin("insert", "update")).alias("links"),
-        F.count_if(moved & (F.col("op") == "update")).alias("moves"),
+        F.count_if(moved & update).alias("moves"),
         F.count_if(moved).alias("key_changes"),
         F.max(F.when(moved, unnamed)).alias("arrived"),
         F.min(unnamed).alias("began"),
+        F.count_if(update & F.col("key").isNull() & F.col("before").isNull()).alias("untied"),
         distinct("key_names").alias("keys"),
         distinct("after_names").alias("columns"),
         distinct("message_schema", number.alias("generation")).alias("schemas"),

@@ -5,7 +5,7 @@ The rule of completeness is in :mod:`tidemark.pipeline.transactions`.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 
 from pyspark.sql import DataFrame, SparkSession
@@ -24,6 +24,7 @@ from tidemark.ledger.receipts import Recalled
 from tidemark.ledger.system_tables import held_transactions
 from tidemark.pipeline.transactions import HourEntries, WholeTransactions, complete_transactions
 from tidemark.pipeline.waiting import described
+from tidemark.tables.places import awaits_place, gives_place, moved_by, placed
 from tidemark.tables.table_history import Definitions, load_definitions, with_definitions
 
 #: A receipt's note.
@@ -55,7 +56,7 @@ class Assembled:
     ``open``: transactions that stay held (columns of the system table ``held``), None where there are none.
     ``waiting``: rows that wait for what describes them (:mod:`tidemark.pipeline.waiting`), None where there are none.
     ``refused``: rows that go to quarantine, with their ``reason``. ``recalled``: how entries that the hour takes up
-    again were accounted for before."""
+    again were accounted for before. ``moved``: see :func:`tidemark.tables.places.moved_by`."""
 
     rows: DataFrame
     open: DataFrame | None
@@ -65,6 +66,7 @@ class Assembled:
     notes: list[str]
     recalled: Recalled
     waiting: DataFrame | None = None
+    moved: dict[str, str] = field(default_factory=dict)
 
 
 def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, history: PublicationHistory) -> Assembled:
@@ -75,7 +77,8 @@ def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, history: Publi
     log = spark.table(changes_table(feed.feed))
     of_hour, new = in_hour(manifest.hour), is_new(manifest.hour, history)
     landed = log.where(new)
-    account, in_transactions = _count(landed)
+    counted = _count(landed, feed)
+    account, in_transactions = counted.account, counted.in_transactions
     taken = recalled(spark, feed.feed, manifest, history)
     before = count_recalled(taken) if taken is not None else Recalled()
     _check_landed(feed, manifest, history, account.landed - before.landed)
@@ -104,10 +107,16 @@ def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, history: Publi
             refused=whole.given_up_changes,
             given_up=whole.given_up_transactions,
         )
-    assembled = Assembled(whole.rows, whole.still_open, whole.given_up, account, definitions, whole.notes, before)
+    rows = whole.rows
+    if counted.await_place or (held is not None and not held.where(awaits_place(feed)).isEmpty()):
+        rows = placed(rows, log, feed)
+    moved = moved_by(manifest.hour, log, history, feed) if counted.give_place and history.receipts else {}
+    assembled = Assembled(
+        rows, whole.still_open, whole.given_up, account, definitions, whole.notes, before, moved=moved
+    )
     if isinstance(load_format(feed.format["type"]), BindsRows):
         return _described(assembled, log, feed, history)
-    return replace(assembled, rows=with_definitions(whole.rows, definitions, feed))
+    return replace(assembled, rows=with_definitions(rows, definitions, feed))
 
 
 def _described(assembled: Assembled, log: DataFrame, feed: Feed, history: PublicationHistory) -> Assembled:
@@ -155,8 +164,19 @@ def _refuse(assembled: Assembled, refused: DataFrame, rows: DataFrame) -> Assemb
     return replace(assembled, rows=rows, refused=together, account=replace(assembled.account, refused=count))
 
 
-def _count(landed: DataFrame) -> tuple[Account, int]:
-    """The account of an hour's log entries before transactions are looked at, and how many are of transactions."""
+@dataclass(frozen=True)
+class _Counted:
+    """``account``: before transactions are looked at. How many entries are ``in_transactions``, ``await_place`` and
+    ``give_place``."""
+
+    account: Account
+    in_transactions: int
+    await_place: int
+    give_place: int
+
+
+def _count(landed: DataFrame, feed: Feed) -> _Counted:
+    """Counts of an hour's log entries."""
     counted = landed.agg(
         F.count_if(F.col("entry") == 0).alias("landed"),
         F.count_if(F.col("entry") > 0).alias("split"),
@@ -165,11 +185,13 @@ def _count(landed: DataFrame) -> tuple[Account, int]:
         F.count_if("tx_rollback").alias("rollbacks"),
         F.max("committed_at").alias("newest"),
         F.count("tx").alias("in_transactions"),
+        F.count_if(is_row() & awaits_place(feed)).alias("await_place"),
+        F.count_if(gives_place(feed)).alias("give_place"),
     ).first()
     assert counted is not None
     counts = counted.asDict()
-    in_transactions = counts.pop("in_transactions")
-    return Account(**counts), in_transactions
+    others = [counts.pop(name) for name in ("in_transactions", "await_place", "give_place")]
+    return _Counted(Account(**counts), *others)
 
 
 def _check_landed(feed: Feed, manifest: Manifest, history: PublicationHistory, landed: int) -> None:

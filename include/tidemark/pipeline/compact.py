@@ -165,7 +165,8 @@ def _compact_table(hour: HourChanges, stats: TableStats) -> Compacted:
     snapshot = open_snapshot(work.spark, work.feed, stats.table, work.settings)
     snapshot.discard()  # the columns that an attempt which was not published has changed
     highest, truncated = reached(work, stats)
-    highest = max(filter(None, (highest, stats.last and stats.last + "#9")), default=None)
+    last = max(stats.last, hour.assembled.moved.get(stats.table, ""))
+    highest = max(filter(None, (highest, last and last + "#9")), default=None)
     if not snapshot.columns() and stats.only_truncates:
         # There is nothing to empty, and nothing yet says which columns the table has.
         counts = without_truncated(hour, stats, truncated).counts
@@ -193,7 +194,9 @@ def _stage(changes: TableChanges, snapshot: Snapshot, receipt: TableReceipt, *, 
     """Fold the changes and write them to the table's audit branch. ``first``: the table has just been made."""
     work, stats, state, shape = changes.work, changes.stats, changes.state, changes.shape
     if state.rebuild:
-        log.info("folding all rows again", reason="its rows are under another name, or a change of columns came late")
+        log.info(
+            "folding all rows again", reason="its rows are under another name, or what comes before them came late"
+        )
     outcome = settle_keyed(changes) if shape.key else settle_keyless(changes)
     emptied = "" if state.rebuild and not shape.key else stats.truncated
     snapshot.stage(

@@ -60,7 +60,8 @@ def load_hour_changes(work: Work, manifest: Manifest) -> HourChanges:
 
 def table_changes(hour: HourChanges, stats: TableStats, snapshot: Snapshot) -> TableChanges:
     """One table's changes. The table is made, or its columns evolve, as the changes need it."""
-    state = open_state(hour.work, stats, hour.assembled.definitions, snapshot)
+    moved = stats.table in hour.assembled.moved
+    state = open_state(hour.work, stats, hour.assembled.definitions, snapshot, moved=moved)
     left = without_truncated(hour, stats, state.truncated)
     return TableChanges(hour.work, stats, state, left.rows, left.counts)
 

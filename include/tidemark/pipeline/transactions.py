@@ -111,7 +111,10 @@ def complete_transactions(entries: HourEntries) -> WholeTransactions:
 
 def transaction_status(entries: DataFrame) -> DataFrame:
     """Log entries with a ``tx`` → one row per transaction: columns of the system table ``held`` plus ``complete``."""
-    needed = F.greatest(F.coalesce(F.max("tx_count"), F.lit(0)), F.coalesce(F.max("tx_ordinal"), F.lit(0)))
+    marker, none = (F.col("op") == "control") & F.col("tx_part").isNull(), F.lit(0)
+    ordinal = F.coalesce(F.max(F.when(~marker, F.col("tx_ordinal"))), none)
+    outside = F.coalesce(F.max(F.when(marker, F.col("tx_ordinal"))), none)
+    needed = F.greatest(F.coalesce(F.max("tx_count"), none), ordinal) - outside
     return (
         entries.groupBy("tx")
         .agg(

@@ -55,6 +55,8 @@ def shape_of(
     key = tuple(stored_key) if stats.only_truncates else _key(feed, stats, declared, definition, stored_key)
     sent = [*logged.columns, *(names_in(text) for text in stats.columns), list(key)]
     listed = [list(wanted), *_longest_first(map(list, schemas.values()))]
+    if stats.untied and not key:
+        _refuse_untied(feed, stats)
     # Statements are written in any case.
     spelling = {name.lower(): name for names in (*sent, *listed, stored) for name in names}
     defined = {spelling.get(name.lower(), name): kinds for name, kinds in definition.columns.items()}
@@ -101,6 +103,17 @@ def _refuse_many(feed: Feed, table: str, names: set[str]) -> None:
             feed=feed.feed,
             table=table,
         )
+
+
+def _refuse_untied(feed: Feed, stats: TableStats) -> None:
+    raise SchemaError(
+        f"{stats.untied} updates name neither a key nor the row as it was before: which rows they change is unknown",
+        fix=f"declare the table's key under tables.{stats.sources[0]}.key in the feed file; or export the messages with "
+        "their keys; or have the source send whole before images (PostgreSQL: REPLICA IDENTITY FULL) and take a new "
+        "snapshot into a new feed",
+        feed=feed.feed,
+        table=stats.table,
+    )
 
 
 def _longest_first(lists: Iterable[list[str]]) -> list[list[str]]:

@@ -9,10 +9,11 @@ from pyspark.sql import functions as F
 
 from tidemark.feeds.model import Feed
 from tidemark.ledger.change_log import changes_table, is_published, is_row, of_table, rolled_back
-from tidemark.ledger.change_stats import bounded, distinct, names_in, unpublishable
+from tidemark.ledger.change_stats import bounded, distinct, empties, names_in, unpublishable
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.quarantine import ENTRY, kept_back
 from tidemark.ledger.system_tables import held_transactions, waiting_entries
+from tidemark.tables.places import placed
 from tidemark.tables.resolve import LoggedColumns
 from tidemark.tables.table_history import Definitions, with_definitions
 
@@ -36,6 +37,7 @@ class TableLog:
         """The log rows that are part of the snapshot: published, not held, not waiting, not in quarantine, not rolled back,
         and not older than the position ``truncated``."""
         rows = self._published().where(F.col("op") != "truncate").withColumn("landed_this_hour", F.lit(False))
+        rows = placed(rows, self._log(), self.feed)
         if truncated is not None:
             rows = rows.where(F.col("position") >= truncated)
         held = held_transactions(self.spark, self.feed.feed, self.history)
@@ -58,7 +60,7 @@ class TableLog:
         row = self._published().agg(
             distinct("after_names", generation.alias("generation")).alias("columns"),
             distinct("message_schema", generation.alias("generation")).alias("schemas"),
-            F.max(F.when(F.col("op") == "truncate", F.col("position"))).alias("truncated"),
+            F.max(F.when(empties(), F.col("position"))).alias("truncated"),
         ).first()  # fmt: skip
         assert row is not None
         definition = self.definitions.of(self.sources[0])

@@ -56,8 +56,8 @@ class State:
 
     ``highest``: the highest sort key that is published. ``truncated``: the position of the newest truncate, of this
     hour or before; ``new_truncate``: whether this hour brought one. ``rebuild``: all rows are folded again, because they
-    have not been under this name, or because a change of columns comes late. ``change``: what the stream states about the
-    columns since the last publication; ``retired``: the columns that hold nothing then.
+    have not been under this name, or because a change of columns or a snapshot comes late. ``change``: what the stream
+    states about the columns since the last publication; ``retired``: the columns that hold nothing then.
     """
 
     log: TableLog
@@ -149,8 +149,11 @@ def reached(work: Work, stats: TableStats) -> tuple[str | None, str | None]:
     return highest, max(filter(None, (truncated, stats.truncated)), default=None)
 
 
-def open_state(work: Work, stats: TableStats, definitions: Definitions, snapshot: Snapshot) -> State:
-    """What is published of a table. The table is made, or its columns are evolved, for the changes of the hour."""
+def open_state(
+    work: Work, stats: TableStats, definitions: Definitions, snapshot: Snapshot, *, moved: bool = False
+) -> State:
+    """What is published of a table. The table is made, or its columns are evolved, for the changes of the hour.
+    ``moved``: published rows have another place by the hour's, so that all are folded again."""
     log = TableLog(
         spark=work.spark, feed=work.feed, history=work.history, definitions=definitions, table=stats.table,
         sources=tuple(stats.sources),
@@ -160,7 +163,7 @@ def open_state(work: Work, stats: TableStats, definitions: Definitions, snapshot
     stored_key = snapshot.key() if stored else []
     highest, truncated = reached(work, stats)
     change = plan_renames(definition, work.history.column_renames(stats.table), stored, highest, keyed=bool(stored_key))
-    logged, rebuild = None, change.rebuild
+    logged, rebuild = None, change.rebuild or moved
     # A table that was made by an attempt that was not published is as new as one that is not there.
     fresh = bool(work.history.receipts) and not (stored and stats.table in work.history.tables)
     keyless = bool(stored) and not stored_key

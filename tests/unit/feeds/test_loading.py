@@ -310,6 +310,14 @@ def test_code_pages_and_catalog_types_of_db2_are_checked(tmp_path: Path) -> None
     )
 
 
+def test_tables_whose_rows_nothing_names_are_mistakes(tmp_path: Path) -> None:
+    tables = "tables: {s.a: {}, s.b: {key: [id]}, s.c: {key: []}, s.d: {columns: {id: bigint}}}\n"
+    found = mistakes(tmp_path, GOOD.replace("kafka_json", "lines") + tables, deep=True)
+    assert set(found) == {"tables.s.a", "tables.s.d"}
+    assert "does not keep the keys of messages" in found["tables.s.a"].problem
+    assert mistakes(tmp_path, GOOD + tables, deep=True) == {}
+
+
 def test_loading_for_dags_is_cheap(tmp_path: Path) -> None:
     write(tmp_path, GOOD)
     code = (

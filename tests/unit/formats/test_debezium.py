@@ -13,13 +13,18 @@ from pyspark.sql import DataFrame, Row, SparkSession
 
 from tidemark.containers.contract import RECORDS
 from tidemark.feeds.model import Feed
+from tidemark.formats.contract import REPLACES
 from tidemark.formats.debezium import decode as debezium
+from tidemark.schema import encodings
+
+ENCODINGS = {**encodings.ENCODINGS, **debezium.ENCODINGS}
 
 
 def feed(**tables: Any) -> Feed:
     return Feed.model_validate(
         {
-            "feed": "shop", "description": "-", "owner": "-", "topics": ["t"], "container": {"type": "kafka_json"},
+            "feed": "shop", "description": "-", "owner": "-", "topics": ["p.s.t", "p.transaction"],
+            "container": {"type": "kafka_json"},
             "exports": {"path": "{topic}/dt={date}/hr={hour}/*"}, "format": {"type": "debezium"},
             "tables": {f"s.{name}": table for name, table in tables.items()},
         }
@@ -60,6 +65,8 @@ for marker in (True, False, "true", "first", "first_in_data_collection", "last_i
         event("r", {"snapshot": marker, "sequence": '[null,"30"]'}, transaction=None),
         {"id": 1},
     )
+case("ad-hoc snapshot", event("r", {"snapshot": "last"}), {"id": 1})
+case("read without a key", event("r", {"snapshot": "true", "sequence": '[null,"30"]'}))
 case("incremental", event("r", {"snapshot": "incremental", "lsn": None, "txId": None}), {"id": 1})
 case("no sequence", event("u", {"sequence": None}), {"id": 1})
 case("sequence of nulls", event("u", {"sequence": "[null,null]"}), {"id": 1})
@@ -78,9 +85,38 @@ case("rubbish behind", json.dumps(event()) + " x", {"id": 1})
 case("braces in text", event(after={"id": 1, "x": "}{ } {"}), {"id": 1})
 case("unknown op", event("x"), {"id": 1})
 WORD = "__debezium_unavailable_value"
-UNSENT = {"text": WORD, "bytea": base64.b64encode(WORD.encode()).decode(), "texts": [WORD], "codes": [*WORD.encode()]}
+_CODES = [*WORD.encode()]
+_DIGITS = [base64.b64encode(bytes([code])).decode() for code in _CODES]
+_POINT = {"x": -99999999.0, "y": -99999999.0, "wkb": "AQEAAAAAAAD8g9eXwQAAAPyD15fB"}
+#: As the connectors write a value that was not in the log, by the type of its column.
+UNSENT: dict[str, Any] = {
+    "text": WORD, "bytea": base64.b64encode(WORD.encode()).decode(), "bytes in hex": WORD.encode().hex(),
+    "text[]": [WORD], "bytea[]": [base64.b64encode(WORD.encode()).decode()],
+    "uuid[]": ["b68a35a7-17ad-35b3-af2a-ae46edb4545a"], "hstore": {WORD: WORD},
+    "hstore as JSON": json.dumps({WORD: WORD}, separators=(",", ":")),
+    "bigint[], int[], smallint[], date[]": _CODES, "float[], double[]": [float(code) for code in _CODES],
+    "numeric(9,2)[]": _DIGITS, "numeric[]": [{"scale": 0, "value": digit} for digit in _DIGITS],
+    "boolean[]": [True] * len(_CODES),
+    "geometry": {"wkb": "AQEAACDmEAAAAAAA/IPXl8EAAAD8g9eXwQ==", "srid": 4326},
+    "geometry of version 2": {"wkb": "AQEAACDmEAAAAAAA/IPXl8EAAAD8g9eXwQ==", "srid": 4326, "extensions": None},
+    "geography": {"wkb": "AQEAACDmEAAADCHn/f9/ZkAYQs77/39WQA==", "srid": 4326},
+    "point": _POINT, "point with srid": _POINT | {"srid": None},
+}  # fmt: skip
 for kind, placeholder in UNSENT.items():
     case(f"unsent {kind}", event("u", after={"id": 1, "x": placeholder, "y": None}), {"id": 1})
+    wrapped = {"schema": {}, "payload": event("u", after={"id": 1, "x": placeholder, "y": None})}
+    case(f"unsent {kind}, with schemas", wrapped, {"id": 1})
+#: Values that hold the placeholder, or look like one, and are none.
+SENT = {
+    "among others": [WORD, "a"], "map with a value": {WORD: "a"}, "map of two": {WORD: WORD, "a": "b"},
+    "in a text": f"{WORD}!", "fewer codes": _CODES[:-1], "another point": _POINT | {"y": 1.0}, "one truth": [True],
+}  # fmt: skip
+for kind, value in SENT.items():
+    case(f"sent {kind}", event("u", after={"id": 1, "x": value}), {"id": 1})
+case("truths inserted", event("c", after={"id": 1, "x": UNSENT["boolean[]"]}), {"id": 1})
+case(
+    "truths with before", event("u", before={"id": 1, "x": None}, after={"id": 1, "x": UNSENT["boolean[]"]}), {"id": 1}
+)
 KEYS = {
     "as it is": '{"id": 7}', "with space": ' {"id": 7}\n', "with schema": '{"schema": {}, "payload": {"id": 7}}',
     "no JSON": "Struct{id=7}", "a text": '"id"', "a number": "7", "empty": "", "nothing": None,
@@ -88,8 +124,23 @@ KEYS = {
     "hostile": '{"id": 7},"d":{"op":"t"},"x":{}',
 }  # fmt: skip
 for which, text in KEYS.items():
-    wrapped = {"schema": {}, "payload": event()} if which == "with schema" else event()
-    case(f"key {which}", wrapped, text)
+    case(f"key {which}", event(), text)
+    case(f"key {which}, value with schema", {"schema": {}, "payload": event()}, text)
+BOTH = {"schema": "plain", "payload": {"a": 1}}
+case("key of columns schema and payload", event(after=BOTH), BOTH)
+case("no row named", event("u"))
+case("row named by before", event("u", before={"id": 1, "x": None}))
+
+MOVED = event(after={"id": 1, "x": WORD})
+OLD_KEYS = {
+    "plain": '{"id":7}', "with schema": '{"schema": {"type": "struct"}, "payload": {"id": 7}}',
+    "line break": '{"id":"a\nb"}', "struct": "Struct{id=7}", "broken": '{"id":7',
+}  # fmt: skip
+for which, text in OLD_KEYS.items():
+    for value in ("plain", "with schema"):
+        wrapped = MOVED if value == "plain" else {"schema": {}, "payload": MOVED}
+        case(f"old key {which}, value {value}", wrapped, {"id": 1}, headers={"__debezium.oldkey": text})
+case("old key not needed", event(), {"id": 1}, headers={"__debezium.oldkey": "Struct{id=7}"})
 
 case("declared key", event(source={"table": "declared"}, after={"a": 1, "b": 2, "c": 3}))
 moved = {"before": {"a": 1, "b": 2, "c": 3}, "after": {"a": 1, "b": 4, "c": 3}}
@@ -109,6 +160,18 @@ SEVERAL = {"transactions": ["p.transaction", "q.x.transaction"]}
 case("of several", event(transaction=TX), {"id": 1}, **SEVERAL)
 case("of another", event(source={"name": "q.x"}, transaction=TX), {"id": 1}, topic="q.x.s.t", **SEVERAL)
 case("end of another", END, topic="q.x.transaction", **SEVERAL)
+
+#: The feed reads the topics of s.declared (p.s.declared) and of s.t.
+COLLECTIONS = {"s.t": 2, "s.other": 3, "db.s.declared": 1, "x.LogicalDecodingMessageId@1f": 1}
+_LISTED = [{"data_collection": name, "event_count": count} for name, count in COLLECTIONS.items()]
+case(
+    "end of many",
+    END | {"event_count": 7, "data_collections": _LISTED},
+    topic="p.transaction",
+    transactions="p.transaction",
+)
+case("end of own", END | {"data_collections": _LISTED[:1]}, topic="p.transaction", transactions="p.transaction")
+case("end, topics renamed", END | {"data_collections": _LISTED}, topic="x.transaction", transactions="x.transaction")
 
 MESSAGES = {"messages": "log.messages", "transactions": "p.transaction"}
 WORD = {"prefix": "app", "content": base64.b64encode(b"\x00hi").decode()}
@@ -166,22 +229,39 @@ def test_the_plain_event(decoded: dict[str, Row]) -> None:
 
 @pytest.mark.parametrize("kind", UNSENT)
 def test_a_placeholder_alone_makes_its_column_absent(decoded: dict[str, Row], kind: str) -> None:
-    row = decoded[f"unsent {kind}"]
-    assert (row.after, row.absent, row.problem) == ({"id": "1", "y": None}, ["x"], None)
+    for row in (decoded[f"unsent {kind}"], decoded[f"unsent {kind}, with schemas"]):
+        assert (row.after, row.absent, row.problem) == ({"id": "1", "y": None}, ["x"], None)
+
+
+@pytest.mark.parametrize("kind", SENT)
+def test_a_value_that_only_holds_the_placeholder_is_a_value(decoded: dict[str, Row], kind: str) -> None:
+    row = decoded[f"sent {kind}"]
+    assert (set(row.after), row.absent, row.problem) == ({"id", "x"}, None, None)
+
+
+def test_truths_are_the_placeholder_only_where_the_row_was_there_before(decoded: dict[str, Row]) -> None:
+    for name in ("truths inserted", "truths with before"):
+        assert (set(decoded[name].after), decoded[name].absent) == ({"id", "x"}, None), name
 
 
 def test_snapshot_markers_of_both_generations(decoded: dict[str, Row]) -> None:
     marked = [row for name, row in decoded.items() if name.startswith("snapshot ")]
     assert len(marked) == 8
     for row in marked:
-        assert (row.op, row.kind, row.position) == ("insert", "r", f"{0:020}.{30:020}")
+        assert (row.op, row.kind) == ("insert", "r")
+    read = {name: row for name, row in decoded.items() if name.startswith("snapshot ") and "alse" not in name}
+    assert {row.position for row in read.values()} == {f"{30:020}.{30:020}"}
+    ends = {name for name, row in read.items() if row.notes == [REPLACES]}
+    assert ends == {"snapshot 'last_in_data_collection'", "snapshot 'last'"}
+    assert decoded["ad-hoc snapshot"].position == GOOD and decoded["ad-hoc snapshot"].notes is None
+    assert decoded["read without a key"].notes == [REPLACES]
     row = decoded["incremental"]
     assert (row.op, row.position) == ("insert", GOOD)
 
 
 def test_places_that_are_none_are_bad(decoded: dict[str, Row]) -> None:
-    assert decoded["no sequence"].position == f"{0:020}.{30:020}"
-    assert decoded["sequence of nulls"].position == f"{0:020}.{30:020}"
+    assert decoded["no sequence"].position == f"{30:020}.{30:020}"
+    assert decoded["sequence of nulls"].position == f"{30:020}.{30:020}.{30:020}", "the first after a snapshot"
     problems = {name: decoded[name].problem for name in ("no lsn", "negative lsn", "sequence is rubbish")}
     assert "no lsn" in problems["no lsn"]
     assert all("LSN" in problems[name] or "lsn" in problems[name] for name in problems)
@@ -200,14 +280,34 @@ def test_a_value_that_goes_on_behind_its_event_is_bad(decoded: dict[str, Row]) -
         assert (decoded[name].op, "goes on" in decoded[name].problem) == ("bad", True)
 
 
-def test_a_key_is_read_beside_its_value_and_never_for_it(decoded: dict[str, Row]) -> None:
+@pytest.mark.parametrize("value", ["", ", value with schema"])
+def test_a_key_is_read_beside_its_value_and_never_for_it(decoded: dict[str, Row], value: str) -> None:
     for which in ("as it is", "with space", "with schema", "hostile"):
-        assert (decoded[f"key {which}"].op, decoded[f"key {which}"].key) == ("insert", {"id": "7"}), which
+        row = decoded[f"key {which}{value}"]
+        assert (row.op, row.key) == ("insert", {"id": "7"}), which
     for which in ("no JSON", "a text", "a number", "empty", "nothing", "broken"):
-        assert (decoded[f"key {which}"].op, decoded[f"key {which}"].key) == ("insert", None), which
+        row = decoded[f"key {which}{value}"]
+        assert (row.op, row.key) == ("insert", None), which
     for which in ("two", "broken inside"):
-        assert (decoded[f"key {which}"].op, "key or value" in decoded[f"key {which}"].problem) == ("bad", True), which
-    assert {decoded[f"key {which}"].after["id"] for which in ("as it is", "hostile", "nothing")} == {"1"}
+        row = decoded[f"key {which}{value}"]
+        assert (row.op, "key or value" in row.problem) == ("bad", True), which
+    assert {decoded[f"key {which}{value}"].after["id"] for which in ("as it is", "hostile", "nothing")} == {"1"}
+
+
+def test_columns_named_as_a_message_schema_names_its_parts_are_columns(decoded: dict[str, Row]) -> None:
+    assert decoded["key of columns schema and payload"].key == {"schema": "plain", "payload": '{"a":1}'}
+
+
+@pytest.mark.parametrize("value", ["plain", "with schema"])
+def test_an_old_key_is_read_by_its_own_shape(decoded: dict[str, Row], value: str) -> None:
+    for which, key in (("plain", "7"), ("with schema", "7"), ("line break", "a\nb")):
+        row = decoded[f"old key {which}, value {value}"]
+        assert (row.op, row.prior_key, row.absent, row.problem) == ("insert", {"id": key}, ["x"], None), which
+    for which in ("struct", "broken"):
+        row = decoded[f"old key {which}, value {value}"]
+        assert (row.op, "__debezium.oldkey" in row.problem) == ("bad", True), which
+    row = decoded["old key not needed"]
+    assert (row.op, row.prior_key, row.problem) == ("insert", None, None)
 
 
 def test_a_declared_key_stands_in_where_messages_carry_none(decoded: dict[str, Row]) -> None:
@@ -227,6 +327,13 @@ def test_transactions_of_one_and_of_several_connectors(decoded: dict[str, Row]) 
     assert decoded["no transaction"].tx is None
     assert decoded["of several"].tx == "p:5"
     assert decoded["of another"].tx == decoded["end of another"].tx == "q.x:5"
+
+
+def test_an_end_says_how_many_changes_are_of_tables_outside_the_feed(decoded: dict[str, Row]) -> None:
+    row = decoded["end of many"]
+    assert (row.op, row.tx_count, row.tx_ordinal) == ("control", 7, 3 + 1), "s.other, and a message"
+    assert (decoded["end of own"].tx_count, decoded["end of own"].tx_ordinal) == (2, None)
+    assert decoded["end, topics renamed"].tx_ordinal is None, "then no table is known to be outside"
 
 
 def test_logical_messages(decoded: dict[str, Row]) -> None:
@@ -258,6 +365,7 @@ def test_other_connectors_differ_in_source_alone(decoded: dict[str, Row]) -> Non
     assert decoded["sqlserver snapshot"].position == f"00000027:00000a68:0005.{'0' * 22}.{0:010}"
     row = decoded["oracle"]
     assert row.position == f"{2868570:020}.{2868546:020}.0000000000{'0x00000c.0000b10d.0010'}.{1:020}"
+    assert decoded["oracle snapshot"].position.startswith(f"{2868000:020}.{2868000:020}."), "not before all others"
     assert decoded["oracle snapshot"].position < row.position
     assert decoded["db2"].position.endswith("00000000:0000004c:0000:27a0")
     assert len(decoded["db2"].position) == 97

@@ -74,6 +74,10 @@ def receipt(hour: Hour, sequence: int, **values: Any) -> Receipt:
         ([entry(1, "x", tx_ordinal=1), entry(3, "x", tx_ordinal=3), end(4, "x")], False),
         ([entry(1, "x"), entry(2, "x")], False),
         ([end(1, "x", tx_count=0)], True),
+        # of four changes, two are of tables that the feed does not read
+        ([entry(1, "x"), end(2, "x", tx_count=4, tx_ordinal=2)], False),
+        ([entry(1, "x"), entry(4, "x", tx_ordinal=4), end(5, "x", tx_count=4, tx_ordinal=2)], True),
+        ([entry(1, "x"), entry(4, "x", tx_ordinal=4, op="control"), end(5, "x", tx_count=2)], False),  # a part itself
     ],
 )
 def test_a_transaction_is_complete_when_its_end_and_all_its_parts_have_come(

@@ -192,6 +192,13 @@ def test_keys_of_one_hour() -> None:
     assert shaped(keys=["1\x1fid"], known=definition_of(("1", "ALTER TABLE t ADD PRIMARY KEY (ID)"))).key == ("id",)
 
 
+def test_updates_that_name_no_row_stop_a_table_without_a_key() -> None:
+    untied = TableStats("s.t", ["s.t"], landed=3, untied=2)
+    with pytest.raises(SchemaError, match="2 updates name neither a key nor the row as it was before"):
+        shape_of(feed("debezium"), untied, Definition(), {}, [])
+    assert shape_of(feed("debezium", {"s.t": {"key": ["id"]}}), untied, Definition(), {}, []).key == ("id",)
+
+
 def test_the_limit_of_columns() -> None:
     with pytest.raises(SchemaError, match=f"{MOST_COLUMNS + 1} columns, more than {MOST_COLUMNS}"):
         shaped([{"id": "int"} | {f"c{n}": "int" for n in range(MOST_COLUMNS)}])

@@ -1,38 +1,41 @@
 """Debezium's change events, 1.9 and 3.x, as JSON with or without message schemas: PostgreSQL, and others alike.
 
-Order is the source's own: ``source.sequence`` (LSN of the last commit before this one; null first), then LSN. Topic
-offsets change with redelivery and are no part of a position. A value that was not in the log arrives as the
+Order is the source's own: ``source.sequence`` (LSN of the last commit before this one), then LSN. Topic offsets change
+with redelivery and are no part of a position. A value that was not in the log arrives as the
 unavailable placeholder and is *absent*, not a value. https://debezium.io/documentation/reference/connectors/postgresql
 """
 
 from __future__ import annotations
 
-import base64
 import json
-from collections.abc import Mapping, Sequence
-from functools import partial, reduce
-from operator import or_
+from collections.abc import Mapping
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.formats.contract import DeclaredFeed, as_changes
+from tidemark.formats.contract import REPLACES, DeclaredFeed, as_changes
+from tidemark.formats.debezium import placing
+from tidemark.formats.debezium.keys import IMAGE, declared_keys, names_old_key, old_key, own_shape
 from tidemark.formats.debezium.sources import CONNECTORS
+from tidemark.formats.debezium.transactions import identity, outside, transaction
 from tidemark.formats.debezium.types import ENCODINGS, declared_type, message_types
+from tidemark.formats.debezium.unavailable import without_unavailable
 from tidemark.schema.columns import ColumnType
 from tidemark.schema.encodings import time_of_millis
-from tidemark.schema.strict_json import exact_json, is_broken, one_document
+from tidemark.schema.strict_json import is_broken, one_document
 
-__all__ = ["ENCODINGS", "Options", "column_types", "decode", "message_types"]
+__all__ = [
+    "ENCODINGS", "Options", "awaits_place", "column_types", "decode", "gives_place", "message_types", "place"
+]  # fmt: skip
 
-_IMAGE = "map<string, string>"
 _EVENT = (
-    f"before: {_IMAGE}, after: {_IMAGE}, op: string, "
-    "source: struct<ts_ms: bigint, name: string, schema: string, table: string, %s>, "
+    f"before: {IMAGE}, after: {IMAGE}, op: string, "
+    "source: struct<ts_ms: bigint, name: string, snapshot: string, schema: string, table: string, %s>, "
     "transaction: struct<id: string, total_order: bigint>, message: struct<prefix: string, content: string>, "
-    "status: string, id: string, event_count: bigint"
+    "status: string, id: string, event_count: bigint, "
+    "data_collections: array<struct<data_collection: string, event_count: bigint>>"
 )
 #: With message schemas the event is the `payload`, without them the value itself: one schema reads both.
 _VALUE = f"{_EVENT}, schema: string, payload: struct<{_EVENT}>"
@@ -54,6 +57,10 @@ _MESSAGE_SCHEMA = json.dumps(
         ]
     }
 )
+
+
+#: What ``source.snapshot`` says of the last row of a table, and of the last one of all.
+_LAST = ("last_in_data_collection", "last")
 
 
 class Options(BaseModel):
@@ -111,9 +118,30 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
             F.col("value").cast("string"), _VALUE % (fields, fields), F.col("key").cast("string"),
             exact=options.decimals == "numeric",
         ).alias("v"),
-        _old_key(F.col("headers")).alias("old"),
+        old_key(F.col("headers")).alias("old"),
+        names_old_key(F.col("headers")).alias("moved"),
     )  # fmt: skip
-    return _entries(_events(parsed, feed, options), options)
+    return _entries(_events(parsed, feed, options), feed, options)
+
+
+def awaits_place(options: BaseModel) -> Column:
+    """Whether a log row's place depends on the snapshots of the log. See :mod:`tidemark.formats.debezium.placing`."""
+    return placing.first_after_snapshot() if _has_lsns(options) else F.lit(False)
+
+
+def gives_place(options: BaseModel) -> Column:
+    """Whether a log row is one of a snapshot that rows may be placed behind."""
+    return placing.of_snapshot() if _has_lsns(options) else F.lit(False)
+
+
+def place(rows: DataFrame, log: DataFrame, options: BaseModel) -> DataFrame:
+    """Log rows with their places among all of the log."""
+    return placing.place(rows, log) if _has_lsns(options) else rows
+
+
+def _has_lsns(options: BaseModel) -> bool:
+    assert isinstance(options, Options)
+    return options.connector == "postgresql"
 
 
 def _events(parsed: DataFrame, feed: DeclaredFeed, options: Options) -> DataFrame:
@@ -122,82 +150,38 @@ def _events(parsed: DataFrame, feed: DeclaredFeed, options: Options) -> DataFram
     v, v_key, payload = F.col("v.d"), F.col("v.k"), F.col("v.d.payload")
     event = {
         name: F.coalesce(v[name], payload[name])
-        for name in ("before", "after", "op", "source", "transaction", "message", "status", "id", "event_count")
+        for name in (
+            "before",
+            "after",
+            "op",
+            "source",
+            "transaction",
+            "message",
+            "status",
+            "id",
+            "event_count",
+            "data_collections",
+        )
     }
     connector, source, schemas = CONNECTORS[options.connector], event["source"], payload.isNotNull()
     event |= {
         "tombstone": F.col("v").isNull(),
         "message_schema": F.when(schemas, v["schema"]),
-        "k": F.when(schemas, _payload(v_key)).otherwise(v_key),
-        "old": F.when(schemas & F.col("old").isNotNull(), _payload(F.col("old"))).otherwise(F.col("old")),
+        "k": own_shape(v_key),
+        "old": F.col("old"),
         "table": F.concat(source[connector.namespace], F.lit("."), source["table"]),
         "position": connector.position(source),
     }
-    event["k"], event["old"] = _keys(event, feed)
+    event["k"], event["old"] = declared_keys(event, feed)
+    updated = ((event["op"] == "u") | F.col("moved")) & event["before"].isNull()
+    event["sent"], event["absent"] = without_unavailable(event["after"], options.unavailable, updated=updated)
     problem = _problem(event, options)
-    event["after"], event["absent"] = _sent(event["after"], options)
+    event["after"] = event.pop("sent")
     members = (column.alias(name) for name, column in event.items())
     return parsed.select("object", "record", "raw", "topic", "partition", "offset", problem.alias("problem"), *members)
 
 
-def _keys(event: dict[str, Column], feed: DeclaredFeed) -> tuple[Column, Column]:
-    """``k`` and ``old``; for messages without a key they are taken from the images, where the feed declares the key."""
-    k, old, op, before = (event[name] for name in ("k", "old", "op", "before"))
-    declared = {table: declared.key for table, declared in feed.tables.items() if declared.key}
-    if not declared:
-        return k, old
-    keyless = k.isNull() & op.isin("c", "r", "u", "d")
-
-    def picked(image: Column) -> Column:
-        found = F.lit(None).cast(_IMAGE)
-        for table, key in declared.items():
-            of_key = F.map_filter(image, partial(_is_one_of, key))
-            found = F.when(event["table"] == table, F.when(F.size(of_key) > 0, of_key)).otherwise(found)
-        return found
-
-    new = F.when(keyless, picked(F.when(op == "d", before).otherwise(event["after"]))).otherwise(k)
-    was = F.when(keyless & (op == "u"), picked(before))
-    return new, F.coalesce(old, F.when(F.to_json(was) != F.to_json(new), was))
-
-
-def _is_one_of(names: Sequence[str], name: Column, _: Column) -> Column:
-    return name.isin(names)
-
-
-def _old_key(headers: Column) -> Column:
-    """The old key, in the last header of its name. Few records have one: only these are searched and parsed."""
-    name = "__debezium.oldkey"
-    named = F.filter(headers, lambda header: header["key"] == name)
-    return F.when(F.array_contains(headers["key"], name), exact_json(F.element_at(named, -1)["value"], _IMAGE))
-
-
-def _payload(key: Column) -> Column:
-    """The key's columns inside ``{"schema", "payload"}``."""
-    return exact_json(F.element_at(key, F.lit("payload")), _IMAGE)
-
-
-def _spellings(options: Options) -> list[str]:
-    """The unavailable placeholder as text and JSON, as bytea, as text[] and as bigint[] (its character codes)."""
-    word = options.unavailable
-    return [word, base64.b64encode(word.encode()).decode(), f'["{word}"]', f"[{','.join(str(ord(c)) for c in word)}]"]
-
-
-def _sent(image: Column, options: Options) -> tuple[Column, Column]:
-    """An image without its placeholders, and the names of the columns that held one. Most rows have none, and are not
-    searched column by column."""
-    spellings, values = F.array(*map(F.lit, _spellings(options))), F.map_values(image)
-    holds = (F.array_contains(values, spelling) for spelling in _spellings(options))
-    partial_ = F.coalesce(reduce(or_, holds), F.lit(False))
-
-    def is_absent(_: Column, value: Column) -> Column:
-        return F.array_contains(spellings, value)
-
-    sent = F.map_filter(image, lambda name, value: ~F.coalesce(is_absent(name, value), F.lit(False)))
-    names = F.map_keys(F.map_filter(image, is_absent))
-    return F.when(partial_, sent).otherwise(image), F.when(partial_, names)
-
-
-def _entries(events: DataFrame, options: Options) -> DataFrame:
+def _entries(events: DataFrame, feed: DeclaredFeed, options: Options) -> DataFrame:
     c = F.col
     op, source = c("op"), c("source")
     # Not among the other problems: there the position would be computed twice.
@@ -221,6 +205,7 @@ def _entries(events: DataFrame, options: Options) -> DataFrame:
         "before": F.when(row, c("before")),
         "after": F.when(row, c("after")).when(op == "m", _message(options, own)),
         "absent": F.when(row, c("absent")),
+        "notes": F.when((op == "r") & row & _replaces(source, c("k"), options), F.array(F.lit(REPLACES))),
         "committed_at": time_of_millis(source["ts_ms"]),
         "message_schema": F.when(row, c("message_schema")).when(message, F.lit(_MESSAGE_SCHEMA)),
         "entry": F.lit(0),
@@ -229,13 +214,29 @@ def _entries(events: DataFrame, options: Options) -> DataFrame:
     if options.transactions is not None:
         in_transaction, marker = c("transaction").isNotNull() & ~bad, c("status").isNotNull() & ~bad
         columns |= {
-            "tx": F.when(in_transaction | marker, _transaction(options)),
-            "tx_part": F.when(in_transaction, _identity(own, op)),
-            "tx_ordinal": F.when(in_transaction, c("transaction.total_order")),
+            "tx": F.when(in_transaction | marker, transaction(options.transactions, options.connector)),
+            "tx_part": F.when(in_transaction, identity(own, op)),
+            "tx_ordinal": F.when(in_transaction, c("transaction.total_order")).when(
+                marker, outside(c("data_collections"), feed, options.transactions)
+            ),
             "tx_end": F.when(marker, c("status") == "END"),
             "tx_count": F.when(marker, c("event_count")),
         }
     return as_changes(events, columns)
+
+
+def _replaces(source: Column, key: Column, options: Options) -> Column:
+    """Whether a row is the last that a snapshot read of its table: all older rows of the table are gone then.
+
+    Of a table without a key it is every row that a snapshot read, for only so they are not counted twice. Incremental and
+    ad-hoc snapshots may read a part of a table: PostgreSQL's say so, or name the commit before them.
+    """
+    marker = source["snapshot"]
+    found = marker.isin("true", "first", "first_in_data_collection", *_LAST) & key.isNull()
+    if _has_lsns(options):
+        whole = ~F.coalesce(source["sequence"].startswith('["'), F.lit(False))
+        found = (found | marker.isin(*_LAST)) & whole
+    return F.coalesce(found, F.lit(False))
 
 
 def _problem(event: dict[str, Column], options: Options) -> Column:
@@ -266,20 +267,14 @@ def _problem(event: dict[str, Column], options: Options) -> Column:
         .when(no_lsn, unordered)
         .when(op.isin("c", "r", "u") & e["after"].isNull(), F.concat(F.lit("no row in after, op "), op))
         .when((op == "d") & e["k"].isNull() & e["before"].isNull(), F.lit("a delete without key and without before"))
+        .when(
+            F.col("moved") & e["old"].isNull() & (F.size(e["absent"]) > 0),
+            F.lit(
+                "header __debezium.oldkey is no JSON object: the values that were not sent are under a key that is unknown"
+            ),
+        )
         .when(F.size(e["k"]) == 0, F.lit("the key has no column")),
     )
-
-
-def _transaction(options: Options) -> Column:
-    """The transaction's name: its number (3.x adds an LSN that differs from event to event); where there are several
-    connectors also the connector's name, since each of them counts its own transactions."""
-    number = F.coalesce(F.col("transaction.id"), F.col("id"))
-    if options.connector == "postgresql":  # MySQL's GTIDs hold colons
-        number = F.substring_index(number, ":", 1)
-    if isinstance(options.transactions, str):
-        return number
-    of_marker = F.regexp_replace("topic", r"\.[^.]*$", "")
-    return F.concat_ws(":", F.coalesce(F.col("source.name"), of_marker), number)
 
 
 def _map(**columns: Column) -> Column:
@@ -300,9 +295,3 @@ def _message(options: Options, own: Column) -> Column:
         transactional=F.col("source.txId").isNotNull(),
         sent=F.col("source.ts_ms"),
     )
-
-
-def _identity(own: Column, op: Column) -> Column:
-    """What makes an event of a transaction distinct: topic, position, op and key, or without a key its number in it."""
-    row = F.coalesce(F.to_json(F.col("k")), F.col("transaction.total_order").cast("string"))
-    return F.concat_ws("|", F.col("topic"), own, op, row)

@@ -28,6 +28,10 @@ class Connector:
     no_position: str
 
 
+#: What ``source.snapshot`` says of a row that a snapshot read: a first or second one, an ad-hoc one, or an incremental one.
+IN_SNAPSHOT = ("true", "first", "first_in_data_collection", "last_in_data_collection", "last", "incremental")
+
+
 def _digits(number: Column, width: int = 20) -> Column:
     """A number's text, padded; null for anything but digits that fit. Only what is no bigint is searched for digits."""
     text = number.cast("string")
@@ -48,13 +52,18 @@ def _joined(*parts: Column) -> Column:
 def _postgresql(source: Column) -> Column:
     """``<LSN of the last commit before this one>.<own LSN>``: commit order.
 
-    Rows of an incremental snapshot have no LSN of their own but in ``sequence``; those of a first one no commit.
+    A snapshot, and the connector's first transaction after it, know of no commit before them: their own LSN stands in
+    for it, which is above all that was sent before. An event of that transaction has its own LSN three times: it may
+    have been written before the snapshot was taken, see :mod:`tidemark.formats.debezium.placing`. Rows of an
+    incremental snapshot have no LSN of their own but in ``sequence``.
     """
-    sequence = source["sequence"]
+    sequence, snapshot = source["sequence"], source["snapshot"]
     commit = F.when(sequence.startswith('["'), F.substring_index(F.substring(sequence, 3, 24), '"', 1))
     in_sequence = F.coalesce(F.regexp_extract(sequence, r',\s*"(\d+)"', 1), F.lit("0"))
     own = F.when(source["lsn"].isNotNull(), _padded(source["lsn"])).otherwise(_digits(in_sequence))
-    return _joined(_digits(F.coalesce(commit, F.lit("0"))), own)
+    first = sequence.startswith("[null") & ~F.coalesce(snapshot.isin(*IN_SNAPSHOT), F.lit(False))
+    alone = F.when(own.isNotNull(), F.concat_ws(".", own, own, F.when(first, own)))
+    return F.when(commit.isNotNull(), _joined(_digits(commit), own)).otherwise(alone)
 
 
 def _mysql(source: Column) -> Column:
@@ -87,8 +96,8 @@ def _db2(source: Column) -> Column:
 
 
 def _oracle(source: Column) -> Column:
-    """``<SCN of the commit>.<own SCN>.<redo record>.<its part>``. Snapshot rows have no commit: they come first."""
-    commit = F.coalesce(source["commit_scn"], F.lit("0"))
+    """``<SCN of the commit>.<own SCN>.<redo record>.<its part>``. Snapshot rows have no commit: they stand at their SCN."""
+    commit = F.coalesce(source["commit_scn"], source["scn"])
     record = F.lower(F.trim(F.coalesce(source["rs_id"], F.lit(""))))
     part = F.coalesce(source["ssn"].cast("string"), F.lit("0"))
     redo = F.when(record.rlike(r"^[0-9a-fx.]{0,32}$"), zero_padded(record, 32))

@@ -1,0 +1,68 @@
+"""Which row an event is of: its key, and the old key where the row moved.
+
+Key, value and each header are written by converters of their own, with or without a message schema around them: each is
+read by its own shape, never by that of another.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from tidemark.formats.contract import DeclaredFeed
+from tidemark.schema.strict_json import exact_json
+
+IMAGE = "map<string, string>"
+_OLD_KEY = "__debezium.oldkey"
+
+
+def own_shape(document: Column) -> Column:
+    """The columns of a key or a header, whether they stand in ``{"schema", "payload"}`` or by themselves."""
+    schema, payload = F.element_at(document, F.lit("schema")), F.element_at(document, F.lit("payload"))
+    wrapped = (F.size(document) == 2) & schema.startswith("{") & payload.startswith("{")
+    return F.when(wrapped, exact_json(payload, IMAGE)).otherwise(document)
+
+
+def names_old_key(headers: Column) -> Column:
+    """Whether a row came from another key. Few do: only these are searched and parsed by :func:`old_key`."""
+    return F.coalesce(F.array_contains(headers["key"], _OLD_KEY), F.lit(False))
+
+
+def old_key(headers: Column) -> Column:
+    """The old key, in the last header of its name; null where there is none, or where it is no JSON object.
+
+    Connect's SimpleHeaderConverter leaves line breaks inside a text as they are.
+    """
+    named = F.filter(headers, lambda header: header["key"] == _OLD_KEY)
+    written = F.element_at(named, -1)["value"]
+    on_one_line = F.replace(F.replace(written, F.lit("\n"), F.lit("\\n")), F.lit("\r"), F.lit("\\r"))
+    return F.when(
+        names_old_key(headers), own_shape(F.coalesce(exact_json(written, IMAGE), exact_json(on_one_line, IMAGE)))
+    )
+
+
+def declared_keys(event: dict[str, Column], feed: DeclaredFeed) -> tuple[Column, Column]:
+    """``k`` and ``old``; for messages without a key they are taken from the images, where the feed declares the key."""
+    k, old, op, before = (event[name] for name in ("k", "old", "op", "before"))
+    declared = {table: declared.key for table, declared in feed.tables.items() if declared.key}
+    if not declared:
+        return k, old
+    keyless = k.isNull() & op.isin("c", "r", "u", "d")
+
+    def picked(image: Column) -> Column:
+        found = F.lit(None).cast(IMAGE)
+        for table, key in declared.items():
+            of_key = F.map_filter(image, partial(_is_one_of, key))
+            found = F.when(event["table"] == table, F.when(F.size(of_key) > 0, of_key)).otherwise(found)
+        return found
+
+    new = F.when(keyless, picked(F.when(op == "d", before).otherwise(event["after"]))).otherwise(k)
+    was = F.when(keyless & (op == "u"), picked(before))
+    return new, F.coalesce(old, F.when(F.to_json(was) != F.to_json(new), was))
+
+
+def _is_one_of(names: Sequence[str], name: Column, _: Column) -> Column:
+    return name.isin(names)

@@ -1,0 +1,47 @@
+"""Where the transaction stands that was in flight while PostgreSQL's connector took a snapshot.
+
+It is the first that the connector sends after the snapshot, and is not in it. Some of its events can have lower LSNs than
+the snapshot, and they do not say which commit was before them. The topic tells: within a partition they come behind
+the snapshot's rows. So they are placed behind the newest snapshot that stands before them there, where their own LSN
+would put them before it.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+_LSN = 20
+_SNAPSHOT = 2 * _LSN + 1
+
+
+def _half(start: int) -> Column:
+    return F.substring("position", start, _LSN)
+
+
+def first_after_snapshot() -> Column:
+    """Whether a log row is of the first transaction after a snapshot: its LSN stands three times in its position."""
+    return F.coalesce(F.length("position") > _SNAPSHOT, F.lit(False))
+
+
+def of_snapshot() -> Column:
+    """Whether a log row was read by a snapshot that knows of no commit before it: its LSN stands twice."""
+    twice = (F.length("position") == _SNAPSHOT) & (_half(1) == _half(_LSN + 2))
+    return F.coalesce((F.col("op") == "insert") & (F.col("kind") == "r") & twice, F.lit(False))
+
+
+def place(rows: DataFrame, log: DataFrame) -> DataFrame:
+    """Log rows with their places: ``<snapshot's LSN>.<the same>.<own LSN>``. ``log``: entries of the change log, among
+    them the snapshots that stand before the rows. Without offsets the own LSN is all there is."""
+    snapshots = (
+        log.where(of_snapshot() & F.col("offset").isNotNull())
+        .groupBy("topic", "partition", "position")
+        .agg(F.max("offset").alias("last"))
+        .groupBy("topic", "partition")
+        .agg(F.collect_list(F.struct("last", "position")).alias("snapshots"))
+    )
+    before = F.array_max(F.filter("snapshots", lambda snapshot: snapshot["last"] < F.col("offset")))["position"]
+    behind = F.when(first_after_snapshot() & (before > F.col("position")), F.concat(before, F.lit("."), _half(1)))
+    joined = rows.join(F.broadcast(snapshots), ["topic", "partition"], "left")
+    placed = F.coalesce(behind, F.col("position")).alias("position")
+    return joined.select(*(placed if name == "position" else F.col(name) for name in rows.columns))

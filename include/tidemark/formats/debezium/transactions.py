@@ -1,0 +1,69 @@
+"""Which transaction an event is of, and what its END says to wait for."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+from tidemark.formats.contract import DeclaredFeed
+
+#: In END, transactional logical messages stand under a name of Java's.
+_MESSAGES = "LogicalDecodingMessage"
+
+
+def transaction(topics: str | Sequence[str], connector: str) -> Column:
+    """The transaction's name: its number (3.x adds an LSN that differs from event to event); where there are several
+    connectors also the connector's name, since each of them counts its own transactions."""
+    number = F.coalesce(F.col("transaction.id"), F.col("id"))
+    if connector == "postgresql":  # MySQL's GTIDs hold colons
+        number = F.substring_index(number, ":", 1)
+    if isinstance(topics, str):
+        return number
+    of_marker = F.regexp_replace("topic", r"\.[^.]*$", "")
+    return F.concat_ws(":", F.coalesce(F.col("source.name"), of_marker), number)
+
+
+def identity(own: Column, op: Column) -> Column:
+    """What makes an event of a transaction distinct: topic, position, op and key, or without a key its number in it."""
+    row = F.coalesce(F.to_json(F.col("k")), F.col("transaction.total_order").cast("string"))
+    return F.concat_ws("|", F.col("topic"), own, op, row)
+
+
+def outside(collections: Column, feed: DeclaredFeed, markers: str | Sequence[str]) -> Column:
+    """How many changes of a transaction are of tables that the feed does not read, by END's ``data_collections``; null:
+    none.
+
+    A table's topic is ``<prefix>.<schema>.<table>``, and ``<prefix>.transaction`` beside it. Where a topic of the feed
+    does not begin as one of these does, topics are renamed, and no table is known to be outside.
+    """
+    of_markers = {markers} if isinstance(markers, str) else set(markers)
+    prefixes = tuple(f"{topic.rpartition('.')[0]}." for topic in of_markers)
+    topics = [topic for topic in feed.topics if topic not in of_markers and not topic.startswith("__debezium")]
+    if not all(topic.startswith(prefixes) for topic in topics):
+        return F.lit(None).cast("bigint")
+    known = sorted({*map(_table, topics), *(_table(_topic_name(source)) for source in feed.tables)})
+    reads_messages = any(topic == f"{prefix}message" for topic in topics for prefix in prefixes)
+
+    def is_outside(collection: Column) -> Column:
+        name = collection["data_collection"]
+        of_table = F.substring_index(F.regexp_replace(name, r"[^A-Za-z0-9._\-]", "_"), ".", -2)
+        unread = F.lit(False) if reads_messages else F.lit(True)
+        return F.when(name.contains(_MESSAGES), unread).otherwise(~of_table.isin(known))
+
+    count = F.aggregate(
+        F.filter(collections, is_outside), F.lit(0).cast("bigint"), lambda total, one: total + one["event_count"]
+    )
+    return F.when(count > 0, count)
+
+
+def _table(name: str) -> str:
+    """``schema.table`` of a topic, or of a table's longer name."""
+    return ".".join(name.split(".")[-2:])
+
+
+def _topic_name(table: str) -> str:
+    """A table's name as its topic holds it."""
+    return re.sub(r"[^A-Za-z0-9._\-]", "_", table)

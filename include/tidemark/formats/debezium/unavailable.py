@@ -1,0 +1,75 @@
+"""Values that were not in the source's log: the connector writes a placeholder in the column's type, and the column is
+absent.
+
+How a placeholder is written in each type is read off the connectors' own code: UnchangedToastedPlaceholder and
+PostgresValueConverter of 1.9 to 3.7 and of its main branch, the proposed changes for geometry and for arrays by their
+items' type, BinlogValueConverters and OracleValueConverters.
+"""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import json
+import uuid
+from collections.abc import Iterable
+
+from pyspark.sql import Column
+from pyspark.sql import functions as F
+
+#: The points that stand for a geometry, a geography and a point that was not in the log, as the connector's WKB.
+_GEOMETRY = "AQEAACDmEAAAAAAA/IPXl8EAAAD8g9eXwQ=="
+_GEOGRAPHY = "AQEAACDmEAAADCHn/f9/ZkAYQs77/39WQA=="
+_POINT = "AQEAAAAAAAD8g9eXwQAAAPyD15fB"
+
+
+def spellings(word: str) -> list[str]:
+    """The texts by which a column of any type says that its value was not in the log. ``word``: the connector's
+    ``unavailable.value.placeholder``.
+
+    One item stands for the array where items are texts, bytes or UUIDs. Otherwise each byte of the word is an item.
+    """
+    codes, content = list(word.encode()), base64.b64encode(word.encode()).decode()
+    name_based = uuid.UUID(bytes=hashlib.md5(word.encode(), usedforsecurity=False).digest(), version=3)
+    single = [base64.b64encode(bytes([code])).decode() for code in codes]
+    scalars = [word, content, word.encode().hex(), {word: word}]
+    arrays = [[word], [content], [str(name_based)], codes, list(map(float, codes)), single]
+    variable = [{"scale": 0, "value": digit} for digit in single]
+    written = [value if isinstance(value, str) else _json(value) for value in (*scalars, *arrays, variable)]
+    return list(dict.fromkeys([*written, *_shapes()]))
+
+
+def _shapes() -> Iterable[str]:
+    """Geometry, geography and point. A double is written in the shortest form, or as Java writes it."""
+    for wkb in (_GEOMETRY, _GEOGRAPHY):
+        yield _json({"wkb": wkb, "srid": 4326})
+        yield _json({"wkb": wkb, "srid": 4326, "extensions": None})
+    for number in ("-99999999.0", "-9.9999999E7"):
+        for rest in ("", ',"srid":null', ',"srid":null,"extensions":null'):
+            yield f'{{"x":{number},"y":{number},"wkb":"{_POINT}"{rest}}}'
+
+
+def _json(value: object) -> str:
+    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+
+
+def without_unavailable(image: Column, word: str, *, updated: Column) -> tuple[Column, Column]:
+    """An image without its placeholders, and the names of the columns that held one; null: none.
+
+    ``updated``: whether the row was there before (an update, the new row of a key change). Only then ``true`` for each
+    byte of the word, in an array of booleans, is the placeholder: elsewhere it can only be a value. Most rows have no
+    placeholder, and are not searched column by column.
+    """
+    plain, truths = F.array(*map(F.lit, spellings(word))), _json([True] * len(word.encode()))
+    values = F.map_values(image)
+    holds = F.arrays_overlap(values, plain) | (updated & F.array_contains(values, truths))
+
+    def is_absent(_: Column, value: Column) -> Column:
+        return F.coalesce(F.array_contains(plain, value) | (updated & (value == truths)), F.lit(False))
+
+    holds_one = F.coalesce(holds, F.lit(False))
+    sent = F.map_filter(image, lambda name, value: ~is_absent(name, value))
+    return (
+        F.when(holds_one, sent).otherwise(image),
+        F.when(holds_one, F.map_keys(F.map_filter(image, is_absent))),
+    )

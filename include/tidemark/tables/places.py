@@ -1,0 +1,42 @@
+"""The places of rows that only the log can place: see :class:`tidemark.formats.contract.PlacesRows`."""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.feeds.model import Feed
+from tidemark.formats import load_format
+from tidemark.formats.contract import PlacesRows
+from tidemark.ledger.change_log import in_hour, is_published, is_row
+from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.quarantine import ENTRY
+
+
+def awaits_place(feed: Feed) -> Column:
+    """Whether the position of a log row may change by what else the log holds."""
+    format_ = load_format(feed.format["type"])
+    return format_.awaits_place(feed.format_options) if isinstance(format_, PlacesRows) else F.lit(False)
+
+
+def gives_place(feed: Feed) -> Column:
+    """Whether a log row is one by which others are placed."""
+    format_ = load_format(feed.format["type"])
+    return format_.gives_place(feed.format_options) if isinstance(format_, PlacesRows) else F.lit(False)
+
+
+def placed(rows: DataFrame, log: DataFrame, feed: Feed) -> DataFrame:
+    """Log rows with their positions among all of the feed's change log: same columns."""
+    format_ = load_format(feed.format["type"])
+    return format_.place(rows, log, feed.format_options) if isinstance(format_, PlacesRows) else rows
+
+
+def moved_by(hour: str, log: DataFrame, history: PublicationHistory, feed: Feed) -> dict[str, str]:
+    """Tables with published rows that the hour's entries give another place: the highest of these places. The hour then
+    comes later than what stands behind it, and the tables are folded again."""
+    rows = log.where(is_published(history) & is_row() & awaits_place(feed))
+    before = placed(rows, log.where(~in_hour(hour)), feed).select(*ENTRY, F.col("position").alias("place_before"))
+    moved = placed(rows, log, feed).join(before, ENTRY).where("position <> place_before")
+    return {
+        row.table: row.position for row in moved.groupBy("table").agg(F.max("position").alias("position")).collect()
+    }

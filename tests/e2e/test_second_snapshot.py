@@ -1,0 +1,162 @@
+"""A connector that takes a snapshot in the middle of a table's life: what it read stands where it was taken, and so does the
+transaction that was in flight then. In whatever order hours are run, the tables are the source's."""
+
+from __future__ import annotations
+
+import itertools
+import json
+import random
+from collections import Counter
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidemark.errors import SchemaError
+from tidemark.feeds.model import Feed
+from tidemark.ledger.receipts import Receipt
+from tidemark.operations.audit import audit
+from tidemark.operations.read_table import read_snapshot
+from tidemark.pipeline.hour import run_hour
+from tidemark.samples.exporting import Message, write_export
+from tidemark.settings import Settings
+
+pytestmark = pytest.mark.promise(1, 2)
+
+TOPICS = ("srv.s.keyed", "srv.s.bare")
+HOURS = [f"2026-11-20T{hour:02}" for hour in range(5)]
+
+
+class Stream:
+    """What a connector sends, by hour: table ``keyed`` (key id) and table ``bare`` (no key)."""
+
+    def __init__(self) -> None:
+        self.hours: list[list[tuple[str, str | None, dict[str, Any]]]] = [[] for _ in HOURS]
+        self.commit: int | None = None
+
+    def snapshot(
+        self, hour: int, lsn: int, marked: bool, keyed: dict[int, str], bare: list[str], *, crashes: bool = False
+    ) -> None:
+        """All rows, read at an LSN. ``marked``: as connectors of 2.0 and later mark the ends of tables."""
+        rows = [("keyed", id_, value) for id_, value in keyed.items()] + [("bare", None, value) for value in bare]
+        for at, (table, id_, value) in enumerate(rows):
+            last_of_table = at + 1 == len(rows) or rows[at + 1][0] != table
+            marker = (
+                "last" if at + 1 == len(rows) else "last_in_data_collection" if last_of_table and marked else "true"
+            )
+            self._send(hour, table, "r", lsn, {"id": id_, "v": value}, marker)
+        self.commit = None
+
+    def change(
+        self, hour: int, table: str, op: str, lsn: int, after: dict[str, Any] | None, before: Any = None
+    ) -> None:
+        self._send(hour, table, op, lsn, after, "false", before)
+
+    def _send(
+        self, hour: int, table: str, op: str, lsn: int, after: dict[str, Any] | None, marker: str, before: Any = None
+    ) -> None:
+        commit = None if op == "r" or self.commit is None else str(self.commit)
+        source = {
+            "schema": "s", "table": table, "lsn": lsn, "txId": 1, "ts_ms": 1000, "name": "srv", "snapshot": marker,
+            "sequence": json.dumps([commit, str(lsn)]),
+        }  # fmt: skip
+        key = json.dumps({"id": (after or before)["id"]}) if table == "keyed" else None
+        event = {"op": op, "before": before if table == "bare" or op == "d" else None, "after": after, "source": source}
+        self.hours[hour].append((f"srv.s.{table}", key, event))
+
+    def write(self, exports: Path) -> None:
+        offsets: Counter[str] = Counter()
+        for hour, sent in zip(HOURS, self.hours, strict=True):
+            for topic in TOPICS:
+                mine = []
+                for _, key, event in (one for one in sent if one[0] == topic):
+                    offsets[topic] += 1
+                    value = json.dumps(event).encode()
+                    mine.append(
+                        Message(topic, 0, offsets[topic], datetime(2026, 11, 20), key and key.encode(), value, ())
+                    )
+                write_export(exports, topic, hour, [mine] if mine else [], "kafka_json")
+
+
+def told(marked: bool) -> Stream:
+    """Two snapshots. Between them the connector is away: row 2 is deleted, row 5 inserted, row 1 changed and one ``b`` goes
+    unseen. A transaction is in flight while the second one is taken, begun before it: it changes row 1 and adds a ``d``."""
+    stream = Stream()
+    stream.snapshot(0, 1000, marked, {1: "a", 2: "b", 3: "c"}, ["a", "b", "b"])
+    stream.change(0, "keyed", "u", 1010, {"id": 3, "v": "c1"})
+    stream.commit = 1090
+    stream.change(1, "keyed", "u", 1100, {"id": 1, "v": "a1"})
+    stream.change(1, "bare", "c", 1110, {"id": None, "v": "c"})
+    stream.commit = 1190
+    stream.change(1, "keyed", "c", 1200, {"id": 4, "v": "d"})
+    stream.snapshot(2, 2000, marked, {1: "a2"}, ["z"], crashes=True)  # and starts again
+    stream.snapshot(2, 2100, marked, {1: "a3", 3: "c1", 4: "d", 5: "e"}, ["a", "b", "c"])
+    stream.change(3, "keyed", "u", 1150, {"id": 1, "v": "a4"})
+    stream.change(3, "bare", "c", 1160, {"id": None, "v": "d"})
+    stream.change(3, "keyed", "u", 2110, {"id": 3, "v": "c2"})
+    stream.commit = 2190
+    stream.change(4, "keyed", "d", 2200, None, {"id": 4, "v": None})
+    stream.change(4, "bare", "d", 2210, None, {"id": None, "v": "a"})
+    return stream
+
+
+KEYED = {1: "a4", 3: "c2", 5: "e"}
+BARE = ["b", "c", "d"]
+
+
+def shown(settings: Settings, table: str, hour: str) -> list[tuple[Any, str]]:
+    rows, _ = read_snapshot(settings, table, hour)
+    return sorted((row["id"], row["v"]) for row in rows.to_pylist())
+
+
+def feed_of(out: Path, name: str) -> Feed:
+    return Feed.model_validate({
+        "feed": name, "description": "d", "owner": "o", "topics": list(TOPICS),
+        "exports": {"path": f"{out}/{{topic}}/dt={{date}}/hr={{hour}}/*", "missing": "empty"},
+        "container": {"type": "kafka_json"}, "format": {"type": "debezium"},
+        "tables": {
+            f"s.{table}": {"name": f"{name}.{table}", "columns": {"id": "bigint", "v": "text"}}
+            for table in ("keyed", "bare")
+        },
+    })  # fmt: skip
+
+
+def run(stream: Stream, out: Path, settings: Settings, name: str, order: list[int]) -> list[Receipt]:
+    stream.write(out)
+    return [run_hour(feed_of(out, name), HOURS[hour], settings) for hour in order]
+
+
+ORDERS = [list(order) for order in itertools.permutations(range(5))]
+CHOSEN = [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [0, 1, 3, 4, 2], *random.Random(7).sample(ORDERS, 5)]
+
+
+@pytest.mark.parametrize(
+    "order", [pytest.param(order, marks=() if n < 3 else pytest.mark.full) for n, order in enumerate(CHOSEN)],
+    ids=lambda order: "".join(map(str, order)),
+)  # fmt: skip
+@pytest.mark.parametrize("marked", [True, False], ids=["ends are marked", "ends are not marked"])
+def test_a_second_snapshot_stands_where_it_was_taken(
+    spark: SparkSession, settings: Settings, tmp_path: Path, order: list[int], marked: bool
+) -> None:
+    name = f"second_{marked}_{''.join(map(str, order))}".lower()
+    for receipt in run(told(marked), tmp_path, settings, name, order):
+        receipt.balance()
+        assert receipt.quarantined == 0
+    # Where nothing says that a table was read to its end, a row that was deleted unseen stays.
+    rows = KEYED if marked else KEYED | {2: "b"}
+    last = HOURS[order[-1]]
+    assert shown(settings, f"{name}.keyed", last) == sorted(rows.items())
+    assert [value for _, value in sorted(shown(settings, f"{name}.bare", last), key=str)] == BARE
+    found = audit(feed_of(tmp_path, name), settings).findings
+    assert [str(difference) for difference in found] == []
+
+
+def test_an_update_that_names_no_row_stops_its_table(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
+    stream = Stream()
+    stream.change(0, "bare", "c", 1010, {"id": 1, "v": "a"})
+    stream.change(1, "bare", "u", 1110, {"id": 1, "v": "b"})
+    with pytest.raises(SchemaError, match="1 updates name neither a key nor the row as it was before"):
+        run(stream, tmp_path, settings, "untied", [0, 1])
+    assert shown(settings, "untied.bare", HOURS[0]) == [(1, "a")]
