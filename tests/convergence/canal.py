@@ -1,8 +1,13 @@
-"""Canal's messages of a unit: rows of one operation together, statements by themselves, no transactions."""
+"""Canal's messages of a unit: one batch, in which rows of one operation come together, statements by themselves.
+
+All messages of a batch have one ``ts`` and ``id``: only their offsets tell their order, and equal ones apart. ``es`` runs
+backwards now and then, as it does behind a statement that took long.
+"""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
@@ -22,15 +27,34 @@ def feed(name: str) -> dict[str, Any]:
     return {"format": {"type": "canal"}, "tables": tables}
 
 
+def repeatable(unit: Unit) -> bool:
+    """Whether the batch can come again. A row that moved without all of its columns has left its old key by then, and
+    nothing says whether it was the same move."""
+    return not any(change.prior is not None and change.absent for deed in unit.deeds for change in deed)
+
+
+def every_hour() -> list[Sent]:
+    """What comes between the batches and what is delivered of them again."""
+    value = json.dumps({"type": "MHEARTBEAT", "es": 1_795_132_800_000, "ts": 1_795_132_800_000, "id": 0}).encode()
+    return [Sent(Message("heartbeat"), TOPICS[0], value)]
+
+
 def encode(unit: Unit) -> list[Sent]:
     """Neighbours of one operation on one table come in one message; a truncate is a statement."""
+    return encode_batches(unit, lambda position: unit.number)
+
+
+def encode_batches(unit: Unit, batch_of: Callable[[int], int]) -> list[Sent]:
+    """The messages of a unit. ``batch_of``: the number of the batch that a position is in."""
     sent = []
     for index, ((kind, table), together) in enumerate(groupby(unit.deeds, _kind)):
         deeds = list(together)
         for part in [deeds] if unit.choice(index, 2) and kind != "TRUNCATE" else [[deed] for deed in deeds]:
             position = part[0][-1].position
             says = Message(name_of(unit, position), tuple(c for deed in part for c in deed), entries=len(part))
-            sent.append(Sent(says, TOPICS[0], _message(kind, table, position, part)))
+            long = unit.choice(index, 3) == 0
+            value = _message(kind, table, batch_of(position), part, es_before=1 + 600 * long)
+            sent.append(Sent(says, TOPICS[0], value))
     return sent
 
 
@@ -39,10 +63,12 @@ def _kind(deed: Deed) -> tuple[str, str]:
     return ("UPDATE" if change.prior is not None else change.op.upper()), change.table
 
 
-def _message(kind: str, table: str, position: int, deeds: list[Deed]) -> bytes:
-    second = 1_795_132_800 + position // 700
+def _message(kind: str, table: str, batch: int, deeds: list[Deed], *, es_before: int) -> bytes:
+    """``es_before``: how many seconds before the message its statement began."""
+    millis = 1_795_132_800_000 + batch // 7
     message: dict[str, Any] = {
-        "database": "c", "table": table, "type": kind, "es": second * 1000, "ts": second * 1000 + 40, "id": position,
+        "database": "c", "table": table, "type": kind, "es": millis // 1000 * 1000 - es_before * 1000, "ts": millis,
+        "id": batch,
         "isDdl": kind == "TRUNCATE", "sql": f"TRUNCATE TABLE {table}" if kind == "TRUNCATE" else "",
         "data": None, "old": None, "pkNames": None, "mysqlType": None,
     }  # fmt: skip

@@ -60,10 +60,13 @@ class DeliveryPlan:
         encoded = [(unit, format_.encoder.encode(unit)) for unit in units]
         for unit, sent in encoded:
             self.source.transactions |= transactions(sent, taken_back=unit.ending == "rollback")
+        self.again: list[Delivery] = []
         self.deliveries = list(self._streamed(encoded) if format_.stream else self._scattered(encoded))
         for sent in getattr(format_.encoder, "every_hour", list)():
             self.deliveries += [Delivery(sent, Publication(hour, 1), None) for hour in range(len(HOURS))]
-        self.random.shuffle(self.deliveries)
+        self.deliveries += self.again
+        if not format_.by_offset:
+            self.random.shuffle(self.deliveries)
         self.objects = self._objects()
         # An export that is the same again is no publication.
         self.order = [at for at in self.order if at.version == 1 or self.delivered(at)]
@@ -103,6 +106,7 @@ class DeliveryPlan:
 
     def _streamed(self, encoded: list[tuple[Unit, list[Sent]]]) -> Iterator[Delivery]:
         """Hours cut the stream, within a unit too. What comes again, or with a changed export, is a whole unit."""
+        repeatable = getattr(self.format.encoder, "repeatable", lambda unit: True)
         stream = [(unit, one) for unit, sent in encoded for one in sent if one.topic]
         cuts = [len(stream) * (hour + 1) // len(HOURS) for hour in range(len(HOURS))]
         cuts = [cut + (cut < len(stream) and stream[cut][1].tight) for cut in cuts]
@@ -123,10 +127,10 @@ class DeliveryPlan:
             for one, hour in mine:
                 changed = Publication(hour, 2)
                 yield Delivery(one, changed if late and changed in self.order else Publication(hour, 1), unit)
-            if fate % 20 > 15 and mine:
+            if fate % 20 > 15 and mine and repeatable(unit):
                 again = min(mine[-1][1] + fate // 20 % 3, len(HOURS) - 1)
                 for one, _ in mine if again not in torn else ():
-                    yield Delivery(self._copied(unit, one), Publication(again, 1), unit)
+                    self.again.append(Delivery(self._copied(unit, one), Publication(again, 1), unit))
 
     def _copied(self, unit: Unit, one: Sent) -> Sent:
         """A message of a unit that comes again whole: where markers tie it together, as a transaction of its own."""

@@ -18,7 +18,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.convergence import canal, dataworks, debezium, ibm, qlik
+from tests.convergence import canal, canal_lines, dataworks, debezium, ibm, qlik
 from tests.convergence.delivery_plan import HOURS, DeliveryPlan, Publication
 from tests.convergence.histories import KEYLESS, KEYS, draw_histories
 from tests.convergence.oracle import Account, Copies, Image, Row, Rows
@@ -35,7 +35,8 @@ from tidemark.settings import Settings
 pytestmark = pytest.mark.promise(1, 2, 3, 4)
 
 FORMATS = (
-    Format("canal", canal, "lines", parquet=("b", "t1")),
+    Format("canal", canal, "kafka_json", stream=True, by_offset=True, parquet=("b", "t1")),
+    Format("canal_lines", canal_lines, "lines"),
     Format("dataworks", dataworks, "kafka_json", stream=True),
     Format("debezium", debezium, "kafka_json", parquet=("a", KEYLESS)),
     Format("ibm", ibm, "raw", in_order=True),
@@ -44,11 +45,12 @@ FORMATS = (
 #: The formats in `make test`: one whose messages come in any order, with tables in Iceberg and in Parquet, and one whose
 #: messages are a stream. The others are in `make test-full`.
 SHORT = ("debezium", "dataworks")
-#: Histories of a format in the ordinary run, 210 in all; and in each plan of the long one.
+#: Histories of a format in the ordinary run, 252 in all; and in each plan of the long one.
 ORDINARY, MANY = 42, 150
 #: The long run goes through more containers.
 CONTAINERS = {
-    "canal": ("lines", "kafka_json", "connect_parquet"),
+    "canal": ("kafka_json", "connect_parquet", "connect_avro"),
+    "canal_lines": ("lines", "pubsub"),
     "dataworks": ("kafka_json", "lines", "connect_avro"),
     "debezium": ("kafka_json", "connect_parquet", "connect_avro"),
     "ibm": ("raw", "kafka_json"),

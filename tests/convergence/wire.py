@@ -36,6 +36,7 @@ class Format:
     container: str
     stream: bool = False
     in_order: bool = False
+    by_offset: bool = False
     parquet: tuple[str, ...] = ()
 
     def feed(self, name: str, exports: str) -> dict[str, Any]:

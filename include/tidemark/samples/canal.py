@@ -51,7 +51,7 @@ def generate(out: Path, sample: Sample) -> None:
     # Only offsets tell the messages of one batch and moment apart.
     source = _Source(random.Random(sample.seed), sample.start, same_moment=container == "kafka_json")
     steps = [step for hour in range(sample.hours) for step in source.hour(hour, sample.hours, sample.events)]
-    again = redelivered(steps, source.random, 0.06)
+    again = [_told_apart(step) for step in redelivered(steps, source.random, 0.06)]
     keys = {table: key for table, (_, key) in TABLES.items()}
     poison = [_poisoned(number) for number in range(sample.poison)]
     history = History(TOPIC, keys, steps, again, poison)
@@ -86,8 +86,8 @@ class _Source:
     def _special(self, hour: int, hours: int) -> list[Any]:
         """Steps that happen once: in the first hour, the second, the third, or in the last one there is."""
         by_hour: list[list[Any]] = [
-            [self._irrelevant_statements, self._two_in_one_moment],
-            [self._column_added, self._two_in_one_moment],
+            [self._irrelevant_statements, self._there_and_back, self._out_and_in, *[self._equal_rows] * (hours > 1)],
+            [self._column_added, self._there_and_back, self._out_and_in],
             [self._truncate, self._column_renamed],
         ]
         if hour == hours - 1:
@@ -99,19 +99,50 @@ class _Source:
         for type_, text in (("CINDEX", "CREATE INDEX i ON item (name)"), ("QUERY", "ANALYZE TABLE item")):
             yield Step([(now, self._statement(type_, _ITEM, text, now))])
 
-    def _two_in_one_moment(self, now: datetime) -> Iterator[Step]:
-        """Two updates of a row in one batch, written in the same millisecond."""
+    def _there_and_back(self, now: datetime) -> Iterator[Step]:
+        """A row changed, changed back and changed again by one batch, in one millisecond: the first and the last of the
+        messages are equal."""
         if not self.same_moment:
             return
         if not self.rows[_ITEM]:
             yield self._inserted(_ITEM, now)
         key = self.random.choice(list(self.rows[_ITEM]))
-        for step in range(2):
-            before = self.rows[_ITEM][key]
-            after = before | {"price": Decimal(self.random.randrange(10**6)).scaleb(-2), "name": f"twin {step}"}
-            self.rows[_ITEM][key] = after
-            value = self._rows("UPDATE", _ITEM, [(before, after)], now, next_batch=step == 0)
-            yield Step([(now, value)], [Effect(_ITEM, key, dict(after))])
+        before = self.rows[_ITEM][key]
+        after = before | {"price": Decimal(self.random.randrange(10**6)).scaleb(-2), "name": "there and back"}
+        self.rows[_ITEM][key] = after
+        pairs = [(before, after), (after, before), (before, after)]
+        yield self._batch([("UPDATE", _ITEM, pair) for pair in pairs], [Effect(_ITEM, key, dict(after))], now)
+
+    def _out_and_in(self, now: datetime) -> Iterator[Step]:
+        """A row inserted, deleted and inserted by one batch, in one millisecond."""
+        if not self.same_moment:
+            return
+        row = self._new_row(_ITEM, now, again=False)
+        key = self._key_of(_ITEM, row, None)
+        self.rows[_ITEM][key] = row
+        changes = [("INSERT", _ITEM, (None, row)), ("DELETE", _ITEM, (row, None)), ("INSERT", _ITEM, (None, row))]
+        yield self._batch(changes, [Effect(_ITEM, key, dict(row))], now)
+
+    def _equal_rows(self, now: datetime) -> Iterator[Step]:
+        """Two equal rows of a table without a key, inserted by two messages of one batch and millisecond."""
+        if not self.same_moment:
+            return
+        row = self._new_row(_MOVES, now, again=False)
+        keys = [self._key_of(_MOVES, row, None) for _ in range(2)]
+        for key in keys:
+            self.rows[_MOVES][key] = dict(row)
+        effects = [Effect(_MOVES, key, dict(row)) for key in keys]
+        yield self._batch([("INSERT", _MOVES, (None, row))] * 2, effects, now)
+
+    def _batch(
+        self, changes: list[tuple[str, str, tuple[Row | None, Row | None]]], effects: list[Effect], now: datetime
+    ) -> Step:
+        """Messages of one batch and millisecond, a row each."""
+        sent = [
+            (now, self._rows(kind, table, [pair], now, next_batch=number == 0))
+            for number, (kind, table, pair) in enumerate(changes)
+        ]
+        return Step(sent, effects)
 
     def _inserted(self, table: str, now: datetime) -> Step:
         row = self._new_row(table, now, again=False)
@@ -170,7 +201,9 @@ class _Source:
                 rows[stored_key] = after
                 effects.append(Effect(table, stored_key, dict(after)))
             pairs.append((before, after))
-        return Step([(now, self._rows(kind, table, pairs, now))], effects)
+        # A statement that took long began before others that are in the log already.
+        took = timedelta(seconds=pick.choice((30, 600))) if pick.random() < 0.2 else timedelta(0)
+        return Step([(now, self._rows(kind, table, pairs, now, took=took))], effects)
 
     def _key_of(self, table: str, row: Row, key: Key | None) -> Key:
         """The key under which a row is stored; a number of its own in a table without a key."""
@@ -223,6 +256,7 @@ class _Source:
         now: datetime,
         *,
         next_batch: bool = True,
+        took: timedelta = timedelta(0),
     ) -> bytes:
         images = [after if after is not None else before or {} for before, after in pairs]
         data = [{name: _text(value) for name, value in image.items()} for image in images]
@@ -234,7 +268,7 @@ class _Source:
         self.batch += next_batch
         return _message(
             type_, table, now, self.batch, data=data, old=old if type_ == "UPDATE" else None, pkNames=key or None,
-            mysqlType=self.columns[table],
+            mysqlType=self.columns[table], es=_millis(now - took) // 1000 * 1000,
         )  # fmt: skip
 
     def _statement(self, type_: str, table: str, text: str, now: datetime) -> bytes:
@@ -254,12 +288,23 @@ def _text(value: Any) -> str | None:
 
 def _message(type_: str, table: str, now: datetime, batch: int, **more: Any) -> bytes:
     database, short = table.split(".")
-    at = round((now - datetime(1970, 1, 1)) / timedelta(milliseconds=1))
+    at = _millis(now)
     content = {
         "data": None, "database": database, "es": at // 1000 * 1000, "id": batch, "isDdl": False, "mysqlType": None,
         "old": None, "pkNames": None, "sql": "", "sqlType": None, "table": short, "ts": at + 40, "type": type_,
     }  # fmt: skip
     return json.dumps(content | more, ensure_ascii=False, separators=(",", ":")).encode()
+
+
+def _millis(at: datetime) -> int:
+    return round((at - datetime(1970, 1, 1)) / timedelta(milliseconds=1))
+
+
+def _told_apart(again: Step) -> Step:
+    """A redelivery with a heartbeat before it: equal rows without a key are another delivery's where something lies
+    between the two."""
+    at = again.sent[0][0]
+    return Step([(at, _message("MHEARTBEAT", "inventory.", at, 0)), *again.sent])
 
 
 def _poisoned(number: int) -> bytes:
@@ -269,7 +314,7 @@ def _poisoned(number: int) -> bytes:
     kinds = (
         whole[: len(whole) // 2],
         whole.replace(b'"INSERT"', b'"UPSERT"'),
-        _message("INSERT", _SCANS, datetime(2026, 1, 1), number + 1, es=None, **row),
+        _message("INSERT", _SCANS, datetime(2026, 1, 1), number + 1, ts="soon", **row),
         b"a line of a log file that strayed in",
     )
     return kinds[number % len(kinds)]

@@ -43,24 +43,40 @@ BROKEN = "the value is not one Canal message: broken JSON, a field of another ty
 NO_PLACE = "es, ts or id is not a whole number of up to 19 digits"
 #: name → (message, topic offset)
 CASES: dict[str, tuple[bytes | None, int | None]] = {
-    "insert": (message("INSERT", [ROW]), 7),
+    "first": (message("INSERT", [ROW], id=23), 7),
+    "insert": (message("INSERT", [ROW]), 8),
+    "between": (message("INSERT", [{**ROW, "id": "8"}], id=90), 89),
     "insert again": (message("INSERT", [ROW]), 90),
-    "several": (message("INSERT", [ROW, {**ROW, "id": "2"}, None]), 8),
-    "update": (message("UPDATE", [ROW], [{"qty": "2"}], es=1588748884001), 9),
-    "update nulls": (message("UPDATE", [{**ROW, "name": None}], [{"name": "x", "qty": None}], id=30), 10),
-    "key change": (message("UPDATE", [{**ROW, "id": "5"}], [{"id": "1"}], id=31), 11),
-    "update without old": (message("UPDATE", [ROW], None, id=32), 12),
-    "partial": (message("UPDATE", [{"id": "1", "qty": "9"}], [{"qty": "3"}], id=33), 13),
-    "delete": (message("DELETE", [ROW], id=34), 14),
-    "keyless": (message("UPDATE", [ROW], [{"qty": "2"}], pkNames=None, id=35), 15),
-    "row id": (message("INSERT", [{"a": "1", "__#alibaba_rds_row_id#__": "7"}], pkNames=[], id=36), 16),
-    "two columns": (message("DELETE", [{"b": "1", "a": "2"}], pkNames=["a", "b"], id=37), 17),
+    "several": (message("INSERT", [ROW, {**ROW, "id": "2"}, None], id=25), 9),
+    "update": (message("UPDATE", [ROW], [{"qty": "2"}], id=26), 10),
+    "update nulls": (message("UPDATE", [{**ROW, "name": None}], [{"name": "x", "qty": None}], id=30), 11),
+    "key change": (message("UPDATE", [{**ROW, "id": "5"}], [{"id": "1"}], id=31), 12),
+    "update without old": (message("UPDATE", [ROW], None, id=32), 13),
+    "partial": (message("UPDATE", [{"id": "1", "qty": "9"}], [{"qty": "3"}], id=33), 14),
+    "delete": (message("DELETE", [ROW], id=34), 15),
+    "keyless": (message("UPDATE", [ROW], [{"qty": "2"}], pkNames=None, id=35), 16),
+    "row id": (message("INSERT", [{"a": "1", "__#alibaba_rds_row_id#__": "7"}], pkNames=[], id=36), 17),
+    "two columns": (message("DELETE", [{"b": "1", "a": "2"}], pkNames=["a", "b"], id=37), 19),
     "no id": (message("INSERT", [ROW], id=0), 18),
-    "seconds": (message("INSERT", [ROW], es=1655812326, id=38), 19),
-    # one batch, one moment: distinguished by their order of arrival, also where the later one comes again
+    "no es": (message("INSERT", [ROW], es=None, id=39), 27),
+    "seconds": (message("INSERT", [ROW], es=1655812326, id=38), 28),
+    # one batch, one moment: the offset tells their order, and that equal ones are two
     "same moment, second": (message("UPDATE", [{**ROW, "qty": "2"}], [{"qty": "1"}], id=50), 201),
-    "same moment, first": (message("UPDATE", [{**ROW, "qty": "1"}], [{"qty": "0"}], id=50), 200),
+    "same moment, first": (message("UPDATE", [{**ROW, "qty": "1"}], [{"qty": "2"}], id=50), 200),
+    "same moment, first, equal": (message("UPDATE", [{**ROW, "qty": "1"}], [{"qty": "2"}], id=50), 202),
     "same moment, second, again": (message("UPDATE", [{**ROW, "qty": "2"}], [{"qty": "1"}], id=50), 300),
+    # a statement that began a minute before the others, and was written behind them
+    "long": (message("UPDATE", [{**ROW, "qty": "8"}], [{"qty": "7"}], es=1588748824000, id=51), 203),
+    # rows without a key: a batch with two equal ones and a truncate, and the batch again
+    "log, first": (message("INSERT", [ROW, ROW], pkNames=None, id=70), 500),
+    "log, other": (message("CINDEX", isDdl=True, sql="CREATE INDEX", id=70), 501),
+    "log, equal": (message("INSERT", [ROW, ROW], pkNames=None, id=70), 502),
+    "log, emptied": (message("TRUNCATE", isDdl=True, sql="TRUNCATE TABLE item", id=70), 503),
+    "log, after": (message("INSERT", [ROW], pkNames=None, id=70), 504),
+    "log, between": (message("MHEARTBEAT", table="", id=0), 599),
+    "log, first, again": (message("INSERT", [ROW, ROW], pkNames=None, id=70), 600),
+    "log, equal, again": (message("INSERT", [ROW, ROW], pkNames=None, id=70), 601),
+    "log, no id": (message("INSERT", [ROW], pkNames=None, id=None), 602),
     "truncate": (message("TRUNCATE", isDdl=True, sql="TRUNCATE TABLE item", id=60), 20),
     "erase": (message("ERASE", isDdl=True, sql="DROP TABLE item", id=61), 21),
     "erase temporary": (message("ERASE", isDdl=True, sql="DROP TEMPORARY TABLE item", id=62), 22),
@@ -77,12 +93,13 @@ CASES: dict[str, tuple[bytes | None, int | None]] = {
     "no data": (message("INSERT"), 35),
     "empty data": (message("DELETE", []), 36),
     "no table": (message("INSERT", [ROW], table=""), 37),
-    "no es": (message("INSERT", [ROW], es=None), 38),
     "es is text": (message("INSERT", [ROW], es="soon"), 39),
     "long id": (message("INSERT", [ROW], id="9" * 20), 40),
     "no sql": (message("ALTER", isDdl=True), 41),
     "hidden change": (message("QUERY", sql="REPLACE INTO x VALUES (1)", table=""), 42),
 }
+#: How many rows those have that have several.
+ENTRIES = {"several": 3} | dict.fromkeys(("log, first", "log, equal", "log, first, again", "log, equal, again"), 2)
 PROBLEMS = {
     "no JSON": BROKEN,
     "no object": BROKEN,
@@ -92,7 +109,6 @@ PROBLEMS = {
     "no data": "no row in data",
     "empty data": "no row in data",
     "no table": "database and table are not both named",
-    "no es": "no es: its place in the order is unknown",
     "es is text": NO_PLACE,
     "long id": NO_PLACE,
     "no sql": "no sql, type ALTER",
@@ -121,9 +137,23 @@ def decoded(spark: SparkSession) -> dict[str, list[Row]]:
     return found
 
 
+def in_lines(spark: SparkSession, objects: dict[str, list[bytes]]) -> dict[tuple[str, int], list[Row]]:
+    """(object, record) → the rows of messages that have no offsets."""
+    feed = FEED.model_copy(update={"container": {"type": "lines"}})
+    records = [
+        (name, number, value, "t", None, None, None, None, value, None, None)
+        for name, values in objects.items()
+        for number, value in enumerate(values, 1)
+    ]
+    found: dict[tuple[str, int], list[Row]] = {}
+    for row in canal.decode(spark.createDataFrame(records, RECORDS), feed, canal.Options()).orderBy("entry").collect():
+        found.setdefault((row.object, row.record), []).append(row)
+    return found
+
+
 def test_every_record_is_there(decoded: dict[str, list[Row]]) -> None:
     for name, rows in decoded.items():
-        assert [row.entry for row in rows] == list(range(3 if name == "several" else 1)), name
+        assert [row.entry for row in rows] == list(range(ENTRIES.get(name, 1))), name
 
 
 def test_what_cannot_be_decoded_says_why(decoded: dict[str, list[Row]]) -> None:
@@ -136,10 +166,12 @@ def test_what_cannot_be_decoded_says_why(decoded: dict[str, list[Row]]) -> None:
 def test_an_insert(decoded: dict[str, list[Row]]) -> None:
     (row,) = decoded["insert"]
     assert [row.op, row.kind, row.source_table] == ["insert", "INSERT", "stock.item"]
-    parts = [row.position.split(".")[i] for i in range(5)]
-    assert [int(part) for part in parts] == [1588748884000, 1588748884545, 24, 1, 0]
-    assert [len(part) for part in parts] == [19, 19, 19, 9, 9]
+    parts = row.position.split(".")
+    assert [int(part) for part in parts[:2]] == [1588748884545, 24]
+    assert [parts[2], parts[4]] == ["0" * 20, "0" * 9]
+    assert [len(part) for part in parts] == [19, 19, 20, 16, 9]
     assert [row.key, row.before, row.after, row.absent] == [{"id": "1"}, None, ROW, []]
+    assert decoded["first"][0].position.split(".")[2] == "1" + "7".zfill(19), "its batch may have begun before the hour"
     assert row.committed_at == datetime(2020, 5, 6, 7, 8, 4)
     assert json.loads(row.message_schema) == TYPES
     assert [row.tx, row.tx_part, row.tx_ordinal] == [None, None, None]
@@ -150,11 +182,57 @@ def test_a_redelivery_has_the_same_position(decoded: dict[str, list[Row]]) -> No
 
 
 def test_messages_of_one_batch_and_moment_keep_their_order(decoded: dict[str, list[Row]]) -> None:
-    a, b, again = (
+    a, b, equal, again = (
         decoded[name][0].position
-        for name in ("same moment, first", "same moment, second", "same moment, second, again")
-    )
-    assert a < b == again
+        for name in (
+            "same moment, first", "same moment, second", "same moment, first, equal", "same moment, second, again",
+        )
+    )  # fmt: skip
+    assert a < b < equal, "equal ones are two"
+    assert a[:60] == again[:60] < b, "what comes again alone is counted from there: it is not behind what it was"
+
+
+def test_a_statement_that_began_earlier_stands_where_it_was_written(decoded: dict[str, list[Row]]) -> None:
+    assert decoded["same moment, first, equal"][0].position < decoded["long"][0].position
+
+
+def test_a_batch_that_two_hours_share_keeps_its_order(spark: SparkSession, decoded: dict[str, list[Row]]) -> None:
+    names = ("same moment, second", "same moment, first, equal")
+    records = [("o", n, CASES[name][0], "t", 0, CASES[name][1], None, None, CASES[name][0], None, None)
+               for n, name in enumerate(names)]  # fmt: skip
+    later = canal.decode(spark.createDataFrame(records, RECORDS), FEED, canal.Options()).orderBy("record").collect()
+    assert decoded["same moment, first"][0].position < later[0].position < later[1].position
+
+
+def test_equal_rows_without_a_key_are_told_by_their_delivery(decoded: dict[str, list[Row]]) -> None:
+    """As merge/keyless.py counts them: the same position again with no higher ordinal begins another delivery."""
+    first = [row.tx_ordinal for name in ("log, first", "log, equal") for row in decoded[name]]
+    again = [row.tx_ordinal for name in ("log, first, again", "log, equal, again") for row in decoded[name]]
+    assert first == sorted(set(first)) and again == sorted(set(again)) and again[0] < first[-1]
+    positions = {row.position for name in decoded if name.startswith("log, first") for row in decoded[name]}
+    assert len(positions) == 1
+    assert positions.pop() < decoded["log, emptied"][0].position < decoded["log, after"][0].position
+    assert decoded["log, no id"][0].position.split(".")[2] == "10000000000000000602"
+
+
+def test_without_offsets_equal_messages_are_told_by_their_object(spark: SparkSession) -> None:
+    one = message("UPDATE", [ROW], [{"qty": "2"}], id=80)
+    two = message("UPDATE", [{**ROW, "qty": "2"}], [{"qty": "3"}], id=80)
+    log = message("INSERT", [ROW], pkNames=None, id=80)
+    emptied = message("TRUNCATE", isDdl=True, sql="TRUNCATE TABLE item", id=80)
+    later = message("INSERT", [ROW], id=81)
+    batch = [one, two, one, log, log, emptied, log]
+    rows = in_lines(spark, {"a": batch, "b": [later, two, later, log, log], "c": [one]})
+    a = [rows["a", number][0].position for number in range(1, 8)]
+    assert a[0] < a[1] < a[2] < a[5], "one after the other, the first and the third though they are equal"
+    assert a[3] != a[4] and max(a[3], a[4]) < a[5] < a[6], "two rows before the statement, one behind it"
+    assert [rows["b", 2][0].position, rows["c", 1][0].position] == [a[1], a[0]], "delivered again"
+    assert [rows["b", number][0].position for number in (4, 5)] == a[3:5]
+
+
+def test_without_offsets_a_message_needs_its_time(spark: SparkSession) -> None:
+    rows = in_lines(spark, {"a": [message("INSERT", [ROW], ts=None)]})
+    assert rows["a", 1][0].problem == "no ts, and no offset: its place in the order is unknown"
 
 
 def test_rows_of_one_message(decoded: dict[str, list[Row]]) -> None:
@@ -185,14 +263,18 @@ def test_a_delete_has_its_row(decoded: dict[str, list[Row]]) -> None:
 
 def test_keys(decoded: dict[str, list[Row]]) -> None:
     (row,) = decoded["keyless"]
-    assert [row.key, row.before, row.tx_ordinal] == [None, {**ROW, "qty": "2"}, 1]
+    assert [row.key, row.before] == [None, {**ROW, "qty": "2"}]
     assert decoded["row id"][0].key == {"__#alibaba_rds_row_id#__": "7"}
     assert list(decoded["two columns"][0].key.items()) == [("a", "2"), ("b", "1")], "in the key's order"
 
 
 def test_without_an_id_the_offset_orders(decoded: dict[str, list[Row]]) -> None:
-    assert int(decoded["no id"][0].position.split(".")[2]) == 18
+    assert decoded["no id"][0].position.split(".")[1:3] == ["0" * 19, "10000000000000000018"]
     assert decoded["seconds"][0].committed_at == datetime(2022, 6, 21, 11, 52, 6)
+
+
+def test_without_es_the_time_of_the_commit_is_unknown(decoded: dict[str, list[Row]]) -> None:
+    assert [decoded["no es"][0].op, decoded["no es"][0].committed_at] == ["insert", None]
 
 
 def test_statements(decoded: dict[str, list[Row]]) -> None:
@@ -201,7 +283,7 @@ def test_statements(decoded: dict[str, list[Row]]) -> None:
     assert [ops[name] for name in ("database", "index", "tombstone")] == ["control"] * 3
     (alter,) = decoded["alter"]
     assert [alter.op, alter.source_table, alter.key] == ["schema", "stock.item", None]
-    assert alter.position.endswith(".000000001.000000000")
+    assert alter.position.split(".")[2] == "0" * 20, "the first of its batch"
     assert canal.table_change(alter.message_schema, canal.Options()) == TableChange({"note": ColumnType("string")})
 
 

@@ -1,9 +1,8 @@
 """Canal's JSON messages of a MySQL binlog: an array of rows of one operation, or a DDL statement.
 
-Order is the source's: ``es`` (execution, often to the second), ``ts`` (when Canal wrote the message), then ``id``, the
-number of Canal's batch, and the row's index in ``data``. A redelivered message has another offset and all else the
-same: so a position holds an offset only where a message has no ``id``. Messages of one batch that agree in all of that
-are told apart by the order they arrived in. https://github.com/alibaba/canal
+Order is the binlog's: ``ts`` (when Canal wrote the message), ``id`` (the number of its batch), the message's place in the
+batch, and the row's index in ``data``. :mod:`tidemark.formats.canal.positions` says what the place is.
+https://github.com/alibaba/canal
 """
 
 from __future__ import annotations
@@ -12,11 +11,12 @@ import json
 from collections.abc import Mapping
 
 from pydantic import BaseModel, ConfigDict
-from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.formats.canal.positions import WITHOUT_OFFSETS, row_position, with_positions
 from tidemark.formats.canal.types import LATIN_BYTES, message_types, mysql_type, type_or_text
-from tidemark.formats.contract import DeclaredFeed, as_changes, zero_padded
+from tidemark.formats.contract import DeclaredFeed, as_changes
 from tidemark.formats.ddl.statements import CHANGES_DATA, DROPS_TEMPORARY, read_ddl
 from tidemark.schema.columns import ColumnType
 from tidemark.schema.encodings import Encoding
@@ -82,8 +82,6 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
     )  # fmt: skip
     v = F.col("v.d")
     es = F.trim(v["es"])
-    # A batch without a number (0, where a producer only copies the format) leaves the offset.
-    batch = F.when(~v["id"].isin("", "0"), F.trim(v["id"]))
     named = (v["database"] != "") & (v["table"] != "")
     messages = parsed.select(
         "object", "record", "raw", "topic", "partition", "offset", "problem", "tombstone", "content",
@@ -91,8 +89,8 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
         v["type"].alias("kind"),
         F.when(named, F.concat_ws(".", v["database"], v["table"])).alias("source_table"),
         es.alias("es"),
-        F.coalesce(F.trim(v["ts"]), F.lit("0")).alias("ts"),
-        F.coalesce(batch, F.col("offset").cast("string"), F.lit("0")).alias("batch"),
+        _digits(v["ts"]).alias("ts"),
+        _digits(v["id"]).alias("batch"),
         F.timestamp_millis(_millis(es)).alias("committed_at"),
         F.array_except(F.array_compact(v["pkNames"]), F.array(F.lit(""))).alias("primary_key"),
         v["mysqlType"].alias("types"),
@@ -100,7 +98,14 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
         v["data"].alias("data"),
         v["old"].alias("old"),
     )  # fmt: skip
-    ordered = _with_positions(messages.withColumn("message_problem", F.coalesce("problem", _message_problem())))
+    container = feed.container["type"]
+    judged = messages.withColumns(
+        {
+            "message_problem": F.coalesce("problem", _message_problem(container in WITHOUT_OFFSETS)),
+            "placed": F.coalesce(F.col("ts").rlike(_NUMBER) & F.col("batch").rlike(_NUMBER), F.lit(False)),
+        }
+    ).withColumn("empties", F.col("message_problem").isNull() & _empties())
+    ordered = with_positions(judged, container)
     has_rows = F.col("message_problem").isNull() & F.col("kind").isin(*_ROWS)
     rows = F.transform("data", lambda row, i: F.struct(row.alias("row"), F.get("old", i).alias("old")))
     nothing = F.array(F.struct(F.lit(None).cast("map<string, string>").alias("row"),
@@ -124,29 +129,15 @@ def _millis(es: Column) -> Column:
     return F.when(millis.between(0, 253_402_300_799_999), millis)
 
 
-def _with_positions(messages: DataFrame) -> DataFrame:
-    """Adds ``message_position``, the part of the position that all rows of a message share.
+def _digits(number: Column) -> Column:
+    """A number's digits; 0 where there is none."""
+    return F.coalesce(F.nullif(F.trim(number), F.lit("")), F.lit("0"))
 
-    The last of its numbers counts the messages of one batch that agree in everything before it, in their order of
-    arrival; a redelivery of one of them has the same content, and so the same number.
-    """
-    c = F.col
-    # Messages without a position are spread: otherwise one group, and so one task, would get all of them.
-    spread = F.when(c("message_problem").isNotNull() | ~c("kind").isin(*_ROWS, *_STATEMENTS, *_EMPTIED), c("content"))
-    shared = ["es", "ts", "batch", "source_table", "spread"]
-    arrived = F.struct("partition", "offset", "object", "record")
-    together = messages.withColumn("spread", spread).repartition(*shared)
-    first = F.min(arrived).over(Window.partitionBy(*shared, "content"))
-    number = F.dense_rank().over(Window.partitionBy(*shared).orderBy("first"))
-    position = F.concat_ws(
-        ".",
-        zero_padded("es", 19),
-        zero_padded("ts", 19),
-        zero_padded("batch", 19),
-        zero_padded(c("number").cast("string"), 9),
-    )
-    counted = together.withColumn("first", first).withColumn("number", number).withColumn("message_position", position)
-    return counted.drop("spread", "first", "number", "content", "es", "ts", "batch")
+
+def _empties() -> Column:
+    """Whether a message empties its table. What becomes of a temporary one concerns nobody."""
+    temporary = (F.col("kind") == "ERASE") & F.coalesce(F.col("sql").rlike(DROPS_TEMPORARY), F.lit(False))
+    return F.coalesce(F.col("kind").isin(*_EMPTIED) & ~temporary, F.lit(False))
 
 
 def _key_names(row: Column) -> Column:
@@ -160,8 +151,7 @@ def _entries(rows: DataFrame) -> DataFrame:
     c = F.col
     kind, bad = c("kind"), c("problem").isNotNull()
     row, update = kind.isin(*_ROWS) & ~bad, kind == "UPDATE"
-    temporary = (kind == "ERASE") & F.coalesce(c("sql").rlike(DROPS_TEMPORARY), F.lit(False))
-    emptied = kind.isin(*_EMPTIED) & ~bad & ~temporary
+    emptied = c("empties") & ~bad
     statement = kind.isin(*_STATEMENTS) & c("source_table").isNotNull() & ~bad
     image, changed, names = c("image"), c("changed"), c("names")
 
@@ -173,6 +163,10 @@ def _entries(rows: DataFrame) -> DataFrame:
     def key(value: Column) -> Column:
         return F.when(names.isNotNull(), F.map_from_arrays(names, value))
 
+    # Rows without a key of one delivery are told apart by their ordinal, or else by their place.
+    keyless, counted = row & names.isNull(), c("keyless_ordinal").isNotNull()
+    place = F.when(keyless, c("keyless_place")).otherwise(c("place"))
+    entry = F.when(keyless & counted, F.lit(0)).otherwise(c("entry"))
     every = F.coalesce(F.array_union(F.map_keys(image), F.map_keys(changed)), F.map_keys(image))
     moved = F.exists(names, lambda name: ~was(name).eqNullSafe(F.element_at(image, name)))
     columns = {
@@ -180,9 +174,7 @@ def _entries(rows: DataFrame) -> DataFrame:
         .otherwise("control"),
         "kind": F.coalesce(kind, F.when(c("tombstone"), F.lit("tombstone"))),
         "source_table": F.when(row | emptied | statement, c("source_table")),
-        "position": F.when(
-            row | emptied | statement, F.concat_ws(".", "message_position", zero_padded(c("entry").cast("string"), 9))
-        ),
+        "position": F.when(row | emptied | statement, row_position(place, entry)),
         "key": F.when(row, key(F.transform(names, lambda name: F.element_at(image, name)))),
         "prior_key": F.when(row & update & F.coalesce(moved, F.lit(False)), key(F.transform(names, was))),
         "before": F.when(row & update, F.map_from_arrays(every, F.transform(every, was))).when(
@@ -193,8 +185,9 @@ def _entries(rows: DataFrame) -> DataFrame:
             row & kind.isin("INSERT", "UPDATE"),
             F.coalesce(F.array_except(F.map_keys("types"), F.map_keys(image)), F.array()),
         ),
-        # Rows without a key count once per delivery of the topic: the same position again begins another delivery.
-        "tx_ordinal": F.when(row & names.isNull(), F.lit(1)),
+        # Rows without a key count once per delivery of the topic: the same position again with no higher ordinal begins
+        # another delivery.
+        "tx_ordinal": F.when(keyless, F.coalesce(c("keyless_ordinal") + c("entry"), F.lit(1))),
         "committed_at": c("committed_at"),
         "message_schema": F.when(row, F.to_json("types")).when(
             statement, F.to_json(F.struct(kind.alias("op"), c("sql").alias("text")))
@@ -204,7 +197,7 @@ def _entries(rows: DataFrame) -> DataFrame:
     return as_changes(rows, columns)
 
 
-def _message_problem() -> Column:
+def _message_problem(without_offsets: bool) -> Column:
     """Why a message is neither rows nor statement nor control record; null when it is one."""
     c = F.col
     kind, no_table = c("kind"), c("source_table").isNull()
@@ -227,10 +220,12 @@ def _message_problem() -> Column:
             ),
         )
         .when(no_table, F.lit("database and table are not both named"))
-        .when(c("es").isNull(), F.lit("no es: its place in the order is unknown"))
         .when(
-            ~(c("es").rlike(_NUMBER) & c("ts").rlike(_NUMBER) & c("batch").rlike(_NUMBER)),
+            ~(F.coalesce("es", F.lit("0")).rlike(_NUMBER) & c("ts").rlike(_NUMBER) & c("batch").rlike(_NUMBER)),
             F.lit("es, ts or id is not a whole number of up to 19 digits"),
+        )
+        .when(
+            F.lit(without_offsets) & (c("ts") == "0"), F.lit("no ts, and no offset: its place in the order is unknown")
         )
         .when(kind.isin(*_ROWS) & (F.coalesce(F.size("data"), F.lit(0)) <= 0), F.lit("no row in data"))
     )

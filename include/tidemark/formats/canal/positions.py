@@ -1,0 +1,133 @@
+"""Where a Canal message stands in the source's order, and which messages are the same one delivered again.
+
+Canal reads the binlog in its order and sends batch after batch: ``ts`` is the millisecond in which it wrote the message,
+``id`` the number of the batch (it starts again when Canal does, and then ``ts`` is later), and the messages of a batch
+follow each other in their partition. So ``ts``, ``id`` and the offset are the order of the binlog. ``es`` is not: it is
+the time at which the *statement* began, and a long one is written to the binlog behind shorter ones that began later.
+What Canal could not hand over it sends again, with another ``ts`` and ``id``, and with all that follows.
+(MQMessageUtils.messageConverter, CanalMQStarter.worker and MemoryMetaManager in https://github.com/alibaba/canal)
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from tidemark.formats.contract import zero_padded
+
+#: Containers whose records have no offsets: the place in the object has to do.
+WITHOUT_OFFSETS = frozenset({"lines", "pubsub", "raw"})
+_BATCH = ("topic", "ts", "batch", "spread")
+# An offset's block: what is sorted together, so that an hour of one partition is no single task's work.
+_BLOCK = 2**16
+# An ordinal holds a message's place and the row's in it: so many messages, and rows of a message.
+_MESSAGES, _ROWS = 10**12, 10**6
+
+
+def with_positions(messages: DataFrame, container: str) -> DataFrame:
+    """Adds ``place``, of the message in its batch and moment, and for its rows without a key ``keyless_place`` and
+    ``keyless_ordinal`` (null: they are told apart by their place).
+
+    Needs ``topic``, ``partition``, ``offset``, ``object``, ``record``; ``ts`` and ``batch`` as digits, where ``placed``
+    says that they are; ``content``, a hash of the message; and ``empties``, whether it empties a table.
+    """
+    return _in_objects(messages) if container in WITHOUT_OFFSETS else _in_partitions(messages)
+
+
+def row_position(place: Column, entry: Column) -> Column:
+    """The position of a row of a message: text that sorts."""
+    return F.concat_ws(
+        ".", zero_padded("ts", 19), zero_padded("batch", 19), place, zero_padded(entry.cast("string"), 9)
+    )
+
+
+def _in_partitions(messages: DataFrame) -> DataFrame:
+    """By offsets: the messages of a batch and moment are counted in their run, the piece of the partition in which no
+    other batch lies between them. What is delivered again under other offsets is a run of its own, counted the same.
+
+    Where nothing of the hour comes before a run (or before its block of offsets), it may have begun in the hour before:
+    its messages then stand at their offsets, behind all that are counted. So do messages without a batch.
+    """
+    line, place = F.coalesce("offset", "record"), F.col("n") - F.col("run.n")
+    source = F.when(F.col("offset").isNull(), F.col("object"))
+    blocks = {"source": source, "block": F.floor(line / _BLOCK), "line": line}
+    in_order = Window.partitionBy("topic", "partition", "source", "block").orderBy("line", "object", "record")
+    so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
+    before = in_order.rowsBetween(Window.unboundedPreceding, -1)
+    # A record that is no message parts no batch; what has a time and no batch does.
+    batch = F.when(F.col("placed") & ((F.col("ts") != "0") | (F.col("batch") != "0")), F.struct("ts", "batch"))
+    other_line = F.coalesce(F.col("line") != F.lag("line").over(in_order), F.lit(True))
+    begins = F.col("own").isNotNull() & ~F.col("own").eqNullSafe(F.col("last"))
+    runs: DataFrame = (
+        messages.withColumns(blocks)
+        .withColumn("own", batch)
+        .withColumns({"last": F.last("own", ignorenulls=True).over(before), "n": F.count_if(other_line).over(so_far)})
+        .withColumn("run", F.when(begins, F.struct("n", F.col("last").isNotNull().alias("whole"))))
+        .withColumn("run", F.last("run", ignorenulls=True).over(so_far))
+        .withColumn("emptied", F.last(F.when(F.col("empties"), F.struct("n", "line")), ignorenulls=True).over(so_far))
+    )
+    numbered = F.col("own").isNotNull() & (F.col("batch") != "0")
+    counted = numbered & F.col("run.whole")
+    # behind the statement of the run that emptied a table, if there is one
+    since = F.when(F.col("emptied.n") >= F.col("run.n"), F.col("emptied"))
+    segment = F.when(counted, _counted(since["n"] - F.col("run.n") + 1)).otherwise(_at_offset(since["line"], 1))
+    at_line = _MESSAGES + F.pmod("line", F.lit(_MESSAGES))
+    exact = F.concat_ws(".", F.when(counted, _counted(place)).otherwise(_at_offset(F.col("line"), 0)), _hash("content"))
+    return runs.withColumns(
+        {
+            "place": exact,
+            "keyless_place": F.when(
+                numbered, F.concat_ws(".", F.coalesce(segment, _counted(F.lit(0))), F.lit("0" * 16))
+            ).otherwise(exact),
+            "keyless_ordinal": F.when(numbered, F.when(counted, place).otherwise(at_line) * _ROWS + 1),
+        }
+    ).drop("source", "block", "line", "own", "last", "n", "run", "emptied")
+
+
+def _in_objects(messages: DataFrame) -> DataFrame:
+    """By the objects' names and the records in them, as far as they go.
+
+    Messages of one batch and moment are numbered in the order of their arrival in the hour. Equal ones are several where
+    they stand in one object with nothing but their batch between them; elsewhere they are one, delivered again.
+    """
+    # What is in no batch is spread: otherwise one task would get all of it.
+    nowhere = ~F.col("placed") | (F.col("ts") == "0")
+    together = messages.withColumn("spread", F.when(nowhere, F.col("content"))).repartition(*_BATCH)
+    arrived = Window.partitionBy(*_BATCH).orderBy("object", "record")
+    follows = (F.col("object") == F.lag("object").over(arrived)) & (
+        F.col("record") - F.lag("record").over(arrived) == 1
+    )
+    run = F.count_if(~F.coalesce("follows", F.lit(False))).over(arrived)
+    equal = Window.partitionBy(*_BATCH, "run", "content").orderBy("object", "record")
+    same = Window.partitionBy(*_BATCH, "content", "copy")
+    in_order = Window.partitionBy(*_BATCH).orderBy("first")
+    # twice the number: behind each there is room for the rows without a key that a statement did not take
+    emptied = F.last(F.when(F.col("empties"), F.col("number") * 2 + 1), ignorenulls=True).over(in_order)
+    numbered: DataFrame = (
+        together.withColumn("follows", follows)
+        .withColumn("run", run)
+        .withColumn("copy", F.row_number().over(equal))
+        .withColumn("first", F.min(F.struct("object", "record")).over(same))
+        .withColumn("number", F.dense_rank().over(in_order))
+        .withColumn("emptied", emptied)
+    )
+    return numbered.withColumns(
+        {
+            "place": F.concat_ws(".", _counted(F.col("number") * 2), _hash("content")),
+            "keyless_place": F.concat_ws(".", _counted(F.coalesce("emptied", F.lit(0))), _hash("content", "copy")),
+            "keyless_ordinal": F.lit(None).cast("bigint"),
+        }
+    ).drop("spread", "follows", "run", "copy", "first", "number", "emptied")
+
+
+def _counted(number: Column) -> Column:
+    return zero_padded(number.cast("string"), 20)
+
+
+def _at_offset(offset: Column, plus: int) -> Column:
+    """Behind all that is counted."""
+    return F.concat(F.lit("1"), zero_padded((offset.cast("decimal(20,0)") + plus).cast("string"), 19))
+
+
+def _hash(*columns: str) -> Column:
+    return F.lpad(F.hex(F.xxhash64(*columns)), 16, "0")
