@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
@@ -85,6 +86,11 @@ class Hour(str):
                 raise ValueError(error.args[0]) from error  # the model names the field
 
         return core_schema.no_info_after_validator_function(parse, core_schema.str_schema())
+
+
+def hours_came_later(hours: Sequence[str]) -> str:
+    """What people are told of a cut that these hours would alter."""
+    return f"{len(hours)} {'hour' if len(hours) == 1 else 'hours'} came later ({', '.join(hours[:5])})"
 
 
 def hours_between(first: str, last: str) -> list[Hour]:

@@ -46,8 +46,8 @@ class Exports:
             feed = feed.model_copy(update={"transactions": feed.transactions.model_copy(update={"overdue": policy})})
         return run_hour(feed, hour, self.settings)
 
-    def rows(self, table: str, hour: str) -> dict[int, tuple[int, str | None]]:
-        """id → (n, big) at an hour's cut."""
+    def rows(self, table: str, hour: str | None = None) -> dict[int, tuple[int, str | None]]:
+        """id → (n, big) at an hour's cut, or now."""
         rows, key = read_snapshot(self.settings, f"{self.name}.{table}", hour)
         return {row["id"]: (row["n"], row["big"]) for row in map(json.loads, json_lines(rows, key))}
 

@@ -44,7 +44,7 @@ def test_only_the_keys_of_a_late_hour_are_folded_again(
     assert folded == [2 * TOUCHED]
     (table,) = receipt.tables
     assert (table.counts.applied, table.rows_written, table.rows_deleted) == (TOUCHED, TOUCHED, 0)
-    shown = exports.rows("a", HOURS[1])
+    shown = exports.rows("a")
     assert len(shown) == KEYS
     for key, (n, big) in shown.items():
         rests_on = 1500 if key < TOUCHED else 1

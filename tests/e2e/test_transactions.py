@@ -75,8 +75,8 @@ def test_a_transaction_over_hours_shows_whole_and_in_its_place(
         if not format_.stream:
             assert 101 not in exports.rows("b", hour)
     assert exports.held(monkeypatch) == []
-    assert exports.rows("a", whole) == {101: (100110, "b100110"), 102: (200110, "b100114")}
-    assert exports.rows("b", whole) == {1: (112, "b112"), 101: (100112, "b100112")}
+    assert exports.rows("a") == {101: (100110, "b100110"), 102: (200110, "b100114")}
+    assert exports.rows("b") == {1: (112, "b112"), 101: (100112, "b100112")}
     assert receipts[whole].held_transactions == 0
 
 

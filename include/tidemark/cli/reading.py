@@ -8,7 +8,7 @@ from typing import Annotated, Literal
 import typer
 
 from tidemark.cli.console import FeedName, OneHour, err, out, plain, print_listing, print_table
-from tidemark.hours import Hour
+from tidemark.hours import Hour, hours_came_later
 from tidemark.settings import Settings
 
 
@@ -21,10 +21,12 @@ def show(
     limit: Annotated[int, typer.Option(help="Rows of a table.", min=1)] = 20,
 ) -> None:
     """Print a published table's rows, sorted by key."""
-    from tidemark.operations.read_table import json_lines, read_snapshot, table_cells
+    from tidemark.operations.read_table import came_after_cut, json_lines, read_snapshot, table_cells
 
     cut = Hour.parse(as_of) if as_of else None
     rows, key = read_snapshot(Settings(), table, cut)
+    if cut and (later := came_after_cut(Settings(), table, cut)):
+        err.print(f"{table}: {hours_came_later(later)}; the cut stays as it was made", markup=False)
     if format == "jsonl":
         for line in json_lines(rows, key):
             sys.stdout.write(line + "\n")
@@ -80,7 +82,7 @@ def audit(
 
 
 def held(feed: FeedName) -> None:
-    """Print the transactions that wait for the rest of them, what is missing, and which have waited for too long."""
+    """Print what waits for the rest of its transaction or for metadata, what is missing, and what has waited too long."""
     from tidemark.operations.reports import held_listing
 
     print_listing(held_listing(Settings(), feed))

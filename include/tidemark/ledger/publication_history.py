@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass, field
 from datetime import datetime
+from functools import cached_property
+from itertools import accumulate
 
 from pyiceberg.expressions import EqualTo
 
@@ -12,6 +14,20 @@ from tidemark.lake.catalog import read_rows
 from tidemark.lake.stored_formats import parse_document
 from tidemark.ledger.receipts import Receipt
 from tidemark.settings import Settings
+
+
+@dataclass(frozen=True)
+class Cut:
+    """What the cut of an hour shows. ``made_by``: the publication that made it; 0: there is none. ``mixed``: an older
+    release made it, and it shows what was published of later hours too."""
+
+    hour: str
+    made_by: int
+    mixed: bool
+
+    def shows(self, receipt: Receipt) -> bool:
+        """Whether it shows a publication's changes."""
+        return receipt.sequence <= self.made_by and (self.mixed or receipt.hour <= self.hour)
 
 
 @dataclass(frozen=True)
@@ -53,6 +69,38 @@ class PublicationHistory:
     def of_hour(self, hour: str) -> Receipt | None:
         """The newest receipt of an hour."""
         return next((receipt for receipt in reversed(self.receipts) if receipt.hour == hour), None)
+
+    def cut(self, hour: str) -> Cut:
+        """What an hour's cut shows."""
+        newest = self.of_hour(hour)
+        if newest is None:
+            return Cut(hour, 0, mixed=False)
+        made_by = newest.cut_by or newest.sequence
+        maker = self._by_sequence.get(made_by, newest)
+        return Cut(hour, made_by, mixed=not maker.cut_by)
+
+    def in_cut(self, hour: str) -> PublicationHistory:
+        """The publications whose changes an hour's cut shows."""
+        cut = self.cut(hour)
+        return PublicationHistory([receipt for receipt in self.receipts if cut.shows(receipt)])
+
+    def after_cut(self, hour: str, table: str | None = None) -> list[Hour]:
+        """The hours up to this one that have brought changes, of a table or any, since the hour's cut was made."""
+        made_by = self.cut(hour).made_by
+        later = [r for r in self._late if r.sequence > made_by and r.hour <= hour] if made_by else []
+        return sorted(
+            {r.hour for r in later if any(t.staged_in == r.sequence for t in r.tables if table in (None, t.table))}
+        )
+
+    @cached_property
+    def _by_sequence(self) -> dict[int, Receipt]:
+        return {receipt.sequence: receipt for receipt in self.receipts}
+
+    @cached_property
+    def _late(self) -> list[Receipt]:
+        """Receipts of hours that were published after a later hour, or again."""
+        newest = list(accumulate((receipt.hour for receipt in self.receipts), max))
+        return [r for r, before in zip(self.receipts[1:], newest, strict=False) if r.hour <= before]
 
     def table(self, name: str) -> tuple[str | None, str | None]:
         """(highest sort key applied, position of the newest truncate) of a table; None, None before its first publication."""

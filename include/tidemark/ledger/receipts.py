@@ -97,6 +97,9 @@ class Receipt(StoredDocument):
     waiting_since: int = Field(
         0, description="The publication from which on rows of `waiting` count; 0: nothing waits."
     )
+    cut_by: int = Field(
+        0, description="The publication that made the hour's cut; 0: each publication of the hour made it again."
+    )
     recalls: int = Field(
         0, description="What this hour's publications up to this number kept in quarantine has been replayed."
     )

@@ -14,7 +14,7 @@ from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.identifiers import publication_name
 from tidemark.lake.catalog import find_table
-from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.publication_history import Cut, PublicationHistory
 from tidemark.ledger.receipts import Receipt
 from tidemark.operations.audit_finding import AuditFinding
 from tidemark.operations.retention import expired_hours
@@ -64,11 +64,13 @@ def _wrong_tags(
     names = {publication_name(r.feed, r.hour, r.sequence): r.sequence for r in history.receipts}
     expired = expired_hours(feed, history)
     findings = []
-    for hour, receipt in receipts.items():
-        if hour in expired or not any(sequence <= receipt.sequence for sequence in wrote):
+    for hour in receipts:
+        cut = history.cut(hour)
+        shown = [receipt.sequence for receipt in wrote if cut.shows(receipt)]
+        if hour in expired or not shown:
             continue
         where, ref = f"hour {hour}, table {table}", found.metadata.refs.get(hour.tag)
-        newest = max(sequence for sequence in wrote if sequence <= receipt.sequence)
+        newest = shown[-1]
         restore_tag = (
             f"ALTER TABLE {table} CREATE OR REPLACE TAG {hour.tag} AS OF VERSION <the snapshot of publication "
         )
@@ -77,7 +79,7 @@ def _wrong_tags(
             findings.append(AuditFinding("cut", where, f"its tag {hour.tag} is missing", restore_tag))
             continue
         made_by = publication_of(found, found.metadata.snapshot_by_id(ref.snapshot_id))
-        if made_by != EXPIRED and not newest <= names.get(made_by or "", 0) <= receipt.sequence:
+        if made_by != EXPIRED and names.get(made_by or "", 0) not in _may_be(cut, history, newest):
             found_there = f"its tag {hour.tag} points to {made_by or 'no publication'}, not to publication {newest}"
             findings.append(AuditFinding("cut", where, found_there, restore_tag))
     known = {receipt.hour.tag for receipt in history.receipts}
@@ -85,17 +87,25 @@ def _wrong_tags(
     for stray in sorted(name for name in found.metadata.refs if name.startswith("hour_") and name not in known):
         findings.append(AuditFinding("cut", f"table {table}", f"its tag {stray} has no receipt", fix))
     now = publication_of(found, found.current_snapshot())
-    if wrote and now != EXPIRED and names.get(now or "", 0) < max(wrote):
-        current = f"readers see {now or 'no publication'}, not the last one, number {max(wrote)}"
+    if wrote and now != EXPIRED and names.get(now or "", 0) < wrote[-1].sequence:
+        current = f"readers see {now or 'no publication'}, not the last one, number {wrote[-1].sequence}"
         back = f"CALL lake.system.rollback_to_snapshot('{table}', <the snapshot of the last publication>)"
         findings.append(AuditFinding("table", table, current, back))
     return findings
 
 
-def _wrote(history: PublicationHistory, table: str) -> list[int]:
+def _may_be(cut: Cut, history: PublicationHistory, newest: int) -> set[int]:
+    """The publications whose snapshot a cut may be: the ``newest`` it shows that wrote rows, or one after it that wrote
+    none. The cut of a late hour shows less of its publications than they wrote: it may be any of them."""
+    shown = {receipt.sequence for receipt in history.receipts if cut.shows(receipt)}
+    late = len(shown) < sum(receipt.sequence <= cut.made_by for receipt in history.receipts)
+    return shown if late else {sequence for sequence in shown if sequence >= newest}
+
+
+def _wrote(history: PublicationHistory, table: str) -> list[Receipt]:
     """The publications that wrote rows of the table, and so made a snapshot of it, oldest first."""
     return [
-        receipt.sequence
+        receipt
         for receipt in history.receipts
         if any(t.table == table and t.rows_written and t.staged_in == receipt.sequence for t in receipt.tables)
     ]
@@ -109,8 +119,9 @@ def _wrong_pointers(
     wrote, expired = _wrote(history, table), expired_hours(feed, history)
     findings = []
     restore = "restore the lake's folder of the table from a backup"
-    for hour, receipt in receipts.items():
-        if hour in expired or not any(sequence <= receipt.sequence for sequence in wrote):
+    for hour in receipts:
+        cut = history.cut(hour)
+        if hour in expired or not any(map(cut.shows, wrote)):
             continue
         where, folder = f"hour {hour}, table {table}", pointers.at_cut(hour)
         if folder is None:

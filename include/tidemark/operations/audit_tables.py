@@ -11,14 +11,11 @@ from tidemark.feeds.model import Feed
 from tidemark.identifiers import TIDEMARK, quote
 from tidemark.ledger.change_log import changes_table, is_published, is_row
 from tidemark.ledger.publication_history import PublicationHistory
-from tidemark.merge import keyless
-from tidemark.merge.colliding_keys import colliding_keys
-from tidemark.merge.fold import fold
-from tidemark.merge.key_changes import with_ancestors
-from tidemark.merge.typed_rows import TableShape, in_one_notation, key_is_whole, keyed_rows, settle
+from tidemark.merge.typed_rows import TableShape
 from tidemark.operations.audit_finding import AuditFinding
 from tidemark.settings import Settings
 from tidemark.snapshots import open_snapshot
+from tidemark.tables.folded_log import fold_keyed, fold_keyless, keyed_log_rows
 from tidemark.tables.table_history import load_definitions
 from tidemark.tables.table_log import TableLog
 from tidemark.tables.table_state import State, published_state
@@ -86,28 +83,20 @@ def _key_of(shape: TableShape) -> Column:
     return F.struct(*(F.col(quote(name)) for name in shape.key))
 
 
-def _rows(state: State, log: DataFrame) -> DataFrame:
-    rows = keyed_rows(log, state.shape, expand=True).where(key_is_whole(state.shape))
-    return rows.withColumn("counts", F.lit(False))
-
-
 def _touched(state: State, log: DataFrame, hours: Sequence[str]) -> DataFrame:
     """The keys that the hours' changes touch."""
-    return _rows(state, log.where(F.col("hour").isin(list(hours)))).select("key").distinct()
+    return keyed_log_rows(state.shape, log.where(F.col("hour").isin(list(hours)))).select("key").distinct()
 
 
 def _keyed(state: State, log: DataFrame, hours: Sequence[str] | None) -> DataFrame:
     """``key``, ``sort_key`` and typed ``row`` of each row that should be there."""
-    rows = _rows(state, log)
+    rows = keyed_log_rows(state.shape, log)
     targets = rows.select("key").distinct() if hours is None else _touched(state, log, hours)
-    colliding = colliding_keys(rows, F.lit(False)).localCheckpoint()
-    folded = fold(with_ancestors(rows, targets.localCheckpoint(), colliding), partial=True)
-    settled = settle(folded, state.shape, "", whole=True)
+    settled = fold_keyed(state.shape, rows, targets.localCheckpoint(), "")
     return settled.where("not deleted").select("key", F.col("tidemark.sort_key").alias("sort_key"), "row")
 
 
 def _keyless(state: State, log: DataFrame) -> DataFrame:
     """The same of a table without a key, where the sort key of each copy is its key."""
-    images = keyless.copies(keyless.effective(in_one_notation(log, state.shape))).where("now > 0")
-    settled = keyless.settle_copies(images, state.shape, "")
+    settled = fold_keyless(state.shape, log, "")
     return settled.select("key", F.col("tidemark.sort_key").alias("sort_key"), "row")

@@ -16,8 +16,10 @@ from tidemark.errors import ConfigError
 from tidemark.feeds.problems import nearest
 from tidemark.hours import Hour
 from tidemark.identifiers import TIDEMARK, is_published_name
-from tidemark.lake.catalog import find_table, reading
-from tidemark.lake.stored_formats import check_lake
+from tidemark.lake.catalog import find_table, read_rows, reading
+from tidemark.lake.stored_formats import check_lake, parse_document
+from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.receipts import Receipt
 from tidemark.operations.reports import newest_receipts
 from tidemark.operations.shown_values import counted, shown
 from tidemark.settings import Settings
@@ -48,6 +50,17 @@ def read_snapshot(settings: Settings, table: str, as_of: str | None = None) -> t
     with reading(table):
         rows = found.scan(snapshot_id=snapshot.snapshot_id).to_arrow() if snapshot else found.scan().to_arrow()
     return _source_columns(rows), json.loads(found.properties.get("tidemark.key", "[]"))
+
+
+def came_after_cut(settings: Settings, table: str, as_of: str) -> list[Hour]:
+    """The hours up to this one that have brought changes of the table since the hour's cut was made: the cut stays as it
+    was cited, without them."""
+    histories: dict[str, list[Receipt]] = {}
+    for row in read_rows(settings, "tidemark", "receipts"):
+        receipt = parse_document(Receipt, row["receipt"])
+        histories.setdefault(receipt.feed, []).append(receipt)
+    found = (PublicationHistory(sorted(listed, key=lambda r: r.sequence)) for listed in histories.values())
+    return next((history.after_cut(as_of, table) for history in found if table in history.tables), [])
 
 
 def _read_parquet(settings: Settings, table: str, hour: Hour | None) -> tuple[pa.Table, list[str]]:

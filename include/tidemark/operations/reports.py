@@ -9,6 +9,7 @@ from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThanOrEq
 
 from tidemark.errors import ConfigError
 from tidemark.feeds.loading import find_feed
+from tidemark.hours import Hour, hours_came_later
 from tidemark.lake.catalog import find_table, read_rows, reading
 from tidemark.lake.stored_formats import check_lake, parse_document
 from tidemark.ledger.publication_history import PublicationHistory, load_history
@@ -27,14 +28,29 @@ class Listing:
 
 
 def newest_receipts(settings: Settings, feed: str | None = None) -> list[Receipt]:
-    """The newest receipt of every hour, by feed and hour; of one feed or of all."""
+    """The newest receipt of every hour, by feed and hour; of one feed or of all. Its notes say of the hour's cut which hours
+    came later."""
     check_lake(settings)
     where = EqualTo(term="feed", value=feed) if feed else None
     listed = [
         parse_document(Receipt, row["receipt"]) for row in read_rows(settings, "tidemark", "receipts", where=where)
     ]
-    newest = {(r.feed, r.hour): r for r in sorted(listed, key=lambda r: (r.feed, r.sequence))}
-    return [newest[at] for at in sorted(newest)]
+    histories: dict[str, list[Receipt]] = {}
+    for receipt in sorted(listed, key=lambda r: r.sequence):
+        histories.setdefault(receipt.feed, []).append(receipt)
+    return [
+        _with_late_hours(history.of_hour(hour), history.after_cut(hour))
+        for _, history in sorted((feed, PublicationHistory(receipts)) for feed, receipts in histories.items())
+        for hour in history.hours
+    ]
+
+
+def _with_late_hours(receipt: Receipt | None, later: list[Hour]) -> Receipt:
+    """A receipt that says of its hour's cut what came later."""
+    assert receipt is not None, "an hour of the history"
+    if not later:
+        return receipt
+    return receipt.model_copy(update={"notes": [*receipt.notes, f"its cut: {hours_came_later(later)}"]})
 
 
 def receipts_listing(receipts: list[Receipt]) -> Listing:
@@ -85,7 +101,7 @@ def held_listing(settings: Settings, feed: str) -> Listing:
         + (f", {history.waiting.waiting_entries} changes wait for metadata" if history.waiting else ""),
         ["transaction", "since", "changes", "tables", "missing"],
         [
-            [tx, since, str(changes), tables, missing + (" (overdue)" if since < oldest else "")]
+            [tx, since, str(changes), tables, missing + (_overdue(missing) if since < oldest else "")]
             for since, tx, changes, tables, missing in sorted(rows)
         ],
     )
@@ -117,6 +133,12 @@ def _alarm(feed: str, settings: Settings) -> timedelta | None:
         return find_feed(feed, settings, deep=False).transactions.alarm
     except ConfigError:
         return None
+
+
+def _overdue(missing: str) -> str:
+    if missing.endswith(" parts"):
+        return " (overdue; perhaps of tables outside the feed: see transactions.tables_outside)"
+    return " (overdue)"
 
 
 def _missing(row: dict[str, object]) -> str:

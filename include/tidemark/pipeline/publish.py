@@ -1,8 +1,9 @@
 """Publish: the validated hour becomes what readers see.
 
 Each table's main is fast-forwarded to its audit branch and gets the hour's tag; tables of the feed that the hour did
-not touch get the tag too, so that the cut is whole. The receipt comes last: from then on the hour is published. When it
-is stopped anywhere in between, a rerun finishes the same publication.
+not touch get the tag too, so that the cut is whole. An hour that ran before keeps the cut that it has, which people may
+have cited. The cut of an hour that first runs late is made apart (:mod:`tidemark.pipeline.late_cuts`). The receipt comes
+last: from then on the hour is published. When it is stopped anywhere in between, a rerun finishes the same publication.
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.system_tables import append_receipt
 from tidemark.logs import get_logger, log_stage
+from tidemark.pipeline.late_cuts import make_late_cuts
 from tidemark.settings import Settings
 from tidemark.snapshots import open_snapshot
 
@@ -36,20 +38,25 @@ def publish(
             feed=feed.feed,
             hour=receipt.hour,
         )
-    touched = set(pending.staged)
+    before, touched = history.of_hour(receipt.hour), set(pending.staged)
+    late = before is None and any(hour > receipt.hour for hour in history.hours)
+    cut = before is None and not late
     others = {t.table for r in history.receipts for t in r.tables} - touched
     for table in sorted(touched):
         with log_stage("publish", "published", table=table):
             snapshot = open_snapshot(spark, feed, table, settings)
-            snapshot.publish(receipt.hour, pending.publication, reverted=table in pending.held_back)
+            snapshot.publish(receipt.hour, pending.publication, reverted=table in pending.held_back, cut=cut)
             snapshot.retire(pending.retired.get(table, []))
-    if others:
+    if late:
+        make_late_cuts(spark, feed, history, receipt, pending, settings)
+    if others and cut:
         with log_stage("publish", "tagged the tables that the hour did not touch") as line:
             line["tables"] = len(others)
             for table in sorted(others):
                 snapshot = open_snapshot(spark, feed, table, settings)
                 if snapshot.columns():  # none: only truncates have come of it so far
                     snapshot.tag(receipt.hour)
-    receipt = receipt.model_copy(update={"published_at": datetime.now(UTC)})
+    cut_by = history.cut(receipt.hour).made_by or receipt.sequence
+    receipt = receipt.model_copy(update={"published_at": datetime.now(UTC), "cut_by": cut_by})
     append_receipt(spark, receipt)
     return receipt

@@ -73,9 +73,16 @@ class Snapshot(Protocol):
         """Give the keys' rows of a staged publication back their published version. A row that has none is deleted.
         ``keys``: the key columns."""
 
-    def publish(self, hour: Hour, publication: str, *, reverted: bool) -> None:
-        """Make the staged publication the table, with the hour's cut. ``reverted``: whether :meth:`revert` changed it.
-        Done before: does nothing again."""
+    def publish(self, hour: Hour, publication: str, *, reverted: bool, cut: bool = True) -> None:
+        """Make the staged publication the table, with the hour's cut unless ``cut`` is false. ``reverted``: whether
+        :meth:`revert` changed it. Done before: does nothing again."""
 
     def tag(self, hour: Hour) -> None:
         """Give the table as it is the cut of an hour that did not touch it."""
+
+    def has_cut(self, hour: Hour) -> bool:
+        """Whether there is a cut of the hour that :meth:`cut` can go on from."""
+
+    def cut(self, hour: Hour, publication: str, base: Hour | None, change: StagedChange | None) -> None:
+        """Make an hour's cut apart from the table: the cut of ``base`` (None: an empty table) with the change merged into
+        it (None: as it is). Made before: makes it again."""

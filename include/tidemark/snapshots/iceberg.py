@@ -171,6 +171,10 @@ class IcebergSnapshot:
             nothing = ", ".join(f"{quote(name)} = NULL" for name in change.dropped)
             held = " OR ".join(f"{quote(name)} IS NOT NULL" for name in change.dropped)
             self.spark.sql(f"UPDATE {target} SET {nothing} WHERE {held}")  # noqa: S608 - quoted
+        self._merge(target, change)
+
+    def _merge(self, target: str, change: StagedChange) -> None:
+        """Merge settled rows into a branch."""
         if change.first:  # nothing to merge with
             new_rows(change.settled, self.columns()).writeTo(target).append()
             return
@@ -193,9 +197,9 @@ class IcebergSnapshot:
         found = self._loaded().snapshot(name)
         return None if found is None else int(found.snapshotId())
 
-    def publish(self, hour: Hour, publication: str, *, reverted: bool) -> None:
-        """Fast-forward main to the branch, tag it, drop the branch. Done before: does nothing again. ``reverted``:
-        whether :meth:`revert` changed it."""
+    def publish(self, hour: Hour, publication: str, *, reverted: bool, cut: bool = True) -> None:
+        """Fast-forward main to the branch, tag it where it is the hour's ``cut``, drop the branch. Done before: does
+        nothing again. ``reverted``: whether :meth:`revert` changed it."""
         branch, before_checks = _branch(publication), _before_checks(publication)
         staged, whole = self._ref(branch), self._ref(before_checks)
         if staged is not None:
@@ -204,9 +208,10 @@ class IcebergSnapshot:
                 self._put(branch, whole)
                 staged = whole
             self._fast_forward(branch)
-            self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE TAG {quote(hour.tag)} AS OF VERSION {staged}")
+            if cut:
+                self._tag(hour, staged)
             self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH {quote(branch)}")
-        elif self._ref(hour.tag) is None:
+        elif not self._has_published(publication):
             raise ConflictError(
                 f"its audit branch {branch} is missing",
                 fix="run the hour again from compact",
@@ -244,6 +249,40 @@ class IcebergSnapshot:
         while at in snapshots and at not in ancestors and snapshots[at]["operation"] == "replace":
             at = snapshots[at]["parent_id"]
         return at if at in ancestors else None
+
+    def _has_published(self, publication: str) -> bool:
+        """Whether main holds a commit of the publication."""
+        made = self.spark.table(f"{self.name}.snapshots").where(F.col("summary")[_MARK] == publication)
+        history = self.spark.table(f"{self.name}.history").where("is_current_ancestor")
+        return not made.join(history, "snapshot_id", "left_semi").isEmpty()
+
+    def _tag(self, hour: Hour, snapshot: int) -> None:
+        self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE TAG {quote(hour.tag)} AS OF VERSION {snapshot:d}")
+
+    def has_cut(self, hour: Hour) -> bool:
+        """Whether the hour's tag is there."""
+        return self._ref(hour.tag) is not None
+
+    def cut(self, hour: Hour, publication: str, base: Hour | None, change: StagedChange | None) -> None:
+        """Make a cut on a branch of its own, which goes on from the cut of ``base``, and tag it."""
+        begin = self._ref(base.tag) if base is not None else None
+        if change is None:
+            assert begin is not None, "the cut of base is there"
+            self._tag(hour, begin)
+            return
+        branch = _cut_branch(publication)
+        self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH IF EXISTS {quote(branch)}")
+        of = f" AS OF VERSION {begin:d}" if begin is not None else ""
+        self.spark.sql(f"ALTER TABLE {self.name} CREATE BRANCH {quote(branch)}{of}")
+        target = f"{self.name}.{quote('branch_' + branch)}"
+        self._name_publication(publication)
+        if begin is None:
+            self.spark.sql(f"DELETE FROM {target}")  # noqa: S608 - quoted
+        self._merge(target, change)
+        made = self._ref(branch)
+        assert made is not None, "it was just written"
+        self._tag(hour, made)
+        self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH {quote(branch)}")
 
     def tag(self, hour: Hour) -> None:
         """Tag the current table for an hour that did not touch it, so that every table of a feed has the cut."""
@@ -298,6 +337,11 @@ class IcebergSnapshot:
 
 def _branch(publication: str) -> str:
     return "audit_" + publication
+
+
+def _cut_branch(publication: str) -> str:
+    """The branch on which the cut of a late hour is made."""
+    return "cut_" + publication
 
 
 def _before_checks(publication: str) -> str:

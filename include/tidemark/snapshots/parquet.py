@@ -70,8 +70,10 @@ class ParquetSnapshot:
 
     def read(self) -> DataFrame:
         """What readers see now, in the evolved columns."""
-        columns = self._evolved or self.columns()
-        folder = self._pointers.latest()
+        return self._stored(self._pointers.latest(), self._evolved or self.columns())
+
+    def _stored(self, folder: str | None, columns: dict[str, str]) -> DataFrame:
+        """The rows of a folder in these columns; none without a folder."""
         if folder is None:
             types = {**columns, TIDEMARK: TIDEMARK_TYPE.simpleString()}
             return self.spark.createDataFrame([], ", ".join(f"{quote(name)} {kind}" for name, kind in types.items()))
@@ -91,11 +93,14 @@ class ParquetSnapshot:
 
     def stage(self, publication: str, change: StagedChange) -> None:
         """Write the whole table as it will be, where no pointer leads yet."""
-        stored = self._without(change.dropped)
+        merged = self._merged(self._without(change.dropped), change, self._evolved)
+        merged.write.mode("overwrite").parquet(self._staged_folder(publication))
+
+    def _merged(self, stored: DataFrame, change: StagedChange, columns: dict[str, str]) -> DataFrame:
+        """Stored rows with a change merged into them."""
         if change.truncated is not None:
             # Rows of a table without a key have no order: they are all written again.
             stored = stored.where(F.col(f"{TIDEMARK}.sort_key") >= change.truncated) if change.key else stored.limit(0)
-        names = list(self._evolved)
         sent = set(change.settled.schema["row"].dataType.names)  # type: ignore[attr-defined]
         t, s = stored.alias("t"), change.settled.alias("s")
         matches = F.lit(True)
@@ -122,9 +127,7 @@ class ParquetSnapshot:
         )
         stamp = F.when(keeps, moved).when(touched, F.col("s.tidemark")).otherwise(F.col(f"t.{TIDEMARK}"))
         kept = both.where(~F.coalesce(F.col("s.deleted"), F.lit(False)))
-        kept.select(*(value(name) for name in names), stamp.alias(TIDEMARK)).write.mode("overwrite").parquet(
-            self._staged_folder(publication)
-        )
+        return kept.select(*(value(name) for name in columns), stamp.alias(TIDEMARK))
 
     def staged(self, publication: str) -> DataFrame:
         """The table as it would be after this publication."""
@@ -140,10 +143,29 @@ class ParquetSnapshot:
         old = before.alias("a").join(keys.alias("b"), on, "left_semi")
         good.unionByName(old).write.mode("overwrite").parquet(self._staged_folder(publication) + _REVERTED)
 
-    def publish(self, hour: Hour, publication: str, *, reverted: bool) -> None:
+    def publish(self, hour: Hour, publication: str, *, reverted: bool, cut: bool = True) -> None:
         """Have the pointers lead to the staged folder. Done before: does nothing again."""
         folder = _folder_name(publication) + (_REVERTED if reverted else "")
+        if cut:
+            self._pointers.write_cut(hour, folder)
         self._pointers.publish(hour, folder)
+
+    def has_cut(self, hour: Hour) -> bool:
+        """Whether the hour has a cut in columns that the table still has: its folder has no others."""
+        folder = self._pointers.at_cut(hour)
+        return folder is not None and set(self.spark.read.parquet(folder).columns) <= {*self.columns(), TIDEMARK}
+
+    def cut(self, hour: Hour, publication: str, base: Hour | None, change: StagedChange | None) -> None:
+        """Write the cut to a folder of its own, where no other pointer leads."""
+        folder = self._pointers.at_cut(base) if base is not None else None
+        if change is None:
+            assert folder is not None, "the cut of base is there"
+            self._pointers.write_cut(hour, folder.removeprefix(f"{self._pointers.root}/"))
+            return
+        columns = self.columns()
+        merged = self._merged(self._stored(folder, columns), change, columns)
+        merged.write.mode("overwrite").parquet(self._staged_folder(publication) + _CUT)
+        self._pointers.write_cut(hour, _folder_name(publication) + _CUT)
 
     def tag(self, hour: Hour) -> None:
         """The cut of an hour that did not touch the table."""
@@ -161,3 +183,5 @@ def _folder_name(publication: str) -> str:
 
 #: The end of the name of a reverted publication's folder.
 _REVERTED = "-reverted"
+#: Of the folder of a cut that is not what the publication made of the table.
+_CUT = "-cut"

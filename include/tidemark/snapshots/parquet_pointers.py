@@ -47,10 +47,13 @@ class ParquetPointers:
         return [stored.name.removesuffix(".json") for stored in self._storage.list_objects(f"{self.root}/{_CUTS}")]
 
     def publish(self, hour: Hour, folder: str) -> None:
-        """Have readers see a folder (relative to ``root``), at the hour's cut first. Again changes nothing."""
+        """Have readers see a folder (relative to ``root``), which a publication of the hour made. Again changes nothing."""
+        self._storage.write_text(f"{self.root}/{_LATEST}", _Pointer(hour=hour, folder=folder).model_dump_json())
+
+    def write_cut(self, hour: Hour, folder: str) -> None:
+        """Have the hour's cut lead to a folder (relative to ``root``)."""
         pointer = _Pointer(hour=hour, folder=folder).model_dump_json()
         self._storage.write_text(f"{self.root}/{cut_pointer(hour)}", pointer)
-        self._storage.write_text(f"{self.root}/{_LATEST}", pointer)
 
     def tag(self, hour: Hour) -> None:
         """The cut of an hour that did not touch the table: what readers see now."""

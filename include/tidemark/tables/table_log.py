@@ -20,7 +20,8 @@ from tidemark.tables.table_history import Definitions, with_definitions
 
 @dataclass(frozen=True, kw_only=True)
 class TableLog:
-    """``sources``: the source's tables that are published as ``table``. ``definitions``: of all tables of the feed."""
+    """``sources``: the source's tables that are published as ``table``. ``definitions``: of all tables of the feed.
+    ``left_out``: transactions (``tx``) that do not count, beside those that are held; None: no others."""
 
     spark: SparkSession
     feed: Feed
@@ -28,6 +29,7 @@ class TableLog:
     definitions: Definitions
     table: str
     sources: tuple[str, ...]
+    left_out: DataFrame | None = None
 
     def columns(self) -> list[str]:
         """Columns of log rows, with ``landed_this_hour``."""
@@ -36,10 +38,22 @@ class TableLog:
     def rows(self, truncated: str | None) -> DataFrame:
         """The log rows that are part of the snapshot: published, not held, not waiting, not in quarantine, not rolled back,
         and not older than the position ``truncated``."""
-        rows = self._published().where(F.col("op") != "truncate").withColumn("landed_this_hour", F.lit(False))
-        rows = placed(rows, self._log(), self.feed)
+        rows = placed(self._published().where(F.col("op") != "truncate"), self._log(), self.feed)
         if truncated is not None:
             rows = rows.where(F.col("position") >= truncated)
+        rows = with_definitions(self._counted(rows), self.definitions, self.feed)
+        return rows.where("problem is null").drop("waits_for")
+
+    def truncates(self) -> DataFrame:
+        """The log rows that empty the table, as :meth:`rows` gives the others."""
+        truncates = self._published().where(F.col("op") == "truncate")
+        return self._counted(placed(truncates, self._log(), self.feed))
+
+    def _counted(self, rows: DataFrame) -> DataFrame:
+        """Published rows, with ``landed_this_hour``, without those that are no part of the snapshot."""
+        rows = rows.withColumn("landed_this_hour", F.lit(False))
+        if self.left_out is not None:
+            rows = rows.join(F.broadcast(self.left_out), "tx", "left_anti").select(*rows.columns)
         held = held_transactions(self.spark, self.feed.feed, self.history)
         if held is not None:
             rows = rows.join(F.broadcast(held.select("tx")), "tx", "left_anti").select(*rows.columns)
@@ -51,7 +65,7 @@ class TableLog:
         never_committed = rolled_back(self._log(), self.history)
         if never_committed is not None:
             rows = rows.join(never_committed, "tx", "left_anti").select(*rows.columns)
-        return with_definitions(rows, self.definitions, self.feed).where("problem is null").drop("waits_for")
+        return rows
 
     def carried(self) -> tuple[LoggedColumns, str | None]:
         """The columns that published rows carry, and the position of the newest published truncate; one Spark job over

@@ -311,3 +311,41 @@ def test_each_hour_has_its_cut(store: Store) -> None:
     assert store.at_cut(HOURS[1]) == store.at_cut(HOURS[5]) == [(1, "x", None)], "an hour without changes has one too"
     assert store.at_cut(HOURS[2]) == [(1, "y", None), (2, "z", None)]
     assert store.at_cut(HOURS[9]) is None
+
+
+def test_what_is_published_without_a_cut_leaves_the_cut_as_it_was(store: Store) -> None:
+    store.publish([{"id": 1, "a": "x"}])
+    publication = store.stage([{"id": 1, "a": "y", "at": "2#2"}])
+    for _ in range(2):  # also when it stopped before the receipt
+        store.snapshot.publish(HOURS[1], publication, reverted=False, cut=False)
+    assert store.rows() == [(1, "y", None)]
+    assert store.at_cut(HOURS[1]) == [(1, "x", None)]
+    assert store.at_cut(store.hour) is None
+
+
+def test_a_cut_is_made_apart_from_the_table(store: Store) -> None:
+    """It goes on from another cut, or from nothing; made again, it is the same."""
+    store.publish([{"id": 1, "a": "x"}, {"id": 2, "a": "x"}])
+    store.publish([{"id": 1, "a": "later", "at": "9#2"}, {"id": 2, "deleted": True}, {"id": 5, "a": "later"}])
+    rows = [
+        {"id": 1, "a": "y", "at": "2#2"},
+        {"id": 2, "deleted": True},
+        {"id": 3, "a": "z"},
+        {"id": 4, "deleted": True},
+    ]
+    change = settled(store.spark, rows, COLUMNS, store.key, HOURS[7])
+    for _ in range(2):
+        store.snapshot.cut(
+            HOURS[7], "stores_2026_11_20T07_3", HOURS[1], StagedChange(settled=change, key=store.key, first=False)
+        )
+        store.snapshot.cut(
+            HOURS[8], "stores_2026_11_20T08_4", None, StagedChange(settled=change, key=store.key, first=True)
+        )
+        store.snapshot.cut(HOURS[9], "stores_2026_11_20T09_5", HOURS[7], None)
+    assert store.at_cut(HOURS[7]) == store.at_cut(HOURS[9]) == [(1, "y", None), (3, "z", None)]
+    assert store.at_cut(HOURS[8]) == [(1, "y", None), (3, "z", None)]
+    assert store.snapshot.has_cut(HOURS[7]) and not store.snapshot.has_cut(HOURS[6])
+    assert store.rows() == store.at_cut(HOURS[2]) == [(1, "later", None), (5, "later", None)]
+    assert store.at_cut(HOURS[1]) == [(1, "x", None), (2, "x", None)]
+    store.publish([{"id": 6, "a": "next"}])
+    assert store.rows() == [(1, "later", None), (5, "later", None), (6, "next", None)]

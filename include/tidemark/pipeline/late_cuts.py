@@ -1,0 +1,137 @@
+"""The cut of an hour that first runs after hours which follow it.
+
+Such an hour's cut is not what the tables hold now: that shows what landed later. It is the newest cut before the hour,
+with every change of hours up to it that has come since merged into it: the hour's own, and those of hours before that
+came too late for that cut. The keys of these changes are folded again from the change log of the hours up to it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.feeds.model import Feed
+from tidemark.hours import Hour
+from tidemark.ledger.change_log import changes_table, is_published, is_row
+from tidemark.ledger.pending_publication import PendingPublication
+from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.quarantine import ENTRY
+from tidemark.ledger.receipts import Receipt
+from tidemark.ledger.system_tables import held_transactions, waiting_entries
+from tidemark.logs import log_stage
+from tidemark.merge.contract import COUNTED
+from tidemark.merge.key_changes import descendants
+from tidemark.merge.typed_rows import TableShape
+from tidemark.pipeline.transactions import open_at
+from tidemark.settings import Settings
+from tidemark.snapshots import open_snapshot
+from tidemark.snapshots.contract import Snapshot, StagedChange
+from tidemark.tables.folded_log import fold_keyed, fold_keyless, keyed_log_rows
+from tidemark.tables.table_history import Definitions, load_definitions
+from tidemark.tables.table_log import TableLog
+from tidemark.tables.table_state import published_state
+
+
+@dataclass(frozen=True)
+class LateHour:
+    """``then``: the publications of the hour and of hours before it, the one in the making last. ``all``: every
+    publication, and it. ``open``: the transactions (``tx``) that only a later hour completes."""
+
+    spark: SparkSession
+    feed: Feed
+    settings: Settings
+    pending: PendingPublication
+    then: PublicationHistory
+    all: PublicationHistory
+    definitions: Definitions
+    open: DataFrame
+
+    @property
+    def hour(self) -> Hour:
+        """The hour."""
+        return self.pending.receipt.hour
+
+
+def make_late_cuts(
+    spark: SparkSession, feed: Feed, history: PublicationHistory, receipt: Receipt, pending: PendingPublication,
+    settings: Settings,
+) -> None:  # fmt: skip
+    """Give every table that the hours up to this one know the hour's cut. Made before: makes it again, the same."""
+    then = PublicationHistory([*(r for r in history.receipts if r.hour <= receipt.hour), receipt])
+    everything = PublicationHistory([*history.receipts, receipt])
+    entries = spark.table(changes_table(feed.feed))
+    now = entries.where(is_published(everything))
+    definitions = load_definitions(now.withColumn("landed_this_hour", F.lit(False)), feed)
+    hour = LateHour(
+        spark, feed, settings, pending, then, everything, definitions,
+        open_at(now, is_published(then), feed, receipt.hour).localCheckpoint(),
+    )  # fmt: skip
+    sources = entries.where(is_published(then) & is_row()).select("source_table").distinct().collect()
+    for source in sorted(row.source_table for row in sources):
+        table = feed.published_name(source)
+        snapshot = open_snapshot(spark, feed, table, settings)
+        if snapshot.columns():
+            with log_stage("publish", "made the cut of a late hour", table=table) as line:
+                line["rows"] = _make(hour, source, snapshot)
+
+
+def _make(hour: LateHour, source: str, snapshot: Snapshot) -> int | None:
+    """Make the cut of one table; how many rows of the cut before it the hour writes or deletes. None: it has no row of
+    the table, and no cut of it is made."""
+    base = next((h for h in reversed(hour.then.hours) if _serves(hour, h) and snapshot.has_cut(h)), None)
+    before = hour.all.in_cut(base) if base is not None else PublicationHistory()
+    table_log = TableLog(
+        spark=hour.spark, feed=hour.feed, history=hour.then, definitions=hour.definitions, table=snapshot.table,
+        sources=(source,), left_out=hour.open,
+    )  # fmt: skip
+    truncates = (
+        _marked(hour, table_log.truncates(), before).agg(F.max("position"), F.bool_or("landed_this_hour")).first()
+    )
+    truncated, emptied = truncates or (None, False)
+    rows = _marked(hour, table_log.rows(truncated), before)
+    if emptied:  # what stands before a truncate that has come since does not stay
+        base, rows = None, rows.withColumn("landed_this_hour", F.lit(True))
+    if not emptied and snapshot.table not in hour.pending.staged and rows.where("landed_this_hour").isEmpty():
+        if base is not None:
+            snapshot.cut(hour.hour, hour.pending.publication, base, None)
+        return 0 if base is not None else None
+    shape = published_state(table_log, snapshot).shape
+    settled = _settled(shape, rows, hour.hour).localCheckpoint()
+    whole = base is None or not shape.key
+    change = StagedChange(settled=settled, key=shape.key, first=whole)
+    snapshot.cut(hour.hour, hour.pending.publication, None if whole else base, change)
+    return settled.count()
+
+
+def _serves(hour: LateHour, before: Hour) -> bool:
+    """Whether a cut shows nothing of a later hour: those of older releases could."""
+    return before < hour.hour and all(r.hour <= before for r in hour.all.in_cut(before).receipts)
+
+
+def _marked(hour: LateHour, rows: DataFrame, before: PublicationHistory) -> DataFrame:
+    """Log rows with ``landed_this_hour``: whether the cut ``before`` may lack them. It lacks what was published since,
+    and what was held or waited when it was made: every part of such a transaction, and of one that has gone on since."""
+    spark, feed = hour.spark, hour.feed.feed
+    since = is_published(hour.then) & ~is_published(before)
+    continued = spark.table(changes_table(feed)).where(since & F.col("tx").isNotNull()).select("tx")
+    if (held := held_transactions(spark, feed, before)) is not None:
+        continued = continued.unionByName(held.select("tx"))
+    continued = F.broadcast(continued.distinct().withColumn("continued", F.lit(True)))
+    marked = rows.drop("landed_this_hour").join(continued, "tx", "left")
+    lacking = ~is_published(before) | F.col("continued").isNotNull()
+    if (waiting := waiting_entries(spark, feed, before)) is not None:
+        marked = marked.join(waiting.select(*ENTRY, F.lit(True).alias("waited")), ENTRY, "left")
+        lacking |= F.col("waited").isNotNull()
+    return marked.withColumn("landed_this_hour", lacking).select(*rows.columns)
+
+
+def _settled(shape: TableShape, rows: DataFrame, hour: str) -> DataFrame:
+    """SETTLED rows: of a table with a key those of the keys that marked rows touch, else all."""
+    if not shape.key:
+        return fold_keyless(shape, rows, hour).where("not deleted")
+    every = keyed_log_rows(shape, rows)
+    changed = every.where("landed_this_hour").select("key").distinct().localCheckpoint()
+    touched = descendants(every, changed).localCheckpoint()
+    return fold_keyed(shape, every, touched, hour).drop("unreadable", *COUNTED)

@@ -1,0 +1,173 @@
+"""Cuts: an hour's cut shows nothing that landed in a later hour, and stays as it was cited, in whatever order hours run."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+from typer.testing import CliRunner
+
+from tests.e2e.feed_pair import FeedPair
+from tests.e2e.test_promises import HOURS, event, row
+from tests.e2e.test_replay import COLUMNS, TRANSACTIONS, end, in_kafka, part
+from tests.e2e.test_replay import qlik as message_of
+from tests.unit.formats.qlik_messages import metadata
+from tidemark.cli import app
+from tidemark.errors import ConfigError
+from tidemark.operations.audit import audit
+from tidemark.operations.read_table import came_after_cut, json_lines, read_snapshot
+from tidemark.operations.reports import newest_receipts
+from tidemark.settings import Settings
+
+pytestmark = [pytest.mark.promise(2, 6)]
+
+ABSENT = "__debezium_unavailable_value"
+LATE = {"s.items": {"columns": COLUMNS}, "s.folders": {"columns": COLUMNS, "storage": "parquet"},
+        "s.lines": {"columns": {"id": "bigint", "n": "int"}, "key": []}}  # fmt: skip
+
+
+def cut(settings: Settings, table: str, hour: str | None = None) -> list[dict[str, Any]] | None:
+    """The rows of a table at an hour's cut, or now; None where there is no such cut."""
+    try:
+        rows, key = read_snapshot(settings, table, hour)
+    except ConfigError:
+        return None
+    return [json.loads(line) for line in json_lines(rows, key)]
+
+
+def line(lsn: int, n: int) -> dict[str, Any]:
+    return event("c", lsn, {"id": 1, "n": n}, table="lines") | {"key": None}
+
+
+@pytest.mark.parametrize("storage", ["iceberg", "parquet"])
+def test_an_hour_that_runs_again_leaves_its_cut_as_it_was(
+    tmp_path: Path, spark: SparkSession, settings: Settings, storage: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = {"s.items": {"columns": COLUMNS, "storage": storage}, "s.others": {"columns": COLUMNS, "storage": storage}}
+    pair = FeedPair(f"cut_again_{storage}", tmp_path, spark, settings, format={"type": "debezium"}, tables=tables)
+    items, others = f"{pair.fixed}.items", f"{pair.fixed}.others"
+    pair.export(HOURS[0], [event("c", 1, row(1, 1)), event("c", 2, row(2, 2))])
+    pair.export(HOURS[1], [event("u", 10, row(1, 5)), event("d", 11, None, key={"id": 2})])
+    first = pair.run(HOURS[0])
+    pair.run(HOURS[1])
+    cited = {hour: cut(settings, items, hour) for hour in HOURS[:2]}
+    assert cited == {HOURS[0]: [row(1, 1), row(2, 2)], HOURS[1]: [row(1, 5)]}
+    pair.export(HOURS[0], [event("c", 1, row(1, 1))])  # nothing in it is new
+    assert pair.run(HOURS[0]).counts.duplicate == 1
+    pair.export(HOURS[0], [event("c", 3, row(3, 3)), event("c", 4, row(4, 4), table="others")])
+    again = pair.run(HOURS[0])
+    assert (again.sequence, again.cut_by) == (4, first.sequence)
+    assert {hour: cut(settings, items, hour) for hour in HOURS[:2]} == cited
+    assert cut(settings, items) == [row(1, 5), row(3, 3)]
+    assert cut(settings, others, HOURS[0]) is None, "the table was not there when the cut was made"
+    assert [came_after_cut(settings, items, hour) for hour in HOURS[:2]] == [[HOURS[0]], [HOURS[0]]]
+    said = [receipt.notes for receipt in newest_receipts(settings, pair.fixed)]
+    assert said == [["its cut: 1 hour came later (2026-11-20T00)"]] * 2
+    monkeypatch.setenv("TIDEMARK_HOME", str(settings.home))
+    shown = CliRunner().invoke(app, ["show", items, "--as-of", HOURS[1]])
+    assert f"{items}: 1 hour came later (2026-11-20T00); the cut stays as it was made" in shown.output
+    pair.export(HOURS[2], [])
+    pair.run(HOURS[2])
+    assert came_after_cut(settings, items, HOURS[2]) == []
+    assert cut(settings, items, HOURS[2]) == [row(1, 5), row(3, 3)]
+    assert cut(settings, others, HOURS[2]) == [row(4, 4)]
+    assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
+
+
+def test_an_hour_that_first_runs_late_gets_a_cut_of_its_own(
+    tmp_path: Path, spark: SparkSession, settings: Settings
+) -> None:
+    """The cut before it and its own changes: no row, delete, truncate or end of a transaction of a later hour."""
+    pair = FeedPair("cut_late", tmp_path, spark, settings, **TRANSACTIONS, tables=LATE)
+    both = [("items", 0), ("folders", 100)]
+
+    def of(table: str, *events: dict[str, Any]) -> list[dict[str, Any]]:
+        return [one for one in events if json.loads(one["value"])["source"]["table"] == table]
+
+    hours: dict[str, list[dict[str, Any]]] = {hour: [] for hour in HOURS[:4]}
+    for table, at in both:
+        hours[HOURS[0]] += [event("c", at + n, row(n, n, f"b{n}"), table=table) for n in (1, 2, 3)]
+        hours[HOURS[1]] += [
+            event("u", at + 1000, row(1, 10, ABSENT), table=table), event("d", at + 1001, None, key={"id": 2}, table=table),
+            event("c", at + 1002, row(4, 4), table=table),
+            part(event("c", at + 1003, row(7, 7), table=table), f"{at + 9}", 1),
+        ]  # fmt: skip
+        hours[HOURS[2]] += [
+            event("u", at + 2000, row(1, 20, "late"), table=table), event("d", at + 2001, None, key={"id": 3}, table=table),
+            event("c", at + 2002, row(2, 22), table=table),
+        ]  # fmt: skip
+        hours[HOURS[3]] += [event("t", at + 3000, None, table=table), event("c", at + 3001, row(9, 9), table=table)]
+    hours[HOURS[0]].append(line(501, 1))
+    hours[HOURS[1]].append(line(1501, 2))
+    hours[HOURS[2]].append(line(2501, 3))
+    for hour, records in hours.items():
+        pair.export(hour, records)
+        pair.export(hour, [end("9", 1), end("109", 1)] if hour == HOURS[2] else [], "tx")
+    at_0 = [row(n, n, f"b{n}") for n in (1, 2, 3)]
+    at_1 = [row(1, 10, "b1"), row(3, 3, "b3"), row(4, 4)]
+    at_2 = [row(1, 20, "late"), row(2, 22)]  # as it was cited: hour 1 came after it
+    at_3 = [row(9, 9)]
+    for hour in (HOURS[0], HOURS[3], HOURS[2], HOURS[1]):
+        pair.run(hour)
+    wanted = {HOURS[0]: at_0, HOURS[1]: at_1, HOURS[2]: at_2, HOURS[3]: at_3}
+    for table in ("items", "folders"):
+        name = f"{pair.fixed}.{table}"
+        assert {hour: cut(settings, name, hour) for hour in wanted} == wanted, table
+        assert cut(settings, name) == at_3
+    lines = {hour: cut(settings, f"{pair.fixed}.lines", hour) or [] for hour in wanted}
+    assert [[one["n"] for one in lines[hour]] for hour in wanted] == [[1], [1, 2], [1, 3], [1]]
+    assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
+
+
+@pytest.mark.full
+def test_hours_run_backwards_have_the_cuts_of_hours_run_in_order(
+    tmp_path: Path, spark: SparkSession, settings: Settings
+) -> None:
+    pair = FeedPair("cut_backwards", tmp_path, spark, settings, format={"type": "debezium"}, tables=LATE)
+    for number, hour in enumerate(HOURS[:3]):
+        at = 1000 * number
+        pair.export(hour, [event("c", at + 1, row(number, 1)), event("u", at + 2, row(0, at)), line(at + 9, number)])
+    for hour in reversed(HOURS[:3]):
+        pair.run(hour)
+    pair.run_right(HOURS[:3])
+    for hour in HOURS[:3]:
+        for table in ("items", "lines"):
+            own = [c for c in cut(settings, f"{pair.fixed}.{table}", hour) or [] if c]
+            assert own, (hour, table)
+    shown = {hour: cut(settings, f"{pair.fixed}.items", hour) for hour in HOURS[:3]}
+    assert shown[HOURS[0]] == cut(settings, f"{pair.right}.items", HOURS[0])
+    assert shown[HOURS[1]] == [row(0, 1000), row(1, 1)], "without the hour before, which had not come"
+    assert shown[HOURS[2]] == [row(0, 2000), row(2, 1)]
+
+
+@pytest.mark.full
+def test_a_late_cut_shows_what_was_released_since_the_cut_before_it(
+    tmp_path: Path, spark: SparkSession, settings: Settings
+) -> None:
+    """A row that waited for metadata, and a transaction that the policy applied: nothing more comes of either."""
+    usual = {"tables": {"CRM.ACCOUNTS": {"topic": "t"}}, "transactions": {"tables_outside": True}}
+    pair = FeedPair("cut_released", tmp_path, spark, settings, format={"type": "qlik"}, **usual)
+    columns = {"ID": "INT8", "NAME": "STRING(30)"}
+    first = in_kafka(metadata("CRM.ACCOUNTS", columns, ["ID"], schema_id="A"))
+    second = in_kafka(metadata("CRM.ACCOUNTS", {**columns, "X": "INT4"}, ["ID"], schema_id="B", version=2))
+
+    def insert(id_: int, **of: Any) -> dict[str, Any]:
+        return message_of(id_, "INSERT", {"ID": id_, "NAME": "A"}, "03", **of)
+
+    waits = message_of(1, "INSERT", {"ID": 1, "NAME": "A", "X": 5}, "07")
+    value = json.loads(waits["value"])
+    value["headers"]["schemaId"] = "B"
+    waits["value"] = json.dumps(value)
+    hours = ([first, insert(9)], [waits, insert(2, last=False)], [second], [insert(3)], [insert(4)])
+    for hour, records in zip(HOURS[:5], hours, strict=True):
+        pair.export(hour, records)
+    for number in (0, 1, 4, 2, 3):
+        pair.run(HOURS[number])
+    table = f"{pair.fixed}.accounts"
+    shown = [[one["ID"] for one in cut(settings, table, hour) or []] for hour in HOURS[:5]]
+    assert shown == [[9], [9], [1, 2, 9], [1, 2, 3, 9], [2, 4, 9]]
+    assert [one["ID"] for one in cut(settings, table) or []] == [1, 2, 3, 4, 9]
+    assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
