@@ -46,8 +46,7 @@ class TableLog:
 
     def truncates(self) -> DataFrame:
         """The log rows that empty the table, as :meth:`rows` gives the others."""
-        truncates = self._published().where(F.col("op") == "truncate")
-        return self._counted(placed(truncates, self._log(), self.feed))
+        return self._counted(placed(self._published().where(empties()), self._log(), self.feed))
 
     def _counted(self, rows: DataFrame) -> DataFrame:
         """Published rows, with ``landed_this_hour``, without those that are no part of the snapshot."""
