@@ -16,6 +16,7 @@ import tarfile
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -106,9 +107,18 @@ def test_receipts_held_and_quarantine_can_be_read(kept: KeptLake) -> None:
     now = [receipt.model_dump(mode="json") for receipt in load_history(kept.settings, FEED).receipts]
     assert len(before) == len(RAN)
     # a later release may say more in a receipt, but nothing else
-    assert [{name: new[name] for name in old} for old, new in zip(before, now, strict=True)] == before
+    assert [_what_was_said(old, new) for old, new in zip(before, now, strict=True)] == before
     assert len(held_listing(kept.settings, FEED).rows) == 1
     assert len(quarantine_listing(kept.settings, FEED, None, limit=9).rows) == 1
+
+
+def _what_was_said(old: Any, new: Any) -> Any:
+    """What a document says now of all that it said before, tables and counts in it too."""
+    if isinstance(old, dict):
+        return {name: _what_was_said(value, new[name]) for name, value in old.items()}
+    if isinstance(old, list) and len(old) == len(new):
+        return [_what_was_said(*pair) for pair in zip(old, new, strict=True)]
+    return new
 
 
 def test_there_is_nothing_to_migrate(kept: KeptLake) -> None:
