@@ -38,7 +38,9 @@ def moved(lsn: int, old: int, new: int, n: int, table: str) -> list[Event]:
     return [event("d", lsn, None, key={"id": old}, table=table), arrived]
 
 
-@pytest.mark.parametrize("hours", [1, 2], ids=["one hour", "two hours"])
+@pytest.mark.parametrize(
+    "hours", [pytest.param(1, id="one hour", marks=pytest.mark.full), pytest.param(2, id="two hours")]
+)
 def test_a_row_stays_where_it_was_last_good(
     spark: SparkSession, settings: Settings, tmp_path: Path, hours: int
 ) -> None:

@@ -106,7 +106,8 @@ KEYED = {1: "a4", 3: "c2", 5: "e"}
 BARE = ["b", "c", "d"]
 
 
-def shown(settings: Settings, table: str, hour: str) -> list[tuple[Any, str]]:
+def shown(settings: Settings, table: str, hour: str | None = None) -> list[tuple[Any, str]]:
+    """The rows as of an hour's cut, or as they are now."""
     rows, _ = read_snapshot(settings, table, hour)
     return sorted((row["id"], row["v"]) for row in rows.to_pylist())
 
@@ -129,14 +130,17 @@ def run(stream: Stream, out: Path, settings: Settings, name: str, order: list[in
 
 
 ORDERS = [list(order) for order in itertools.permutations(range(5))]
-CHOSEN = [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [0, 1, 3, 4, 2], *random.Random(7).sample(ORDERS, 5)]
+CHOSEN = [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [0, 1, 3, 4, 2], *random.Random(7).sample(ORDERS, 2)]
 
 
 @pytest.mark.parametrize(
-    "order", [pytest.param(order, marks=() if n < 3 else pytest.mark.full) for n, order in enumerate(CHOSEN)],
+    "order", [pytest.param(order, marks=() if n < 2 else pytest.mark.full) for n, order in enumerate(CHOSEN)],
     ids=lambda order: "".join(map(str, order)),
 )  # fmt: skip
-@pytest.mark.parametrize("marked", [True, False], ids=["ends are marked", "ends are not marked"])
+@pytest.mark.parametrize(
+    "marked",
+    [pytest.param(True, id="ends are marked"), pytest.param(False, id="ends are not marked", marks=pytest.mark.full)],
+)
 def test_a_second_snapshot_stands_where_it_was_taken(
     spark: SparkSession, settings: Settings, tmp_path: Path, order: list[int], marked: bool
 ) -> None:
@@ -146,9 +150,8 @@ def test_a_second_snapshot_stands_where_it_was_taken(
         assert receipt.quarantined == 0
     # Where nothing says that a table was read to its end, a row that was deleted unseen stays.
     rows = KEYED if marked else KEYED | {2: "b"}
-    last = HOURS[order[-1]]
-    assert shown(settings, f"{name}.keyed", last) == sorted(rows.items())
-    assert [value for _, value in sorted(shown(settings, f"{name}.bare", last), key=str)] == BARE
+    assert shown(settings, f"{name}.keyed") == sorted(rows.items())
+    assert [value for _, value in sorted(shown(settings, f"{name}.bare"), key=str)] == BARE
     found = audit(feed_of(tmp_path, name), settings).findings
     assert [str(difference) for difference in found] == []
 

@@ -27,10 +27,11 @@ TABLES = {
     "s.lines": {"columns": {"id": "bigint", "n": "int"}, "key": []},
     "s.folders": {"columns": COLUMNS, "storage": "parquet"},
 }
-ROW = T.StructType().add("id", "bigint").add("n", "int").add("big", "string")
-LINE = T.StructType().add("id", "bigint").add("n", "int")
-KEYED = settled_type(T.StructType().add("id", "bigint"), ROW)
-KEYLESS = settled_type(T.StructType().add("copy", "string"), LINE)
+# Types, not their names: Spark reads names only where it runs.
+ROW = T.StructType().add("id", T.LongType()).add("n", T.IntegerType()).add("big", T.StringType())
+LINE = T.StructType().add("id", T.LongType()).add("n", T.IntegerType())
+KEYED = settled_type(T.StructType().add("id", T.LongType()), ROW)
+KEYLESS = settled_type(T.StructType().add("copy", T.StringType()), LINE)
 
 
 def shape_of(rows: T.StructType) -> list[tuple[str, str]]:
