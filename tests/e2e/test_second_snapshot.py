@@ -134,13 +134,16 @@ CHOSEN = [[0, 1, 2, 3, 4], [4, 3, 2, 1, 0], [0, 1, 3, 4, 2], *random.Random(7).s
 
 
 @pytest.mark.parametrize(
-    "order", [pytest.param(order, marks=() if n < 2 else pytest.mark.full) for n, order in enumerate(CHOSEN)],
-    ids=lambda order: "".join(map(str, order)),
+    ("marked", "order"),
+    [
+        pytest.param(
+            marked, order, marks=() if marked and n < 2 else pytest.mark.full,
+            id=f"ends are {'' if marked else 'not '}marked-{''.join(map(str, order))}",
+        )
+        for marked in (True, False)
+        for n, order in enumerate(CHOSEN[: 5 if marked else 2])
+    ],
 )  # fmt: skip
-@pytest.mark.parametrize(
-    "marked",
-    [pytest.param(True, id="ends are marked"), pytest.param(False, id="ends are not marked", marks=pytest.mark.full)],
-)
 def test_a_second_snapshot_stands_where_it_was_taken(
     spark: SparkSession, settings: Settings, tmp_path: Path, order: list[int], marked: bool
 ) -> None:
