@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.convergence import canal, debezium, ibm, qlik
+from tests.convergence import debezium, ibm, qlik
 from tests.convergence.histories import KEYLESS, ROOM
 from tests.convergence.oracle import Change
 from tests.convergence.wire import Format
@@ -17,9 +17,8 @@ from tidemark.settings import Settings
 
 pytestmark = pytest.mark.promise(2)
 
-FORMATS = tuple(
-    Format(encoder.__name__.rpartition(".")[2], encoder, "kafka_json") for encoder in (canal, debezium, ibm, qlik)
-)
+#: Without Canal: there two equal messages of one batch are two changes.
+FORMATS = tuple(Format(encoder.__name__.rpartition(".")[2], encoder, "kafka_json") for encoder in (debezium, ibm, qlik))
 ROW = frozenset({("id", 1), ("n", 1), ("s", "same"), ("big", None)})
 
 
