@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+
 import pytest
 
 from tests.crash import installation
@@ -15,4 +17,5 @@ def undisturbed(tmp_path_factory: pytest.TempPathFactory) -> Undisturbed:
     settings, trace = settings_of(folder, "undisturbed"), folder / "undisturbed.trace"
     done = installation.run(settings, trace)
     assert done.returncode == 0, done.stderr[-8000:]
-    return Undisturbed(folder, trace.read_text().splitlines(), state(settings))
+    tables = [json.loads(line) for line in trace.with_suffix(".tables").read_text().splitlines()]
+    return Undisturbed(folder, trace.read_text().splitlines(), tables, state(settings))

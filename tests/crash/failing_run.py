@@ -1,8 +1,8 @@
 """Hours whose writes fail one after the other: ``python -m tests.crash.failing_run FEED FAILURES RESULT HOUR …``.
 
 FAILURES is a JSON list of effects (``at``, and ``when``: before it is done, or after it was and only its answer is
-lost). Each hour is run until none of its failures is left and it has come to its end, all in one Spark session. RESULT
-gets the failures that happened.
+lost); each happens when it is first come to, and a run that raises for it is begun again, all in one Spark session. What
+the library tries again by itself goes on to the next failure. RESULT gets the failures that happened.
 """
 
 from __future__ import annotations
@@ -10,6 +10,7 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -27,13 +28,11 @@ class Injected(TransientError):
 def main(feed: str, failures: Path, result: Path, hours: list[str]) -> None:
     settings = Settings()
     happened: list[dict[str, str]] = []
-    current, failure = "", None
+    current, left = "", {failure["at"]: failure for failure in json.loads(failures.read_text())}
 
     def around(name: str, do: Callable[[], Any]) -> Any:
-        nonlocal failure
-        given = failure if failure and failure["at"] == f"{current} {name}" else None
+        given = left.pop(f"{current} {name}", None)
         if given:
-            failure = None
             happened.append(given)
             if given["when"] == "before":
                 raise Injected(f"{name} failed")
@@ -44,12 +43,11 @@ def main(feed: str, failures: Path, result: Path, hours: list[str]) -> None:
 
     with effects(around):
         for hour in hours:
-            current = hour
-            for failure in [*(f for f in json.loads(failures.read_text()) if f["at"].startswith(hour)), None]:  # noqa: B007
-                try:
+            current, ended = hour, False
+            while not ended:
+                with suppress(Injected):
                     run_hour(find_feed(feed, settings), hour, settings)
-                except Injected:
-                    continue
+                    ended = True
     result.write_text(json.dumps(happened))
 
 

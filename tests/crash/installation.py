@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
+from tidemark.errors import ConfigError
 from tidemark.lake.catalog import find_table
 from tidemark.lake.spark_conf import QUICK_JAVA
 from tidemark.ledger.manifest import load_manifests
@@ -35,10 +36,12 @@ HOURS = ("2026-11-20T00", "2026-11-20T02", "2026-11-20T01", "2026-11-20T03")
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """A run that nothing happened to: its effects in their order, and what came of it. ``folder``: its installation's."""
+    """A run that nothing happened to: its effects in their order, what each table held after each hour in the order they
+    were run, and what came of it. ``folder``: its installation's."""
 
     folder: Path
     effects: list[str]
+    tables: list[dict[str, list[str]]]
     state: dict[str, Any]
 
 
@@ -103,6 +106,15 @@ def state(settings: Settings) -> dict[str, Any]:
     for table in TABLES[:2]:
         seen[f"{table} with places"] = _rows(settings, *table.split("."))
     return seen
+
+
+def shown(settings: Settings, table: str, hour: str | None) -> list[str]:
+    """What ``show`` gives of a table, now or at an hour's cut; nothing of one that is not published yet."""
+    try:
+        rows, key = read_snapshot(settings, table, hour)
+    except ConfigError:
+        return []
+    return list(json_lines(rows, key))
 
 
 def _rows(settings: Settings, *name: str) -> list[str]:

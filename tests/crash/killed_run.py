@@ -2,7 +2,8 @@
 
 ``TIDEMARK_TRACE`` names the file that the effects are noted in, each before it begins: ``<hour> <name>``.
 ``TIDEMARK_DEATH`` is the effect to die at, as JSON: ``at`` (as in the trace), ``when`` (``before`` it, ``after`` it, or
-this number of seconds after it began). The whole process group gets SIGKILL, so the JVM dies with it.
+this number of seconds after it began). The whole process group gets SIGKILL, so the JVM dies with it. A run that lives
+notes beside the trace (``.tables``, a JSON line an hour) what each table holds when the hour is published.
 """
 
 from __future__ import annotations
@@ -17,7 +18,9 @@ from pathlib import Path
 from typing import Any
 
 from tests.crash.effects import effects
+from tests.crash.installation import TABLES, shown
 from tidemark.cli import app
+from tidemark.settings import Settings
 
 
 def die() -> None:
@@ -46,6 +49,9 @@ def main(feed: str, hours: list[str]) -> None:
         for hour in hours:
             current = hour
             app(["run", feed, "--hour", hour], standalone_mode=False)
+            if not death:
+                with trace.with_suffix(".tables").open("a") as file:
+                    file.write(json.dumps({table: shown(Settings(), table, None) for table in TABLES}) + "\n")
 
 
 if __name__ == "__main__":
