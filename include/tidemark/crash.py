@@ -22,6 +22,18 @@ _MOST_CAUSES = 10
 #: Spark's own word for a kind of error, like ``CAST_INVALID_INPUT``.
 _CONDITION = re.compile(r"[A-Z0-9_]+(\.[A-Z0-9_]+)*\Z")
 
+#: Errors by which storage, catalog and cluster say that they did not answer, or that another writer was faster.
+_LOST, _SPARK_FAILED = "lost", "org.apache.spark.SparkException"
+_PASSING_JVM = {
+    _LOST, "java.io.IOException", "java.io.UncheckedIOException", "java.sql.SQLException", "java.lang.OutOfMemoryError",
+    "java.util.concurrent.TimeoutException", "software.amazon.awssdk.core.exception.SdkException",
+    "org.apache.iceberg.jdbc.UncheckedSQLException", "org.apache.iceberg.exceptions.CommitFailedException",
+    "org.apache.iceberg.exceptions.CommitStateUnknownException", "org.apache.iceberg.exceptions.RuntimeIOException",
+    "org.apache.iceberg.exceptions.RESTException", "org.apache.iceberg.exceptions.ServiceFailureException",
+    "org.apache.iceberg.exceptions.ServiceUnavailableException",
+}  # fmt: skip
+_PASSING_PYTHON = {"Py4JNetworkError", "MemoryError", "OperationalError"}
+
 
 def report_crash(error: BaseException, **where: str) -> str:
     """Log an error that nobody foresaw, without its text. The sentence that the process ends with.
@@ -34,6 +46,40 @@ def report_crash(error: BaseException, **where: str) -> str:
     named = ", ".join(f"{name} {places[name]}" for name in ("feed", "hour", "table", "stage") if name in places)
     sentence = f"an unforeseen error, {kind}; the log line `crashed` above shows where it came from"
     return f"{named}: {sentence}" if named else sentence
+
+
+def can_pass(error: BaseException) -> bool:
+    """Whether an error that is not ours may be one of storage, of the catalog or of the cluster, which trying again later
+    can mend. What nobody foresaw is none: the same input gives it again."""
+    for one in _chain(error):
+        if isinstance(one, OSError) or type(one).__name__ in _PASSING_PYTHON:
+            return True
+        if any(name in _PASSING_JVM for name in _jvm_kinds(one)):
+            return True
+    return False
+
+
+def _jvm_kinds(error: BaseException) -> Iterator[str]:
+    """The classes of the JVM's exceptions behind one of pyspark's or py4j's, and what they extend. Of the last one, where
+    Spark tells no more than that a task failed, ``lost``: its executor was."""
+    thrown: Any = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+    try:
+        for _ in range(_MOST_CAUSES):
+            if thrown is None:
+                return
+            kind = thrown.getClass()
+            if (
+                thrown.getCause() is None
+                and kind.getName() == _SPARK_FAILED
+                and "ExecutorLost" in str(thrown.getMessage())
+            ):
+                yield _LOST
+            while kind is not None:
+                yield str(kind.getName())
+                kind = kind.getSuperclass()
+            thrown = thrown.getCause()
+    except Exception:  # the JVM has ended
+        yield _LOST
 
 
 def _kind(error: BaseException) -> str:

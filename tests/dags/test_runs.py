@@ -128,7 +128,7 @@ def test_scheduled_and_backfill_runs_are_for_the_hour_their_interval_begins_in(r
 FAILURES = {
     Exit.TERMINAL: TerminalError,
     Exit.TRANSIENT: TransientError,
-    Exit.CRASHED: TransientError,
+    Exit.CRASHED: TerminalError,
     1: TransientError,
     137: TransientError,
 }

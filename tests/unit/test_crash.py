@@ -8,7 +8,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.crash import report_crash
+from tidemark.crash import can_pass, report_crash
 from tidemark.errors import SchemaError
 from tidemark.logs import configure, log_context
 from tidemark.settings import Settings
@@ -89,3 +89,21 @@ def test_of_an_error_in_the_jvm_the_class_is_shown(spark: SparkSession, capfd: p
     _, log = reported(lambda: parse(SECRET), capfd)
     assert "in the JVM: java.lang.NumberFormatException" in log
     assert "java.lang.Integer.parseInt(" in log
+
+
+def test_only_what_is_not_of_the_input_may_pass(spark: SparkSession) -> None:
+    assert spark._jvm is not None
+    java = spark._jvm.java
+
+    def raised(work: Callable[[], object]) -> BaseException:
+        with pytest.raises(Exception) as caught:
+            work()
+        return caught.value
+
+    value = F.concat(F.col("id").cast("string"), F.lit(SECRET)).cast("int")
+    assert not can_pass(raised(lambda: spark.range(1).select(value).collect())), "a task that fails by its input"
+    assert not can_pass(raised(lambda: spark.range(1).select(F.from_json(F.lit("[]"), "string")))), (
+        "a plan that is none"
+    )
+    assert not can_pass(raised(lambda: java.lang.Integer.parseInt(SECRET)))
+    assert can_pass(raised(lambda: java.io.FileInputStream("/no/such/file"))), "a storage that does not answer"

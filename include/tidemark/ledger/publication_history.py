@@ -13,6 +13,7 @@ from tidemark.hours import Hour
 from tidemark.lake.catalog import read_rows
 from tidemark.lake.stored_formats import parse_document
 from tidemark.ledger.receipts import Receipt
+from tidemark.schema.columns import Reading
 from tidemark.settings import Settings
 
 
@@ -116,6 +117,16 @@ class PublicationHistory:
     def column_renames(self, name: str) -> set[str]:
         """What was renamed and dropped in a table so far; ids of :class:`tidemark.tables.table_history.ColumnRename`."""
         return {id_ for receipt in self.receipts for t in receipt.tables if t.table == name for id_ in t.column_renames}
+
+    def readings(self, name: str) -> dict[str, Reading]:
+        """How the columns of a table were read last, as far as it was noted."""
+        found: dict[str, Reading] = {}
+        for receipt in self.receipts:
+            for t in receipt.tables:
+                # A later receipt of the hour repeats what an earlier one of it says.
+                if t.table == name and t.staged_in == receipt.sequence:
+                    found |= t.readings or {}
+        return found
 
     def sources(self, name: str) -> set[str]:
         """The source's tables that were published under a name so far."""

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tidemark.errors import AccountError
 from tidemark.hours import Hour
 from tidemark.lake.stored_formats import StoredDocument
+from tidemark.schema.columns import Reading
 
 
 class Counts(BaseModel):
@@ -54,6 +55,10 @@ class TableReceipt(BaseModel):
         None, description="When the newest transaction committed that changed a key and has no name at its source."
     )
     column_renames: list[str] = Field([], description="Columns renamed and dropped by this publication.")
+    readings: dict[str, Reading] | None = Field(
+        None,
+        description="How this publication read columns, where that is new; null: an older release, which noted none.",
+    )
     waiting: int = Field(0, description="Changes whose rows keep their last good version: a check failed.")
     warnings: list[str] = []
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from tidemark.merge.contract import COUNTED, tidemark
 from tidemark.merge.fold import sort_key
-from tidemark.schema.columns import ColumnType
+from tidemark.schema.columns import ColumnType, Reading
 from tidemark.schema.encodings import Encoding, rewrite
 
 
@@ -24,7 +24,8 @@ class TableShape:
 
     ``rewrites``: by message schema, the columns whose texts are first rewritten (:func:`in_one_notation`), and how that
     schema's messages write them. ``live``: the columns that the feed file, a message or the stream names; a column that
-    only the stored table has is not one of them.
+    only the stored table has is not one of them. ``readings``: of the columns of which anything is known in this hour, and
+    of those that were sent without.
     """
 
     key: tuple[str, ...]
@@ -32,6 +33,7 @@ class TableShape:
     encodings: Mapping[str, Encoding]
     rewrites: Mapping[str, Mapping[str, ColumnType]] = field(default_factory=dict)
     live: frozenset[str] = frozenset()
+    readings: Mapping[str, Reading] = field(default_factory=dict)
 
     def value(self, column: str, text: Column) -> Column:
         """The typed value of a column's text; null where the text is no such value."""

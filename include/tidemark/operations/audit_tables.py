@@ -36,7 +36,7 @@ def wrong_rows(
                 spark=spark, feed=feed, history=history, definitions=definitions, table=table,
                 sources=(row.source_table,),
             )  # fmt: skip
-            findings += _compare(published_state(table_log, snapshot), stored, hours)
+            findings += _compare(published_state(table_log, snapshot, history), stored, hours)
     return findings
 
 

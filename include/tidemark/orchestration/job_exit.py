@@ -7,7 +7,7 @@ import sys
 from collections.abc import Callable, Sequence
 from enum import IntEnum
 
-from tidemark.crash import report_crash
+from tidemark.crash import can_pass, report_crash
 from tidemark.errors import TerminalError, TransientError
 from tidemark.hours import Hour
 from tidemark.logs import configure
@@ -22,7 +22,7 @@ class Exit(IntEnum):
 
     OK = 0
     TERMINAL = 65  # EX_DATAERR: trying again changes nothing
-    CRASHED = 70  # EX_SOFTWARE: an unexpected error
+    CRASHED = 70  # EX_SOFTWARE: an unforeseen error, which the same input gives again
     TRANSIENT = 75  # EX_TEMPFAIL: trying again can help
 
 
@@ -48,7 +48,7 @@ def main(
         return _failed(stage, str(error), Exit.TRANSIENT)
     except Exception as error:
         where = {"feed": given.feed, **({"hour": given.hours[0]} if given.hours else {}), "stage": stage}
-        return _failed(stage, report_crash(error, **where), Exit.CRASHED)
+        return _failed(stage, report_crash(error, **where), Exit.TRANSIENT if can_pass(error) else Exit.CRASHED)
     return Exit.OK
 
 

@@ -120,7 +120,7 @@ class SparkStage(SparkSubmitOperator):
         code = process.returncode if process else None
         _, marker, why = output.rpartition(FAILED)
         message = f"stage{why}" if marker else f"stage {self._stage} failed, exit code {code}:\n{output}"
-        kind = TerminalError if code == Exit.TERMINAL else TransientError
+        kind = TerminalError if code in (Exit.TERMINAL, Exit.CRASHED) else TransientError
         return kind(message.strip(), feed=self._feed, hour=hours[0] if hours else None)
 
 

@@ -36,6 +36,7 @@ from tidemark.pipeline.system_rows import tombstones, write_system_rows
 from tidemark.settings import Settings
 from tidemark.snapshots import discard_columns, open_snapshot
 from tidemark.snapshots.contract import Snapshot, StagedChange
+from tidemark.tables.column_readings import untyped_warning
 from tidemark.tables.table_state import Work, reached
 
 log = get_logger()
@@ -197,6 +198,9 @@ def _stage(changes: TableChanges, snapshot: Snapshot, receipt: TableReceipt, *, 
         log.info(
             "folding all rows again", reason="its rows are under another name, or what comes before them came late"
         )
+    warnings = [untyped_warning(stats.sources[0], state.untyped)] if state.untyped else []
+    for warning in warnings:
+        log.warning(warning, table=stats.table)
     outcome = settle_keyed(changes) if shape.key else settle_keyless(changes)
     emptied = "" if state.rebuild and not shape.key else stats.truncated
     snapshot.stage(
@@ -216,6 +220,8 @@ def _stage(changes: TableChanges, snapshot: Snapshot, receipt: TableReceipt, *, 
             "rows_written": outcome.written,
             "rows_deleted": outcome.deleted,
             "staged_in": work.sequence,
+            "readings": dict(state.readings),
+            "warnings": warnings,
         }
     )
     deleted = [tombstones(stats.table, outcome.settled, work.hour)] if shape.key and outcome.deleted else []

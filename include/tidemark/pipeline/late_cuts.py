@@ -97,7 +97,7 @@ def _make(hour: LateHour, source: str, snapshot: Snapshot) -> int | None:
         if base is not None:
             snapshot.cut(hour.hour, hour.pending.publication, base, None)
         return 0 if base is not None else None
-    shape = published_state(table_log, snapshot).shape
+    shape = published_state(table_log, snapshot, hour.all).shape
     settled = _settled(shape, rows, hour.hour).localCheckpoint()
     whole = base is None or not shape.key
     change = StagedChange(settled=settled, key=shape.key, first=whole)

@@ -78,7 +78,7 @@ def validate(
         pending = pending.model_copy(update={"held_back": sorted({*pending.held_back, *waiting})})
         save_pending(settings, pending)
     for name, verdict in verdicts.items():
-        tables[name] = tables[name].model_copy(update={"warnings": verdict.warnings})
+        tables[name] = tables[name].model_copy(update={"warnings": tables[name].warnings + verdict.warnings})
     if waiting:
         hour = load_hour_changes(Work(spark, feed, settings, manifest.hour, history), manifest)
         withheld = {name: _withhold(hour, name, rows, pending) for name, rows in waiting.items()}

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Literal
 
 
 @dataclass(frozen=True)
@@ -19,6 +20,15 @@ class ColumnType:
     encoding: str = "plain"
     arg: str | None = None
     of_message: bool = False
+
+
+@dataclass(frozen=True)
+class Reading:
+    """How a column's texts were read, and who said so: the ``feed`` file, the ``source`` (messages or statements), or
+    ``nobody``, so that it holds what was sent."""
+
+    kind: ColumnType
+    by: Literal["feed", "source", "nobody"]
 
 
 def add_in_order(listed: list[str], names: Sequence[str]) -> None:

@@ -14,9 +14,9 @@ from tidemark.feeds.model import Feed, Table
 from tidemark.formats import load_format
 from tidemark.ledger.change_stats import MOST_COLUMNS, TableStats, names_in
 from tidemark.merge.typed_rows import TableShape
-from tidemark.schema.columns import ColumnType, add_in_order
+from tidemark.schema.columns import ColumnType, Reading, add_in_order
 from tidemark.schema.encodings import ENCODINGS, REWRITTEN
-from tidemark.schema.type_changes import fits, unsafe, widens
+from tidemark.tables.column_readings import Told, column_type
 from tidemark.tables.table_history import Definition
 
 
@@ -29,6 +29,15 @@ class LoggedColumns:
     schemas: list[tuple[str, int]] = field(default_factory=list)
 
 
+@dataclass(frozen=True)
+class PublishedReadings:
+    """How the columns of a published table were read last, as far as it was noted. ``stand``: the table is only read, as
+    it stands: what the feed file says since, and the table cannot follow, does not count."""
+
+    columns: Mapping[str, Reading] = field(default_factory=dict)
+    stand: bool = False
+
+
 def shape_of(
     feed: Feed,
     stats: TableStats,
@@ -36,12 +45,14 @@ def shape_of(
     stored: dict[str, str],
     stored_key: list[str],
     logged: LoggedColumns | None = None,
+    before: PublishedReadings = PublishedReadings(),
 ) -> TableShape:
     """The shape a table has in this hour. ``stored``: its columns' types as they are.
 
     Types come from the feed file; else from message schemas and from the stream's ``definition`` of the table; else from
-    what is stored. A column that nothing gives a type is text. SchemaError for what cannot be one table: two source
-    tables or two keys, types of a column of which none holds the others, too many columns.
+    what is stored, and how it was read ``before``. A column that nothing gives a type is text. SchemaError for what cannot
+    be one table: two source tables or two keys, types of a column of which none holds the others, a column that would be
+    read in another way than what is published of it, too many columns.
     """
     refuse_other_sources(feed, stats, set())
     logged = logged or LoggedColumns()
@@ -67,18 +78,20 @@ def shape_of(
         add_in_order(names, others)
     columns: dict[str, ColumnType] = {}
     rewrites: dict[str, dict[str, ColumnType]] = {}
+    found: dict[str, Reading] = {}
     for name in names:
         readings = {text: kinds[name] for text, kinds in schemas.items() if name in kinds}
-        stated = defined.get(name, ())
-        first = wanted.get(name) or next(iter([*readings.values(), *stated[-1:]]), None)
-        given = [wanted[name]] if name in wanted else [*readings.values(), *stated]
-        spark = _widest(feed, stats.table, name, stored.get(name), given)
-        columns[name] = _reading(spark, first, list(readings.values()))
+        told = Told(
+            stats.table, name, stored.get(name), before.columns.get(name), wanted.get(name),
+            declared.all_columns.get(name), list(readings.values()), defined.get(name, ()),
+        )  # fmt: skip
+        columns[name], found[name] = column_type(feed.feed, told, stand=before.stand)
         if columns[name].encoding == REWRITTEN:
             for text, kind in readings.items():
                 rewrites.setdefault(text, {})[name] = kind
     live = frozenset().union(*listed)
-    return TableShape(key, columns, {**ENCODINGS, **format_.ENCODINGS}, rewrites, live)
+    said = {name: reading for name, reading in found.items() if reading.by != "nobody" or any(name in s for s in sent)}
+    return TableShape(key, columns, {**ENCODINGS, **format_.ENCODINGS}, rewrites, live, said)
 
 
 def refuse_other_sources(feed: Feed, stats: TableStats, before: set[str]) -> None:
@@ -126,43 +139,6 @@ def _by_names_now(types: Mapping[str, ColumnType], definition: Definition, gener
     now = {name: definition.name_now(name, generation) for name in types}
     taken = {new for name, new in now.items() if new is not None and new != name}
     return {(now[name] or name): kind for name, kind in types.items() if now[name] is not None or name not in taken}
-
-
-def _widest(feed: Feed, table: str, name: str, stored: str | None, given: list[ColumnType]) -> str:
-    """The type that holds all types ``given`` to a column: the stored one where it can, else the one it widens to.
-
-    Without a stored one all must widen to one of them, so that it does not matter how changes fall into hours.
-    """
-    listed = list(dict.fromkeys(kind.spark for kind in given))
-    widest = stored or (listed[0] if listed else "string")
-    for kind in listed:
-        if widens(widest, kind):
-            widest = kind
-    for kind in listed:
-        if kind != widest and not (widens(kind, widest) or (stored is not None and fits(kind, widest))):
-            error = unsafe(table, name, widest, kind)
-            error.feed = feed.feed
-            raise error
-    return widest
-
-
-def _reading(spark: str, first: ColumnType | None, readings: list[ColumnType]) -> ColumnType:
-    """How a column's texts are read. Where messages write it in several ways, or in one that does not give the column's
-    type, its texts are first rewritten into one."""
-    if first and first.of_message:
-        return ColumnType(spark, first.encoding, first.arg)
-    ways = {(kind.encoding, kind.arg) for kind in readings}
-    if len(ways) > 1 or any(_passes_through(kind, spark) for kind in readings):
-        return ColumnType(spark, REWRITTEN)
-    if ways:
-        return ColumnType(spark, *ways.pop())
-    return ColumnType(spark, first.encoding, first.arg) if first else ColumnType(spark)
-
-
-def _passes_through(kind: ColumnType, spark: str) -> bool:
-    """Whether a text must become a value of its own type before it is one of the column's."""
-    through_float = (kind.spark, spark) == ("float", "double")
-    return through_float or (kind.spark != spark and kind.encoding not in ("plain", "unscaled_decimal"))
 
 
 def _key(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -18,10 +19,11 @@ from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.system_tables import pruned, published_rows
 from tidemark.merge.late_changes import PublishedTable
 from tidemark.merge.typed_rows import TableShape, key_is_whole, keyed_rows
+from tidemark.schema.columns import Reading
 from tidemark.settings import Settings
 from tidemark.snapshots.contract import Snapshot
 from tidemark.tables.renames import RenamePlan, plan_renames
-from tidemark.tables.resolve import refuse_other_sources, shape_of
+from tidemark.tables.resolve import PublishedReadings, refuse_other_sources, shape_of
 from tidemark.tables.table_history import Definitions
 from tidemark.tables.table_log import TableLog
 
@@ -57,7 +59,8 @@ class State:
     ``highest``: the highest sort key that is published. ``truncated``: the position of the newest truncate, of this
     hour or before; ``new_truncate``: whether this hour brought one. ``rebuild``: all rows are folded again, because they
     have not been under this name, or because a change of columns or a snapshot comes late. ``change``: what the stream
-    states about the columns since the last publication; ``retired``: the columns that hold nothing then.
+    states about the columns since the last publication; ``retired``: the columns that hold nothing then. ``readings``: of
+    columns that were read in another way before, or not at all.
     """
 
     log: TableLog
@@ -69,6 +72,12 @@ class State:
     rebuild: bool = False
     change: RenamePlan = field(default_factory=RenamePlan)
     retired: list[str] = field(default_factory=list)
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+
+    @property
+    def untyped(self) -> list[str]:
+        """The columns that are published for the first time, and that nothing gives a type."""
+        return [name for name, reading in self.readings.items() if reading.by == "nobody"]
 
     @property
     def table(self) -> str:
@@ -172,19 +181,25 @@ def open_state(
         if fresh and logged.columns:  # its rows are in the log, under another name
             rebuild, highest = True, _ANY
             truncated = max(filter(None, (truncated, truncated_in_log)), default=None)
-    shape = shape_of(work.feed, stats, definition, change.applied(stored), stored_key, logged)
+    before = work.history.readings(stats.table)
+    shape = shape_of(
+        work.feed, stats, definition, change.applied(stored), stored_key, logged, PublishedReadings(before)
+    )
     retired = [name for name in stored if name in change.left - shape.live]
     columns = {name: kind for name, kind in shape.spark_types.items() if name not in retired}
     snapshot.evolve(columns, shape.key, change.renamed)
     return State(
         log=log, snapshot=snapshot, shape=shape, highest=highest, truncated=truncated,
         new_truncate=stats.truncated is not None, rebuild=rebuild, change=change, retired=retired,
+        readings={name: reading for name, reading in shape.readings.items() if before.get(name) != reading},
     )  # fmt: skip
 
 
-def published_state(log: TableLog, snapshot: Snapshot) -> State:
-    """What is published of a table, as it stands: no hour is being made, and nothing is evolved."""
+def published_state(log: TableLog, snapshot: Snapshot, history: PublicationHistory) -> State:
+    """What is published of a table, as it stands: no hour is being made, and nothing is evolved. ``history``: all of the
+    feed's."""
     (source,), (logged, _) = log.sources, log.carried()
     definition, unchanged = log.definitions.of(source), TableStats(log.table, [source])
-    shape = shape_of(log.feed, unchanged, definition, snapshot.columns(), snapshot.key(), logged)
+    before = PublishedReadings(history.readings(log.table), stand=True)
+    shape = shape_of(log.feed, unchanged, definition, snapshot.columns(), snapshot.key(), logged, before)
     return State(log=log, snapshot=snapshot, shape=shape, truncated=log.history.table(log.table)[1])

@@ -38,6 +38,17 @@ def test_a_crash_ends_in_a_sentence_without_the_errors_text(capsys: pytest.Captu
     assert "plugh" not in printed
 
 
+def test_what_storage_or_the_cluster_did_not_answer_may_pass(capsys: pytest.CaptureFixture[str]) -> None:
+    def work(feed: str, hour: str) -> None:
+        try:
+            raise ConnectionResetError("plugh")
+        except OSError as error:
+            raise RuntimeError("plugh") from error
+
+    assert main("publish", work, ["shop", "2026-11-20T07"]) == Exit.TRANSIENT
+    assert "an unforeseen error, RuntimeError" in capsys.readouterr().err
+
+
 def test_a_wrong_setting_is_not_tried_again(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
