@@ -14,7 +14,7 @@ from tidemark.errors import ConfigError
 from tidemark.feeds.model import Feed, block_options
 from tidemark.feeds.problems import Found, Mistake, nearest, path_text, translate
 from tidemark.feeds.strict_yaml import Document, YamlPath, read_yaml
-from tidemark.feeds.validators import published_names, rules_across_keys
+from tidemark.feeds.validators import place_of, published_names, rules_across_keys
 from tidemark.formats import FORMATS, load_format
 from tidemark.settings import Settings
 
@@ -110,7 +110,9 @@ def _read_folder(folder: Path, deep: bool) -> tuple[list[_File], list[Mistake]]:
         for source, table in published_names(file.data).items():
             if (other := published.setdefault(table.lower(), file)) is not file:
                 problem = f"is published as {table}, as is a table of {other.path.name}"
-                found = Found(("tables", source), problem, fix="give one of them another `name`")
+                found = Found(
+                    place_of(source, file.data), problem, fix="give one of them another `name` under `tables`"
+                )
                 across.setdefault(file.path, []).append(file.mistake(found))
     mistakes = [mistake for file in files for mistake in [*file.mistakes, *across.get(file.path, [])]]
     stray = [path for path in sorted(folder.glob("*.yml")) if not path.name.startswith(".")]

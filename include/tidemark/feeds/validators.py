@@ -134,17 +134,32 @@ def rules_across_keys(data: dict[str, Any], file_stem: str) -> Iterator[Found]:
     yield from _type_known(data, "format", FORMATS)
     yield from _exports(data)
     yield from _published_twice(data)
+    for messages in _messages_table(data):
+        if messages not in _dict(data.get("tables")):
+            yield from _default_published(("format", "messages"), messages)
     topics = _texts(data.get("topics"))
     for source, table in _dict(data.get("tables")).items():
         yield from _table(("tables", source), source, _dict(table), topics)
 
 
 def published_names(data: dict[str, Any]) -> dict[str, str]:
-    """Source's table → published name, of the tables that a file declares."""
-    names = {
-        source: _dict(table).get("name") or default_name(source) for source, table in _dict(data.get("tables")).items()
-    }
+    """Source's table → published name, of the tables that a file names: under `tables`, and for logical messages."""
+    tables = _dict(data.get("tables"))
+    messages = _messages_table(data)
+    names = {source: _dict(tables.get(source)).get("name") or default_name(source) for source in [*tables, *messages]}
     return {source: name for source, name in names.items() if isinstance(name, str)}
+
+
+def place_of(source: str, data: dict[str, Any]) -> YamlPath:
+    """Where a file names a source's table."""
+    return ("tables", source) if source in _dict(data.get("tables")) else ("format", "messages")
+
+
+def _messages_table(data: dict[str, Any]) -> list[str]:
+    """The table of Debezium's logical messages, where the feed publishes them."""
+    format_ = _dict(data.get("format"))
+    messages = format_.get("messages") if format_.get("type") == "debezium" else None
+    return [messages] if isinstance(messages, str) else []
 
 
 def _type_known(data: dict[str, Any], block: str, known: Iterable[str]) -> Iterator[Found]:
@@ -176,7 +191,7 @@ def _published_twice(data: dict[str, Any]) -> Iterator[Found]:
         other = first.setdefault(name.lower(), source)
         if other != source:
             problem = f"is published as {name}, as is {other} (letter case does not count)"
-            yield Found(("tables", source), problem, fix="give one of them another `name`")
+            yield Found(place_of(source, data), problem, fix="give one of them another `name` under `tables`")
 
 
 _SAME_WIDTH = "records of both look alike: keep the one that the feed's records have"
@@ -184,10 +199,7 @@ _SAME_WIDTH = "records of both look alike: keep the one that the feed's records 
 
 def _table(place: YamlPath, source: str, table: dict[str, Any], topics: list[str]) -> Iterator[Found]:
     if table.get("name") is None:
-        try:
-            published_name(default_name(source))
-        except ValueError as error:
-            yield Found(place, f"cannot be published as {default_name(source)!r}", str(error), "give it a `name`")
+        yield from _default_published(place, source)
     topic = table.get("topic")
     if isinstance(topic, str) and topic not in topics:
         yield Found((*place, "topic"), f"holds {topic!r}", "one of the feed's topics", nearest(topic, topics))
@@ -201,6 +213,14 @@ def _table(place: YamlPath, source: str, table: dict[str, Any], topics: list[str
     checks = table.get("checks")
     for i, check in enumerate(checks if isinstance(checks, list) else []):
         yield from _check((*place, "checks", i), _dict(check), columns)
+
+
+def _default_published(place: YamlPath, source: str) -> Iterator[Found]:
+    try:
+        published_name(default_name(source))
+    except ValueError as error:
+        fix = f"give it a `name`, under tables.{source}" if place[0] == "format" else "give it a `name`"
+        yield Found(place, f"cannot be published as {default_name(source)!r}", str(error), fix)
 
 
 def _column_names(columns: list[str], place: YamlPath) -> Iterator[Found]:

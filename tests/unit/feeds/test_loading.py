@@ -238,6 +238,22 @@ def test_two_feeds_publish_different_tables_and_have_different_names(tmp_path: P
     ]
 
 
+def test_the_table_of_logical_messages_is_one_of_its_feeds_tables(tmp_path: Path) -> None:
+    """Also where the file does not list it under `tables`."""
+    said = GOOD.replace("{type: debezium}", "{type: debezium, messages: Shop.Messages}")
+    write(tmp_path, said)
+    write(tmp_path, said.replace("feed: shop", "feed: depot"), "depot")
+    (mistake,) = check_feeds(tmp_path)
+    assert (mistake.file.name, mistake.path) == ("shop.yaml", "format.messages")
+    assert mistake.problem == "is published as shop.messages, as is a table of depot.yaml"
+    write(tmp_path, said + "tables: {Shop.Messages: {name: shop.messages_2}}\n")
+    assert check_feeds(tmp_path) == []
+    write(tmp_path, GOOD + "tables: {s.t: {name: SHOP.messages}}\n")
+    assert [mistake.path for mistake in check_feeds(tmp_path)] == ["tables.s.t"]
+    assert list(mistakes(tmp_path, said + "tables: {s.t: {name: shop.messages}}\n")) == ["format.messages"]
+    assert list(mistakes(tmp_path, said.replace("Shop.Messages", "tidemark.messages"))) == ["format.messages"]
+
+
 def test_a_folder_loads_by_name(tmp_path: Path) -> None:
     write(tmp_path, GOOD.replace("feed: shop", "feed: web"), "web")
     write(tmp_path, GOOD)
