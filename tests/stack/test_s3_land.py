@@ -58,8 +58,14 @@ Answer = Callable[[Any], AWSResponse | None]
 
 
 @pytest.fixture
-def on_wire(settings: Settings) -> Iterator[tuple[list[str], Callable[[Answer], None]]]:
-    """What the library sends to the server, and a way to answer in the server's place (None: the server answers)."""
+def on_wire(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[tuple[list[str], Callable[[Answer], None]]]:
+    """What the library sends to the server, and a way to answer in the server's place (None: the server answers).
+
+    Between two attempts there is no pause: boto's go up to 20 seconds.
+    """
+    monkeypatch.setattr("botocore.retries.standard.ExponentialBackoff.delay_amount", lambda *_: 0.0)
     client = s3_client(settings.s3_endpoint, settings.s3_region)
     sent: list[str] = []
     answers: list[Answer] = []
