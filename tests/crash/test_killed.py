@@ -92,4 +92,3 @@ def assert_readable(undisturbed: Undisturbed, settings: Settings, death: dict[st
             assert shown(settings, table, receipt["hour"]) == undisturbed.state[cut], (cut, death)
         possible = [[], *(tables[table] for tables in undisturbed.tables)]
         assert shown(settings, table, None) in possible, (table, death)
-

@@ -15,6 +15,9 @@ from pyspark.sql import functions as F
 from tidemark.merge.colliding_keys import with_source_rows
 from tidemark.merge.fold import is_base
 
+#: Keys that every executor can hold: a hundred bytes each, at most a thousand.
+_FEW_KEYS = 100_000
+
 
 def is_link() -> Column:
     """Whether a change of ROWS rests on another key: the insert of a key change that lacks columns."""
@@ -74,6 +77,34 @@ def with_keys_of_the_same_rows(keys: DataFrame, rows: DataFrame, reason: str) ->
         if new.isEmpty():
             return found
         found = found.unionByName(new.withColumn("reason", F.lit(reason))).localCheckpoint()
+
+
+def rows_in_reach(rows: DataFrame, keys: DataFrame) -> DataFrame:
+    """ROWS of ``keys`` and of every key that links tie to them, in either direction: all that :func:`with_ancestors` and
+    :func:`descendants` can meet from there. Reads ``rows`` twice, whatever is then done with the result."""
+    links = rows.where(is_link()).select("key", "prior").distinct().localCheckpoint()
+    return of_keys(rows, tied_by(links, keys)).localCheckpoint()
+
+
+def tied_by(links: DataFrame, keys: DataFrame) -> DataFrame:
+    """``keys`` (``key``) and every key that ``links`` (``key``, ``prior``) tie to them, in either direction."""
+    reached = keys.select("key").distinct().localCheckpoint()
+    if links.isEmpty():
+        return reached
+    both = links.select("key", F.col("prior").alias("other"))
+    both = both.unionByName(links.select(F.col("prior").alias("key"), F.col("key").alias("other")))
+    new = reached
+    while not new.isEmpty():
+        onward = both.join(new, "key", "left_semi").select(F.col("other").alias("key")).distinct()
+        new = onward.join(reached, "key", "left_anti").localCheckpoint()
+        reached = reached.unionByName(new).localCheckpoint()
+    return reached
+
+
+def of_keys(rows: DataFrame, keys: DataFrame) -> DataFrame:
+    """The rows whose ``key`` is one of ``keys``, which are distinct. Where they are few the rows are not shuffled."""
+    few = keys.limit(_FEW_KEYS + 1).count() <= _FEW_KEYS
+    return rows.join(F.broadcast(keys) if few else keys, "key", "left_semi").select(*rows.columns)
 
 
 def descendants(rows: DataFrame, keys: DataFrame) -> DataFrame:

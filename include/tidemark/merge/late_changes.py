@@ -8,15 +8,15 @@ from the change log (*refold*).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.ledger.receipts import Counts
-from tidemark.merge.colliding_keys import colliding_keys
+from tidemark.merge.colliding_keys import colliding_keys, is_arrival
 from tidemark.merge.fold import fold
-from tidemark.merge.key_changes import descendants, is_link, with_ancestors
+from tidemark.merge.key_changes import descendants, is_link, of_keys, tied_by, with_ancestors
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,7 +50,13 @@ class Classified:
 
 
 def classify(table: PublishedTable, rows: DataFrame, links: int) -> Classified:
-    """Classify the hour's ROWS of one table. ``links``: how many of them rest on another key."""
+    """Classify the hour's ROWS of one table. ``links``: how many of them rest on another key.
+
+    Of what is published only the keys that the hour's late changes can meet are taken, so that the joins and folds after
+    it are of their size and not of the table's."""
+    rows = rows.localCheckpoint()
+    if not table.rebuild:
+        table = _in_reach(table, rows)
     of_hour = rows.withColumn("of_hour", F.lit(True))
     known_and_new = table.rows.withColumn("of_hour", F.lit(False)).unionByName(of_hour)
     colliding = colliding_keys(known_and_new, F.col("of_hour")).localCheckpoint()
@@ -66,6 +72,24 @@ def classify(table: PublishedTable, rows: DataFrame, links: int) -> Classified:
     everything = table.rows.unionByName(rows).withColumn("counts", F.lit(False))
     refolded = fold(with_ancestors(everything, targets, colliding), partial=True)
     return Classified(ordinary, late, refolded, counts.plus(applied(late)))
+
+
+def _in_reach(table: PublishedTable, rows: DataFrame) -> PublishedTable:
+    """What is published of the keys that the hour's ROWS can meet: those of its late changes; those of its changes onto
+    which a row ever moved, because they can collide; those under a late truncate; and all that links tie to these."""
+    moved = is_arrival() | is_link()
+    both = table.rows.where(moved).unionByName(rows.where(moved))
+    moves = both.select("key", "prior", is_link().alias("link")).distinct().localCheckpoint()
+    late = (F.col("sort_key") <= (table.highest or "")) | is_link()
+    keys = rows.where(late).select("key")
+    if not moves.isEmpty():
+        keys = keys.unionByName(rows.select("key").join(moves.select("key"), "key", "left_semi"))
+    if table.new_truncate:
+        keys = keys.unionByName(_keys_under_a_late_truncate(table))
+    near = tied_by(moves.where("link"), keys)
+    return replace(
+        table, rows=of_keys(table.rows, near).localCheckpoint(), stored=of_keys(table.stored, near).localCheckpoint()
+    )
 
 
 def _judge(table: PublishedTable, rows: DataFrame, colliding: DataFrame) -> DataFrame:

@@ -68,6 +68,8 @@ def table_changes(hour: HourChanges, stats: TableStats, snapshot: Snapshot) -> T
 
 def without_truncated(hour: HourChanges, stats: TableStats, truncated: str | None) -> UnderTruncate:
     """One table's log rows of the hour without the truncates, and without what the newest of them removes."""
+    if truncated is not None and not stats.truncates and stats.first >= truncated:
+        truncated = None  # nothing of the hour stands before it
     known: set[str] = set()
     if truncated is not None and stats.truncates:
         log = hour.work.spark.table(changes_table(hour.work.feed.feed))

@@ -22,7 +22,7 @@ from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.system_tables import held_transactions, waiting_entries
 from tidemark.logs import log_stage
 from tidemark.merge.contract import COUNTED
-from tidemark.merge.key_changes import descendants
+from tidemark.merge.key_changes import descendants, rows_in_reach
 from tidemark.merge.typed_rows import TableShape
 from tidemark.pipeline.transactions import open_at
 from tidemark.settings import Settings
@@ -133,5 +133,6 @@ def _settled(shape: TableShape, rows: DataFrame, hour: str) -> DataFrame:
         return fold_keyless(shape, rows, hour).where("not deleted")
     every = keyed_log_rows(shape, rows)
     changed = every.where("landed_this_hour").select("key").distinct().localCheckpoint()
-    touched = descendants(every, changed).localCheckpoint()
-    return fold_keyed(shape, every, touched, hour).drop("unreadable", *COUNTED)
+    near = rows_in_reach(every, changed)
+    touched = descendants(near, changed).localCheckpoint()
+    return fold_keyed(shape, near, touched, hour).drop("unreadable", *COUNTED)

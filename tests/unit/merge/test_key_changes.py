@@ -11,7 +11,7 @@ from tests.convergence.oracle import Change, Key, rows
 from tests.unit.merge.histories import SHAPE, SIZE, Delivered, folded_rows, log_rows, random_family
 from tidemark.merge.colliding_keys import colliding_keys
 from tidemark.merge.fold import fold
-from tidemark.merge.key_changes import descendants, with_ancestors
+from tidemark.merge.key_changes import descendants, of_keys, rows_in_reach, with_ancestors
 from tidemark.merge.typed_rows import keyed_rows
 
 
@@ -59,3 +59,28 @@ def test_descendants_are_the_keys_that_links_lead_to(spark: SparkSession) -> Non
         rounds += 1
     assert {(row.key["id"],) for row in descendants(logged, keys).collect()} == reached
     assert rounds > 1, "some keys are reached through others"
+
+
+def test_what_is_in_reach_is_tied_by_links_in_either_direction(spark: SparkSession) -> None:
+    rng = Random(13)
+    changes = [c for family in range(80) for step in random_family(rng, family, moves=True) for c in step]
+    logged = keyed_rows(log_rows(spark, [Delivered(change) for change in changes]), SHAPE, expand=False)
+    reached = begin = {change.key for change in changes if change.key[0] % (3 * SIZE) == 1}
+    links = [(c.prior, c.key) for c in changes if c.prior is not None and c.absent]
+    while more := {end for pair in links for end in pair if reached & set(pair)} - reached:
+        reached = reached | more
+    keys = logged.select("key").where(logged["key.id"].isin([key[0] for key in begin]))
+    found = rows_in_reach(logged, keys).collect()
+    assert {(row.key["id"],) for row in found} == reached
+    assert len(found) == sum(change.key in reached for change in changes)
+    assert begin < reached < {change.key for change in changes}
+
+
+def test_rows_of_a_few_keys_are_found_without_a_shuffle_of_all(spark: SparkSession) -> None:
+    table = spark.range(1000).selectExpr("struct(id % 100 AS id) AS key", "string(id) AS at").groupBy("key")
+    found = of_keys(
+        table.agg(F.max("at").alias("at")), spark.range(3).selectExpr("struct(id) AS key").localCheckpoint()
+    )
+    assert sorted(row.key["id"] for row in found.collect()) == [0, 1, 2]
+    plan = found._jdf.queryExecution().executedPlan().toString()
+    assert plan.index("Aggregate") < plan.index("BroadcastHashJoin"), "joined first, and only then exchanged"
