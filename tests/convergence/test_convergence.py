@@ -43,9 +43,9 @@ FORMATS = (
     Format("ibm", ibm, "raw", in_order=True),
     Format("qlik", qlik, "pubsub"),
 )
-#: The formats in `make test`: one whose messages come in any order, with tables in Iceberg and in Parquet, and one whose
-#: messages are a stream. The others are in `make test-full`.
-SHORT = ("debezium", "dataworks")
+#: The format in `make test`: its messages come in any order, and its tables are in Iceberg and in Parquet. The others are
+#: in `make test-full`.
+SHORT = ("debezium",)
 #: Histories of a format in the ordinary run, 252 in all; and in each plan of the long one.
 ORDINARY, MANY = 42, 150
 #: The long run goes through more containers.
