@@ -11,6 +11,7 @@ from tidemark.feeds.model import Feed
 from tidemark.identifiers import TIDEMARK, quote
 from tidemark.ledger.change_log import changes_table, is_published, is_row
 from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.merge.key_changes import rows_in_reach
 from tidemark.merge.typed_rows import TableShape
 from tidemark.operations.audit_finding import AuditFinding
 from tidemark.settings import Settings
@@ -91,8 +92,13 @@ def _touched(state: State, log: DataFrame, hours: Sequence[str]) -> DataFrame:
 def _keyed(state: State, log: DataFrame, hours: Sequence[str] | None) -> DataFrame:
     """``key``, ``sort_key`` and typed ``row`` of each row that should be there."""
     rows = keyed_log_rows(state.shape, log)
-    targets = rows.select("key").distinct() if hours is None else _touched(state, log, hours)
-    settled = fold_keyed(state.shape, rows, targets.localCheckpoint(), "")
+    if hours is None:
+        rows = rows.localCheckpoint()  # the log is read once, however often the fold looks at its rows
+        targets = rows.select("key").distinct().localCheckpoint()
+    else:
+        targets = _touched(state, log, hours).localCheckpoint()
+        rows = rows_in_reach(rows, targets)
+    settled = fold_keyed(state.shape, rows, targets, "")
     return settled.where("not deleted").select("key", F.col("tidemark.sort_key").alias("sort_key"), "row")
 
 

@@ -151,7 +151,7 @@ def _unpublishable(feed: Feed, table: Column) -> Column:
     strange = row & ~F.coalesce(
         source.isin([name for name in feed.tables if is_published_name(feed.published_name(name))]), F.lit(False)
     )
-    publishable = table.rlike(f"^(?:{PUBLISHED_NAME})$")
+    publishable = table.rlike(rf"^(?:{PUBLISHED_NAME})\z")
     return F.when(
         strange,
         F.when(

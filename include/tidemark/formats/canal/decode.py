@@ -35,12 +35,12 @@ _ROWS = ("INSERT", "UPDATE", "DELETE")
 _STATEMENTS = ("CREATE", "ALTER", "RENAME", "QUERY")
 _EMPTIED = ("TRUNCATE", "ERASE")
 _CONTROL = ("CINDEX", "DINDEX", "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT")
-_NUMBER = r"^\d{1,19}$"
+_NUMBER = r"^\d{1,19}\z"
 
 
 def latin_bytes(text: Column, spark: str, arg: str | None) -> Column:
     """Bytes as the characters of ISO 8859-1; null where a character is none of them."""
-    return F.when(text.rlike(r"^[\x00-\xff]*$"), F.encode(text, "ISO-8859-1"))
+    return F.when(text.rlike(r"^[\x00-\xff]*\z"), F.encode(text, "ISO-8859-1"))
 
 
 ENCODINGS: dict[str, Encoding] = {LATIN_BYTES: latin_bytes}

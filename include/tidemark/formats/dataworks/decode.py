@@ -172,7 +172,7 @@ def _lacking() -> Column:
 def _position(sequence: Column) -> Column:
     """A sequenceId as text that sorts like the number; null where it is none."""
     digits = F.ltrim(F.trim(sequence), F.lit("0"))
-    return F.when(F.trim(sequence).rlike(r"^\d+$") & (F.length(digits) <= _DIGITS), zero_padded(digits, _DIGITS))
+    return F.when(F.trim(sequence).rlike(r"^\d+\z") & (F.length(digits) <= _DIGITS), zero_padded(digits, _DIGITS))
 
 
 def _table(source: Column) -> Column:

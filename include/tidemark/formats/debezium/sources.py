@@ -36,7 +36,7 @@ def _digits(number: Column, width: int = 20) -> Column:
     """A number's text, padded; null for anything but digits that fit. Only what is no bigint is searched for digits."""
     text = number.cast("string")
     small = F.when((text >= "0") & (F.octet_length(text) <= width), text.try_cast("bigint").cast("string"))
-    return zero_padded(F.coalesce(small, F.when(text.rlike(rf"^\d{{1,{width}}}$"), text)), width)
+    return zero_padded(F.coalesce(small, F.when(text.rlike(rf"^\d{{1,{width}}}\z"), text)), width)
 
 
 def _padded(number: Column) -> Column:
@@ -68,14 +68,14 @@ def _postgresql(source: Column) -> Column:
 
 def _mysql(source: Column) -> Column:
     """``<number of the binlog file>.<position in it>.<row of the event>``."""
-    file = F.regexp_extract(source["file"], r"\.(\d+)$", 1)
+    file = F.regexp_extract(source["file"], r"\.(\d+)\z", 1)
     row = F.coalesce(source["row"].cast("string"), F.lit("0"))
     return _joined(_digits(file, 12), _digits(source["pos"]), _digits(row, 10))
 
 
 def _lsn(text: Column, width: int) -> Column:
     """Groups of hexadecimal digits between colons; zeros where a snapshot has none."""
-    return F.when(text.rlike(rf"^[0-9A-Fa-f:]{{1,{width}}}$"), zero_padded(F.lower(text), width)).when(
+    return F.when(text.rlike(rf"^[0-9A-Fa-f:]{{1,{width}}}\z"), zero_padded(F.lower(text), width)).when(
         text.isNull(), F.lit("0" * width)
     )
 
@@ -100,7 +100,7 @@ def _oracle(source: Column) -> Column:
     commit = F.coalesce(source["commit_scn"], source["scn"])
     record = F.lower(F.trim(F.coalesce(source["rs_id"], F.lit(""))))
     part = F.coalesce(source["ssn"].cast("string"), F.lit("0"))
-    redo = F.when(record.rlike(r"^[0-9a-fx.]{0,32}$"), zero_padded(record, 32))
+    redo = F.when(record.rlike(r"^[0-9a-fx.]{0,32}\z"), zero_padded(record, 32))
     return _joined(_digits(commit), _digits(source["scn"]), redo, _digits(part))
 
 

@@ -122,13 +122,13 @@ def _with_header(rows: DataFrame, options: Options) -> DataFrame:
         return value(F.get("tokens", F.lit(position - 1)), options)
 
     def groups(text: Column, least: int) -> Column:
-        wanted = text.rlike(f"^[0-9a-fA-F]{{4}}(?::[0-9a-fA-F]{{4}}){{{least - 1},7}}$")
+        wanted = text.rlike(rf"^[0-9a-fA-F]{{4}}(?::[0-9a-fA-F]{{4}}){{{least - 1},7}}\z")
         return F.lower(F.replace(F.when(wanted, text), F.lit(":"), F.lit("")))
 
     number, identifier, segment = field(1), field(2), F.get("tokens", F.lit(11))
     return rows.select(
         "*",
-        F.when(number.rlike(r"^\d+$"), number).isNotNull().alias("typed"),
+        F.when(number.rlike(r"^\d+\z"), number).isNotNull().alias("typed"),
         identifier.alias("identifier"),
         F.concat(F.rtrim(field(5)), F.lit("."), F.rtrim(field(6))).alias("source_table"),
         field(7).alias("kind"),
@@ -136,7 +136,7 @@ def _with_header(rows: DataFrame, options: Options) -> DataFrame:
         zero_padded(groups(field(9), 5), 32).alias("lsn"),
         field(10).alias("commit_time"),
         F.try_to_timestamp(F.concat(field(10), F.lit("Z")), F.lit("yyyy-MM-dd-HH.mm.ssXXX")).alias("committed_at"),
-        F.when(segment.rlike(r"^\d{4}$"), segment).alias("segment"),
+        F.when(segment.rlike(r"^\d{4}\z"), segment).alias("segment"),
     )
 
 

@@ -20,7 +20,7 @@ from tidemark.containers.ibm_records import Layout
 from tidemark.formats.ibm.types import is_time
 
 _HEADER = 12
-_INVALID = r"^IBM-INVALID-COLUMN-(\d{1,5})-?([AB])-(HEX|NULL)$"
+_INVALID = r"^IBM-INVALID-COLUMN-(\d{1,5})-?([AB])-(HEX|NULL)\z"
 
 
 def value(token: Column, layout: Layout) -> Column:
@@ -51,7 +51,7 @@ def with_images(rows: DataFrame, layout: Layout, source: CodePage | None) -> Dat
         rows.withColumn("form", F.regexp_extract("identifier", _INVALID, 3))
         .withColumn("sent", F.when(c("whole") & fits(width), values))
         .withColumn("hex", F.when(c("form") == "HEX", F.filter("sent", _of_character_columns)))
-        .withColumn("bad_hex", _any(c("hex"), lambda sent: ~sent.rlike("^(?:[0-9A-Fa-f]{2})*$")))
+        .withColumn("bad_hex", _any(c("hex"), lambda sent: ~sent.rlike(r"^(?:[0-9A-Fa-f]{2})*\z")))
         .withColumn("values", F.when(c("form") == "HEX", _from_hex(source)).otherwise(c("sent")))
         .withColumn("unread", F.when(c("form") == "HEX", F.filter("names", _is_unread)))
         .withColumn("lost", _families_not_sent())

@@ -155,7 +155,7 @@ def _point(text: Column, decimal_character: str | None) -> Column:
 def decimal(text: Column, spark: str, arg: str | None) -> Column:
     """``120000.00``; ``arg`` is the decimal character. One that does not fit its scale is refused, never rounded."""
     number = _point(text, arg)
-    return plain(F.when(number.rlike(r"^[+-]?(?:\d+\.?\d*|\.\d+)$"), number), spark, None)
+    return plain(F.when(number.rlike(r"^[+-]?(?:\d+\.?\d*|\.\d+)\z"), number), spark, None)
 
 
 def binary_float(text: Column, spark: str, arg: str | None) -> Column:
@@ -166,15 +166,15 @@ def binary_float(text: Column, spark: str, arg: str | None) -> Column:
 def decfloat(text: Column, spark: str, arg: str | None) -> Column:
     """A decimal floating-point number, as text to its last digit; ``arg`` is the decimal character."""
     number = _point(text, arg)
-    return F.when(number.rlike(r"^[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[Ee][+-]?\d+)?|(?i:inf|infinity|s?nan))$"), number)
+    return F.when(number.rlike(r"^[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[Ee][+-]?\d+)?|(?i:inf|infinity|s?nan))\z"), number)
 
 
 def date(text: Column, spark: str, arg: str | None) -> Column:
     """``2006-06-30``."""
-    return F.when(text.rlike(r"^\d{4}-\d{2}-\d{2}$"), text).try_cast("date")
+    return F.when(text.rlike(r"^\d{4}-\d{2}-\d{2}\z"), text).try_cast("date")
 
 
-_TIME = r"^([01]\d|2[0-3])[.:]([0-5]\d)[.:]([0-5]\d)$|^(24)[.:](00)[.:](00)$"
+_TIME = r"^([01]\d|2[0-3])[.:]([0-5]\d)[.:]([0-5]\d)\z|^(24)[.:](00)[.:](00)\z"
 
 
 def is_time(text: Column) -> Column:
@@ -189,7 +189,7 @@ def time(text: Column, spark: str, arg: str | None) -> Column:
 
 _TIMESTAMP = r"^(\d{4}-\d{2}-\d{2})[- T](\d{2})[.:](\d{2})[.:](\d{2})"
 _MICROSECONDS, _ALL_DIGITS = r"(?:(\.\d{1,6})0*)?", r"(\.\d{1,12})?"
-_ZONE = r"(Z|[+-]\d{2}:\d{2})$"
+_ZONE = r"(Z|[+-]\d{2}:\d{2})\z"
 
 
 def timestamp(text: Column, spark: str, arg: str | None) -> Column:
@@ -198,7 +198,7 @@ def timestamp(text: Column, spark: str, arg: str | None) -> Column:
     Db2's 24.00.00 is the next day's midnight; a table has no other name for it. One that has digits beyond the microsecond
     is refused, never cut.
     """
-    pattern = _TIMESTAMP + _MICROSECONDS + (_ZONE if spark == "timestamp" else "()$")
+    pattern = _TIMESTAMP + _MICROSECONDS + (_ZONE if spark == "timestamp" else r"()\z")
     midnight = text.rlike(r"^.{10}[- T]24[.:]00[.:]00(?:\.0+)?(?:[^.\d]|$)")
     hour = F.when(midnight, F.lit("00")).otherwise(F.lit("$2"))
     iso = F.when(
@@ -211,7 +211,7 @@ def timestamp(text: Column, spark: str, arg: str | None) -> Column:
 def long_timestamp(text: Column, spark: str, arg: str | None) -> Column:
     """``2006-06-30-18.01.52.000000000000`` → ``2006-06-30T18:01:52.000000000000``, as text; ``arg``: ``zone`` where the
     type has one."""
-    pattern = _TIMESTAMP + _ALL_DIGITS + (_ZONE if arg == "zone" else "()$")
+    pattern = _TIMESTAMP + _ALL_DIGITS + (_ZONE if arg == "zone" else r"()\z")
     to_the_second = timestamp(F.regexp_replace(text, pattern, "$1-$2.$3.$4"), "timestamp_ntz", None)
     return F.when(to_the_second.isNotNull(), F.regexp_replace(text, pattern, "$1T$2:$3:$4$5$6"))
 

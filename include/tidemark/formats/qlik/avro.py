@@ -154,7 +154,7 @@ def _is_whole(headers: Column, schema: str) -> Column:
     texts = [field["name"] for field in json.loads(schema)["fields"] if field["name"] not in _NO_TEXT]
     joined = F.concat(*(F.coalesce(headers[name], F.lit("")) for name in texts))
     return F.when(
-        headers["operation"].isNotNull(), joined.rlike("^[ -~]*$") & (to_avro(headers, schema) == F.col("tail"))
+        headers["operation"].isNotNull(), joined.rlike(r"^[ -~]*\z") & (to_avro(headers, schema) == F.col("tail"))
     )
 
 

@@ -144,7 +144,7 @@ def _entries(messages: DataFrame, feed: DeclaredFeed, options: Options) -> DataF
         .otherwise(F.coalesce(*(F.when(op == kind, name) for kind, name in _OPERATIONS.items()))),
         "kind": F.when(c("form") == "data", op).when(c("form") == "metadata", "MD").otherwise(c("form")),
         "source_table": F.when(good & (c("form") != "tombstone"), c("source_table")),
-        "position": F.when(good | c("sequence").rlike(r"^\d{35}$"), c("position")),
+        "position": F.when(good | c("sequence").rlike(r"^\d{35}\z"), c("position")),
         "before": F.when(is_data & (op == "DELETE"), F.coalesce("data", "before"))
         .when(is_data & (op == "UPDATE"), c("before")),
         "after": F.when(is_data & (op != "DELETE"), c("data")),
@@ -185,7 +185,7 @@ def _position_of_metadata() -> Column:
     digits = F.regexp_replace(F.col("at"), r"[^0-9]", "")
     readable = F.col("at").rlike(r"^\d{4}-\d\d-\d\d[T ]\d\d:\d\d:\d\d")
     time = F.when(readable, F.rpad(F.substring(digits, 1, 16), 16, "0")).otherwise(F.lit("0" * 16))
-    version = F.when(F.col("tableVersion").rlike(r"^\d{1,19}$"), F.col("tableVersion"))
+    version = F.when(F.col("tableVersion").rlike(r"^\d{1,19}\z"), F.col("tableVersion"))
     return F.concat(time, zero_padded(F.coalesce(version, F.lit("0")), 19))
 
 
@@ -195,7 +195,7 @@ def _problem(options: Options) -> Column:
     form, op = c("form"), c("operation")
     image = F.when(op == "DELETE", F.coalesce("data", "before")).otherwise(c("data"))
     no_image = image.isNull() if options.messages == "json" else image.isNull() & c("body").isNull()
-    hexadecimal = "^[0-9A-Fa-f]{1,16384}$"
+    hexadecimal = r"^[0-9A-Fa-f]{1,16384}\z"
     expected = {
         "json": "the value is no data message and no metadata message of Qlik Replicate: broken JSON, no headers, or "
         "no tableColumns",
@@ -215,7 +215,7 @@ def _problem(options: Options) -> Column:
         .when(~data, None)
         .when(~op.isin(list(_OPERATIONS)), F.concat(F.lit("unknown operation "), F.substring(op, 1, 100)))
         .when(c("position").isNull(), F.lit("the message has no changeSequence: its place in the order is unknown"))
-        .when(~c("position").rlike(r"^\d{35}$"), F.lit("changeSequence is not 35 digits"))
+        .when(~c("position").rlike(r"^\d{35}\z"), F.lit("changeSequence is not 35 digits"))
         .when(no_image | (F.size(image) == 0), F.concat(F.lit("no row in data, operation "), op))
         .when(~c("columnMask").rlike(hexadecimal), F.lit("columnMask is not hexadecimal"))
         .when(~c("changeMask").rlike(hexadecimal), F.lit("changeMask is not hexadecimal"))

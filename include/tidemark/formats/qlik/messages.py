@@ -33,8 +33,8 @@ HEADERS = (
     "operation", "changeSequence", "timestamp", "streamPosition", "transactionId", "changeMask", "columnMask",
     "externalSchemaId", "schemaId", "tableVersion", "transactionEventCounter", "transactionLastEvent",
 )  # fmt: skip
-_HEADER = f"^(?:{'|'.join(HEADERS)})$"
-_PREFIXED_HEADER = f"^headers[._]+(?:{'|'.join((*HEADERS, 'schema', 'table'))})$"
+_HEADER = rf"^(?:{'|'.join(HEADERS)})\z"
+_PREFIXED_HEADER = rf"^headers[._]+(?:{'|'.join((*HEADERS, 'schema', 'table'))})\z"
 
 
 def json_messages(records: DataFrame, also: Sequence[str] = ()) -> DataFrame:
@@ -92,7 +92,9 @@ def json_messages(records: DataFrame, also: Sequence[str] = ()) -> DataFrame:
 def _one_shape(opened: DataFrame, passed: Sequence[str]) -> DataFrame:
     """Puts the fields of flattened messages back into sections."""
     c, every = F.col, F.col("every")
-    prefixed = F.coalesce(F.exists(F.map_keys(every), lambda name: name.rlike("^headers[._]+operation$")), F.lit(False))
+    prefixed = F.coalesce(
+        F.exists(F.map_keys(every), lambda name: name.rlike(r"^headers[._]+operation\z")), F.lit(False)
+    )
     flat = F.coalesce(prefixed | F.map_contains_key(every, "operation"), F.lit(False))
     marked = opened.withColumn("prefixed", prefixed).withColumn("flat", flat)
 
