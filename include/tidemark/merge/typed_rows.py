@@ -70,7 +70,7 @@ def _rewritten(shape: TableShape, kinds: Mapping[str, ColumnType], column: Colum
     found = text
     for name, kind in kinds.items():
         value = shape.encodings[kind.encoding](text, kind.spark, kind.arg)
-        found = F.when(column == name, rewrite(text, value, kind.spark)).otherwise(found)
+        found = F.when(column == name, rewrite(text, value, kind.spark, kind.encoding)).otherwise(found)
     return found
 
 

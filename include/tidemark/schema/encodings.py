@@ -246,14 +246,33 @@ def _shift(unscaled: Column, scale: Column) -> Column:
     return _let(unscaled, text)
 
 
+_LARGEST, _SMALLEST = "9223372036854775807", "-9223372036854775808"
+#: PostgreSQL's infinite dates and timestamps as Debezium counts them (its PostgresValueConverter), by encoding: the largest
+#: and smallest time of PostgreSQL's Java driver, or of the number; dates also wrap around the number's ends.
+INFINITIES: dict[str, tuple[list[str], list[str]]] = {
+    "epoch_days": (["-2147472692", "2146033979"], ["-2147472691"]),
+    "epoch_millis": (
+        ["9223372036825200", "9223372036825200000", _LARGEST], ["-9223372036832400", "-9223372036832400000", _SMALLEST],
+    ),
+    "epoch_micros": (["9223372036825200000", _LARGEST], ["-9223372036832400000", _SMALLEST]),
+    "epoch_nanos": ([_LARGEST], [_SMALLEST]),
+}  # fmt: skip
+
+
+def infinity(text: Column, encoding: str) -> Column:
+    """``infinity`` or ``-infinity``, where the text is one in this encoding."""
+    last, first = INFINITIES[encoding]
+    return F.when(text.isin(last), F.lit("infinity")).when(text.isin(first), F.lit("-infinity"))
+
+
 #: The name of the encoding of texts that :func:`rewrite` wrote.
 REWRITTEN = "rewritten"
 _NO_VALUE = "\x00"
 
 
-def rewrite(text: Column, value: Column, own: str) -> Column:
-    """One text for a value, however messages wrote it: ``value`` of the type ``own``, read from ``text``. Null
-    stays null, and a text that is no such value stays a bad one."""
+def rewrite(text: Column, value: Column, own: str, encoding: str = "plain") -> Column:
+    """One text for a value, however messages wrote it: ``value`` of the type ``own``, read from ``text``, which is in
+    ``encoding``. Null stays null, an infinite time is ``infinity``, and a text that is no such value stays a bad one."""
     if own == "binary":
         written = F.base64(value)
     elif own.startswith(("array<", "struct<")):
@@ -262,7 +281,8 @@ def rewrite(text: Column, value: Column, own: str) -> Column:
         written = value.cast("double").cast("string")
     else:
         written = value.cast("string")
-    return F.when(text.isNotNull(), F.coalesce(written, F.concat(F.lit(_NO_VALUE), text)))
+    endless = [infinity(text, encoding)] if encoding in INFINITIES else []
+    return F.when(text.isNotNull(), F.coalesce(written, *endless, F.concat(F.lit(_NO_VALUE), text)))
 
 
 def rewritten(text: Column, spark: str, arg: str | None) -> Column:

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from tidemark.formats.contract import REPLACES, DeclaredFeed, as_changes
 from tidemark.formats.debezium import placing
+from tidemark.formats.debezium.infinities import declared_ways, infinite_columns, without
 from tidemark.formats.debezium.keys import IMAGE, declared_keys, names_old_key, old_key, own_shape
 from tidemark.formats.debezium.sources import CONNECTORS
 from tidemark.formats.debezium.transactions import identity, outside, transaction
@@ -90,6 +91,11 @@ class Options(BaseModel):
         None,
         description="The table (schema.table) of logical messages, op m, by connector and LSN. null: they are control "
         "records, kept in the change log alone.",
+    )
+    infinities: Literal["quarantine", "null"] = Field(
+        "quarantine",
+        description="PostgreSQL's `infinity` in a date or timestamp, which no table can hold: it waits in quarantine; or the "
+        "column is null, and a note in the change log names it. A column that is declared as text holds it.",
     )
     unavailable: str = Field(
         "__debezium_unavailable_value", min_length=1, description="The connector's unavailable.value.placeholder."
@@ -177,8 +183,23 @@ def _events(parsed: DataFrame, feed: DeclaredFeed, options: Options) -> DataFram
     event["sent"], event["absent"] = without_unavailable(event["after"], options.unavailable, updated=updated)
     problem = _problem(event, options)
     event["after"] = event.pop("sent")
+    event |= _infinities(event, feed, options)
     members = (column.alias(name) for name, column in event.items())
     return parsed.select("object", "record", "raw", "topic", "partition", "offset", problem.alias("problem"), *members)
+
+
+def _infinities(event: dict[str, Column], feed: DeclaredFeed, options: Options) -> dict[str, Column]:
+    """The images with nulls for infinite dates and timestamps, where the feed says so, and the columns of ``after`` that had
+    one (``infinite``)."""
+    if options.infinities == "quarantine":
+        return {}
+    types = {source: column_types(table.columns, options) for source, table in feed.tables.items()}
+    found = {
+        name: infinite_columns(event[name], event["message_schema"], event["table"], declared_ways(types))
+        for name in ("before", "after")
+    }
+    images = {name: without(event[name], columns) for name, columns in found.items()}
+    return images | {"infinite": F.coalesce(found["after"], F.array().cast("array<string>"))}
 
 
 def _entries(events: DataFrame, feed: DeclaredFeed, options: Options) -> DataFrame:
@@ -205,7 +226,7 @@ def _entries(events: DataFrame, feed: DeclaredFeed, options: Options) -> DataFra
         "before": F.when(row, c("before")),
         "after": F.when(row, c("after")).when(op == "m", _message(options, own)),
         "absent": F.when(row, c("absent")),
-        "notes": F.when((op == "r") & row & _replaces(source, c("k"), options), F.array(F.lit(REPLACES))),
+        "notes": _notes(row, (op == "r") & row & _replaces(source, c("k"), options), options),
         "committed_at": time_of_millis(source["ts_ms"]),
         "message_schema": F.when(row, c("message_schema")).when(message, F.lit(_MESSAGE_SCHEMA)),
         "entry": F.lit(0),
@@ -223,6 +244,14 @@ def _entries(events: DataFrame, feed: DeclaredFeed, options: Options) -> DataFra
             "tx_count": F.when(marker, c("event_count")),
         }
     return as_changes(events, columns)
+
+
+def _notes(row: Column, replaces: Column, options: Options) -> Column:
+    if options.infinities == "quarantine":
+        return F.when(replaces, F.array(F.lit(REPLACES)))
+    taken = F.transform("infinite", lambda name: F.concat(name, F.lit(" is infinite: published as null")))
+    notes = F.concat(F.when(replaces, F.array(F.lit(REPLACES))).otherwise(F.array().cast("array<string>")), taken)
+    return F.when(row & (F.size(notes) > 0), notes)
 
 
 def _replaces(source: Column, key: Column, options: Options) -> Column:
