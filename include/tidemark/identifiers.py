@@ -35,7 +35,7 @@ def publication_name(feed: str, hour: str, sequence: int) -> str:
 def publication_of_branch(branch: str, feed: str) -> int | None:
     """The number of the publication that a branch was made for; None for one that is not Tidemark's, or another feed's:
     readers may have branches of their own."""
-    made = re.fullmatch(rf"(?:audit|compacted|cut)_{re.escape(feed)}_\d{{4}}_\d\d_\d\dT\d\d_(\d+)", branch)
+    made = re.fullmatch(rf"(?:audit|cut)_{re.escape(feed)}_\d{{4}}_\d\d_\d\dT\d\d_(\d+)", branch)
     return int(made[1]) if made else None
 
 

@@ -42,7 +42,7 @@ def test_what_landed_after_a_publication_had_begun_is_published_too(
 
 
 @pytest.mark.parametrize("storage", ["iceberg", "parquet"])
-@pytest.mark.parametrize("dies_at", ["the quarantine's rows", "the pending publication"])
+@pytest.mark.parametrize("dies_at", ["the hour staged again", "the pending publication"])
 def test_rows_that_a_check_held_back_are_let_go_when_it_is_fixed(
     run: Any,
     settings: Settings,
@@ -50,7 +50,7 @@ def test_rows_that_a_check_held_back_are_let_go_when_it_is_fixed(
     storage: str,
     dies_at: str,
 ) -> None:
-    name = f"c_{storage}_{dies_at.split()[1][:5]}".replace("'", "")
+    name = f"c_{storage}_{dies_at.split()[1]}"
     run.table = f"{name}.items"
 
     def feed(largest: int) -> dict[str, Any]:
@@ -72,7 +72,7 @@ def test_rows_that_a_check_held_back_are_let_go_when_it_is_fixed(
         if dies_at == "the pending publication":
             patch.setattr(validate, "save_pending", dies_before)
         else:
-            patch.setattr(validate, "write_rows", dies)
+            patch.setattr(validate, "stage_hour", dies)
         run(HOURS[1], [event("u", 20, row(1, 10)), event("u", 21, row(2, 3))], **feed(9))
     assert rows(settings, run) == [row(1, 1), row(2, 2)]
     receipt = run(HOURS[1], None, **feed(20))

@@ -7,7 +7,7 @@ import pytest
 from tidemark.identifiers import publication_name, publication_of_branch
 
 
-@pytest.mark.parametrize("kind", ["audit", "compacted"])
+@pytest.mark.parametrize("kind", ["audit", "cut"])
 def test_a_publications_branches_tell_its_number(kind: str) -> None:
     branch = f"{kind}_{publication_name('shop_eu', '2026-11-20T07', 12)}"
     assert publication_of_branch(branch, "shop_eu") == 12

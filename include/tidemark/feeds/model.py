@@ -158,7 +158,14 @@ class Quarantine(Model):
 
 
 class Transactions(Model):
-    """What happens to a transaction that does not complete."""
+    """What happens to a transaction that does not complete, or of which a change is refused."""
+
+    bad: Literal["hold", "split"] = Field(
+        "hold",
+        description="What happens to a transaction of which a change is refused (a value that cannot be read, a failed check "
+        "with the consequence quarantine, a record that cannot be decoded but names its transaction). hold: all of it waits "
+        "in quarantine. split: the refused changes wait, the others are published, and the receipt names the transaction.",
+    )
 
     alarm: Duration = Field(
         timedelta(hours=24),
@@ -216,7 +223,10 @@ class Feed(Model):
         description="A table that messages carry and this file does not name: publish it, or quarantine its records.",
     )
     quarantine: Quarantine = Field(Quarantine(), description="How many bad records an hour may hold.")
-    transactions: Transactions = Field(Transactions(), description="What happens to transactions that do not complete.")
+    transactions: Transactions = Field(
+        Transactions(),
+        description="What happens to transactions that do not complete, or of which a change is refused.",
+    )
     retention: Retention = Field(Retention(), description="What maintenance removes, and when.")
     retries: int = Field(
         3, ge=0, description="How often Airflow tries a task again after an error that can pass by itself."

@@ -22,15 +22,13 @@ from tidemark.storage.objects import storage_of
 
 class PendingPublication(StoredDocument):
     """A receipt in the making. ``publication`` names its audit branches; ``staged``: tables that have one; ``retired``:
-    by table, columns that hold nothing once it is published. ``held_back``: tables in which checks put rows back, or
-    began to; then the quarantine may have rows of it. ``discarded``: nobody goes on with it, its hour is to be
+    by table, columns that hold nothing once it is published. ``discarded``: nobody goes on with it, its hour is to be
     compacted again."""
 
     receipt: Receipt
     publication: str
     staged: list[str]
     retired: dict[str, list[str]] = Field({})
-    held_back: list[str] = Field([])
     validated: bool = False
     discarded: bool = False
 

@@ -2,7 +2,8 @@
 
 Each row of the system table ``quarantine`` names the stage that kept it back: decode (a record that cannot be decoded),
 assemble (a change that its metadata do not fit, or whose transaction never completed), compact (a key or value that
-cannot be read), validate (its row failed a check). ``hour`` is the hour it landed in. ``landed_this_hour`` is true when
+cannot be read), validate (its row failed a check); or it is ``transaction``: not the change itself was refused, but
+another one of its transaction. ``hour`` is the hour it landed in. ``landed_this_hour`` is true when
 that hour's own publication kept it back, and false when a later one did that released it.
 
 A replay is a new version of the hour's manifest that brings no object and *recalls* the quarantine. From there on the
@@ -33,6 +34,12 @@ from tidemark.settings import Settings
 #: The columns that identify an entry of the change log, and a row of the quarantine.
 ENTRY = ["object", "record", "entry"]
 
+#: The stage of changes that are not refused themselves, but wait with their transaction.
+ALONGSIDE = "transaction"
+
+#: The stages whose rows count as quarantined in their table's part of the receipt.
+OF_TABLES = ("compact", "validate", ALONGSIDE)
+
 #: Why a change is given up by the feed's policy for overdue transactions.
 NEVER_COMPLETED = "its transaction never completed"
 
@@ -57,17 +64,26 @@ def count_recalled(rows: DataFrame) -> Recalled:
         .agg(F.count_if(F.col("entry") == 0).alias("records"), F.count(F.lit(1)).alias("entries"))
         .collect()
     )
-    kinds = {"bad": 0, "refused": 0, "held": 0}
+    kinds = {"bad": 0, "refused": 0, "held": 0, "alongside": 0}
     tables: dict[str, int] = {}
     for group in groups:
         if not group.landed_this_hour:
             kinds["held"] += group.entries
-        elif group.stage in ("compact", "validate"):
+        elif group.stage in OF_TABLES:
             tables[group.table] = tables.get(group.table, 0) + group.entries
+            kinds["alongside"] += group.entries if group.stage == ALONGSIDE else 0
         else:
             kinds["bad" if group.stage == "decode" else "refused"] += group.entries
     records = sum(group.records for group in groups)
     return Recalled(landed=records, split=sum(group.entries for group in groups) - records, tables=tables, **kinds)
+
+
+def waiting_whole(kept: DataFrame) -> DataFrame:
+    """Of quarantined rows: those of transactions that wait whole, with their ``tx``. Only of these ``change`` names it, and
+    of transactions that never completed."""
+    named = kept.withColumn("tx", F.get_json_object("change", "$.tx"))
+    whole = F.col("stage").isin(*OF_TABLES) | (F.col("reason") == NEVER_COMPLETED)
+    return named.where(F.col("tx").isNotNull() & whole)
 
 
 def _not_recalled(history: PublicationHistory) -> Column:

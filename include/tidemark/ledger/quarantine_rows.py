@@ -11,10 +11,9 @@ from pyspark.sql import functions as F
 from tidemark.ledger.change_log import is_new
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.system_tables import SYSTEM_COLUMNS
-from tidemark.storage.landing_layout import landed_hour
 
 _LOG_CHANGE = ("op", "key", "before", "after", "absent", "tx")
-_TYPED_CHANGE = ("op", "key", "after", "absent", "prior")
+_WITHHELD_CHANGE = ("op", "key", "prior_key", "before", "after", "absent")
 
 
 def undecodable(log: DataFrame, hour: str, history: PublicationHistory) -> DataFrame:
@@ -28,15 +27,18 @@ def refused_changes(rows: DataFrame) -> DataFrame:
     return _rows(rows, "assemble", change=F.to_json(F.struct(*_LOG_CHANGE)))
 
 
-def refused_rows(rows: DataFrame, table: str, stage: str, reason: Column) -> DataFrame:
-    """ROWS of one table (:mod:`tidemark.merge.fold`) that compact cannot read, or that fail a check of validate."""
-    hour, change = landed_hour(F.col("object")), F.to_json(F.struct(*_TYPED_CHANGE))
-    return _rows(rows, stage, hour=hour, table=F.lit(table), reason=reason, change=change)
+def withheld_changes(rows: DataFrame) -> DataFrame:
+    """Log rows that are taken out of their tables' changes (see :class:`tidemark.pipeline.withheld.Withheld`)."""
+    named = F.when(F.col("whole"), F.col("tx")).alias("tx")
+    return _rows(rows, change=F.to_json(F.struct(*_WITHHELD_CHANGE, named)))
 
 
-def _rows(rows: DataFrame, stage: str, **columns: Column) -> DataFrame:
-    """``columns``: those that are not in ``rows`` under their own name. Without one, ``raw`` and ``change`` are null."""
-    columns = {"stage": F.lit(stage), "raw": F.lit(None), "change": F.lit(None), **columns}
+def _rows(rows: DataFrame, stage: str | None = None, **columns: Column) -> DataFrame:
+    """``columns``: those that are not in ``rows`` under their own name. Without one, ``raw`` and ``change`` are null;
+    ``stage``: of all rows."""
+    columns = {"raw": F.lit(None), "change": F.lit(None), **columns}
+    if stage is not None:
+        columns["stage"] = F.lit(stage)
     return rows.select(
         *(
             columns.get(name, F.col(name)).cast(type_).alias(name)

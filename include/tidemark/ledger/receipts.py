@@ -72,6 +72,7 @@ class Recalled(BaseModel):
     bad: int = 0
     refused: int = 0
     held: int = 0
+    alongside: int = 0
     tables: dict[str, int] = {}
 
 
@@ -91,6 +92,13 @@ class Receipt(StoredDocument):
     control: int
     bad: int = Field(description="Records that could not be decoded.")
     refused: int = Field(0, description="Changes kept back before they reached a table: in quarantine.")
+    kept_whole: int = Field(
+        0, description="Transactions that this publication put in quarantine whole, for a change of each is refused."
+    )
+    alongside: int = Field(
+        0,
+        description="Changes in the tables' `quarantined` that are not refused themselves: they wait with their transaction.",
+    )
     given_up: int = Field(0, description="Overdue transactions whose changes this publication gave up to quarantine.")
     rollbacks: int = Field(0, description="Transactions that their source rolled back: their changes count as control.")
     newest: datetime | None = Field(None, description="The newest source time in the hour, heartbeats included.")
@@ -137,7 +145,7 @@ class Receipt(StoredDocument):
         ]
         sums = {
             name: getattr(self, name) + getattr(before, name)
-            for name in ("landed", "split", "control", "bad", "held", "refused", "rollbacks")
+            for name in ("landed", "split", "control", "bad", "held", "refused", "alongside", "rollbacks")
         }
         newest = max(filter(None, (self.newest, before.newest)), default=None)
         sums["recalls"] = max(self.recalls, before.recalls)
@@ -155,7 +163,7 @@ class Receipt(StoredDocument):
         ]
         left = {
             name: getattr(self, name) - getattr(recalled, name)
-            for name in ("landed", "split", "bad", "refused", "held")
+            for name in ("landed", "split", "bad", "refused", "alongside", "held")
         }
         return self.model_copy(update={**left, "tables": tables})
 

@@ -102,21 +102,10 @@ def clear_rows(spark: SparkSession, feed: str, sequence: int) -> None:
         spark.sql(f"DELETE FROM {system_table(feed, name)} WHERE sequence = {sequence:d}")  # noqa: S608 - quoted, a number
 
 
-def clear_stage_rows(spark: SparkSession, feed: str, name: str, sequence: int, stage: str) -> None:
-    """Remove the rows that one stage of an attempt which was never published left in a system table."""
-    where = f"sequence = {sequence:d} AND stage = '{stage}'"
-    spark.sql(f"DELETE FROM {system_table(feed, name)} WHERE {where}")  # noqa: S608 - quoted, a number, a name of ours
-
-
-def write_rows(
-    spark: SparkSession, feed: str, name: str, sequence: int, rows: DataFrame, stage: str | None = None
-) -> None:
-    """Replace the rows of the publication ``sequence`` in a system table; with ``stage``: only those of this stage."""
-    replaced = F.col("sequence") == sequence
-    if stage is not None:
-        replaced &= F.col("stage") == stage
+def write_rows(spark: SparkSession, feed: str, name: str, sequence: int, rows: DataFrame) -> None:
+    """Replace the rows of the publication ``sequence`` in a system table."""
     numbered = rows.select(F.lit(sequence).cast("bigint").alias("sequence"), *SYSTEM_COLUMNS[name])
-    numbered.writeTo(system_table(feed, name)).overwrite(replaced)
+    numbered.writeTo(system_table(feed, name)).overwrite(F.col("sequence") == sequence)
 
 
 def append_receipt(spark: SparkSession, receipt: Receipt) -> None:

@@ -65,20 +65,6 @@ def with_ancestors(rows: DataFrame, targets: DataFrame, colliding: DataFrame) ->
             return reduce(DataFrame.unionByName, parts)
 
 
-def with_keys_of_the_same_rows(keys: DataFrame, rows: DataFrame, reason: str) -> DataFrame:
-    """``keys`` (``key``, ``reason``), and for this ``reason`` all keys that changes of ``rows`` move rows to or from:
-    what waits takes the whole of a key change with it."""
-    moves = rows.where(F.col("prior").isNotNull()).select("key", "prior").distinct().localCheckpoint()
-    found = keys.localCheckpoint()
-    while True:
-        onto = moves.join(found.select("key"), "key", "left_semi").select(F.col("prior").alias("key"))
-        away = moves.join(found.select(F.col("key").alias("prior")), "prior", "left_semi").select("key")
-        new = onto.unionByName(away).distinct().join(found, "key", "left_anti").localCheckpoint()
-        if new.isEmpty():
-            return found
-        found = found.unionByName(new.withColumn("reason", F.lit(reason))).localCheckpoint()
-
-
 def rows_in_reach(rows: DataFrame, keys: DataFrame) -> DataFrame:
     """ROWS of ``keys`` and of every key that links tie to them, in either direction: all that :func:`with_ancestors` and
     :func:`descendants` can meet from there. Reads ``rows`` twice, whatever is then done with the result."""

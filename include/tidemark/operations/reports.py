@@ -147,7 +147,7 @@ def _missing(row: dict[str, object]) -> str:
     words = [] if row["ended"] else ["its end"]
     if parts < needed:
         words.append(f"{needed - parts} of {needed} parts")
-    return " and ".join(words)
+    return " and ".join(words) or "its changes in quarantine"
 
 
 def quarantine_listing(settings: Settings, feed: str, hour: str | None, limit: int) -> Listing:

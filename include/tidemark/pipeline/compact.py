@@ -10,8 +10,10 @@ How the changes of one table are folded is in :mod:`tidemark.pipeline.keyed_tabl
 from __future__ import annotations
 
 from dataclasses import asdict, dataclass, field
+from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 
 from tidemark.errors import TerminalError
 from tidemark.feeds.model import Feed
@@ -19,10 +21,9 @@ from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.manifest import Manifest
 from tidemark.ledger.pending_publication import PendingPublication, discard_pending, load_pending, save_pending
 from tidemark.ledger.publication_history import PublicationHistory
-from tidemark.ledger.receipts import Receipt, TableReceipt
+from tidemark.ledger.receipts import Counts, Receipt, TableReceipt
 from tidemark.ledger.system_tables import create_system_tables
 from tidemark.logs import get_logger, log_context, log_stage
-from tidemark.pipeline.assemble import Assembled
 from tidemark.pipeline.hour_changes import (
     HourChanges,
     TableChanges,
@@ -33,6 +34,8 @@ from tidemark.pipeline.hour_changes import (
 from tidemark.pipeline.keyed_tables import settle_keyed
 from tidemark.pipeline.keyless_tables import settle_keyless
 from tidemark.pipeline.system_rows import tombstones, write_system_rows
+from tidemark.pipeline.table_outcome import Refused
+from tidemark.pipeline.withheld import without
 from tidemark.settings import Settings
 from tidemark.snapshots import discard_columns, open_snapshot
 from tidemark.snapshots.contract import Snapshot, StagedChange
@@ -44,14 +47,15 @@ log = get_logger()
 
 @dataclass(frozen=True)
 class Compacted:
-    """One table's part of the publication: its receipt, rows for the tombstones and for the quarantine. ``staged``:
-    whether there is an audit branch. ``retired``: columns that hold nothing once it is published."""
+    """One table's part of the publication: its receipt, rows for the tombstones. ``staged``: whether there is an audit
+    branch. ``retired``: columns that hold nothing once it is published. ``refused``: changes (ENTRY, ``reason``) without
+    which it is to be compacted again."""
 
     receipt: TableReceipt
     tombstones: list[DataFrame] = field(default_factory=list)
-    quarantined: list[DataFrame] = field(default_factory=list)
     staged: bool = False
     retired: list[str] = field(default_factory=list)
+    refused: DataFrame | None = None
 
 
 def compact(
@@ -74,27 +78,39 @@ def compact(
         discard_pending(settings, pending)  # its rows, and maybe its branches, are about to be replaced
     create_system_tables(spark, feed.feed)
     work = Work(spark, feed, settings, manifest.hour, history)
-    hour = _assemble(work, manifest)
-    try:
-        tables = [_compact_and_log(hour, stats) for stats in hour.stats]
-    except TerminalError:
-        with log_context(stage="compact"):
-            discard_columns(spark, feed, [stats.table for stats in hour.stats], settings)
-        raise
-    write_system_rows(
-        work,
-        hour.assembled,
-        quarantined=[rows for table in tables for rows in table.quarantined],
-        deleted=[rows for table in tables for rows in table.tombstones],
-    )
-    pending = PendingPublication(
-        receipt=_receipt(work, manifest, hour.assembled, [table.receipt for table in tables]),
-        publication=work.publication,
-        staged=[table.receipt.table for table in tables if table.staged],
-        retired={table.receipt.table: table.retired for table in tables if table.retired},
-    )
+    pending, _ = stage_hour(_assemble(work, manifest), manifest)
     save_pending(settings, pending)
     return pending
+
+
+def stage_hour(hour: HourChanges, manifest: Manifest) -> tuple[PendingPublication, HourChanges]:
+    """Compact the hour's tables, again and again without what they refuse and what belongs to it, until none refuses
+    anything. Writes audit branches and rows of the system tables; the pending publication, and what the hour is then."""
+    work = hour.work
+    tables: dict[str, Compacted] = {}
+    try:
+        while True:
+            tables |= {s.table: _compact_and_log(hour, s) for s in hour.stats if s.table not in tables}
+            refused = [table.refused for table in tables.values() if table.refused is not None]
+            if not refused:
+                break
+            with log_context(stage="compact"):
+                together = reduce(DataFrame.unionByName, refused).withColumn("stage", F.lit("compact"))
+                hour, touched = without(hour, together)
+            tables = {name: table for name, table in tables.items() if name not in touched}
+    except TerminalError:
+        with log_context(stage="compact"):
+            discard_columns(work.spark, work.feed, [stats.table for stats in hour.stats], work.settings)
+        raise
+    listed = [tables[stats.table] for stats in hour.stats]
+    write_system_rows(work, hour, deleted=[rows for table in listed for rows in table.tombstones])
+    pending = PendingPublication(
+        receipt=_receipt(hour, manifest, [table.receipt for table in listed]),
+        publication=work.publication,
+        staged=[table.receipt.table for table in listed if table.staged],
+        retired={table.receipt.table: table.retired for table in listed if table.retired},
+    )
+    return pending, hour
 
 
 def _assemble(work: Work, manifest: Manifest) -> HourChanges:
@@ -133,15 +149,28 @@ def _compact_and_log(hour: HourChanges, stats: TableStats) -> Compacted:
             "applied": counts.applied,
             "duplicate": counts.duplicate,
             "superseded": counts.superseded,
-            "quarantined": counts.quarantined + counts.released_quarantined,
+            "refused": compacted.refused is not None,
             "released": counts.released_applied,
         }
     return compacted
 
 
-def _receipt(work: Work, manifest: Manifest, assembled: Assembled, tables: list[TableReceipt]) -> Receipt:
+def _receipt(hour: HourChanges, manifest: Manifest, tables: list[TableReceipt]) -> Receipt:
     """The hour's receipt, with what an earlier publication of the hour accounted for. AccountError unless it
     balances."""
+    work, assembled, withheld = hour.work, hour.assembled, hour.withheld
+    notes = assembled.notes
+    if withheld is not None:
+        notes = notes + withheld.notes
+        tables = [
+            table.model_copy(
+                update={
+                    "counts": table.counts.plus(withheld.counts.get(table.table, Counts())),
+                    "waiting": withheld.checked.get(table.table, 0),
+                }
+            )
+            for table in tables
+        ]
     receipt = Receipt(
         feed=work.feed.feed,
         hour=manifest.hour,
@@ -151,8 +180,10 @@ def _receipt(work: Work, manifest: Manifest, assembled: Assembled, tables: list[
         bytes=sum(landed.bytes for landed in manifest.objects),
         recalls=manifest.recalls,
         **asdict(assembled.account),
+        kept_whole=withheld.transactions if withheld is not None else 0,
+        alongside=withheld.alongside if withheld is not None else 0,
         tables=tables,
-        notes=assembled.notes,
+        notes=notes,
     )
     before = work.history.of_hour(manifest.hour)
     if before:
@@ -202,6 +233,8 @@ def _stage(changes: TableChanges, snapshot: Snapshot, receipt: TableReceipt, *, 
     for warning in warnings:
         log.warning(warning, table=stats.table)
     outcome = settle_keyed(changes) if shape.key else settle_keyless(changes)
+    if isinstance(outcome, Refused):
+        return Compacted(receipt, refused=outcome.changes)
     emptied = "" if state.rebuild and not shape.key else stats.truncated
     snapshot.stage(
         work.publication,
@@ -225,4 +258,4 @@ def _stage(changes: TableChanges, snapshot: Snapshot, receipt: TableReceipt, *, 
         }
     )
     deleted = [tombstones(stats.table, outcome.settled, work.hour)] if shape.key and outcome.deleted else []
-    return Compacted(receipt, deleted, outcome.quarantined, staged=True, retired=state.retired)
+    return Compacted(receipt, deleted, staged=True, retired=state.retired)

@@ -168,7 +168,8 @@ def _publish(spark: SparkSession, feed: Feed, hour: str, settings: Settings, hel
         history, pending = load_history(settings, feed.feed), load_pending(settings, feed.feed)
         assert pending is not None
     try:
-        pending = validate(spark, feed, manifest, history, pending, settings)
+        with locked(settings, feed.feed, hour):  # what validate compacts again does not change meanwhile
+            pending = validate(spark, feed, manifest, history, pending, settings)
     except TerminalError as error:
         with log_context(stage="validate"):
             log.warning(

@@ -1,4 +1,4 @@
-"""Tables with a key: the hour's changes of each key are folded, and what cannot be read goes to quarantine.
+"""Tables with a key: the hour's changes of each key are folded, unless some of them cannot be read.
 
 In the ordinary case every change is newer than all that the table holds, which one comparison shows, and only the
 hour's changes are folded. Otherwise (:mod:`tidemark.merge.late_changes`) repeated and outdated changes are set aside,
@@ -8,20 +8,20 @@ and the keys that a late change can still alter are folded again from the change
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import reduce
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.ledger.change_stats import TableStats
-from tidemark.ledger.quarantine_rows import refused_rows
 from tidemark.ledger.receipts import Counts
 from tidemark.logs import get_logger
 from tidemark.merge.contract import COUNTED
 from tidemark.merge.fold import fold
 from tidemark.merge.typed_rows import key_is_whole, keyed_rows, settle
+from tidemark.pipeline.bad_changes import broken_keys, unreadable_changes
 from tidemark.pipeline.hour_changes import TableChanges, classify
-from tidemark.pipeline.table_outcome import TableOutcome
-from tidemark.pipeline.unreadable_values import without_unreadable
+from tidemark.pipeline.table_outcome import Refused, TableOutcome
 
 log = get_logger()
 
@@ -52,8 +52,8 @@ class SettledSizes:
         )
 
 
-def settle_keyed(changes: TableChanges) -> TableOutcome:
-    """Fold the hour's changes of a table with a key."""
+def settle_keyed(changes: TableChanges) -> TableOutcome | Refused:
+    """Fold the hour's changes of a table with a key, or say which of them cannot be read."""
     shape, stats, hour = changes.shape, changes.stats, changes.work.hour
     rows = keyed_rows(changes.rows, shape, expand=stats.moves > 0)
     classified = classify(changes, rows.where(key_is_whole(shape)))
@@ -63,27 +63,22 @@ def settle_keyed(changes: TableChanges) -> TableOutcome:
         log.info("folding keys again from the change log", reason="changes came late, or rest on another key")
         settled = settled.unionByName(settle(classified.refolded, shape, hour, whole=True))
     settled = settled.localCheckpoint()
-    sizes, quarantined = _sizes(settled), []
+    sizes, refused = _sizes(settled), []
+    # An update that moves its row counts under its new key: the old one may be broken all the same.
+    if _count_broken_keys(stats, counts, sizes) or (stats.moves and not rows.where(~key_is_whole(shape)).isEmpty()):
+        refused.append(broken_keys(rows, shape))
     if sizes.unreadable:
-        readable = without_unreadable(stats.table, shape, hour, classified, settled)
-        settled, counts = readable.settled, counts.plus(readable.moved)
-        quarantined.append(readable.quarantined)
-        moved = readable.moved.quarantined + readable.moved.released_quarantined
-        log.warning("quarantined", changes=moved, reason="a value is not one of its column's type")
+        refused.append(unreadable_changes(classified, settled, shape, hour))
+    if refused and not (found := reduce(DataFrame.unionByName, refused).localCheckpoint()).isEmpty():
+        return Refused(found)
+    if sizes.unreadable:  # only by what came in earlier hours, under another type: such rows stay as they are stored
+        settled = settled.where("unreadable = ''")
         sizes = _sizes(settled)
-    broken_keys = _count_broken_keys(stats, counts, sizes)
-    if broken_keys != Counts():
-        bad = rows.where(~key_is_whole(shape) & F.col("counts"))
-        bad_keys = broken_keys.quarantined + broken_keys.released_quarantined
-        log.warning("quarantined", changes=bad_keys, reason="a key is missing or cannot be read")
-        reason = F.lit(f"the key ({', '.join(shape.key)}) is missing or cannot be read")
-        quarantined.append(refused_rows(bad, stats.table, "compact", reason))
     return TableOutcome(
         settled.drop("unreadable", *COUNTED),
         sizes.written,
         sizes.deleted,
-        counts.plus(broken_keys).plus(sizes.counts),
-        quarantined,
+        counts.plus(sizes.counts),
         frozenset(sizes.kept_columns),
     )
 
@@ -102,13 +97,9 @@ def _sizes(settled: DataFrame) -> SettledSizes:
     return SettledSizes(**sums.asDict())
 
 
-def _count_broken_keys(stats: TableStats, counts: Counts, sizes: SettledSizes) -> Counts:
+def _count_broken_keys(stats: TableStats, counts: Counts, sizes: SettledSizes) -> int:
     """Changes that were not folded because their key is broken: those of the statistics that nothing else counted."""
-    other = counts.applied + counts.duplicate + counts.superseded + counts.quarantined
-    other_released = (
-        counts.released_applied + counts.released_duplicate + counts.released_superseded + counts.released_quarantined
-    )
-    return Counts(
-        quarantined=stats.landed - sizes.landed_count - other,
-        released_quarantined=stats.released - sizes.released_count - other_released,
-    )
+    of_hour = counts.applied + counts.duplicate + counts.superseded
+    released = counts.released_applied + counts.released_duplicate + counts.released_superseded
+    folded = sizes.landed_count + sizes.released_count
+    return stats.landed + stats.released - folded - of_hour - released

@@ -45,7 +45,7 @@ def publish(
     for table in sorted(touched):
         with log_stage("publish", "published", table=table):
             snapshot = open_snapshot(spark, feed, table, settings)
-            snapshot.publish(receipt.hour, pending.publication, reverted=table in pending.held_back, cut=cut)
+            snapshot.publish(receipt.hour, pending.publication, cut=cut)
             snapshot.retire(pending.retired.get(table, []))
     if late:
         make_late_cuts(spark, feed, history, receipt, pending, settings)

@@ -9,9 +9,9 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.ledger.change_log import changes_table
-from tidemark.ledger.quarantine_rows import refused_changes, undecodable
+from tidemark.ledger.quarantine_rows import refused_changes, undecodable, withheld_changes
 from tidemark.ledger.system_tables import clear_rows, write_rows
-from tidemark.pipeline.assemble import Assembled
+from tidemark.pipeline.hour_changes import HourChanges
 from tidemark.tables.table_state import Work
 
 
@@ -25,12 +25,12 @@ def tombstones(table: str, settled: DataFrame, hour: str) -> DataFrame:
     )
 
 
-def write_system_rows(
-    work: Work, assembled: Assembled, quarantined: Sequence[DataFrame], deleted: Sequence[DataFrame]
-) -> None:
-    """Write the publication's rows under its number, in place of those of an earlier attempt. ``quarantined``,
-    ``deleted``: what the tables give to ``quarantine`` and ``tombstones``."""
-    kept_back = list(quarantined)
+def write_system_rows(work: Work, hour: HourChanges, deleted: Sequence[DataFrame]) -> None:
+    """Write the publication's rows under its number, in place of those of an earlier attempt. ``deleted``: what the
+    tables give to ``tombstones``."""
+    assembled, kept_back = hour.assembled, []
+    if hour.withheld is not None:
+        kept_back.append(withheld_changes(hour.withheld.rows))
     if assembled.refused is not None:
         kept_back.append(refused_changes(assembled.refused))
     if assembled.account.bad:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 
 from pyspark.sql import DataFrame
 
@@ -12,12 +12,19 @@ from tidemark.ledger.receipts import Counts
 @dataclass(frozen=True)
 class TableOutcome:
     """``settled``: SETTLED rows (:mod:`tidemark.merge.contract`), materialised, of which so many are ``written`` and
-    ``deleted``. ``counts``: what became of the table's changes. ``quarantined``: rows for the quarantine.
-    ``kept_columns``: columns that some row keeps as they are stored."""
+    ``deleted``. ``counts``: what became of the table's changes. ``kept_columns``: columns that some row keeps as they are
+    stored."""
 
     settled: DataFrame
     written: int
     deleted: int
     counts: Counts
-    quarantined: list[DataFrame] = field(default_factory=list)
     kept_columns: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True)
+class Refused:
+    """Changes that a table cannot take: it is compacted again without them. ``changes``: the columns ENTRY, and why
+    (``reason``)."""
+
+    changes: DataFrame

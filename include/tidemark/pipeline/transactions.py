@@ -3,7 +3,7 @@
 A transaction is complete when its end has come, and with it as many distinct parts as its end and its counters say.
 The entries of a transaction may land in several hours: until it is complete, its changes are held and reach no table.
 When the source redelivers part of a transaction that was published long ago, that part is complete by what the change
-log already holds of the rest.
+log already holds of the rest. Of a transaction that waits in quarantine nothing is complete before all of it is replayed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.ledger.change_log import is_published, is_row, rolled_back
 from tidemark.ledger.publication_history import PublicationHistory
-from tidemark.ledger.quarantine import ENTRY, NEVER_COMPLETED, kept_back
+from tidemark.ledger.quarantine import ENTRY, NEVER_COMPLETED, kept_back, waiting_whole
 
 
 @dataclass(frozen=True)
@@ -120,7 +120,8 @@ def transaction_status(entries: DataFrame) -> DataFrame:
         .agg(
             F.min("hour").alias("since"),
             F.sort_array(F.collect_set("hour")).alias("hours"),
-            F.count_if(is_row()).alias("changes"),
+            # A record that cannot be decoded counts: its transaction is not whole without it.
+            F.count_if(is_row() | (F.col("op") == "bad")).alias("changes"),
             F.count_distinct("tx_part").alias("parts"),
             needed.alias("needed"),
             F.coalesce(F.bool_or("tx_end"), F.lit(False)).alias("ended"),
@@ -159,6 +160,12 @@ def _oldest(feed: Feed, hour: Hour) -> str:
     return f"{hour.start - feed.transactions.alarm:%Y-%m-%dT%H}"
 
 
+def _matters() -> Column:
+    """Whether a transaction holds anything: a begin alone does not, for the entries that follow it say themselves what
+    they belong to."""
+    return (F.col("changes") > 0) | F.col("ended")
+
+
 def _of(rows: DataFrame, transactions: DataFrame) -> DataFrame:
     """The rows of these transactions (``tx``)."""
     return rows.join(transactions, "tx", "left_semi").select(*rows.columns)
@@ -170,16 +177,19 @@ def _without(rows: DataFrame, transactions: DataFrame) -> DataFrame:
 
 
 def _given_up_before(entries: HourEntries) -> DataFrame | None:
-    """Entries in quarantine because their transaction never completed; None where there never were any."""
-    if not any(receipt.given_up for receipt in entries.history.receipts):
+    """Entries in quarantine, each with its ``tx``, because their transaction never completed, or a change of it was
+    refused (``reason``); None where there never were any. Not those that the hour takes up again."""
+    if not any(receipt.given_up or receipt.kept_whole for receipt in entries.history.receipts):
         return None
-    kept = kept_back(entries.log.sparkSession, entries.feed.feed, entries.history)
-    return F.broadcast(kept.where(F.col("reason") == NEVER_COMPLETED).select(*ENTRY))
+    kept = waiting_whole(kept_back(entries.log.sparkSession, entries.feed.feed, entries.history))
+    if entries.replay:
+        kept = kept.where(F.col("hour") != entries.hour)
+    return F.broadcast(kept.select(*ENTRY, "tx", "reason").localCheckpoint())
 
 
 def _without_entries(rows: DataFrame, excluded: DataFrame | None) -> DataFrame:
     """Log rows without the ``excluded`` entries."""
-    return rows if excluded is None else rows.join(excluded, ENTRY, "left_anti").select(*rows.columns)
+    return rows if excluded is None else rows.join(excluded.select(*ENTRY), ENTRY, "left_anti").select(*rows.columns)
 
 
 def _published_in_transactions(entries: HourEntries) -> DataFrame:
@@ -197,12 +207,22 @@ def _held_entries(entries: HourEntries, given_up: DataFrame | None) -> DataFrame
 def _open(entries: HourEntries, candidates: DataFrame, given_up: DataFrame | None) -> DataFrame:
     """Transactions of the candidate entries that are not complete, not even with what the log already holds of them.
 
-    Changes that were given up do not complete a transaction. ``spared`` marks the transactions that only wait for such
-    changes to be replayed: they are never overdue.
+    Changes that were given up do not complete a transaction. ``spared`` marks the transactions that only wait for changes
+    in quarantine to be replayed: they are never overdue.
     """
-    # A begin alone holds nothing: the entries that follow it say themselves what they belong to.
-    matters = (F.col("changes") > 0) | F.col("ended")
-    seen = transaction_status(candidates).where(~F.col("complete") & matters).drop("complete")
+    if given_up is None:
+        return _incomplete(entries, candidates, None)
+    refused = F.broadcast(given_up.where(F.col("reason") != NEVER_COMPLETED).select("tx").distinct())
+    blocked = transaction_status(candidates.join(refused, "tx", "left_semi")).where(_matters()).drop("complete")
+    others = _incomplete(entries, candidates.join(refused, "tx", "left_anti"), given_up)
+    # What it lacks is in quarantine, whatever else of it is here.
+    lacks = {"spared": F.lit(True), "ended": F.lit(True), "needed": F.col("parts")}
+    return others.unionByName(blocked.withColumns(lacks))
+
+
+def _incomplete(entries: HourEntries, candidates: DataFrame, given_up: DataFrame | None) -> DataFrame:
+    """The same, of transactions of which no change was refused."""
+    seen = transaction_status(candidates).where(~F.col("complete") & _matters()).drop("complete")
     highest = entries.history.highest
     if highest is None and not entries.replay:
         return seen.withColumn("spared", F.lit(False))

@@ -2,17 +2,18 @@
 
 Only rows that the hour wrote are checked. Uniqueness is the exception: it is checked over the whole table, for the
 values that the hour wrote. Each check has its consequence: stop (nothing of the hour is published), quarantine (the
-failing rows keep their last good version, and their changes go to quarantine), warn (noted in the receipt).
+changes that brought the failing values wait, with what belongs to them: the hour is staged again without them, so that the
+rows keep their last good version), warn (noted in the receipt).
 """
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.errors import CheckError, QuarantineLimitError
@@ -20,20 +21,21 @@ from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
 from tidemark.identifiers import TIDEMARK, quote
 from tidemark.ledger.manifest import Manifest
-from tidemark.ledger.pending_publication import PendingPublication, save_pending
+from tidemark.ledger.pending_publication import PendingPublication, discard_pending, save_pending
 from tidemark.ledger.publication_history import PublicationHistory
-from tidemark.ledger.quarantine_rows import refused_rows
-from tidemark.ledger.receipts import Counts, TableReceipt
-from tidemark.ledger.system_tables import clear_stage_rows, write_rows
-from tidemark.logs import get_logger, log_stage
-from tidemark.merge import late_changes as late
-from tidemark.merge.key_changes import with_keys_of_the_same_rows
+from tidemark.ledger.quarantine import ENTRY, OF_TABLES
+from tidemark.ledger.receipts import TableReceipt
+from tidemark.ledger.system_tables import system_table
+from tidemark.logs import get_logger, log_context, log_stage
 from tidemark.merge.typed_rows import key_is_whole, keyed_rows
+from tidemark.pipeline.bad_changes import failing_changes
+from tidemark.pipeline.compact import stage_hour
 from tidemark.pipeline.hour_changes import HourChanges, classify, load_hour_changes, table_changes
+from tidemark.pipeline.withheld import without
 from tidemark.schema.type_changes import wider_of
 from tidemark.settings import Settings
 from tidemark.snapshots import open_snapshot
-from tidemark.snapshots.contract import Reverted, Snapshot
+from tidemark.snapshots.contract import Snapshot
 from tidemark.tables.table_state import Work
 
 if TYPE_CHECKING:
@@ -45,12 +47,20 @@ log = get_logger()
 @dataclass(frozen=True)
 class Verdict:
     """The result of one table's checks: what stops the hour, what is only noted, and which rows (key columns,
-    ``reason``) are to keep their last good version. ``checks``: how many were made."""
+    ``reason``) are to keep their last good version (``failing``), by which checks (``refusing``: column, and whether a row
+    fails). ``checks``: how many were made."""
 
     stops: list[str]
     warnings: list[str]
-    waiting: DataFrame | None
+    failing: DataFrame | None
     checks: int = 0
+    refusing: list[tuple[str, Column]] = field(default_factory=list)
+
+    @property
+    def all_warnings(self) -> list[str]:
+        """Those of the receipt. Rows that still fail do so by what was published before."""
+        stay = "rows fail a check by what earlier hours published, and stay"
+        return self.warnings + ([stay] if self.failing is not None else [])
 
 
 def validate(
@@ -63,43 +73,47 @@ def validate(
 ) -> PendingPublication:
     """Check every staged table. CheckError or QuarantineLimitError stop the hour: readers keep what is published.
 
-    Reads the audit branches; gives rows that fail a check their published version back in them; writes the changes of
-    these rows to the quarantine; saves and returns the pending publication, validated.
+    Reads the audit branches; where rows fail a check that puts them in quarantine, makes them again without the changes
+    that are to blame; saves and returns the pending publication, validated.
     """
     if pending.validated:
         log.info("validated before", stage="validate", sequence=pending.receipt.sequence)
         return pending
-    tables = {table.table: table for table in pending.receipt.tables}
-    staged = [name for name in tables if name in pending.staged]
-    verdicts = {name: _judge_and_log(spark, feed, tables[name], pending, settings) for name in staged}
-    _stop(feed, manifest.hour, verdicts)
-    waiting = {name: verdict.waiting for name, verdict in verdicts.items() if verdict.waiting is not None}
-    if not waiting.keys() <= set(pending.held_back):
-        pending = pending.model_copy(update={"held_back": sorted({*pending.held_back, *waiting})})
-        save_pending(settings, pending)
-    for name, verdict in verdicts.items():
-        tables[name] = tables[name].model_copy(update={"warnings": tables[name].warnings + verdict.warnings})
-    if waiting:
-        hour = load_hour_changes(Work(spark, feed, settings, manifest.hour, history), manifest)
-        withheld = {name: _withhold(hour, name, rows, pending) for name, rows in waiting.items()}
-        for name, table in withheld.items():
-            counts, moved = tables[name].counts.plus(table.moved), table.moved
-            update = {"counts": counts, "waiting": moved.quarantined + moved.released_quarantined}
-            log.warning(
-                "quarantined", stage="validate", table=name, changes=update["waiting"],
-                reason="their rows fail a check and keep their last good version",
-            )  # fmt: skip
-            tables[name] = tables[name].model_copy(update=update)
-        quarantined = reduce(DataFrame.unionByName, [table.quarantined for table in withheld.values()])
-        write_rows(spark, feed.feed, "quarantine", pending.receipt.sequence, quarantined, stage="validate")
-    elif pending.held_back:  # by an attempt that died, under checks that have been changed since
-        clear_stage_rows(spark, feed.feed, "quarantine", pending.receipt.sequence, stage="validate")
-    receipt = pending.receipt.model_copy(update={"tables": list(tables.values())})
+    hour = None
+    while True:
+        verdicts = _verdicts(spark, feed, pending, settings)
+        _stop(feed, manifest.hour, verdicts)
+        failing = {name: verdict for name, verdict in verdicts.items() if verdict.failing is not None}
+        if not failing:
+            break
+        hour = hour or _staged_hour(Work(spark, feed, settings, manifest.hour, history), manifest, pending)
+        refused = _refused(hour, failing)
+        if refused is None:
+            break
+        # Stopped from here on, the hour is compacted again.
+        discard_pending(settings, pending)
+        with log_context(stage="validate"):
+            hour, _ = without(hour, refused)
+        pending, hour = stage_hour(hour, manifest)
+    tables = [
+        table.model_copy(update={"warnings": table.warnings + verdicts[table.table].all_warnings})
+        if table.table in verdicts
+        else table
+        for table in pending.receipt.tables
+    ]
+    receipt = pending.receipt.model_copy(update={"tables": tables})
     receipt.balance()
-    _within_limit(feed, receipt.quarantined, receipt.landed, manifest.hour)
-    pending = pending.model_copy(update={"receipt": receipt, "held_back": sorted(waiting), "validated": True})
+    _within_limit(feed, receipt.quarantined - receipt.alongside, receipt.landed, manifest.hour)
+    pending = pending.model_copy(update={"receipt": receipt, "validated": True})
     save_pending(settings, pending)
     return pending
+
+
+def _verdicts(spark: SparkSession, feed: Feed, pending: PendingPublication, settings: Settings) -> dict[str, Verdict]:
+    """The verdict of each staged table."""
+    tables = {table.table: table for table in pending.receipt.tables}
+    staged = [name for name in tables if name in pending.staged]
+    return {name: _judge_and_log(spark, feed, tables[name], pending, settings) for name in staged}
 
 
 def _stop(feed: Feed, hour: str, verdicts: dict[str, Verdict]) -> None:
@@ -135,7 +149,7 @@ def _judge_and_log(
             "checks": verdict.checks,
             "stops": len(verdict.stops),
             "warnings": len(verdict.warnings),
-            "keeps_back": verdict.waiting is not None,
+            "keeps_back": verdict.failing is not None,
         }
     return verdict
 
@@ -147,7 +161,7 @@ def _judge(
     if not (declared.checks or declared.checks_module or declared.columns):
         return Verdict([], [], None)
     # pandera takes seconds to import: only for a table that has something to be checked
-    from tidemark.pipeline.checks import judge, model_fails, plan_checks, wrong_types
+    from tidemark.pipeline.checks import failing, judge, model_fails, plan_checks, wrong_types
 
     plan = plan_checks(table.table, declared, settings)
     snapshot = open_snapshot(spark, feed, table.table, settings)
@@ -172,13 +186,14 @@ def _judge(
         problems.append((f"not unique: {', '.join(columns)}", "warn" if consequence == "warn" else "stop"))
     stops = [problem for problem, consequence in problems if consequence == "stop"]
     warnings = [problem for problem, consequence in problems if consequence == "warn"]
-    keep_out, waiting = [check for check in failed if check.consequence == "quarantine"], None
+    keep_out, failing_rows = [check for check in failed if check.consequence == "quarantine"], None
     if keep_out and not snapshot.key():
         names = ", ".join(map(str, keep_out))
         stops.append(f"a table without a key cannot keep a row's last good version: {names}")
     elif keep_out:
-        waiting = _failing_rows(written, snapshot, keep_out)
-    return Verdict(stops, warnings, waiting, checks=len(types) + plan.size)
+        failing_rows = _failing_rows(written, snapshot, keep_out)
+    refusing = [(check.column, failing(check, table.table)) for check in keep_out]
+    return Verdict(stops, warnings, failing_rows, checks=len(types) + plan.size, refusing=refusing)
 
 
 def _failing_rows(written: DataFrame, snapshot: Snapshot, checks: list[PlannedCheck]) -> DataFrame:
@@ -202,36 +217,30 @@ def _not_unique(plan: Plan, staged: DataFrame, written: DataFrame) -> list[tuple
     return found
 
 
-@dataclass(frozen=True)
-class Withheld:
-    """Changes of one table that go to quarantine: what moves between its counts, and the rows for the quarantine."""
+def _staged_hour(work: Work, manifest: Manifest, pending: PendingPublication) -> HourChanges:
+    """The hour's changes as compact staged them: without those that it put in quarantine."""
+    hour = load_hour_changes(work, manifest)
+    kept = work.spark.table(system_table(work.feed.feed, "quarantine"))
+    kept = kept.where((F.col("sequence") == pending.receipt.sequence) & F.col("stage").isin(*OF_TABLES))
+    left = kept.join(hour.assembled.rows, ENTRY, "left_semi").localCheckpoint()
+    return hour if left.isEmpty() else without(hour, left, silent=True)[0]
 
-    moved: Counts
-    quarantined: DataFrame
 
-
-def _withhold(hour: HourChanges, table: str, waiting: DataFrame, pending: PendingPublication) -> Withheld:
-    """Give rows their published version back in the audit branch, and take their changes out of the hour."""
-    work = hour.work
-    snapshot = open_snapshot(work.spark, work.feed, table, work.settings)
-    stats = next(stats for stats in hour.stats if stats.table == table)
-    changes = table_changes(hour, stats, snapshot)
-    key = list(changes.shape.key)
-    failing = waiting.select(F.struct(*(F.col(quote(name)) for name in key)).alias("key"), "reason")
-    rows = keyed_rows(changes.rows, changes.shape, expand=stats.moves > 0).where(key_is_whole(changes.shape))
-    keys = with_keys_of_the_same_rows(failing, rows, "a row that moved to or from its key fails a check")
-    classified = classify(changes, rows.join(keys, "key", "left_semi").select(*rows.columns))
-    # Duplicate and superseded changes have altered no row: they do not go to quarantine.
-    refused = classified.ordinary
-    if classified.late is not None:
-        refused = refused.unionByName(classified.late)
-    refused = refused.where("counts").localCheckpoint()
-    counted = late.applied(refused)
-    moved = Counts(
-        quarantined=counted.applied + counted.duplicate,
-        released_quarantined=counted.released_applied + counted.released_duplicate,
-    ).less(counted)
-    state = changes.state
-    snapshot.revert(keys.select("key.*"), pending.publication, Reverted(state.truncated, state.change.dropped))
-    reason = F.concat(F.lit("check failed: "), "reason")
-    return Withheld(moved, refused_rows(refused.join(keys, "key"), table, "validate", reason))
+def _refused(hour: HourChanges, failing: dict[str, Verdict]) -> DataFrame | None:
+    """The changes for which rows fail checks (ENTRY, ``stage``, ``reason``); None where none of the hour's is to blame."""
+    found = []
+    for stats in hour.stats:
+        verdict = failing.get(stats.table)
+        if verdict is None or verdict.failing is None or not stats.first:
+            continue
+        work = hour.work
+        changes = table_changes(hour, stats, open_snapshot(work.spark, work.feed, stats.table, work.settings))
+        shape = changes.shape
+        key = F.struct(*(F.col(quote(name)).alias(name) for name in shape.key)).alias("key")
+        reason = F.concat(F.lit("check failed: "), "reason").alias("reason")
+        rows = keyed_rows(changes.rows, shape, expand=stats.moves > 0).where(key_is_whole(shape))
+        failed = verdict.failing.select(key, reason)
+        found.append(failing_changes(classify(changes, rows), failed, verdict.refusing, shape, work.hour))
+    if not found or (together := reduce(DataFrame.unionByName, found)).isEmpty():
+        return None
+    return together.withColumn("stage", F.lit("validate"))

@@ -29,15 +29,6 @@ class StagedChange:
     kept_columns: Collection[str] = ()
 
 
-@dataclass(frozen=True)
-class Reverted:
-    """How published versions come back: without the values of ``dropped`` columns; none that is older than the position
-    of the newest truncate, ``truncated``."""
-
-    truncated: str | None = None
-    dropped: Sequence[str] = ()
-
-
 class Snapshot(Protocol):
     """One published table. A *publication* is written beside it, unseen, and becomes the table when it is published."""
 
@@ -67,15 +58,11 @@ class Snapshot(Protocol):
         """Write a publication beside the table: the table with the change merged into it."""
 
     def staged(self, publication: str) -> DataFrame:
-        """The table as compact staged it, also after :meth:`revert`."""
+        """The table as compact staged it."""
 
-    def revert(self, keys: DataFrame, publication: str, change: Reverted) -> None:
-        """Give the keys' rows of a staged publication back their published version. A row that has none is deleted.
-        ``keys``: the key columns."""
-
-    def publish(self, hour: Hour, publication: str, *, reverted: bool, cut: bool = True) -> None:
-        """Make the staged publication the table, with the hour's cut unless ``cut`` is false. ``reverted``: whether
-        :meth:`revert` changed it. Done before: does nothing again."""
+    def publish(self, hour: Hour, publication: str, *, cut: bool = True) -> None:
+        """Make the staged publication the table, with the hour's cut unless ``cut`` is false. Done before: does nothing
+        again."""
 
     def tag(self, hour: Hour) -> None:
         """Give the table as it is the cut of an hour that did not touch it."""

@@ -22,7 +22,7 @@ from tidemark.lake.stored_formats import FORMAT, TABLE_FORMAT, check_table
 from tidemark.logs import get_logger
 from tidemark.merge.contract import TIDEMARK_TYPE
 from tidemark.schema.type_changes import reconcile, refuse_other_key, renames
-from tidemark.snapshots.contract import Reverted, StagedChange
+from tidemark.snapshots.contract import StagedChange
 from tidemark.snapshots.iceberg_merge import SETTLED_VIEW, merge_sql, new_rows
 
 log = get_logger()
@@ -158,8 +158,7 @@ class IcebergSnapshot:
         """Write a publication to a new audit branch of main: delete what is truncated or dropped, then one MERGE."""
         branch = quote(_branch(publication))
         # Not CREATE OR REPLACE: Iceberg cannot replace a branch of a table whose main has no snapshot yet.
-        for old in (branch, quote(_before_checks(publication))):
-            self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH IF EXISTS {old}")
+        self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH IF EXISTS {branch}")
         self.spark.sql(f"ALTER TABLE {self.name} CREATE BRANCH {branch}")
         target = f"{self.name}.{quote('branch_' + _branch(publication))}"
         self._name_publication(publication)
@@ -187,26 +186,20 @@ class IcebergSnapshot:
         self.spark.conf.set(f"spark.sql.iceberg.snapshot-property.{_MARK}", publication)
 
     def staged(self, publication: str) -> DataFrame:
-        """The table as compact staged it, also after :meth:`revert`: validate can be run again."""
-        before_checks = _before_checks(publication)
-        branch = _branch(publication) if self._ref(before_checks) is None else before_checks
-        return self.spark.table(f"{self.name}.{quote('branch_' + branch)}")
+        """The table as compact staged it."""
+        return self.spark.table(f"{self.name}.{quote('branch_' + _branch(publication))}")
 
     def _ref(self, name: str) -> int | None:
         """The snapshot id of a branch or tag; None where there is none of this name."""
         found = self._loaded().snapshot(name)
         return None if found is None else int(found.snapshotId())
 
-    def publish(self, hour: Hour, publication: str, *, reverted: bool, cut: bool = True) -> None:
+    def publish(self, hour: Hour, publication: str, *, cut: bool = True) -> None:
         """Fast-forward main to the branch, tag it where it is the hour's ``cut``, drop the branch. Done before: does
-        nothing again. ``reverted``: whether :meth:`revert` changed it."""
-        branch, before_checks = _branch(publication), _before_checks(publication)
-        staged, whole = self._ref(branch), self._ref(before_checks)
+        nothing again."""
+        branch = _branch(publication)
+        staged = self._ref(branch)
         if staged is not None:
-            if whole is not None and not reverted:  # reverted by an attempt that died, under other checks
-                log.warning("keeps no rows back any more", table=self.table, reason="they pass the checks now")
-                self._put(branch, whole)
-                staged = whole
             self._fast_forward(branch)
             if cut:
                 self._tag(hour, staged)
@@ -219,8 +212,6 @@ class IcebergSnapshot:
                 hour=hour,
                 table=self.table,
             )
-        if whole is not None:
-            self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH IF EXISTS {quote(before_checks)}")
         if self._property(_BEFORE) is not None:
             self.spark.sql(f"ALTER TABLE {self.name} UNSET TBLPROPERTIES ('{_BEFORE}')")
             self._known = None
@@ -288,35 +279,6 @@ class IcebergSnapshot:
         """Tag the current table for an hour that did not touch it, so that every table of a feed has the cut."""
         self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE TAG {quote(hour.tag)}")
 
-    def revert(self, keys: DataFrame, publication: str, change: Reverted) -> None:
-        """Give the keys' rows in the branch back their published version; also where the branch has none any more."""
-        branch, before_checks = _branch(publication), _before_checks(publication)
-        whole = self._ref(before_checks) or self._ref(branch)
-        assert whole is not None, "it was staged"
-        self._put(before_checks, whole)
-        self._put(branch, whole)
-        target = f"{self.name}.{quote('branch_' + branch)}"
-        on = " AND ".join(f"t.{quote(name)} <=> s.{quote(name)}" for name in keys.columns)
-        nothing = {name: F.lit(None).cast(self.columns()[name]) for name in change.dropped}
-        published = self.read().join(F.broadcast(keys), keys.columns, "left_semi")
-        if change.truncated is not None:
-            published = published.where(F.col(f"{TIDEMARK}.sort_key") >= change.truncated)
-        both = keys.join(published.withColumns({"_was": F.lit(True), **nothing}), keys.columns, "left")
-        both.createOrReplaceTempView("tidemark_reverted")
-        names = [quote(name) for name in [*self.columns(), TIDEMARK]]
-        sets = ", ".join(f"t.{name} = s.{name}" for name in names)
-        self._name_publication(publication)
-        self.spark.sql(
-            f"MERGE INTO {target} t USING tidemark_reverted s ON {on} "  # noqa: S608 - every name in it is quoted
-            f"WHEN MATCHED AND s._was IS NULL THEN DELETE WHEN MATCHED THEN UPDATE SET {sets} "
-            f"WHEN NOT MATCHED AND s._was THEN INSERT ({', '.join(names)}) "
-            f"VALUES ({', '.join(f's.{name}' for name in names)})"
-        )
-        self.spark.catalog.dropTempView("tidemark_reverted")
-
-    def _put(self, branch: str, snapshot: int) -> None:
-        self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE BRANCH {quote(branch)} AS OF VERSION {snapshot}")
-
     def _property(self, name: str) -> str | None:
         """One of the table's properties, read once: only this class changes them."""
         if self._known is None:
@@ -342,8 +304,3 @@ def _branch(publication: str) -> str:
 def _cut_branch(publication: str) -> str:
     """The branch on which the cut of a late hour is made."""
     return "cut_" + publication
-
-
-def _before_checks(publication: str) -> str:
-    """A branch at the staged commit, for a publication that was reverted after it."""
-    return "compacted_" + publication

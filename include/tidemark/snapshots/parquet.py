@@ -16,7 +16,7 @@ from tidemark.logs import get_logger
 from tidemark.merge.contract import TIDEMARK_TYPE
 from tidemark.schema.type_changes import reconcile, refuse_other_key
 from tidemark.settings import Settings
-from tidemark.snapshots.contract import Reverted, StagedChange
+from tidemark.snapshots.contract import StagedChange
 from tidemark.snapshots.parquet_pointers import ParquetPointers
 
 log = get_logger()
@@ -133,19 +133,9 @@ class ParquetSnapshot:
         """The table as it would be after this publication."""
         return self.spark.read.parquet(self._staged_folder(publication))
 
-    def revert(self, keys: DataFrame, publication: str, change: Reverted) -> None:
-        """Write the staged table once more, with the published version of the keys' rows."""
-        staged, before = self.staged(publication), self._without(change.dropped)
-        if change.truncated is not None:
-            before = before.where(F.col(f"{TIDEMARK}.sort_key") >= change.truncated)
-        on = [F.col(f"a.{quote(name)}").eqNullSafe(F.col(f"b.{quote(name)}")) for name in keys.columns]
-        good = staged.alias("a").join(keys.alias("b"), on, "left_anti")
-        old = before.alias("a").join(keys.alias("b"), on, "left_semi")
-        good.unionByName(old).write.mode("overwrite").parquet(self._staged_folder(publication) + _REVERTED)
-
-    def publish(self, hour: Hour, publication: str, *, reverted: bool, cut: bool = True) -> None:
+    def publish(self, hour: Hour, publication: str, *, cut: bool = True) -> None:
         """Have the pointers lead to the staged folder. Done before: does nothing again."""
-        folder = _folder_name(publication) + (_REVERTED if reverted else "")
+        folder = _folder_name(publication)
         if cut:
             self._pointers.write_cut(hour, folder)
         self._pointers.publish(hour, folder)
@@ -181,7 +171,5 @@ def _folder_name(publication: str) -> str:
     return f"hour={year}-{month}-{day_and_hour}/publication={number}"
 
 
-#: The end of the name of a reverted publication's folder.
-_REVERTED = "-reverted"
-#: Of the folder of a cut that is not what the publication made of the table.
+#: The end of the name of the folder of a cut that is not what the publication made of the table.
 _CUT = "-cut"

@@ -55,12 +55,13 @@ class TableLog:
             rows = rows.join(F.broadcast(self.left_out), "tx", "left_anti").select(*rows.columns)
         held = held_transactions(self.spark, self.feed.feed, self.history)
         if held is not None:
-            rows = rows.join(F.broadcast(held.select("tx")), "tx", "left_anti").select(*rows.columns)
+            # What was published of it in other hours stays: then only a redelivery of it is held.
+            names = held.select("tx", F.explode("hours").alias("hour"))
+            rows = rows.join(F.broadcast(names), ["tx", "hour"], "left_anti").select(*rows.columns)
         waiting = waiting_entries(self.spark, self.feed.feed, self.history)
         if waiting is not None:
             rows = rows.join(waiting.select(*ENTRY), ENTRY, "left_anti").select(*rows.columns)
-        kept_out = kept_back(self.spark, self.feed.feed, self.history).where("change is not null")
-        rows = rows.join(F.broadcast(kept_out.select(*ENTRY)), ENTRY, "left_anti").select(*rows.columns)
+        rows = rows.join(self._kept_out(), ENTRY, "left_anti").select(*rows.columns)
         never_committed = rolled_back(self._log(), self.history)
         if never_committed is not None:
             rows = rows.join(never_committed, "tx", "left_anti").select(*rows.columns)
@@ -70,10 +71,11 @@ class TableLog:
         """The columns that published rows carry, and the position of the newest published truncate; one Spark job over
         narrow columns."""
         generation = F.lit(0) if self.definitions.generation is None else self.definitions.generation
-        row = self._published().agg(
+        kept_out = self._kept_out().withColumn("kept_out", F.lit(True))
+        row = self._published().join(kept_out, ENTRY, "left").agg(
             distinct("after_names", generation.alias("generation")).alias("columns"),
             distinct("message_schema", generation.alias("generation")).alias("schemas"),
-            F.max(F.when(empties(), F.col("position"))).alias("truncated"),
+            F.max(F.when(empties() & F.col("kept_out").isNull(), F.col("position"))).alias("truncated"),
         ).first()  # fmt: skip
         assert row is not None
         definition = self.definitions.of(self.sources[0])
@@ -84,6 +86,11 @@ class TableLog:
         ]
         schemas = [(text, number) for text, number in bounded(self.table, row.schemas)]
         return LoggedColumns(columns, schemas), row.truncated
+
+    def _kept_out(self) -> DataFrame:
+        """Changes in quarantine (ENTRY)."""
+        kept = kept_back(self.spark, self.feed.feed, self.history).where("change is not null")
+        return F.broadcast(kept.select(*ENTRY))
 
     def _log(self) -> DataFrame:
         return self.spark.table(changes_table(self.feed.feed))

@@ -82,6 +82,7 @@ exports: {path: '/data/{topic}/{date}/{hour}/*', settle: 10, missing: fial}
 container: {type: kafka_jsn}
 format: {}
 retries: -1
+transactions: {bad: publish}
 tables:
   shop.customers:
     key: [id, nope]
@@ -103,7 +104,7 @@ tables:
     checks = "tables.shop.customers.checks"
     assert set(found) == {
         "feed", "descripton", "description", "start", "schedule", "topics[1]", "topics[2]", "exports.settle",
-        "exports.missing", "container.type", "format.type", "retries", "tables.shop.customers.key[1]",
+        "exports.missing", "container.type", "format.type", "retries", "transactions.bad", "tables.shop.customers.key[1]",
         f"{checks}[0].column", f"{checks}[0].min", f"{checks}[1].min", f"{checks}[2]", f"{checks}[3]", f"{checks}[4]",
         f"{checks}[4].unique[1]", f"{checks}[5].isin[0]", f"{checks}[6].isin", "tables.Shop.Customers", "tables.a;b",
         "tables.shop.x", "tables.shop.y.storage", "tables.shop.y.checks_module", "tables.shop.y.name",
@@ -112,8 +113,9 @@ tables:
     assert found["descripton"].fix == "did you mean `description`?"
     assert found["container.type"].fix == "did you mean `kafka_json`?"
     assert found["exports.missing"].expected == "one of fail, empty"
+    assert found["transactions.bad"].expected == "one of hold, split"
     assert found[f"{checks}[0].min"].expected == "a valid integer, or a valid number, or a valid string"
-    assert found[f"{checks}[0].min"].line == 16
+    assert found[f"{checks}[0].min"].line == 17
     assert found["format.type"].problem == "is missing"
     with pytest.raises(ConfigError) as raised:
         load_feed(tmp_path / "shop.yaml", deep=False)

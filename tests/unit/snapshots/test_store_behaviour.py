@@ -19,7 +19,7 @@ from tidemark.lake.session import full_name
 from tidemark.merge.contract import settled_type
 from tidemark.settings import Settings
 from tidemark.snapshots import discard_columns, open_snapshot
-from tidemark.snapshots.contract import Reverted, Snapshot, StagedChange
+from tidemark.snapshots.contract import Snapshot, StagedChange
 from tidemark.snapshots.parquet_pointers import ParquetPointers
 
 FEED = "stores"
@@ -66,14 +66,7 @@ class Store:
 
     def publish(self, rows: Sequence[dict[str, Any]], columns: dict[str, str] = COLUMNS, **change: Any) -> None:
         publication = self.stage(rows, columns, **change)
-        self.snapshot.publish(self.hour, publication, reverted=False)
-
-    def revert(self, keys: Sequence[int], publication: str, change: Reverted | None = None) -> None:
-        """Revert rows of a staged publication, of a table that is opened for it and evolved, as validate does."""
-        snapshot = self.snapshot
-        snapshot.evolve(COLUMNS, self.key)
-        listed = self.spark.createDataFrame([(key,) for key in keys], "id int")
-        snapshot.revert(listed, publication, change or Reverted())
+        self.snapshot.publish(self.hour, publication)
 
     def rows(self, frame: DataFrame | None = None) -> list[tuple[Any, ...]]:
         """What readers see: the source's columns, in order."""
@@ -133,7 +126,7 @@ def test_a_table_is_made_and_shows_nothing_before_it_is_published(store: Store) 
     assert store.snapshot.key() == ["id"]
     assert store.rows(store.snapshot.staged(publication)) == [(1, "x", 5)]
     assert store.rows() == []
-    store.snapshot.publish(store.hour, publication, reverted=False)
+    store.snapshot.publish(store.hour, publication)
     assert store.snapshot.columns() == COLUMNS
     assert store.rows() == [(1, "x", 5)]
 
@@ -249,57 +242,10 @@ def test_a_publication_can_be_staged_again(store: Store) -> None:
     assert store.rows() == [(1, "right", None)]
 
 
-def test_rows_are_reverted_to_their_published_version(store: Store) -> None:
-    store.publish([{"id": 1, "a": "old", "n": 1}, {"id": 2, "a": "old", "n": 2}])
-    publication = store.stage(
-        [{"id": key, "a": "new", "n": 9, "at": "2#2"} for key in (1, 2, 3)] + [{"id": 4, "a": "new", "n": 9}]
-    )
-    for _ in range(2):  # validate can be run again
-        store.revert([1, 3], publication)
-        assert [row[:2] for row in store.rows(store.snapshot.staged(publication))] == [
-            (key, "new") for key in (1, 2, 3, 4)
-        ], "as it was staged"
-    store.snapshot.publish(store.hour, publication, reverted=True)
-    assert store.rows() == [(1, "old", 1), (2, "new", 9), (4, "new", 9)]
-
-
-def test_a_reverted_row_does_not_get_dropped_values_back(store: Store) -> None:
-    store.publish([{"id": 1, "a": "old", "n": 1}])
-    publication = store.stage([{"id": 1, "a": "new", "at": "2#2"}], dropped=("n",))
-    store.revert([1], publication, Reverted(dropped=("n",)))
-    store.snapshot.publish(store.hour, publication, reverted=True)
-    assert store.rows() == [(1, "old", None)]
-
-
-def test_a_row_that_is_not_staged_any_more_comes_back(store: Store) -> None:
-    """Its delete waits: it is part of a key change whose new row fails a check."""
-    store.publish([{"id": 1, "a": "old", "n": 1}, {"id": 2, "a": "old", "n": 2}])
-    publication = store.stage([{"id": 1, "deleted": True, "at": "2#0"}, {"id": 3, "a": "old", "n": 9, "at": "2#1"}])
-    store.revert([1, 3], publication)
-    store.snapshot.publish(store.hour, publication, reverted=True)
-    assert store.rows() == [(1, "old", 1), (2, "old", 2)]
-
-
-def test_a_row_that_was_truncated_does_not_come_back(store: Store) -> None:
-    store.publish([{"id": 1, "a": "old", "at": "1#1"}, {"id": 2, "a": "newer", "at": "3#1"}])
-    publication = store.stage([{"id": key, "a": "bad", "at": "4#1"} for key in (1, 2)], truncated="2")
-    store.revert([1, 2], publication, Reverted(truncated="2"))
-    store.snapshot.publish(store.hour, publication, reverted=True)
-    assert store.rows() == [(2, "newer", None)]
-
-
-def test_a_revert_under_other_checks_does_not_count(store: Store) -> None:
-    store.publish([{"id": 1, "a": "old"}])
-    publication = store.stage([{"id": 1, "a": "new", "at": "2#2"}])
-    store.revert([1], publication)
-    store.snapshot.publish(store.hour, publication, reverted=False)
-    assert store.rows() == [(1, "new", None)]
-
-
 def test_publishing_again_does_nothing(store: Store) -> None:
     publication = store.stage([{"id": 1, "a": "x"}])
     for _ in range(2):
-        store.snapshot.publish(store.hour, publication, reverted=False)
+        store.snapshot.publish(store.hour, publication)
     assert store.rows() == [(1, "x", None)]
     assert store.at_cut(store.hour) == [(1, "x", None)]
 
@@ -317,7 +263,7 @@ def test_what_is_published_without_a_cut_leaves_the_cut_as_it_was(store: Store) 
     store.publish([{"id": 1, "a": "x"}])
     publication = store.stage([{"id": 1, "a": "y", "at": "2#2"}])
     for _ in range(2):  # also when it stopped before the receipt
-        store.snapshot.publish(HOURS[1], publication, reverted=False, cut=False)
+        store.snapshot.publish(HOURS[1], publication, cut=False)
     assert store.rows() == [(1, "y", None)]
     assert store.at_cut(HOURS[1]) == [(1, "x", None)]
     assert store.at_cut(store.hour) is None

@@ -6,6 +6,7 @@ from pyspark.sql import SparkSession
 
 from tests.unit.tables.published import (
     NEXT_HOUR,
+    PUBLISHED_HOUR,
     SOURCE,
     TABLE,
     history,
@@ -40,9 +41,10 @@ def test_what_is_published_of_a_table(spark: SparkSession) -> None:
             {"record": 13, **change, "position": "03", "after": {"id": "1", "older": "x"}},
             {"record": 14, "op": "truncate", "position": "05"},
             {"record": 15, **change, "tx": "whole"},
+            {"record": 16, "op": "truncate", "position": "07"},
         ],
     )
-    write_system_rows(spark, feed.feed, "held", 1, [{"tx": "open"}])
+    write_system_rows(spark, feed.feed, "held", 1, [{"tx": "open", "hours": [str(PUBLISHED_HOUR)]}])
     write_system_rows(
         spark,
         feed.feed,
@@ -51,6 +53,7 @@ def test_what_is_published_of_a_table(spark: SparkSession) -> None:
         [
             {"stage": "compact", "object": "o", "record": 8, "entry": 0, "change": "{}"},
             {"stage": "decode", "object": "o", "record": 9, "entry": 0},
+            {"stage": "transaction", "object": "o", "record": 16, "entry": 0, "change": "{}"},
         ],
     )
     # Of a publication that is still being made.

@@ -148,7 +148,7 @@ def _entries(messages: DataFrame, feed: DeclaredFeed, options: Options) -> DataF
         "before": F.when(is_data & (op == "DELETE"), F.coalesce("data", "before"))
         .when(is_data & (op == "UPDATE"), c("before")),
         "after": F.when(is_data & (op != "DELETE"), c("data")),
-        # Also of a bad record: the other changes of its transaction need not wait for it.
+        # Also of a bad record: its transaction waits in quarantine with it, rather than being held for it.
         "tx": F.when(in_transaction, c("tx")),
         "tx_part": F.when(in_transaction, c("ordinal").cast("string")),
         "tx_ordinal": F.when(in_transaction, c("ordinal")),

@@ -1,0 +1,167 @@
+"""Changes that are taken out of an hour because one is refused: with it what belongs to it.
+
+Its whole transaction waits, unless the feed says `transactions.bad: split`; and the other half of a key change, always.
+The hour is made again without them. What then remains is judged again: a transaction that rested on one which was taken
+out may be refused in its turn, and one that was refused stays out.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field, replace
+from functools import reduce
+from typing import TYPE_CHECKING
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.feeds.model import Feed
+from tidemark.identifiers import PAIR
+from tidemark.ledger.change_stats import TableStats
+from tidemark.ledger.quarantine import ALONGSIDE, ENTRY
+from tidemark.ledger.receipts import Counts
+from tidemark.logs import get_logger
+from tidemark.pipeline.assemble import with_stats
+
+if TYPE_CHECKING:
+    from tidemark.pipeline.hour_changes import HourChanges
+
+log = get_logger()
+
+_MOST_NAMED, _SHOWN = 20, 60
+_UNPRINTABLE = r"[\p{C}\p{Zl}\p{Zp}]"
+
+
+@dataclass(frozen=True)
+class Withheld:
+    """What was taken out of an hour. ``rows``: log rows with ``stage`` and ``reason``, and ``whole``: whether all of their
+    transaction waits. By table: ``counts`` of them, and how many fail a check themselves (``checked``). ``alongside``:
+    those of the hour that are not refused themselves. ``transactions``: how many wait whole. ``named``: transactions
+    (``tx``) of which the feed has only the refused changes wait; ``split``: the first names of those among them of which
+    other changes are published."""
+
+    rows: DataFrame
+    named: DataFrame
+    counts: dict[str, Counts] = field(default_factory=dict)
+    checked: dict[str, int] = field(default_factory=dict)
+    alongside: int = 0
+    transactions: int = 0
+    split: list[str] = field(default_factory=list)
+
+    @property
+    def notes(self) -> list[str]:
+        """What the receipt says of them."""
+        notes = []
+        if self.transactions:
+            notes.append(f"{self.transactions} transactions wait whole in quarantine: a change of each is refused")
+        if self.split:
+            more = ", …" if len(self.split) > _MOST_NAMED else ""
+            names = ", ".join(self.split[:_MOST_NAMED])
+            notes.append(f"split transactions (transactions.bad is split): {names}{more}")
+        return notes
+
+
+def refusal(table: Column, reason: Column) -> Column:
+    """Why the other changes of a transaction wait, when one is refused."""
+    return F.concat(F.lit("a change of "), table, F.lit(" is refused: "), reason)
+
+
+def without(
+    hour: HourChanges, refused: DataFrame | None, broken: DataFrame | None = None, *, silent: bool = False
+) -> tuple[HourChanges, set[str]]:
+    """The hour without the changes that are ``refused`` (ENTRY, ``stage``, ``reason``), and without those of ``broken``
+    transactions (``tx``, and ``why`` they wait), each with what belongs to it; and the tables that lose changes.
+    ``silent``: the log has told of them before."""
+    feed, rows, own = hour.work.feed, hour.assembled.rows, None
+    parts = [] if broken is None else [broken.select("tx", "why")]
+    if refused is not None:
+        first = refused.groupBy(*ENTRY).agg(F.min(F.struct("stage", "reason")).alias("first"))
+        own = rows.join(first, ENTRY).select(*rows.columns, "first.*").localCheckpoint()
+        parts.append(own.where("tx is not null").select("tx", refusal(F.col("table"), F.col("reason")).alias("why")))
+    named = reduce(DataFrame.unionByName, parts).groupBy("tx").agg(F.min("why").alias("why")).localCheckpoint()
+    whole = _waits_whole(feed)
+    taken = _with_what_belongs(rows, own, named.where(whole)).withColumn("whole", whole).localCheckpoint()
+    left = rows.join(taken.select(*ENTRY), ENTRY, "left_anti").select(*rows.columns)
+    if hour.small:
+        left = left.localCheckpoint()
+    assembled, stats = with_stats(replace(hour.assembled, rows=left), feed, hour.work.history)
+    withheld, touched = _added(hour.withheld, taken, named.where(~whole).select("tx"), left)
+    there = {table.table for table in stats}
+    stats += [TableStats(table.table, table.sources) for table in hour.stats if table.table not in there]
+    stats.sort(key=lambda table: table.table)
+    if not silent:
+        _log(hour.withheld, withheld)
+    return replace(hour, assembled=assembled, stats=stats, withheld=withheld), touched
+
+
+def _waits_whole(feed: Feed) -> Column:
+    """Whether all changes of a transaction (``tx``) wait when one is refused."""
+    in_any = F.col("tx").isNotNull()
+    # The two halves of a change are never split.
+    return in_any if feed.transactions.bad == "hold" else in_any & F.startswith(F.col("tx"), F.lit(PAIR))
+
+
+def _with_what_belongs(rows: DataFrame, own: DataFrame | None, transactions: DataFrame) -> DataFrame:
+    """The refused changes (``own``: log rows with ``stage`` and ``reason``), the other changes of the ``transactions``
+    (``tx``, ``why``), and the other halves of key changes: the columns of ``own``."""
+    waits = F.concat(F.lit("waits with its transaction: "), "why")
+    alongside = rows.join(transactions, "tx").withColumns({"stage": F.lit(ALONGSIDE), "reason": waits}).drop("why")
+    if own is None:
+        return alongside.select(*rows.columns, "stage", "reason")
+    alongside = alongside.join(own.select(*ENTRY), ENTRY, "left_anti").select(*own.columns)
+    taken = own.unionByName(alongside)
+    halves = _other_halves(rows, own).join(taken.select(*ENTRY), ENTRY, "left_anti").select(*own.columns)
+    return taken.unionByName(halves)
+
+
+def _other_halves(rows: DataFrame, own: DataFrame) -> DataFrame:
+    """Of key changes that a source sends as two changes at one position, those whose other half is refused."""
+
+    def halves(of: DataFrame, *columns: str) -> DataFrame:
+        """The key that a row leaves (``left``), of either half."""
+        old = F.when(F.col("op") == "delete", F.col("key")).when(F.col("op") == "insert", F.col("prior_key"))
+        left = F.to_json(F.array_sort(F.map_entries(old))).alias("left")
+        return of.where(old.isNotNull()).select(*columns, left)
+
+    first = F.min(F.struct("stage", "reason")).alias("first")
+    refused = halves(own, "table", "position", "op", "stage", "reason")
+    refused = refused.withColumn("op", F.when(F.col("op") == "delete", "insert").otherwise("delete"))
+    refused = refused.groupBy("table", "position", "op", "left").agg(first)
+    found = halves(rows, *rows.columns).join(refused, ["table", "position", "op", "left"])
+    reason = F.concat(F.lit("the other half of its key change is refused: "), "first.reason")
+    return found.select(*rows.columns, F.col("first.stage").alias("stage"), reason.alias("reason"))
+
+
+def _added(before: Withheld | None, taken: DataFrame, named: DataFrame, left: DataFrame) -> tuple[Withheld, set[str]]:
+    """What is withheld in all, with ``taken``, and the tables that these are of."""
+    found = Withheld(taken, named) if before is None else replace(
+        before, rows=before.rows.unionByName(taken), named=before.named.unionByName(named)
+    )  # fmt: skip
+    counts, checked, alongside = dict(found.counts), dict(found.checked), found.alongside
+    groups = taken.groupBy("table", "stage", "landed_this_hour").count().collect()
+    for table, stage, landed, number in groups:
+        more = Counts(quarantined=number) if landed else Counts(released_quarantined=number)
+        counts[table] = counts.get(table, Counts()).plus(more)
+        checked[table] = checked.get(table, 0) + (number if stage == "validate" else 0)
+        alongside += number if stage == ALONGSIDE and landed else 0
+    transactions = found.transactions + taken.where("whole").select("tx").distinct().count()
+    return replace(
+        found, counts=counts, checked=checked, alongside=alongside, transactions=transactions,
+        split=_names(found.named, left),
+    ), {row.table for row in groups}  # fmt: skip
+
+
+def _log(before: Withheld | None, now: Withheld) -> None:
+    """A line for each table that loses changes."""
+    for table, counts in sorted(now.counts.items()):
+        more = counts if before is None else counts.less(before.counts.get(table, Counts()))
+        if changes := more.quarantined + more.released_quarantined:
+            log.warning(
+                "quarantined", table=table, changes=changes, reason="they are refused, or wait with one that is"
+            )
+
+
+def _names(named: DataFrame, left: DataFrame) -> list[str]:
+    """The first names of transactions of which changes are published."""
+    shown = F.regexp_replace(F.substring("tx", 1, _SHOWN), _UNPRINTABLE, "␣")
+    split = named.distinct().join(left, "tx", "left_semi")
+    return [row.tx for row in split.select(shown.alias("tx")).orderBy("tx").limit(_MOST_NAMED + 1).collect()]
