@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from tidemark.formats.canal import decode as canal
-    from tidemark.formats.contract import BindsRows, Format, PlacesRows, TellsTableChanges
+    from tidemark.formats.contract import BindsRows, Format, PlacesRows, TellsTableChanges, TiesTransactions
     from tidemark.formats.dataworks import decode as dataworks
     from tidemark.formats.debezium import decode as debezium
     from tidemark.formats.ibm import decode as ibm
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     _dataworks_tells: TellsTableChanges = dataworks
     _qlik_tells: TellsTableChanges = qlik
     _qlik_binds: BindsRows = qlik
+    _dataworks_ties: TiesTransactions = dataworks
     _debezium_places: PlacesRows = debezium
 
 FORMATS = {

@@ -7,7 +7,7 @@ messages, DDL) gives entries of op ``schema`` for that; its module then also :cl
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -204,6 +204,31 @@ class PlacesRows(Protocol):
 
     def place(self, rows: DataFrame, log: DataFrame, options: BaseModel, /) -> DataFrame:
         """Log rows with their positions among ``log``, which holds all rows that give places. Same columns."""
+
+
+@runtime_checkable
+class TiesTransactions(Protocol):
+    """A format whose rows do not name their transaction: markers around them do, perhaps of another hour.
+
+    The markers of an hour that other hours need are its *edges*: a few texts, which each publication keeps.
+    """
+
+    def edge(self) -> Column:
+        """A log entry's edge; null for all others."""
+
+    def unpaired(self, edges: Iterable[str], /) -> list[tuple[str, str]]:
+        """The edges that have no other half among all ``edges``, with their positions."""
+
+    def partners(self, wanted: Collection[str], entries: DataFrame, /) -> set[str]:
+        """The other halves of the edges ``wanted`` that stand in one hour with them in the log ``entries``, and these."""
+
+    def tied(self, entries: DataFrame, hours: Mapping[str, Collection[str]], /) -> DataFrame:
+        """Log entries with the transactions (``tx``, ``tx_part``, ``tx_end``, ``tx_count``) that the edges of all
+        ``hours`` show. Same columns."""
+
+    def retied(self, before: Iterable[str], now: Iterable[str], /) -> list[tuple[str, str]]:
+        """Where entries may have another transaction by the edges ``now`` than ``before``: from behind a position up to
+        another."""
 
 
 def zero_padded(number: Column | str, width: int) -> Column:

@@ -110,6 +110,10 @@ class PublicationHistory:
         truncated = max((t.truncated for t in parts if t.truncated), default=None)
         return highest, truncated
 
+    def refolded_by(self, name: str) -> int:
+        """The newest publication that folded all rows of a table again without changes that it withdrew; 0: none did."""
+        return max((t.refolded_by for receipt in self.receipts for t in receipt.tables if t.table == name), default=0)
+
     def newest_arrival(self, name: str) -> datetime | None:
         """When the newest transaction committed that changed a key of a table and has no name at its source."""
         return max((t.arrived for r in self.receipts for t in r.tables if t.table == name and t.arrived), default=None)
@@ -126,6 +130,15 @@ class PublicationHistory:
                 # A later receipt of the hour repeats what an earlier one of it says.
                 if t.table == name and t.staged_in == receipt.sequence:
                     found |= t.readings or {}
+        return found
+
+    @cached_property
+    def edges(self) -> dict[str, list[str]]:
+        """Hours with :attr:`tidemark.ledger.receipts.Receipt.edges`, and these."""
+        found: dict[str, list[str]] = {}
+        for receipt in self.receipts:
+            if receipt.edges:
+                found.setdefault(receipt.hour, []).extend(receipt.edges)
         return found
 
     def sources(self, name: str) -> set[str]:

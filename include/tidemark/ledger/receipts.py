@@ -59,6 +59,10 @@ class TableReceipt(BaseModel):
         None,
         description="How this publication read columns, where that is new; null: an older release, which noted none.",
     )
+    refolded_by: int = Field(
+        0,
+        description="The publication that withdrew changes and folded all rows again; tombstones of before do not count.",
+    )
     waiting: int = Field(0, description="Changes whose rows keep their last good version: a check failed.")
     warnings: list[str] = []
 
@@ -101,6 +105,9 @@ class Receipt(StoredDocument):
     )
     given_up: int = Field(0, description="Overdue transactions whose changes this publication gave up to quarantine.")
     rollbacks: int = Field(0, description="Transactions that their source rolled back: their changes count as control.")
+    edges: list[str] = Field(
+        [], description="The hour's transaction markers that other hours need, where markers tie rows together."
+    )
     newest: datetime | None = Field(None, description="The newest source time in the hour, heartbeats included.")
     held: int = Field(description="Changes whose transaction is not complete, or whose metadata have not come.")
     held_transactions: int = 0

@@ -26,6 +26,7 @@ from tidemark.pipeline.transactions import HourEntries, WholeTransactions, compl
 from tidemark.pipeline.waiting import described
 from tidemark.tables.places import awaits_place, gives_place, moved_by, placed
 from tidemark.tables.table_history import Definitions, load_definitions, with_definitions
+from tidemark.tables.ties import NewEdges, edge, retied, tied, with_partners
 
 #: A receipt's note.
 WAIT = "{} changes wait for metadata of their tables: `tidemark held` names them"
@@ -48,6 +49,7 @@ class Account:
     given_up: int = 0
     rollbacks: int = 0
     newest: datetime | None = None
+    edges: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -56,7 +58,9 @@ class Assembled:
     ``open``: transactions that stay held (columns of the system table ``held``), None where there are none.
     ``waiting``: rows that wait for what describes them (:mod:`tidemark.pipeline.waiting`), None where there are none.
     ``refused``: rows that go to quarantine, with their ``reason``. ``recalled``: how entries that the hour takes up
-    again were accounted for before. ``moved``: see :func:`tidemark.tables.places.moved_by`."""
+    again were accounted for before. ``moved``: see :func:`tidemark.tables.places.moved_by`. ``withdrawn``: changes that
+    are published and no part of a table any more (:class:`tidemark.pipeline.transactions.WholeTransactions`), by table
+    with its name at the source."""
 
     rows: DataFrame
     open: DataFrame | None
@@ -67,6 +71,7 @@ class Assembled:
     recalled: Recalled
     waiting: DataFrame | None = None
     moved: dict[str, str] = field(default_factory=dict)
+    withdrawn: dict[str, tuple[str, DataFrame]] = field(default_factory=dict)
 
 
 def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, history: PublicationHistory) -> Assembled:
@@ -74,7 +79,7 @@ def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, history: Publi
 
     What an earlier publication of the hour accounted for (an older version of its export) is not looked at again.
     """
-    log = spark.table(changes_table(feed.feed))
+    log = raw = spark.table(changes_table(feed.feed))
     of_hour, new = in_hour(manifest.hour), is_new(manifest.hour, history)
     landed = log.where(new)
     counted = _count(landed, feed)
@@ -85,8 +90,12 @@ def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, history: Publi
     entries = log.where(of_hour | is_published(history)).withColumn("landed_this_hour", new)
     definitions = load_definitions(entries, feed)
     held = held_transactions(spark, feed.feed, history)
+    edges = with_partners(counted.edges, feed, landed, log, history)
+    known = history.edges | {manifest.hour: [*history.edges.get(manifest.hour, []), *edges]} if edges else history.edges
+    log_before, account = tied(log, feed, history.edges), replace(account, edges=edges)
+    log, landed = tied(log, feed, known) if edges else log_before, tied(landed, feed, known)
     whole = WholeTransactions(landed.where(is_row()).withColumn("landed_this_hour", F.lit(True)))
-    if in_transactions or held is not None:
+    if in_transactions or held is not None or known:
         whole = complete_transactions(
             HourEntries(
                 feed,
@@ -97,6 +106,8 @@ def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, history: Publi
                 held=held,
                 has_rollbacks=account.rollbacks > 0,
                 replay=taken is not None,
+                log_before=log_before,
+                retied=retied(raw, feed, history, known) if edges else None,
             )
         )
         account = replace(
@@ -112,11 +123,19 @@ def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, history: Publi
         rows = placed(rows, log, feed)
     moved = moved_by(manifest.hour, log, history, feed) if counted.give_place and history.receipts else {}
     assembled = Assembled(
-        rows, whole.still_open, whole.given_up, account, definitions, whole.notes, before, moved=moved
-    )
+        rows, whole.still_open, whole.given_up, account, definitions, whole.notes, before, moved=moved,
+        withdrawn=_by_table(whole.withdrawn, feed),
+    )  # fmt: skip
     if isinstance(load_format(feed.format["type"]), BindsRows):
         return _described(assembled, log, feed, history)
     return replace(assembled, rows=with_definitions(rows, definitions, feed))
+
+
+def _by_table(withdrawn: DataFrame | None, feed: Feed) -> dict[str, tuple[str, DataFrame]]:
+    if withdrawn is None:
+        return {}
+    sources = [row.source_table for row in withdrawn.select("source_table").distinct().collect()]
+    return {feed.published_name(one): (one, withdrawn.where(F.col("source_table") == one)) for one in sources}
 
 
 def _described(assembled: Assembled, log: DataFrame, feed: Feed, history: PublicationHistory) -> Assembled:
@@ -139,8 +158,8 @@ def _described(assembled: Assembled, log: DataFrame, feed: Feed, history: Public
 
 def with_stats(assembled: Assembled, feed: Feed, history: PublicationHistory) -> tuple[Assembled, list[TableStats]]:
     """The statistics of all tables of the hour, and the assembled changes without those whose columns have names that
-    no table can have: they go to quarantine. A published table whose columns the hour's stream describes, without a
-    change of its rows, has empty statistics."""
+    no table can have: they go to quarantine. A published table whose columns the hour's stream describes, or of which
+    changes are withdrawn, without a change of its rows, has empty statistics."""
     generation = assembled.definitions.generation
     stats = change_stats(assembled.rows, generation)
     texts = {text for table in stats for text in (*table.keys, *table.columns)}
@@ -153,8 +172,9 @@ def with_stats(assembled: Assembled, feed: Feed, history: PublicationHistory) ->
         stats = change_stats(rows, generation)
     changed = {table.table for table in stats}
     described = {feed.published_name(source): source for source in sorted(assembled.definitions.new)}
-    only_described = sorted(described.keys() & history.tables - changed)
-    return assembled, stats + [TableStats(table, [described[table]]) for table in only_described]
+    unchanged = {table: described[table] for table in described.keys() & history.tables}
+    unchanged |= {table: source for table, (source, _) in assembled.withdrawn.items()}
+    return assembled, stats + [TableStats(name, [unchanged[name]]) for name in sorted(unchanged.keys() - changed)]
 
 
 def _refuse(assembled: Assembled, refused: DataFrame, rows: DataFrame) -> Assembled:
@@ -167,12 +187,13 @@ def _refuse(assembled: Assembled, refused: DataFrame, rows: DataFrame) -> Assemb
 @dataclass(frozen=True)
 class _Counted:
     """``account``: before transactions are looked at. How many entries are ``in_transactions``, ``await_place`` and
-    ``give_place``."""
+    ``give_place``; and the hour's ``edges``."""
 
     account: Account
     in_transactions: int
     await_place: int
     give_place: int
+    edges: NewEdges
 
 
 def _count(landed: DataFrame, feed: Feed) -> _Counted:
@@ -187,11 +208,15 @@ def _count(landed: DataFrame, feed: Feed) -> _Counted:
         F.count("tx").alias("in_transactions"),
         F.count_if(is_row() & awaits_place(feed)).alias("await_place"),
         F.count_if(gives_place(feed)).alias("give_place"),
+        F.sort_array(F.collect_set(edge(feed))).alias("edges"),
+        F.min("position").alias("low"),
+        F.max("position").alias("high"),
     ).first()
     assert counted is not None
     counts = counted.asDict()
-    others = [counts.pop(name) for name in ("in_transactions", "await_place", "give_place")]
-    return _Counted(Account(**counts), *others)
+    numbers = {name: counts.pop(name) for name in ("in_transactions", "await_place", "give_place")}
+    edges = NewEdges(counts.pop("edges"), counts.pop("low"), counts.pop("high"))
+    return _Counted(Account(**counts), **numbers, edges=edges)
 
 
 def _check_landed(feed: Feed, manifest: Manifest, history: PublicationHistory, landed: int) -> None:

@@ -216,6 +216,7 @@ def _compact_table(hour: HourChanges, stats: TableStats) -> Compacted:
         truncated=changes.state.truncated,
         arrived=stats.arrived,
         column_renames=list(changes.state.change.ids),
+        refolded_by=work.sequence if stats.table in hour.assembled.withdrawn else 0,
     )
     if not (stats.first or changes.state.change.dropped or changes.state.rebuild):
         return Compacted(receipt)
@@ -235,7 +236,7 @@ def _stage(changes: TableChanges, snapshot: Snapshot, receipt: TableReceipt, *, 
     outcome = settle_keyed(changes) if shape.key else settle_keyless(changes)
     if isinstance(outcome, Refused):
         return Compacted(receipt, refused=outcome.changes)
-    emptied = "" if state.rebuild and not shape.key else stats.truncated
+    emptied = stats.truncated if state.emptied is None else state.emptied
     snapshot.stage(
         work.publication,
         StagedChange(

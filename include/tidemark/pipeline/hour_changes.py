@@ -96,8 +96,8 @@ def _broken_transactions(hour: HourChanges) -> DataFrame | None:
 
 def table_changes(hour: HourChanges, stats: TableStats, snapshot: Snapshot) -> TableChanges:
     """One table's changes. The table is made, or its columns evolve, as the changes need it."""
-    moved = stats.table in hour.assembled.moved
-    state = open_state(hour.work, stats, hour.assembled.definitions, snapshot, moved=moved)
+    moved, (_, withdrawn) = stats.table in hour.assembled.moved, hour.assembled.withdrawn.get(stats.table, ("", None))
+    state = open_state(hour.work, stats, hour.assembled.definitions, snapshot, moved=moved, withdrawn=withdrawn)
     left = without_truncated(hour, stats, state.truncated)
     return TableChanges(hour.work, stats, state, left.rows, left.counts)
 

@@ -32,6 +32,7 @@ from tidemark.tables.folded_log import fold_keyed, fold_keyless, keyed_log_rows
 from tidemark.tables.table_history import Definitions, load_definitions
 from tidemark.tables.table_log import TableLog
 from tidemark.tables.table_state import published_state
+from tidemark.tables.ties import retied, tied, tied_log
 
 
 @dataclass(frozen=True)
@@ -62,7 +63,7 @@ def make_late_cuts(
     then = PublicationHistory([*(r for r in history.receipts if r.hour <= receipt.hour), receipt])
     everything = PublicationHistory([*history.receipts, receipt])
     entries = spark.table(changes_table(feed.feed))
-    now = entries.where(is_published(everything))
+    now = tied(entries.where(is_published(everything)), feed, everything.edges)
     definitions = load_definitions(now.withColumn("landed_this_hour", F.lit(False)), feed)
     hour = LateHour(
         spark, feed, settings, pending, then, everything, definitions,
@@ -82,9 +83,14 @@ def _make(hour: LateHour, source: str, snapshot: Snapshot) -> int | None:
     the table, and no cut of it is made."""
     base = next((h for h in reversed(hour.then.hours) if _serves(hour, h) and snapshot.has_cut(h)), None)
     before = hour.all.in_cut(base) if base is not None else PublicationHistory()
+    others = retied(hour.spark.table(changes_table(hour.feed.feed)), hour.feed, before, hour.all.edges)
+    if (
+        others is not None and not others.isEmpty()
+    ):  # changes that the cut shows, and that may be no part of it any more
+        base, before = None, PublicationHistory()
     table_log = TableLog(
         spark=hour.spark, feed=hour.feed, history=hour.then, definitions=hour.definitions, table=snapshot.table,
-        sources=(source,), left_out=hour.open,
+        sources=(source,), left_out=hour.open, named_by=hour.all,
     )  # fmt: skip
     truncates = (
         _marked(hour, table_log.truncates(), before).agg(F.max("position"), F.bool_or("landed_this_hour")).first()
@@ -115,7 +121,7 @@ def _marked(hour: LateHour, rows: DataFrame, before: PublicationHistory) -> Data
     and what was held or waited when it was made: every part of such a transaction, and of one that has gone on since."""
     spark, feed = hour.spark, hour.feed.feed
     since = is_published(hour.then) & ~is_published(before)
-    continued = spark.table(changes_table(feed)).where(since & F.col("tx").isNotNull()).select("tx")
+    continued = tied_log(spark, hour.feed, hour.all).where(since & F.col("tx").isNotNull()).select("tx")
     if (held := held_transactions(spark, feed, before)) is not None:
         continued = continued.unionByName(held.select("tx"))
     continued = F.broadcast(continued.distinct().withColumn("continued", F.lit(True)))

@@ -24,6 +24,8 @@ from tidemark.ledger.quarantine import ENTRY, NEVER_COMPLETED, kept_back, waitin
 class HourEntries:
     """What the transactions of an hour are completed from. ``landed``: the hour's new log entries; ``log``: the whole
     change log; ``held``: the transactions that the last publication left open, None where there are none.
+    ``log_before``: the log as it was without the hour's markers, which may name transactions of other hours; ``retied``:
+    published entries that have another transaction by them, None where there are none.
     ``has_rollbacks``: whether the source rolled back any transaction in the hour. ``replay``: whether the hour takes up
     entries from quarantine again."""
 
@@ -35,13 +37,16 @@ class HourEntries:
     held: DataFrame | None
     has_rollbacks: bool
     replay: bool
+    log_before: DataFrame
+    retied: DataFrame | None
 
 
 @dataclass(frozen=True)
 class WholeTransactions:
     """``rows``: the changes of complete transactions, with ``landed_this_hour``. ``still_open``: the transactions that
     stay held (columns of the system table ``held``), and ``given_up``: changes that go to quarantine, with their
-    ``reason``; None where there are none.
+    ``reason``; ``withdrawn``: published changes that prove to be of an open transaction, or of one that was rolled back;
+    None where there are none.
 
     The counts: changes of the hour that are ``held``, given up (``given_up_changes``) and rolled back
     (``rolled_back_changes``); transactions, of whatever hour, that are held and given up."""
@@ -49,6 +54,7 @@ class WholeTransactions:
     rows: DataFrame
     still_open: DataFrame | None = None
     given_up: DataFrame | None = None
+    withdrawn: DataFrame | None = None
     held: int = 0
     held_transactions: int = 0
     given_up_changes: int = 0
@@ -63,7 +69,10 @@ def complete_transactions(entries: HourEntries) -> WholeTransactions:
     given_up_before = _given_up_before(entries)
     held = _held_entries(entries, given_up_before)
     in_transactions = entries.landed.where("tx is not null")
-    candidates = in_transactions if held is None else in_transactions.unionByName(held)
+    candidates = in_transactions if held is None else in_transactions.unionByName(held.where("tx is not null"))
+    shown = _shown(entries, held, given_up_before)
+    if shown is not None:
+        candidates = candidates.unionByName(shown)
     open_ = _open(entries, candidates, given_up_before).localCheckpoint()
     landed = entries.landed.where(is_row()).withColumn("landed_this_hour", F.lit(True))
     rows = landed
@@ -98,6 +107,7 @@ def complete_transactions(entries: HourEntries) -> WholeTransactions:
         rows = _without(rows, names)
     return WholeTransactions(
         rows,
+        withdrawn=None if shown is None else _withdrawn(shown, open_, never_happened),
         still_open=open_ if held_transactions else None,
         given_up=given_up,
         held=held_changes,
@@ -201,7 +211,28 @@ def _held_entries(entries: HourEntries, given_up: DataFrame | None) -> DataFrame
     if entries.held is None:
         return None
     names = F.broadcast(entries.held.select("tx", F.explode("hours").alias("hour")))
-    return _without_entries(_published_in_transactions(entries), given_up).join(names, ["tx", "hour"], "left_semi")
+    published = entries.log_before.where(is_published(entries.history) & F.col("tx").isNotNull())
+    held = _without_entries(published, given_up).join(names, ["tx", "hour"], "left_semi")
+    if entries.log_before is entries.log:
+        return held
+    return entries.log.join(held.select("hour", *ENTRY), ["hour", *ENTRY], "left_semi").select(*entries.log.columns)
+
+
+def _shown(entries: HourEntries, held: DataFrame | None, given_up: DataFrame | None) -> DataFrame | None:
+    """Entries that were taken for changes by themselves, or of another transaction, and were not held."""
+    if entries.retied is None:
+        return None
+    shown = _without_entries(entries.retied.where("tx is not null"), given_up)
+    return _without_entries(shown, None if held is None else held.select(*ENTRY))
+
+
+def _withdrawn(shown: DataFrame, open_: DataFrame, never_happened: DataFrame | None) -> DataFrame | None:
+    """The changes that are shown and must not be."""
+    names = open_.select("tx")
+    if never_happened is not None:
+        names = names.unionByName(never_happened)
+    withdrawn = _of(shown.where(is_row()), names).localCheckpoint()
+    return None if withdrawn.isEmpty() else withdrawn
 
 
 def _open(entries: HourEntries, candidates: DataFrame, given_up: DataFrame | None) -> DataFrame:

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.feeds.model import Feed
-from tidemark.ledger.change_log import changes_table, is_published, is_row, of_table, rolled_back
+from tidemark.ledger.change_log import is_published, is_row, of_table, rolled_back
 from tidemark.ledger.change_stats import bounded, distinct, empties, names_in, unpublishable
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.quarantine import ENTRY, kept_back
@@ -16,12 +16,14 @@ from tidemark.ledger.system_tables import held_transactions, waiting_entries
 from tidemark.tables.places import placed
 from tidemark.tables.resolve import LoggedColumns
 from tidemark.tables.table_history import Definitions, with_definitions
+from tidemark.tables.ties import tied_log
 
 
 @dataclass(frozen=True, kw_only=True)
 class TableLog:
     """``sources``: the source's tables that are published as ``table``. ``definitions``: of all tables of the feed.
-    ``left_out``: transactions (``tx``) that do not count, beside those that are held; None: no others."""
+    ``left_out``: transactions (``tx``) that do not count, beside those that are held; ``withdrawn``: entries that do not;
+    None: no others. ``named_by``: the publications whose markers name transactions; None: those of ``history``."""
 
     spark: SparkSession
     feed: Feed
@@ -30,6 +32,8 @@ class TableLog:
     table: str
     sources: tuple[str, ...]
     left_out: DataFrame | None = None
+    withdrawn: DataFrame | None = None
+    named_by: PublicationHistory | None = None
 
     def columns(self) -> list[str]:
         """Columns of log rows, with ``landed_this_hour``."""
@@ -53,6 +57,8 @@ class TableLog:
         rows = rows.withColumn("landed_this_hour", F.lit(False))
         if self.left_out is not None:
             rows = rows.join(F.broadcast(self.left_out), "tx", "left_anti").select(*rows.columns)
+        if self.withdrawn is not None:
+            rows = rows.join(F.broadcast(self.withdrawn.select(*ENTRY)), ENTRY, "left_anti").select(*rows.columns)
         held = held_transactions(self.spark, self.feed.feed, self.history)
         if held is not None:
             # What was published of it in other hours stays: then only a redelivery of it is held.
@@ -93,7 +99,7 @@ class TableLog:
         return F.broadcast(kept.select(*ENTRY))
 
     def _log(self) -> DataFrame:
-        return self.spark.table(changes_table(self.feed.feed))
+        return tied_log(self.spark, self.feed, self.named_by or self.history)
 
     def _published(self) -> DataFrame:
         return self._log().where(is_published(self.history) & is_row() & of_table(self.table, self.sources))

@@ -84,6 +84,13 @@ class State:
         """The published ``schema.table``."""
         return self.log.table
 
+    @property
+    def emptied(self) -> str | None:
+        """A sort key below which the stored rows do not stay, but for what a truncate of the hour deletes; None: they do."""
+        if self.log.withdrawn is not None:
+            return _ANY
+        return "" if self.rebuild and not self.shape.key else None
+
     def needs_log_lookup(self, stats: TableStats) -> bool:
         """Whether any change of the hour may be late, or rests on another key, or whether keys collide."""
         return self.rebuild or _needs_log_lookup(stats, self.highest, self.log.history)
@@ -109,7 +116,8 @@ class State:
             )
         return PublishedTable(
             rows=logged.where(whole),
-            stored=self.stored(),
+            # What is withdrawn is stored still: nothing is older than it.
+            stored=self.stored() if self.log.withdrawn is None else self.stored().limit(0),
             highest=self.highest,
             truncated=self.truncated,
             new_truncate=self.new_truncate,
@@ -128,7 +136,8 @@ class State:
             F.lit(None).cast("string").alias("deleted_at"),
         )
         tombstones = published_rows(self.log.spark, self.log.feed.feed, "tombstones", self.log.history)
-        deleted = tombstones.where(F.col("table") == self.table).select(
+        counts = F.col("sequence") >= self.log.history.refolded_by(self.table)
+        deleted = tombstones.where((F.col("table") == self.table) & counts).select(
             F.from_json("key", cast(StructType, rows.schema["key"].dataType)).alias("key"),
             F.lit(None).cast("string").alias("row_at"),
             F.lit(None).cast("string").alias("row_base"),
@@ -159,20 +168,22 @@ def reached(work: Work, stats: TableStats) -> tuple[str | None, str | None]:
 
 
 def open_state(
-    work: Work, stats: TableStats, definitions: Definitions, snapshot: Snapshot, *, moved: bool = False
-) -> State:
+    work: Work, stats: TableStats, definitions: Definitions, snapshot: Snapshot, *, moved: bool = False,
+    withdrawn: DataFrame | None = None,
+) -> State:  # fmt: skip
     """What is published of a table. The table is made, or its columns are evolved, for the changes of the hour.
-    ``moved``: published rows have another place by the hour's, so that all are folded again."""
+    ``moved``: published rows have another place by the hour's, so that all are folded again. ``withdrawn``: published
+    changes that are no part of it any more, so that it is folded again without them; None: there are none."""
     log = TableLog(
         spark=work.spark, feed=work.feed, history=work.history, definitions=definitions, table=stats.table,
-        sources=tuple(stats.sources),
+        sources=tuple(stats.sources), withdrawn=withdrawn,
     )  # fmt: skip
     refuse_other_sources(work.feed, stats, work.history.sources(stats.table))
     definition, stored = definitions.of(stats.sources[0]), snapshot.columns()
     stored_key = snapshot.key() if stored else []
     highest, truncated = reached(work, stats)
     change = plan_renames(definition, work.history.column_renames(stats.table), stored, highest, keyed=bool(stored_key))
-    logged, rebuild = None, change.rebuild or moved
+    logged, rebuild = None, change.rebuild or moved or withdrawn is not None
     # A table that was made by an attempt that was not published is as new as one that is not there.
     fresh = bool(work.history.receipts) and not (stored and stats.table in work.history.tables)
     keyless = bool(stored) and not stored_key

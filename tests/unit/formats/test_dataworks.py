@@ -306,25 +306,24 @@ def _tx(rows: list[Row], run: list[bytes]) -> dict[int, set[str | None]]:
 
 
 def test_rows_between_markers_are_a_transaction(in_hour: dict[str, list[Row]]) -> None:
-    over = "tx:over:2026-11-20T23"
     assert _tx(in_hour[ONE], HOURS[ONE]) == {
         5: {None}, 100: {"tx:100"}, 101: {"tx:100"}, 102: {"tx:100"}, 110: {"tx:100"}, 150: {None},
         200: {"tx:200"}, 201: {"tx:200"},  # never ended: another begins
         300: {"tx:300"}, 301: {"tx:300"}, 310: {"tx:300"},
         320: {"tx:320"}, 321: {"tx:320"}, 330: {"tx:320"}, 331: {"tx:320"},
         340: {"tx:340"}, 341: {"tx:340", None}, 342: {"pair:shop.orders:342"},
-        400: {"tx:400"}, 401: {"tx:400"}, 900: {over}, 901: {over},
+        400: {"tx:400"}, 401: {"tx:400"}, 900: {"tx:900"}, 901: {"tx:900"},
     }  # fmt: skip
 
 
-def test_a_transaction_goes_on_over_the_hour(in_hour: dict[str, list[Row]]) -> None:
+def test_what_goes_on_over_the_hour_is_named_by_the_marker_that_is_there(in_hour: dict[str, list[Row]]) -> None:
     assert _tx(in_hour[TWO], HOURS[TWO]) == {
         100: {"tx:100"}, 101: {"tx:100"}, 110: {"tx:100"},
-        902: {"tx:over:2026-11-20T23"}, 910: {"tx:over:2026-11-20T23"}, 920: {None}, 930: {"tx:930"}, 931: {"tx:930"},
-        940: {"tx:930"}, 1000: {"tx:over:2026-11-21T00"}, 1001: {"tx:over:2026-11-21T00"},
+        902: {"end:910"}, 910: {"end:910"}, 920: {None}, 930: {"tx:930"}, 931: {"tx:930"},
+        940: {"tx:930"}, 1000: {"tx:1000"}, 1001: {"tx:1000"},
     }  # fmt: skip
     assert _tx(in_hour[THREE], HOURS[THREE]) == {
-        1010: {"tx:over:2026-11-21T00"}, 1020: {None}, 1030: {"tx:1030"}, 1031: {"tx:1030"}, 1032: {None}, 1033: {None},
+        1010: {"end:1010"}, 1020: {None}, 1030: {"tx:1030"}, 1031: {"tx:1030"}, 1032: {None}, 1033: {None},
     }  # fmt: skip
 
 
@@ -333,7 +332,7 @@ def test_ends_and_rollbacks(in_hour: dict[str, list[Row]]) -> None:
                row.op == "control" and row.tx}  # fmt: skip
     assert ("XAROLLBACK", "tx:300", True, True) in markers
     assert ("XAROLLBACK", "tx:320", True, True) in markers, "the verdict on what was only prepared"
-    assert ("XAROLLBACK", "tx:over:2026-11-21T00", True, True) in markers
+    assert ("XAROLLBACK", "end:1010", True, True) in markers
     assert ("XACOMMIT", "tx:930", True, None) in markers
     assert ("TRANSACTION_END", "tx:100", True, None) in markers
     assert ("TRANSACTION_BEGIN", "tx:200", False, None) in markers

@@ -19,6 +19,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.formats.contract import DeclaredFeed, as_changes, zero_padded
+from tidemark.formats.dataworks.long_transactions import edge, partners, retied, tied, unpaired
 from tidemark.formats.dataworks.transactions import BEGIN, ENDS, assign_transactions
 from tidemark.formats.dataworks.types import CALENDAR_DATE, calendar_date, ddl_type, declared_type, message_types
 from tidemark.formats.ddl.statements import CHANGES_DATA, DROPS_TEMPORARY, read_ddl
@@ -28,7 +29,10 @@ from tidemark.schema.encodings import Encoding
 from tidemark.schema.strict_json import is_broken, one_document
 from tidemark.schema.table_changes import TableChange
 
-__all__ = ["ENCODINGS", "Options", "column_types", "decode", "message_types", "table_change"]
+__all__ = [
+    "ENCODINGS", "Options", "column_types", "decode", "edge", "message_types", "partners", "retied", "table_change",
+    "tied", "unpaired",
+]  # fmt: skip
 
 _KEY = "map<string, string>"
 _IMAGE = f"struct<dataColumn: {_KEY}>"
@@ -139,7 +143,8 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
 
 
 def _with_transactions(messages: DataFrame, options: Options) -> DataFrame:
-    """Adds ``marked`` and ``old_key`` (see :func:`assign_transactions`), and problems that only the order shows."""
+    """Adds ``marked``, ``around`` and ``old_key`` (see :func:`assign_transactions`), and problems that only the order
+    shows."""
     good = F.col("problem").isNull()
     old_half = F.struct("position", "source_table", _key(F.col("image")).alias("key"))
     ordered = messages.withColumn("position", F.when(good, F.col("position"))).withColumn(
@@ -151,7 +156,9 @@ def _with_transactions(messages: DataFrame, options: Options) -> DataFrame:
         reason = "XAROLLBACK stands behind the end of its transaction, and nothing says which one it takes back"
         marked = marked.withColumn("problem", F.coalesce("problem", F.when(lost, F.lit(reason))))
     else:
-        marked = ordered.withColumn("marked", F.lit(None).cast("string")).withColumn("old_key", F.lit(None).cast(_KEY))
+        marked = ordered.withColumns(
+            {"marked": F.lit(None).cast("string"), "around": F.lit(None).cast(_KEY), "old_key": F.lit(None).cast(_KEY)}
+        )
     lost = _is_new_half() & (F.size(_lacking()) > 0) & F.col("old_key").isNull()
     reason = (
         "the row after an update lacks columns, and the row before it is not in the hour: nothing says whose they were"
@@ -246,7 +253,8 @@ def _entries(messages: DataFrame) -> DataFrame:
         .otherwise("control"),
         "kind": F.coalesce(kind, F.when(c("tombstone"), F.lit("tombstone"))),
         "source_table": F.when(row | emptied | statement, c("source_table")),
-        "position": F.when(row | emptied | statement, c("position")),
+        "position": F.when(row | emptied | statement | marker, c("position")),
+        "unbound": F.when(row | emptied | marker, c("around")),
         "key": F.when(row, _key(c("image"))),
         "prior_key": F.when(row & both & F.coalesce(moved, F.lit(False)), _key(c("before"))).when(rests, c("old_key")),
         "before": F.when(row & (kind != "INSERT"), c("before")),

@@ -4,9 +4,9 @@ Rows do not name their transaction. It follows from the order: a row whose seque
 with no end between the two, belongs to the transaction which that marker begins. The order is that of the whole feed,
 since one task writes it and a transaction may touch several databases.
 
-Decoding sees one hour. A transaction that is open at its end goes on in the next hour, which shows in the markers
-there: an end, with no begin before it. Both parts take their name from the boundary between the two hours, which is
-known in each of them.
+Decoding sees one hour, and names what the hour shows: by the begin, ``tx:<position>``; an end without a begin, and the
+rows in front of it, by the end, ``end:<position>``. :mod:`tidemark.formats.dataworks.long_transactions` names by the
+markers of all hours.
 
 A prepared XA transaction has ended before its commit or rollback comes. That belongs to it where it follows the end at
 once; later on, nothing shows which transaction is meant.
@@ -22,11 +22,17 @@ from tidemark.storage.landing_layout import landed_hour
 #: The markers that begin a transaction, and those that end one.
 BEGIN, END = "TRANSACTION_BEGIN", "TRANSACTION_END"
 ENDS = (END, "XACOMMIT", "XAROLLBACK")
+#: How the names of transactions begin: by their begin, and by their end where the hour has no begin.
+BY_BEGIN, BY_END = "tx:", "end:"
+#: In ``unbound``: the position of the last marker before an entry that is behind no begin of its hour (empty: there is
+#: none); and what a marker is that other hours may need: BEGIN or END.
+BEHIND, EDGE = "behind", "edge"
 _LAST = "~"  # sorts after every position: an entry without a position is in no transaction
 
 
 def assign_transactions(entries: DataFrame) -> DataFrame:
-    """Adds ``marked``, the name of the transaction that an entry is in (null: in none), and ``old_key``.
+    """Adds ``marked``, the name of the transaction that an entry is in (null: in none that its hour shows), ``around``,
+    what the markers of other hours are compared with, and ``old_key``.
 
     ``entries`` have ``kind``, ``position`` (null: none in the order), ``object`` and ``old_half``: of the first of two
     messages for one update, its position, source_table and key. ``old_key`` is set on the second of the two messages:
@@ -47,6 +53,8 @@ def assign_transactions(entries: DataFrame) -> DataFrame:
         {
             "before_": F.expr("lag(marker_) IGNORE NULLS").over(order),
             "behind_": F.expr("lead(marker_) IGNORE NULLS").over(order),
+            "second_": F.expr("lag(marker_, 2) IGNORE NULLS").over(order).isNull(),
+            "second_last_": F.expr("lead(marker_, 2) IGNORE NULLS").over(order).isNull(),
             "last_": F.expr("lag(begun_) IGNORE NULLS").over(order),
             "follows_": F.lag(F.when(ordered, c("kind"))).over(order),
             "old_before_": F.expr("lag(old_half) IGNORE NULLS").over(order),
@@ -58,31 +66,48 @@ def assign_transactions(entries: DataFrame) -> DataFrame:
         for old in ("old_before_", "old_behind_")
     ]
     named = seen.withColumn("marked", F.when(ordered, _name())).withColumn("old_key", F.coalesce(*halves))
-    return named.select(*entries.columns, "marked", "old_key")
+    return named.withColumn("around", F.when(ordered, _around())).select(
+        *entries.columns, "marked", "around", "old_key"
+    )
+
+
+def _by(word: str, position: Column | str) -> Column:
+    return F.concat(F.lit(word), F.ltrim(position, F.lit("0")))
+
+
+def _of_prepared() -> Column:
+    """Whether an entry is the verdict on a transaction that has just ended."""
+    return F.coalesce(F.col("kind").startswith("XA") & F.col("follows_").isin(*ENDS), F.lit(False))
 
 
 def _name() -> Column:
     c = F.col
     before, behind = c("before_.kind"), c("behind_.kind")
-    ends, begins = c("kind").isin(*ENDS), c("kind") == BEGIN
-    start = F.try_to_timestamp("hour_", F.lit("yyyy-MM-dd'T'HH"))
-    earlier, later = _boundary(start), _boundary(start + F.expr("INTERVAL 1 HOUR"))
-    own = F.concat(F.lit("tx:"), F.ltrim("position", F.lit("0")))
-    by_begin = F.concat(F.lit("tx:"), F.ltrim("last_", F.lit("0")))
-    of_prepared = c("kind").startswith("XA") & c("follows_").isin(*ENDS)
-    # An end with no begin before it ends what the hour before left open, also where a redelivered transaction, whose
-    # position is far smaller, comes between.
+    ends, by_begin, by_end = c("kind").isin(*ENDS), _by(BY_BEGIN, "last_"), _by(BY_END, "position")
     return (
-        F.when(begins, F.when(behind.isNull(), F.coalesce(later, own)).otherwise(own))
-        .when(ends & before.isNull(), earlier)
+        F.when(c("kind") == BEGIN, _by(BY_BEGIN, "position"))
+        .when(ends & before.isNull(), by_end)
         .when(ends & (before == BEGIN), by_begin)
-        .when(ends & of_prepared, F.coalesce(by_begin, earlier))
-        .when(ends, F.when((c("kind") == END) & (c("before_.at") != c("position")), earlier))
-        .when(before == BEGIN, F.when(behind.isNull(), F.coalesce(later, by_begin)).otherwise(by_begin))
-        .when((behind == END) | (before.isNull() & behind.isin(*ENDS)), earlier)
+        .when(ends & _of_prepared(), F.coalesce(by_begin, _by(BY_END, c("before_.at"))))
+        # Also where a redelivered transaction, whose position is far smaller, comes between the begin and the end.
+        .when(ends, F.when((c("kind") == END) & (c("before_.at") != c("position")), by_end))
+        .when(before == BEGIN, by_begin)
+        .when((behind == END) | (before.isNull() & behind.isin(*ENDS)), _by(BY_END, c("behind_.at")))
     )
 
 
-def _boundary(hour: Column) -> Column:
-    """The name of a transaction that is open at the start of an hour; null where the hour is not known."""
-    return F.concat(F.lit("tx:over:"), F.date_format(hour, "yyyy-MM-dd'T'HH"))
+def _around() -> Column:
+    c, marker = F.col, F.col("marker_").isNotNull()
+    # The outermost markers of the hour and those next to them, and ends whose begin is in another hour.
+    own_end = F.coalesce(c("marked") == _by(BY_END, "position"), F.lit(False))
+    edge = marker & ~_of_prepared() & (c("second_") | c("second_last_") | own_end)
+    loose = ~F.coalesce(c("marked").startswith(BY_BEGIN), F.lit(False))
+    parts = F.map_concat(
+        F.when(
+            edge, F.create_map(F.lit(EDGE), F.when(c("kind") == BEGIN, F.lit(BEGIN)).otherwise(F.lit(END)))
+        ).otherwise(F.create_map().cast("map<string, string>")),
+        F.when(loose, F.create_map(F.lit(BEHIND), F.coalesce(c("before_.at"), F.lit("")))).otherwise(
+            F.create_map().cast("map<string, string>")
+        ),
+    )
+    return F.when(edge | loose, parts)

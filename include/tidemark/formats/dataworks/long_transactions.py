@@ -1,0 +1,150 @@
+"""DataWorks' transactions beyond an hour: the markers of all hours tie their rows.
+
+What an hour shows by itself is named when it is decoded. Of its markers a few matter to other hours, its *edges*: the
+first and the last ones, and ends without a begin. They are texts, ``begin:<position>`` and ``end:<position>``. By the
+edges of all hours a transaction is all that lies between its begin and the next marker, whichever hours hold them.
+
+An end whose begin has not come ties only rows of its own hour: where its transaction begins only the begin shows.
+"""
+
+from __future__ import annotations
+
+import json
+from bisect import bisect_right
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import asdict, dataclass
+from math import isqrt
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.formats.dataworks.transactions import BEGIN, BEHIND, BY_BEGIN, BY_END, EDGE, ENDS
+from tidemark.identifiers import PAIR
+
+_DIGITS = 32
+_EVERY = "9" * _DIGITS
+_BEGIN, _END = "begin:", "end:"
+_ROWS = ("insert", "update", "delete", "truncate")
+_SPAN = "struct<after: string, until: string, name: string>"
+
+
+@dataclass(frozen=True)
+class Span:
+    """A transaction: what lies behind the position ``after``, its begin, and before ``until``, the next marker."""
+
+    after: str
+    until: str
+    name: str
+
+
+def edge() -> Column:
+    """A log entry's edge; null for all others."""
+    kind = F.element_at("unbound", F.lit(EDGE))
+    word = F.when(kind == BEGIN, F.lit(_BEGIN)).when(kind.isNotNull(), F.lit(_END))
+    return F.when(F.col("op") == "control", F.concat(word, F.ltrim("position", F.lit("0"))))
+
+
+def _points(edges: Iterable[str]) -> list[tuple[str, bool]]:
+    """(position, whether it is a begin), in order."""
+    return sorted({(text.partition(":")[2].zfill(_DIGITS), text.startswith(_BEGIN)) for text in edges})
+
+
+def spans(edges: Iterable[str]) -> list[Span]:
+    """The transactions whose begin is an edge, in order."""
+    points = _points(edges)
+    behind = [position for position, _ in points[1:]] + [_EVERY]
+    return [
+        Span(position, until, BY_BEGIN + position.lstrip("0"))
+        for (position, begins), until in zip(points, behind, strict=True)
+        if begins
+    ]
+
+
+def unpaired(edges: Iterable[str]) -> list[tuple[str, str]]:
+    """Begins whose next edge is no end, and ends whose last edge is no begin: (edge, position)."""
+    points = _points(edges)
+    found = []
+    for index, (position, begins) in enumerate(points):
+        other = index + 1 if begins else index - 1
+        if not 0 <= other < len(points) or points[other][1] == begins:
+            found.append(((_BEGIN if begins else _END) + position.lstrip("0"), position))
+    return found
+
+
+def partners(wanted: Collection[str], entries: DataFrame) -> set[str]:
+    """The begins and ends that stand in one hour of the log ``entries`` together with the edges ``wanted``, and these."""
+    begins = [BY_BEGIN + text.removeprefix(_BEGIN) for text in wanted if text.startswith(_BEGIN)]
+    ends = [text.removeprefix(_END).zfill(_DIGITS) for text in wanted if text.startswith(_END)]
+    markers = entries.where((F.col("op") == "control") & F.col("kind").isin(*ENDS) & F.col("tx").startswith(BY_BEGIN))
+    matching = markers.where(F.col("tx").isin(begins) | F.col("position").isin(ends))
+    # The first end: a verdict on what was prepared stands behind it.
+    pairs = matching.groupBy("tx").agg(F.min("position").alias("end")).collect()
+    return {_BEGIN + pair.tx.removeprefix(BY_BEGIN) for pair in pairs} | {_END + pair.end.lstrip("0") for pair in pairs}
+
+
+def _misled(hours: Mapping[str, Collection[str]]) -> list[str]:
+    """Transactions that seem to go on longer in the hour of their begin than they do: a marker of another hour is next."""
+    everywhere = [position for position, _ in _points(text for edges in hours.values() for text in edges)]
+    found = set()
+    for edges in hours.values():
+        for span in spans(edges):
+            behind = bisect_right(everywhere, span.after)
+            if behind < len(everywhere) and everywhere[behind] < span.until:
+                found.add(span.name)
+    return sorted(found)
+
+
+def tied(entries: DataFrame, hours: Mapping[str, Collection[str]]) -> DataFrame:
+    """Log entries named by the edges of all ``hours``. Same columns."""
+    known = spans(text for edges in hours.values() for text in edges)
+    if not known:
+        return entries
+    c, tx = F.col, F.col("tx")
+    row, begins = c("op").isin(*_ROWS), c("kind") == BEGIN
+    loose, misled = F.element_at("unbound", F.lit(BEHIND)), _misled(hours)
+    begun = F.when(tx.startswith(BY_BEGIN), F.lpad(F.substring(tx, len(BY_BEGIN) + 1, _DIGITS), _DIGITS, "0"))
+    behind, open_to_doubt = F.coalesce(loose, begun), loose.isNotNull() | F.coalesce(tx.isin(misled), F.lit(False))
+
+    def holds(span: Column) -> Column:
+        inside = (c("position") < span["until"]) | (~row & (c("position") == span["until"]))
+        return (span["after"] < c("position")) & inside & (behind <= span["after"])
+
+    found = F.get(F.filter(_near(known), holds), F.lit(0))["name"]
+    # Rows before the begin of the end that is behind them in their hour are in no transaction.
+    ended = [BY_END + span.until.lstrip("0") for span in known]
+    alone = F.when(~(row & F.coalesce(tx.isin(ended), F.lit(False))), tx)
+    name = F.when(open_to_doubt & ~begins, F.coalesce(found, alone)).otherwise(tx)
+    named = entries.withColumns({"name_": name, "other_": ~name.eqNullSafe(tx)})
+    halved = row & c("other_") & F.coalesce(tx.startswith(PAIR), F.lit(False))
+    # The begin is known to be there: perhaps in an hour that holds nothing else of the transaction.
+    count = F.when(~row & c("other_"), F.lit(1)).when(~halved, c("tx_count"))
+    parts = {part: F.when(~halved, c(part)) for part in ("tx_part", "tx_end")}
+    return named.withColumns({**parts, "tx_count": count}).withColumn("tx", c("name_")).select(*entries.columns)
+
+
+def _near(known: list[Span]) -> Column:
+    """The few spans, an array, among which an entry's must be: all of them in one array would be looked through for each
+    entry."""
+    size = isqrt(len(known)) + 1
+    parts = [known[at : at + size] for at in range(0, len(known), size)]
+    listed = [
+        {"after": part[0].after, "until": part[-1].until, "spans": [asdict(span) for span in part]} for part in parts
+    ]
+    kind = f"array<struct<after: string, until: string, spans: array<{_SPAN}>>>"
+    literal, position = F.from_json(F.lit(json.dumps(listed)), kind), F.col("position")
+    near = F.filter(literal, lambda part: (part["after"] < position) & (position <= part["until"]))
+    return F.flatten(F.transform(near, lambda part: part["spans"]))
+
+
+def retied(before: Iterable[str], now: Iterable[str]) -> list[tuple[str, str]]:
+    """Where other names hold by the edges ``now`` than ``before``: from behind a position up to another."""
+    old, new = ({span.name: span for span in spans(edges)} for edges in (before, now))
+    found = []
+    for name in old.keys() | new.keys():
+        one, other = old.get(name), new.get(name)
+        if one and other:
+            ends = sorted((one.until, other.until))
+            found += [(ends[0], ends[1])] if ends[0] < ends[1] else []
+        elif span := one or other:
+            found.append((span.after, span.until))
+    return sorted(found)

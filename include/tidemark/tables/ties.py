@@ -1,0 +1,92 @@
+"""The transactions of log entries that only the markers of all hours name: see
+:class:`tidemark.formats.contract.TiesTransactions`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from functools import reduce
+from operator import or_
+
+from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.feeds.model import Feed
+from tidemark.formats import load_format
+from tidemark.formats.contract import TiesTransactions
+from tidemark.ledger.change_log import changes_table, is_published
+from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.quarantine import ENTRY
+
+#: Hours and the edges that their publications kept.
+Edges = Mapping[str, Sequence[str]]
+
+
+def _ties(feed: Feed) -> TiesTransactions | None:
+    format_ = load_format(feed.format["type"])
+    return format_ if isinstance(format_, TiesTransactions) else None
+
+
+def edge(feed: Feed) -> Column:
+    """A log entry's edge; null for all others."""
+    format_ = _ties(feed)
+    return format_.edge() if format_ else F.lit(None).cast("string")
+
+
+def tied(entries: DataFrame, feed: Feed, edges: Edges) -> DataFrame:
+    """Log entries with the transactions that all these edges show. Same columns."""
+    format_ = _ties(feed)
+    return format_.tied(entries, edges) if format_ and edges else entries
+
+
+def tied_log(spark: SparkSession, feed: Feed, history: PublicationHistory) -> DataFrame:
+    """The feed's change log with the transactions that all published hours show."""
+    return tied(spark.table(changes_table(feed.feed)), feed, history.edges)
+
+
+@dataclass(frozen=True)
+class NewEdges:
+    """The edges of an hour's new entries (``found``), and the lowest and the highest position of its entries; None: no
+    entry has one."""
+
+    found: list[str]
+    low: str | None
+    high: str | None
+
+
+def with_partners(
+    new: NewEdges, feed: Feed, landed: DataFrame, log: DataFrame, history: PublicationHistory
+) -> list[str]:
+    """An hour's edges, with the other halves of those that have come before or come again: a begin or an end that was sent
+    again by itself is of the transaction that it was of."""
+    format_ = _ties(feed)
+    if format_ is None or new.low is None or new.high is None:
+        return new.found
+    before = {text for edges in history.edges.values() for text in edges}
+    found, unpaired = set(new.found), format_.unpaired(before | set(new.found))
+    seen = max([history.highest or "", *(position for text, position in unpaired if text in before)])
+    again = {text for text, position in unpaired if text in found and position <= seen}
+    reached = {text for text, position in unpaired if text not in found and new.low <= position <= new.high}
+    if again:
+        found |= set(format_.partners(again, log.where(is_published(history))))
+    if reached:
+        found |= set(format_.partners(reached, landed))
+    return sorted(found)
+
+
+def retied(log: DataFrame, feed: Feed, history: PublicationHistory, now: Edges) -> DataFrame | None:
+    """Published entries of the log that have another transaction by the edges ``now`` than by those of ``history``, as
+    they are now; None: there are none."""
+    format_ = _ties(feed)
+    if format_ is None or not history.highest:
+        return None
+    texts = ({text for edges in known.values() for text in edges} for known in (history.edges, now))
+    places = [place for place in format_.retied(*texts) if place[0] < history.highest]
+    if not places:
+        return None
+    position = F.col("position")
+    within = reduce(or_, ((position > F.lit(after)) & (position <= F.lit(until)) for after, until in places))
+    published = log.where(is_published(history) & within)
+    before = tied(published, feed, history.edges).select(*ENTRY, F.col("tx").alias("tx_before"))
+    found = tied(published, feed, now).join(before, ENTRY)
+    return found.where(~F.col("tx").eqNullSafe(F.col("tx_before"))).select(*log.columns).localCheckpoint()

@@ -1,0 +1,147 @@
+"""DataWorks' transactions over hours, and what comes again of them: whole or not at all, in any order of hours."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from itertools import permutations
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.convergence import dataworks
+from tests.convergence.dataworks import TOPICS, _message
+from tests.convergence.oracle import Message
+from tests.convergence.wire import Format, Sent
+from tests.e2e.change_exports import HOURS, Exports
+from tidemark.errors import ConfigError
+from tidemark.operations.audit import audit
+from tidemark.operations.read_table import json_lines, read_snapshot
+from tidemark.settings import Settings
+
+pytestmark = pytest.mark.promise(3)
+
+FORMAT = Format("dataworks", dataworks, "kafka_json", stream=True)
+
+
+def sent(op: str, number: int, id_: int | None = None) -> Sent:
+    image = None if id_ is None else {"id": id_, "n": number, "s": "x", "big": "y"}
+    before, after = (image, None) if op == "DELETE" else (None, image)
+    return Sent(Message(f"{op} {number}"), TOPICS[0], _message(op, number, "a" if image else None, before, after))
+
+
+def row(number: int) -> Sent:
+    return sent("INSERT", number, number)
+
+
+def begin(number: int) -> Sent:
+    return sent("TRANSACTION_BEGIN", number)
+
+
+def end(number: int, op: str = "TRANSACTION_END") -> Sent:
+    return sent(op, number)
+
+
+EARLIER = [begin(100), row(105), end(110)]
+
+
+def long(verdict: str) -> list[list[Sent]]:
+    """The hours of a transaction from 200 to 300."""
+    return [
+        [*EARLIER, row(150), begin(200), row(205)],
+        # no marker of its own; what was whole before comes again, with its markers and without its begin
+        [row(105), end(110), row(225), sent("DELETE", 226, 150)],
+        [row(255), end(300, verdict), row(310)],
+    ]
+
+
+def wanted(landed: Collection[int], verdict: str) -> set[int]:
+    """What hours 0, 1, 2 that have landed come to. Without the begin nothing shows that the middle is part of anything."""
+    found = ({105, 150} if 0 in landed else set()) | ({310} if 2 in landed else set())
+    committed = {0, 2} <= set(landed) and verdict == "TRANSACTION_END"
+    if 1 in landed and (0 not in landed or committed):
+        found = found - {150} | {225}
+    return found | ({205, 255} if committed else set())
+
+
+def ids(exports: Exports, hour: str | None = None) -> set[int]:
+    try:
+        rows, key = read_snapshot(exports.settings, f"{exports.name}.a", hour)
+    except ConfigError:
+        return set()
+    return {json.loads(line)["id"] for line in json_lines(rows, key)}
+
+
+def run_all(exports: Exports, order: tuple[int, ...], verdict: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    hours = long(verdict)
+    for count, hour in enumerate(order, 1):
+        exports.run(HOURS[hour], hours[hour])
+        landed = order[:count]
+        assert ids(exports) == wanted(landed, verdict), (landed, verdict)
+        then = [other for other in landed if other <= hour]
+        assert ids(exports, HOURS[hour]) == wanted(then, verdict), (landed, verdict, "the cut")
+    assert exports.held(monkeypatch) == [], order
+    # keys that are folded again, from the log
+    exports.run(HOURS[3], [sent("DELETE", 309, 105), row(320)])
+    assert ids(exports) == wanted(order, verdict) - {105} | {320}, order
+    assert audit(exports.feed, exports.settings).findings == []
+
+
+@pytest.mark.parametrize(
+    ("order", "verdict"),
+    [
+        pytest.param(
+            order,
+            verdict,
+            marks=() if order == (1, 0, 2) else pytest.mark.full,
+            id=f"{''.join(map(str, order))} {verdict}",
+        )
+        for order in permutations(range(3))
+        for verdict in ("TRANSACTION_END", "XAROLLBACK")
+    ],
+)
+def test_a_transaction_over_three_hours(
+    spark: SparkSession,
+    settings: Settings,
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    order: tuple[int, ...],
+    verdict: str,
+) -> None:
+    """In every order, and in every table of the way: what has landed says what shows."""
+    name = f"long_{''.join(map(str, order))}_{verdict[0].lower()}"
+    run_all(Exports(FORMAT, tmp_path, settings, name), order, verdict, monkeypatch)
+
+
+def test_what_comes_again_is_no_transaction_of_its_own(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    exports = Exports(FORMAT, tmp_path, settings, "again")
+    exports.run(HOURS[0], [*EARLIER, begin(160), row(165), end(170), begin(200), row(205)])
+    # the end of what went on, and a tail: without its begin it is a duplicate
+    exports.run(HOURS[1], [row(165), end(170), row(207), end(210), row(220), begin(240), row(245), end(250)])
+    assert exports.held(monkeypatch) == []
+    assert ids(exports) == {105, 165, 205, 207, 220, 245}
+    # a head comes again: its begin is not that of the end which is next in this hour
+    exports.run(HOURS[2], [begin(300), row(305)])
+    receipt = exports.run(HOURS[3], [begin(240), row(245), row(307), end(310), row(320)])
+    assert receipt.counts.duplicate == 1
+    assert exports.held(monkeypatch) == []
+    assert ids(exports) == {105, 165, 205, 207, 220, 245, 305, 307, 320}
+    assert audit(exports.feed, settings).findings == []
+
+
+@pytest.mark.full
+def test_the_cut_of_a_late_middle_shows_nothing_of_it(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
+    """The cut before it, made when nothing showed what the hour's rows are part of, does."""
+    exports = Exports(FORMAT, tmp_path, settings, "late_middle")
+    first, middle, last = long("TRANSACTION_END")
+    exports.run(HOURS[1], middle)
+    exports.run(HOURS[3], last)
+    exports.run(HOURS[0], first)
+    assert ids(exports) == {105, 205, 225, 255, 310}
+    exports.run(HOURS[2], [row(240)])
+    assert ids(exports, HOURS[2]) == {105, 150}
+    assert ids(exports) == {105, 205, 225, 240, 255, 310}
+    assert audit(exports.feed, settings).findings == []

@@ -1,0 +1,33 @@
+"""Transactions beyond an hour: what the edges of all hours show, in whichever order they are known."""
+
+from __future__ import annotations
+
+from tidemark.formats.dataworks.long_transactions import Span, retied, spans, unpaired
+
+
+def at(number: int) -> str:
+    return f"{number:032}"
+
+
+EVERY = "9" * 32
+
+
+def test_a_transaction_lasts_until_the_next_marker() -> None:
+    assert spans(["begin:100", "end:200"]) == [Span(at(100), at(200), "tx:100")]
+    assert spans(["begin:100"]) == [Span(at(100), EVERY, "tx:100")]
+    assert spans(["begin:1000", "begin:99"]) == [Span(at(99), at(1000), "tx:99"), Span(at(1000), EVERY, "tx:1000")]
+    assert spans(["end:200"]) == [], "an end alone does not show where its transaction began"
+
+
+def test_edges_without_their_other_half() -> None:
+    assert unpaired(["begin:100", "end:200", "end:250", "begin:300", "begin:400"]) == [
+        ("end:250", at(250)), ("begin:300", at(300)), ("begin:400", at(400)),
+    ]  # fmt: skip
+    assert unpaired([]) == []
+
+
+def test_where_names_change() -> None:
+    assert retied(["begin:200"], ["begin:200", "end:300"]) == [(at(300), EVERY)], "rows in it are named as before"
+    assert retied(["end:300"], ["begin:200", "end:300"]) == [(at(200), at(300))]
+    assert retied(["begin:200"], ["begin:200", "begin:250"]) == [(at(250), EVERY), (at(250), EVERY)]
+    assert retied(["begin:200", "end:300"], ["end:300", "begin:200"]) == []
