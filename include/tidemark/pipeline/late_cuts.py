@@ -84,9 +84,8 @@ def _make(hour: LateHour, source: str, snapshot: Snapshot) -> int | None:
     base = next((h for h in reversed(hour.then.hours) if _serves(hour, h) and snapshot.has_cut(h)), None)
     before = hour.all.in_cut(base) if base is not None else PublicationHistory()
     others = retied(hour.spark.table(changes_table(hour.feed.feed)), hour.feed, before, hour.all.edges)
-    if (
-        others is not None and not others.isEmpty()
-    ):  # changes that the cut shows, and that may be no part of it any more
+    # Changes that the cut shows, and that may be no part of it any more.
+    if others is not None and not others.isEmpty():
         base, before = None, PublicationHistory()
     table_log = TableLog(
         spark=hour.spark, feed=hour.feed, history=hour.then, definitions=hour.definitions, table=snapshot.table,
