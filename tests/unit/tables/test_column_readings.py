@@ -83,6 +83,9 @@ def test_messages_that_begin_to_tell_types_stop_a_column_of_another_notation() -
         shaped(published=UNTYPED, messages={"c": MICRO_TIME})
     with pytest.raises(SchemaError, match="column c is string, as it was sent, and would become text"):
         shaped({"c": "text"}, published=UNTYPED, messages={"c": MICRO_TIME})
+    declared = published_as(shaped({"c": "text"}))
+    with pytest.raises(SchemaError, match="column c is string, and would become text"):
+        shaped({"c": "text"}, published=declared, messages={"c": MICRO_TIME})
     plain = shaped(published=UNTYPED, messages={"c": ("int64", None)})
     assert plain.columns["c"] == ColumnType("string"), "a number has the same text"
 
