@@ -36,10 +36,11 @@ HOURS = ("2026-11-20T00", "2026-11-20T02", "2026-11-20T01", "2026-11-20T03")
 
 @dataclass(frozen=True)
 class Undisturbed:
-    """A run that nothing happened to: its effects in their order, what each table held after each hour in the order they
-    were run, and what came of it. ``folder``: its installation's."""
+    """A run of some hours that nothing happened to: its effects in their order, what each table held after each of the
+    hours, and what came of it. ``folder``: its installation's."""
 
     folder: Path
+    hours: tuple[str, ...]
     effects: list[str]
     tables: list[dict[str, list[str]]]
     state: dict[str, Any]
@@ -70,10 +71,12 @@ def environment_of(settings: Settings) -> dict[str, str]:
     return os.environ | variables | {"PYTHONPATH": f"{PROJECT}/include:{PROJECT}"}
 
 
-def run(settings: Settings, trace: Path, death: dict[str, Any] | None = None) -> subprocess.CompletedProcess[str]:
-    """Run all hours in a process of its own, which may die on the way."""
+def run(
+    settings: Settings, hours: tuple[str, ...], trace: Path, death: dict[str, Any] | None = None
+) -> subprocess.CompletedProcess[str]:
+    """Run hours in a process of its own, which may die on the way."""
     variables = {"TIDEMARK_TRACE": str(trace), "TIDEMARK_DEATH": json.dumps(death or {})}
-    return start(settings, [sys.executable, "-m", "tests.crash.killed_run", FEED, *HOURS], variables)
+    return start(settings, [sys.executable, "-m", "tests.crash.killed_run", FEED, *hours], variables)
 
 
 def start(
@@ -86,7 +89,17 @@ def start(
     )  # fmt: skip
 
 
-def state(settings: Settings) -> dict[str, Any]:
+def run_undisturbed(folder: Path, hours: tuple[str, ...]) -> Undisturbed:
+    """Run hours of a new installation in ``folder``."""
+    make_exports(folder)
+    settings, trace = settings_of(folder, "undisturbed"), folder / "undisturbed.trace"
+    done = run(settings, hours, trace)
+    assert done.returncode == 0, done.stderr[-8000:]
+    tables = [json.loads(line) for line in trace.with_suffix(".tables").read_text().splitlines()]
+    return Undisturbed(folder, hours, trace.read_text().splitlines(), tables, state(settings, hours))
+
+
+def state(settings: Settings, hours: tuple[str, ...] = HOURS) -> dict[str, Any]:
     """Everything that counts, comparable: tables at each cut with their ``_tidemark``, receipts but for the time of
     their publication, the system tables and the change log, the manifests."""
     published = load_history(settings, FEED)
@@ -94,11 +107,11 @@ def state(settings: Settings) -> dict[str, Any]:
         "receipts": [r.model_dump(mode="json", exclude={"published_at"}) for r in published.receipts],
         "manifests": {
             hour: [m.model_dump(mode="json", exclude={"created_at"}) for m in load_manifests(settings, FEED, hour)]
-            for hour in HOURS
+            for hour in hours
         },
     }
     for table in TABLES:
-        for hour in (None, *HOURS):
+        for hour in (None, *hours):
             rows, key = read_snapshot(settings, table, hour)
             seen[f"{table} at {hour or 'now'}"] = list(json_lines(rows, key))
     for name in ("changes", "held", "tombstones", "quarantine"):

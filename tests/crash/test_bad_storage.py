@@ -12,7 +12,7 @@ import pytest
 from moto.server import ThreadedMotoServer
 
 from tests.crash import installation
-from tests.crash.installation import Undisturbed, assert_same, settings_of, state
+from tests.crash.installation import HOURS, Undisturbed, assert_same, settings_of, state
 from tests.proxy import Link, Proxy, proxy
 
 pytestmark = pytest.mark.promise(6)
@@ -76,7 +76,7 @@ def test_a_storage_on_its_bad_days(undisturbed: Undisturbed, tmp_path: Path, mon
             attempts = []
             while not attempts or attempts[-1].returncode:
                 assert len(attempts) < 8, "\n".join(attempt.stderr[-1000:] for attempt in attempts)
-                attempts.append(installation.run(settings, tmp_path / "trace"))
+                attempts.append(installation.run(settings, HOURS, tmp_path / "trace"))
         assert all(between.done[kind] >= 3 for kind in BadDays.KINDS), between.done
         direct = settings_of(undisturbed.folder, "s3", **place, s3_endpoint=endpoint)
         assert_same(state(direct), undisturbed.state, (between.done, [done.stderr[-2000:] for done in attempts]))

@@ -36,14 +36,16 @@ BOUNDARIES = [
 ]
 
 
-@pytest.mark.parametrize(
-    "boundaries",
-    [
-        pytest.param([HALF_PUBLISHED], id="once"),
-        pytest.param(BOUNDARIES, id="at each boundary", marks=pytest.mark.full),
-    ],
-)
-def test_killed_at_the_boundaries_of_stages(undisturbed: Undisturbed, boundaries: list[tuple[int, str, str]]) -> None:
+def test_killed_between_two_tables(one_hour: Undisturbed) -> None:
+    killed_at(one_hour, [HALF_PUBLISHED])
+
+
+@pytest.mark.full
+def test_killed_at_the_boundaries_of_stages(undisturbed: Undisturbed) -> None:
+    killed_at(undisturbed, BOUNDARIES)
+
+
+def killed_at(undisturbed: Undisturbed, boundaries: list[tuple[int, str, str]]) -> None:
     deaths = []
     for hour, pattern, when in boundaries:
         at = [e for e in undisturbed.effects if re.fullmatch(f"{HOURS[hour]} (?:{pattern})", e)]
@@ -72,13 +74,13 @@ def survived(undisturbed: Undisturbed, lake: str, deaths: list[dict[str, Any]]) 
     settings, killed = settings_of(undisturbed.folder, lake), 0
     for number, death in enumerate(deaths):
         trace = undisturbed.folder / f"{lake}.{number}.trace"
-        done = installation.run(settings, trace, death)
+        done = installation.run(settings, undisturbed.hours, trace, death)
         assert done.returncode in (-9, 0), f"{death}: {done.stderr[-8000:]}"
         killed += done.returncode == -9
         assert_readable(undisturbed, settings, death)
-    done = installation.run(settings, undisturbed.folder / f"{lake}.trace")
+    done = installation.run(settings, undisturbed.hours, undisturbed.folder / f"{lake}.trace")
     assert done.returncode == 0, done.stderr[-8000:]
-    assert_same(state(settings), undisturbed.state, deaths)
+    assert_same(state(settings, undisturbed.hours), undisturbed.state, deaths)
     return killed
 
 

@@ -10,7 +10,7 @@ import psycopg2
 import pytest
 
 from tests.crash import installation
-from tests.crash.installation import Undisturbed, assert_same, settings_of, state
+from tests.crash.installation import HOURS, Undisturbed, assert_same, settings_of, state
 from tests.postgres import PASSWORD, USER, postgres
 from tests.proxy import Link, Proxy, proxy
 
@@ -63,7 +63,7 @@ def test_commits_whose_answers_were_lost_count_once(undisturbed: Undisturbed, tm
         attempts = []
         while not attempts or attempts[-1].returncode:  # what failed is tried again, as Airflow does
             assert len(attempts) < 12, [attempt.stderr[-500:] for attempt in attempts]
-            attempts.append(installation.run(settings, tmp_path / "trace"))
+            attempts.append(installation.run(settings, HOURS, tmp_path / "trace"))
         assert min(between.done["broken"], between.done["silent"]) >= 2, between.done
         direct = catalog | {"catalog_uri": uri.replace(str(between.port), str(server.port))}
         assert_same(state(settings_of(undisturbed.folder, "postgres", **direct)), undisturbed.state, between.done)

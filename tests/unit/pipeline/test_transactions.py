@@ -95,13 +95,16 @@ def completed(
     """What completes, and the numbers of the changes in it. ``before``: published entries; ``held``: open transactions."""
     hours = sorted({each["hour"] for each in before or []})
     history = PublicationHistory([receipt(each, n, held_transactions=1) for n, each in enumerate(hours, 1)])
+    log = frame(spark, [*landed, *(before or [])])
     whole = complete_transactions(
         HourEntries(
             feed(overdue, tables_outside=tables_outside),
             hour,
             history,
             landed=frame(spark, landed),
-            log=frame(spark, [*landed, *(before or [])]),
+            log=log,
+            log_before=log,
+            retied=None,
             held=frame(spark, [{"tx": tx, "hours": of} for tx, of in held.items()], HELD) if held else None,
             has_rollbacks=rolled_back,
             replay=False,
