@@ -16,6 +16,7 @@ def test_a_transaction_lasts_until_the_next_marker() -> None:
     assert spans(["begin:100", "end:200"]) == [Span(at(100), at(200), "tx:100")]
     assert spans(["begin:100"]) == [Span(at(100), EVERY, "tx:100")]
     assert spans(["begin:1000", "begin:99"]) == [Span(at(99), at(1000), "tx:99"), Span(at(1000), EVERY, "tx:1000")]
+    assert spans([]) == []
     assert spans(["end:200"]) == [], "an end alone does not show where its transaction began"
 
 
@@ -29,5 +30,6 @@ def test_edges_without_their_other_half() -> None:
 def test_where_names_change() -> None:
     assert retied(["begin:200"], ["begin:200", "end:300"]) == [(at(300), EVERY)], "rows in it are named as before"
     assert retied(["end:300"], ["begin:200", "end:300"]) == [(at(200), at(300))]
+    assert retied([], ["begin:200"]) == [(at(200), EVERY)], "no hour before had an edge"
     assert retied(["begin:200"], ["begin:200", "begin:250"]) == [(at(250), EVERY), (at(250), EVERY)]
     assert retied(["begin:200", "end:300"], ["end:300", "begin:200"]) == []

@@ -13,6 +13,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from math import isqrt
 
 from pyspark.sql import Column, DataFrame
@@ -52,12 +53,11 @@ def _points(edges: Iterable[str]) -> list[tuple[str, bool]]:
 def spans(edges: Iterable[str]) -> list[Span]:
     """The transactions whose begin is an edge, in order."""
     points = _points(edges)
-    behind = [position for position, _ in points[1:]] + [_EVERY]
-    return [
-        Span(position, until, BY_BEGIN + position.lstrip("0"))
-        for (position, begins), until in zip(points, behind, strict=True)
-        if begins
-    ]
+    found = []
+    for (position, begins), (until, _) in pairwise([*points, (_EVERY, False)]):
+        if begins:
+            found.append(Span(position, until, BY_BEGIN + position.lstrip("0")))
+    return found
 
 
 def unpaired(edges: Iterable[str]) -> list[tuple[str, str]]:
