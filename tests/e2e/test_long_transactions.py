@@ -99,6 +99,8 @@ def run_all(exports: Exports, order: tuple[int, ...], verdict: str, monkeypatch:
         )
         for order in permutations(range(3))
         for verdict in ("TRANSACTION_END", "XAROLLBACK")
+        # The middle hour, which has no marker, last or first is the hard case of a commit, too.
+        if verdict == "XAROLLBACK" or order in ((0, 1, 2), (0, 2, 1), (1, 2, 0))
     ],
 )
 def test_a_transaction_over_three_hours(
