@@ -27,7 +27,7 @@ PROMISES = {
 TIERS = {"make test": "not long and not full", "make test-full": "full and not long"}
 #: The longest files are started first, so that the workers of a run, each with a file at a time, end together.
 _LONGEST_FIRST = (
-    "scheduler/test_backfill.py", "e2e/test_replay.py", "e2e/test_schema_changes.py", "crash/test_killed.py",
+    "scheduler/test_backfill.py", "e2e/test_replay.py", "e2e/test_schema_changes.py", "crash/test_interrupted.py",
     "convergence/test_convergence.py", "dags/test_real_run.py", "e2e/test_promises.py", "e2e/test_debezium.py",
     "e2e/test_audit.py", "e2e/test_at_once.py",
 )  # fmt: skip

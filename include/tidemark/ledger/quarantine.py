@@ -44,6 +44,16 @@ OF_TABLES = ("compact", "validate", ALONGSIDE)
 NEVER_COMPLETED = "its transaction never completed"
 
 
+#: How much of a name or a value from a message is shown.
+_SHOWN = 60
+
+
+def beginning(text: Column) -> Column:
+    """The beginning of a text from a message, as a reason or a note shows it: without characters that do not print."""
+    more = F.when(F.length(text) > _SHOWN, "…").otherwise("")
+    return F.concat(F.regexp_replace(F.substring(text, 1, _SHOWN), r"[\p{C}\p{Zl}\p{Zp}]", "␣"), more)
+
+
 def kept_back(spark: SparkSession, feed: str, history: PublicationHistory) -> DataFrame:
     """The quarantine's rows that count: of publications, and not recalled since."""
     return published_rows(spark, feed, "quarantine", history).where(_not_recalled(history))

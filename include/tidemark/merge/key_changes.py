@@ -72,6 +72,15 @@ def rows_in_reach(rows: DataFrame, keys: DataFrame) -> DataFrame:
     return of_keys(rows, tied_by(links, keys)).localCheckpoint()
 
 
+def changed_in_reach(rows: DataFrame, changed: Column) -> tuple[DataFrame, DataFrame]:
+    """The keys (``key``) that have a ``changed`` row, and :func:`rows_in_reach` of them. Reads ROWS twice, too."""
+    of_interest = rows.where(changed | is_link())
+    noted = of_interest.select("key", "prior", is_link().alias("link"), changed.alias("changed")).distinct()
+    noted = noted.localCheckpoint()
+    keys = noted.where("changed").select("key").distinct()
+    return keys, of_keys(rows, tied_by(noted.where("link"), keys)).localCheckpoint()
+
+
 def tied_by(links: DataFrame, keys: DataFrame) -> DataFrame:
     """``keys`` (``key``) and every key that ``links`` (``key``, ``prior``) tie to them, in either direction."""
     reached = keys.select("key").distinct().localCheckpoint()

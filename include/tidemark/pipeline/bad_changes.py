@@ -14,11 +14,9 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.identifiers import TIDEMARK
-from tidemark.ledger.quarantine import ENTRY
+from tidemark.ledger.quarantine import ENTRY, beginning
 from tidemark.merge.late_changes import Classified
 from tidemark.merge.typed_rows import TableShape, key_is_whole, settle
-
-_SHOWN = 60
 
 
 def unreadable_changes(classified: Classified, settled: DataFrame, shape: TableShape, hour: str) -> DataFrame:
@@ -90,10 +88,8 @@ def _values(shape: TableShape) -> Column:
     listed = []
     for name, kind in shape.columns.items():
         text = F.element_at("after", F.lit(name))
-        more = F.when(F.length(text) > _SHOWN, "…").otherwise("")
-        visible = F.regexp_replace(F.substring(text, 1, _SHOWN), r"[\p{C}\p{Zl}\p{Zp}]", "␣")
         wanted = kind.spark if kind.spark != "string" else kind.encoding
-        found = F.concat(F.lit(f'{name} ({wanted}): "'), visible, F.lit('"'), more)
+        found = F.concat(F.lit(f'{name} ({wanted}): "'), beginning(text), F.lit('"'))
         listed.append(F.when(named.contains(f", {name}, "), found))
     # without a value: a change whose key it is
     return F.coalesce(F.nullif(F.concat_ws("; ", *listed), F.lit("")), F.col("unreadable"))

@@ -22,7 +22,7 @@ from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.system_tables import held_transactions, waiting_entries
 from tidemark.logs import log_stage
 from tidemark.merge.contract import COUNTED
-from tidemark.merge.key_changes import descendants, rows_in_reach
+from tidemark.merge.key_changes import changed_in_reach, descendants
 from tidemark.merge.typed_rows import TableShape
 from tidemark.pipeline.transactions import open_at
 from tidemark.settings import Settings
@@ -91,10 +91,7 @@ def _make(hour: LateHour, source: str, snapshot: Snapshot) -> int | None:
         spark=hour.spark, feed=hour.feed, history=hour.then, definitions=hour.definitions, table=snapshot.table,
         sources=(source,), left_out=hour.open, named_by=hour.all,
     )  # fmt: skip
-    truncates = (
-        _marked(hour, table_log.truncates(), before).agg(F.max("position"), F.bool_or("landed_this_hour")).first()
-    )
-    truncated, emptied = truncates or (None, False)
+    truncated, emptied = _newest_truncate(hour, table_log, before)
     rows = _marked(hour, table_log.rows(truncated), before)
     if emptied:  # what stands before a truncate that has come since does not stay
         base, rows = None, rows.withColumn("landed_this_hour", F.lit(True))
@@ -108,6 +105,15 @@ def _make(hour: LateHour, source: str, snapshot: Snapshot) -> int | None:
     change = StagedChange(settled=settled, key=shape.key, first=whole)
     snapshot.cut(hour.hour, hour.pending.publication, None if whole else base, change)
     return settled.count()
+
+
+def _newest_truncate(hour: LateHour, table_log: TableLog, before: PublicationHistory) -> tuple[str | None, bool]:
+    """(the position of the newest truncate that the cut shows, whether the cut ``before`` may lack one)."""
+    if hour.all.table(table_log.table)[1] is None:
+        return None, False
+    marked = _marked(hour, table_log.truncates(), before)
+    newest, lacking = marked.agg(F.max("position"), F.bool_or("landed_this_hour")).first() or (None, None)
+    return newest, bool(lacking)
 
 
 def _serves(hour: LateHour, before: Hour) -> bool:
@@ -137,7 +143,6 @@ def _settled(shape: TableShape, rows: DataFrame, hour: str) -> DataFrame:
     if not shape.key:
         return fold_keyless(shape, rows, hour).where("not deleted")
     every = keyed_log_rows(shape, rows)
-    changed = every.where("landed_this_hour").select("key").distinct().localCheckpoint()
-    near = rows_in_reach(every, changed)
+    changed, near = changed_in_reach(every, F.col("landed_this_hour"))
     touched = descendants(near, changed).localCheckpoint()
     return fold_keyed(shape, near, touched, hour).drop("unreadable", *COUNTED)

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from tidemark.feeds.model import Feed
 from tidemark.identifiers import PAIR
 from tidemark.ledger.change_stats import TableStats
-from tidemark.ledger.quarantine import ALONGSIDE, ENTRY
+from tidemark.ledger.quarantine import ALONGSIDE, ENTRY, beginning
 from tidemark.ledger.receipts import Counts
 from tidemark.logs import get_logger
 from tidemark.pipeline.assemble import with_stats
@@ -27,8 +27,7 @@ if TYPE_CHECKING:
 
 log = get_logger()
 
-_MOST_NAMED, _SHOWN = 20, 60
-_UNPRINTABLE = r"[\p{C}\p{Zl}\p{Zp}]"
+_MOST_NAMED = 20
 
 
 @dataclass(frozen=True)
@@ -162,6 +161,8 @@ def _log(before: Withheld | None, now: Withheld) -> None:
 
 def _names(named: DataFrame, left: DataFrame) -> list[str]:
     """The first names of transactions of which changes are published."""
-    shown = F.regexp_replace(F.substring("tx", 1, _SHOWN), _UNPRINTABLE, "␣")
     split = named.distinct().join(left, "tx", "left_semi")
-    return [row.tx for row in split.select(shown.alias("tx")).orderBy("tx").limit(_MOST_NAMED + 1).collect()]
+    return [
+        row.tx
+        for row in split.select(beginning(F.col("tx")).alias("tx")).orderBy("tx").limit(_MOST_NAMED + 1).collect()
+    ]

@@ -13,6 +13,7 @@ import json
 from bisect import bisect_right
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import asdict, dataclass
+from functools import lru_cache
 from itertools import pairwise
 from math import isqrt
 
@@ -96,14 +97,21 @@ def _misled(hours: Mapping[str, Collection[str]]) -> list[str]:
 
 def tied(entries: DataFrame, hours: Mapping[str, Collection[str]]) -> DataFrame:
     """Log entries named by the edges of all ``hours``. Same columns."""
-    known = spans(text for edges in hours.values() for text in edges)
+    known = tuple(spans(text for edges in hours.values() for text in edges))
     if not known:
         return entries
+    return entries.withColumns(_names(known, tuple(_misled(hours)))).select(*entries.columns)
+
+
+@lru_cache(maxsize=8)
+def _names(known: tuple[Span, ...], misled: tuple[str, ...]) -> dict[str, Column]:
+    """What log entries' columns are by the transactions ``known``. An hour asks for the same a hundred times, and each
+    time would be hundreds of calls into the JVM."""
     c, tx = F.col, F.col("tx")
     row, begins = c("op").isin(*_ROWS), c("kind") == BEGIN
-    loose, misled = F.element_at("unbound", F.lit(BEHIND)), _misled(hours)
+    loose = F.element_at("unbound", F.lit(BEHIND))
     begun = F.when(tx.startswith(BY_BEGIN), F.lpad(F.substring(tx, len(BY_BEGIN) + 1, _DIGITS), _DIGITS, "0"))
-    behind, open_to_doubt = F.coalesce(loose, begun), loose.isNotNull() | F.coalesce(tx.isin(misled), F.lit(False))
+    behind, open_to_doubt = F.coalesce(loose, begun), loose.isNotNull() | F.coalesce(tx.isin(*misled), F.lit(False))
 
     def holds(span: Column) -> Column:
         inside = (c("position") < span["until"]) | (~row & (c("position") == span["until"]))
@@ -114,15 +122,19 @@ def tied(entries: DataFrame, hours: Mapping[str, Collection[str]]) -> DataFrame:
     ended = [BY_END + span.until.lstrip("0") for span in known]
     alone = F.when(~(row & F.coalesce(tx.isin(ended), F.lit(False))), tx)
     name = F.when(open_to_doubt & ~begins, F.coalesce(found, alone)).otherwise(tx)
-    named = entries.withColumns({"name_": name, "other_": ~name.eqNullSafe(tx)})
-    halved = row & c("other_") & F.coalesce(tx.startswith(PAIR), F.lit(False))
+    other = ~name.eqNullSafe(tx)
+    halved = row & other & F.coalesce(tx.startswith(PAIR), F.lit(False))
     # The begin is known to be there: perhaps in an hour that holds nothing else of the transaction.
-    count = F.when(~row & c("other_"), F.lit(1)).when(~halved, c("tx_count"))
-    parts = {part: F.when(~halved, c(part)) for part in ("tx_part", "tx_end")}
-    return named.withColumns({**parts, "tx_count": count}).withColumn("tx", c("name_")).select(*entries.columns)
+    count = F.when(~row & other, F.lit(1)).when(~halved, c("tx_count"))
+    return {
+        "tx_part": F.when(~halved, c("tx_part")),
+        "tx_end": F.when(~halved, c("tx_end")),
+        "tx_count": count,
+        "tx": name,
+    }
 
 
-def _near(known: list[Span]) -> Column:
+def _near(known: tuple[Span, ...]) -> Column:
     """The few spans, an array, among which an entry's must be: all of them in one array would be looked through for each
     entry."""
     size = isqrt(len(known)) + 1

@@ -1,10 +1,17 @@
-"""``kill -9`` of Python and JVM at any moment; then the same command again. ``make crashes KILLS=200`` kills more often."""
+"""Runs that end before they are done, and then the same command again: ``kill -9`` of Python and JVM at any moment, writes
+that fail or whose answer is lost, a full disk. All are compared with one run that nothing happened to, which is why they
+stand in one file. ``make crashes KILLS=200`` kills more often."""
 
 from __future__ import annotations
 
+import json
 import os
 import random
 import re
+import shutil
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +22,8 @@ from tidemark.ledger.publication_history import load_history
 from tidemark.settings import Settings
 
 pytestmark = pytest.mark.promise(6)
+
+OWN_MOUNTS = ("unshare", "--user", "--map-root-user", "--mount")
 
 KILLS = int(os.environ.get("TIDEMARK_KILLS", "50"))
 #: Kills that one lake goes through before it is compared. A kill costs a start of Spark, a comparison two.
@@ -94,3 +103,46 @@ def assert_readable(undisturbed: Undisturbed, settings: Settings, death: dict[st
             assert shown(settings, table, receipt["hour"]) == undisturbed.state[cut], (cut, death)
         possible = [[], *(tables[table] for tables in undisturbed.tables)]
         assert shown(settings, table, None) in possible, (table, death)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("each", "when"),
+    [
+        (18, "after"),
+        pytest.param(1, "after", marks=pytest.mark.long),
+        pytest.param(1, "before", marks=pytest.mark.long),
+    ],
+)
+@pytest.mark.timeout(3600)
+def test_writes_that_fail_are_made_good(undisturbed: Undisturbed, tmp_path: Path, each: int, when: str) -> None:
+    """Before a write is done, or after it was and only its answer is lost."""
+    settings = settings_of(undisturbed.folder, f"failing_{each}_{when}")
+    failures, result = tmp_path / "failures.json", tmp_path / "result.json"
+    wanted = [{"at": effect, "when": when} for effect in undisturbed.effects[::each]]
+    failures.write_text(json.dumps(wanted))
+    command = [sys.executable, "-m", "tests.crash.failing_run", FEED, str(failures), str(result), *HOURS]
+    done = installation.start(settings, command)
+    assert done.returncode == 0, done.stderr[-8000:]
+    happened = json.loads(result.read_text())
+    # What an attempt had done its successor need not do again: some failures never happen.
+    assert len(happened) >= 0.7 * len(wanted), [one for one in wanted if one not in happened]
+    assert_same(state(settings), undisturbed.state, happened)
+
+
+def may_mount() -> bool:
+    """Whether this user may have a file system of its own (Linux, unless its administrator forbade it)."""
+    return bool(shutil.which("unshare")) and subprocess.run([*OWN_MOUNTS, "true"], capture_output=True).returncode == 0
+
+
+@pytest.mark.full
+@pytest.mark.skipif(not may_mount(), reason="no user namespaces on this machine: a full disk needs a disk to fill")
+def test_a_disk_that_is_full_again_and_again(undisturbed: Undisturbed, tmp_path: Path) -> None:
+    """When an hour begins, and at other moments."""
+    settings, result = settings_of(undisturbed.folder, "tiny"), tmp_path / "result.json"
+    command = [*OWN_MOUNTS, sys.executable, "-m", "tests.crash.full_disk_run", FEED, str(result), *HOURS]
+    done = installation.start(settings, command)
+    assert done.returncode == 0, done.stderr[-8000:]
+    outcome = json.loads(result.read_text())
+    assert len(outcome["failures"]) >= 8, outcome["failures"]
+    assert_same(outcome["state"], json.loads(json.dumps(undisturbed.state)), outcome["failures"])
