@@ -112,6 +112,17 @@ def key_is_whole(shape: TableShape) -> Column:
     return whole
 
 
+def unreadable(shape: TableShape, texts: Mapping[str, Column], row: Column) -> Column:
+    """The columns whose text is not a value of their type, as one text; empty: none. ``row``: the typed values."""
+    # The names are no array, because Spark would filter an array uncompiled.
+    without_value = [
+        F.when(row[name].isNull() & texts[name].isNotNull(), F.lit(name))
+        for name, kind in shape.columns.items()
+        if kind != ColumnType("string")
+    ]
+    return F.concat_ws(", ", *without_value)
+
+
 def settle(folded: DataFrame, shape: TableShape, hour: str, *, whole: bool = False) -> DataFrame:
     """FOLDED → SETTLED, plus the counts of FOLDED and ``unreadable``: the columns whose text is not a value of their
     type, as one text; empty: none.
@@ -120,12 +131,6 @@ def settle(folded: DataFrame, shape: TableShape, hour: str, *, whole: bool = Fal
     """
     texts = {name: F.element_at(F.col("after"), F.lit(name)) for name in shape.columns}
     typed = folded.withColumn("row", F.struct(*(shape.value(name, text).alias(name) for name, text in texts.items())))
-    # A text without a value cannot be read. The names are no array, because Spark would filter an array uncompiled.
-    unreadable = [
-        F.when(F.col("row")[name].isNull() & texts[name].isNotNull(), F.lit(name))
-        for name, kind in shape.columns.items()
-        if kind != ColumnType("string")
-    ]
     counts = [name for name in COUNTED if name in folded.columns]
     return typed.select(
         "key",
@@ -135,6 +140,6 @@ def settle(folded: DataFrame, shape: TableShape, hour: str, *, whole: bool = Fal
         tidemark(
             F.col("sort_key"), F.col("base_sort_key"), F.col("tx"), F.col("committed_at"), hour, F.col("absent")
         ).alias("tidemark"),
-        F.when(F.col("deleted"), F.lit("")).otherwise(F.concat_ws(", ", *unreadable)).alias("unreadable"),
+        F.when(F.col("deleted"), F.lit("")).otherwise(unreadable(shape, texts, F.col("row"))).alias("unreadable"),
         *counts,
     )

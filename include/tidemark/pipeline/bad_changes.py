@@ -15,20 +15,28 @@ from pyspark.sql import functions as F
 
 from tidemark.identifiers import TIDEMARK
 from tidemark.ledger.quarantine import ENTRY, beginning
+from tidemark.merge import keyless
 from tidemark.merge.late_changes import Classified
-from tidemark.merge.typed_rows import TableShape, key_is_whole, settle
+from tidemark.merge.typed_rows import TableShape, in_one_notation, key_is_whole, settle
+
+_UNREADABLE = "not a value of its column's type: "
 
 
 def unreadable_changes(classified: Classified, settled: DataFrame, shape: TableShape, hour: str) -> DataFrame:
     """The changes that bring values which are not of their column's type: ENTRY, ``reason``. ``settled``: SETTLED rows of
     the table. Empty: the values came in earlier hours, under another type."""
-    prefix = "not a value of its column's type: "
-    late = F.lit(prefix + "a late change of its key")
+    late = F.lit(_UNREADABLE + "a late change of its key")
     keys = settled.where(F.col("unreadable") != "").select("key", late.alias("reason")).localCheckpoint()
     rows = _of_keys(classified, keys)
     judged = _one_by_one(rows, shape, hour).select(f"{TIDEMARK}.*")
     bad = judged.where(F.col("unreadable") != "")
-    return _blamed(bad.withColumn("reason", F.concat(F.lit(prefix), _values(shape))), rows, keys)
+    return _blamed(bad.withColumn("reason", F.concat(F.lit(_UNREADABLE), _values(shape))), rows, keys)
+
+
+def unreadable_images(log_rows: DataFrame, shape: TableShape) -> DataFrame:
+    """Of the log rows of a table without a key, those that bring such values: ENTRY, ``reason``."""
+    bad = keyless.with_unreadable(in_one_notation(log_rows, shape), "after", shape).where(F.col("unreadable") != "")
+    return bad.select(*ENTRY, F.concat(F.lit(_UNREADABLE), _values(shape)).alias("reason"))
 
 
 def failing_changes(
