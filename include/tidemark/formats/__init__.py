@@ -11,7 +11,14 @@ from typing import TYPE_CHECKING, cast
 
 if TYPE_CHECKING:
     from tidemark.formats.canal import decode as canal
-    from tidemark.formats.contract import BindsRows, Format, PlacesRows, TellsTableChanges, TiesTransactions
+    from tidemark.formats.contract import (
+        BindsRows,
+        Format,
+        PlacesRows,
+        TellsDeliveries,
+        TellsTableChanges,
+        TiesTransactions,
+    )
     from tidemark.formats.dataworks import decode as dataworks
     from tidemark.formats.debezium import decode as debezium
     from tidemark.formats.ibm import decode as ibm
@@ -29,6 +36,7 @@ if TYPE_CHECKING:
     _qlik_binds: BindsRows = qlik
     _dataworks_ties: TiesTransactions = dataworks
     _debezium_places: PlacesRows = debezium
+    _ibm_tells: TellsDeliveries = ibm
 
 FORMATS = {
     "canal": "tidemark.formats.canal.decode",

@@ -231,6 +231,17 @@ class TiesTransactions(Protocol):
         another."""
 
 
+@runtime_checkable
+class TellsDeliveries(Protocol):
+    """A format whose transactions can come again in parts of other sizes, so that the parts of two deliveries must not be
+    mixed: a transaction is made of one whole delivery."""
+
+    def deliveries(self, messages: DataFrame, /) -> DataFrame:
+        """Messages of transactions (``tx``, ``topic``, ``partition``, ``offset``, ``tx_ordinal``, ``tx_end``), one row
+        each → the same rows with ``delivery``, a number that tells the deliveries of a transaction apart, the same for
+        all parts that came side by side. Null: nothing tells, and the parts count whichever delivery they are of."""
+
+
 def zero_padded(number: Column | str, width: int) -> Column:
     """A number's text with zeros in front, so that text order is its order; cut where it is longer."""
     return F.lpad(number, width, "0" * width)  # all in one text: Spark copies what it pads with as often as it fits

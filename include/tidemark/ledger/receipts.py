@@ -105,6 +105,11 @@ class Receipt(StoredDocument):
     )
     given_up: int = Field(0, description="Overdue transactions whose changes this publication gave up to quarantine.")
     rollbacks: int = Field(0, description="Transactions that their source rolled back: their changes count as control.")
+    redelivered: int = Field(
+        0,
+        description="Changes that this publication left out, or took back, because another delivery of their transaction "
+        "counts.",
+    )
     edges: list[str] = Field(
         [], description="The hour's transaction markers that other hours need, where markers tie rows together."
     )

@@ -20,7 +20,7 @@ from tidemark.ledger.change_stats import IMAGE_NAMES, TableStats, change_stats, 
 from tidemark.ledger.manifest import Manifest
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.quarantine import count_recalled, recalled
-from tidemark.ledger.receipts import Recalled
+from tidemark.ledger.receipts import Counts, Recalled
 from tidemark.ledger.system_tables import held_transactions
 from tidemark.pipeline.transactions import HourEntries, WholeTransactions, complete_transactions
 from tidemark.pipeline.waiting import described
@@ -47,6 +47,7 @@ class Account:
     waiting_since: int = 0
     refused: int = 0
     given_up: int = 0
+    redelivered: int = 0
     rollbacks: int = 0
     newest: datetime | None = None
     edges: list[str] = field(default_factory=list)
@@ -60,7 +61,8 @@ class Assembled:
     ``refused``: rows that go to quarantine, with their ``reason``. ``recalled``: how entries that the hour takes up
     again were accounted for before. ``moved``: see :func:`tidemark.tables.places.moved_by`. ``withdrawn``: changes that
     are published and no part of a table any more (:class:`tidemark.pipeline.transactions.WholeTransactions`), by table
-    with its name at the source."""
+    with its name at the source. ``redelivered``: counts of changes that came in a delivery which does not count, likewise.
+    """
 
     rows: DataFrame
     open: DataFrame | None
@@ -72,6 +74,7 @@ class Assembled:
     waiting: DataFrame | None = None
     moved: dict[str, str] = field(default_factory=dict)
     withdrawn: dict[str, tuple[str, DataFrame]] = field(default_factory=dict)
+    redelivered: dict[str, tuple[str, Counts]] = field(default_factory=dict)
 
 
 def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, history: PublicationHistory) -> Assembled:
@@ -118,13 +121,15 @@ def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, history: Publi
             refused=whole.given_up_changes,
             given_up=whole.given_up_transactions,
         )
+    redelivered = _counted_again(whole.redelivered, feed)
+    account = replace(account, redelivered=_count_redelivered(redelivered, whole))
     rows = whole.rows
     if counted.await_place or (held is not None and not held.where(awaits_place(feed)).isEmpty()):
         rows = placed(rows, log, feed)
     moved = moved_by(manifest.hour, log, history, feed) if counted.give_place and history.receipts else {}
     assembled = Assembled(
         rows, whole.still_open, whole.given_up, account, definitions, whole.notes, before, moved=moved,
-        withdrawn=_by_table(whole.withdrawn, feed),
+        withdrawn=_by_table(whole.withdrawn, feed), redelivered=redelivered,
     )  # fmt: skip
     if isinstance(load_format(feed.format["type"]), BindsRows):
         return _described(assembled, log, feed, history)
@@ -136,6 +141,23 @@ def _by_table(withdrawn: DataFrame | None, feed: Feed) -> dict[str, tuple[str, D
         return {}
     sources = [row.source_table for row in withdrawn.select("source_table").distinct().collect()]
     return {feed.published_name(one): (one, withdrawn.where(F.col("source_table") == one)) for one in sources}
+
+
+def _counted_again(redelivered: DataFrame | None, feed: Feed) -> dict[str, tuple[str, Counts]]:
+    if redelivered is None:
+        return {}
+    found: dict[str, tuple[str, Counts]] = {}
+    for source, landed, number in redelivered.groupBy("source_table", "landed_this_hour").count().collect():
+        table = feed.published_name(source)
+        more = Counts(duplicate=number) if landed else Counts(released_duplicate=number)
+        found[table] = source, found.get(table, (source, Counts()))[1].plus(more)
+    return found
+
+
+def _count_redelivered(redelivered: dict[str, tuple[str, Counts]], whole: WholeTransactions) -> int:
+    """How many changes do not count because another delivery does, those that are withdrawn for it among them."""
+    again = sum(counts.duplicate + counts.released_duplicate for _, counts in redelivered.values())
+    return again + (0 if whole.redelivered is None or whole.withdrawn is None else whole.withdrawn.count())
 
 
 def _described(assembled: Assembled, log: DataFrame, feed: Feed, history: PublicationHistory) -> Assembled:
@@ -173,7 +195,7 @@ def with_stats(assembled: Assembled, feed: Feed, history: PublicationHistory) ->
     changed = {table.table for table in stats}
     described = {feed.published_name(source): source for source in sorted(assembled.definitions.new)}
     unchanged = {table: described[table] for table in described.keys() & history.tables}
-    unchanged |= {table: source for table, (source, _) in assembled.withdrawn.items()}
+    unchanged |= {table: source for table, (source, _) in (assembled.withdrawn | assembled.redelivered).items()}
     return assembled, stats + [TableStats(name, [unchanged[name]]) for name in sorted(unchanged.keys() - changed)]
 
 

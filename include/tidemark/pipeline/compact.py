@@ -160,6 +160,12 @@ def _receipt(hour: HourChanges, manifest: Manifest, tables: list[TableReceipt]) 
     balances."""
     work, assembled, withheld = hour.work, hour.assembled, hour.withheld
     notes = assembled.notes
+    tables = [
+        table.model_copy(update={"counts": table.counts.plus(assembled.redelivered[table.table][1])})
+        if table.table in assembled.redelivered
+        else table
+        for table in tables
+    ]
     if withheld is not None:
         notes = notes + withheld.notes
         tables = [

@@ -15,9 +15,19 @@ from pyspark.sql import functions as F
 
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
-from tidemark.ledger.change_log import is_published, is_row, rolled_back
+from tidemark.ledger.change_log import is_new, is_published, is_row, rolled_back
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.quarantine import ENTRY, NEVER_COMPLETED, kept_back, waiting_whole
+from tidemark.pipeline.transaction_status import transaction_status
+from tidemark.tables.deliveries import (
+    delivered,
+    of_messages,
+    tells_deliveries,
+    unused_messages,
+    without_messages,
+)
+
+_MOST_NAMED = 5
 
 
 @dataclass(frozen=True)
@@ -45,8 +55,10 @@ class HourEntries:
 class WholeTransactions:
     """``rows``: the changes of complete transactions, with ``landed_this_hour``. ``still_open``: the transactions that
     stay held (columns of the system table ``held``), and ``given_up``: changes that go to quarantine, with their
-    ``reason``; ``withdrawn``: published changes that prove to be of an open transaction, or of one that was rolled back;
-    None where there are none.
+    ``reason``; ``withdrawn``: published changes that prove to be of an open transaction, of one that was rolled back, or of
+    a delivery that does not count;
+    ``redelivered``: changes of deliveries that do not count, because another one of their transaction does; None where
+    there are none.
 
     The counts: changes of the hour that are ``held``, given up (``given_up_changes``) and rolled back
     (``rolled_back_changes``); transactions, of whatever hour, that are held and given up."""
@@ -60,6 +72,7 @@ class WholeTransactions:
     given_up_changes: int = 0
     given_up_transactions: int = 0
     rolled_back_changes: int = 0
+    redelivered: DataFrame | None = None
     notes: list[str] = field(default_factory=list)
 
 
@@ -105,9 +118,13 @@ def complete_transactions(entries: HourEntries) -> WholeTransactions:
         names = F.broadcast(open_.select("tx"))
         held_changes = _of(landed, names).count()
         rows = _without(rows, names)
+        notes += _torn(entries, candidates, open_)
+    unused = _unused(entries, candidates)
+    redelivered = None if unused is None else of_messages(rows, unused).localCheckpoint()
     return WholeTransactions(
-        rows,
-        withdrawn=None if shown is None else _withdrawn(shown, open_, never_happened),
+        rows if unused is None else without_messages(rows, unused),
+        redelivered=redelivered,
+        withdrawn=_displaced(entries, held, unused) if shown is None else _withdrawn(shown, open_, never_happened),
         still_open=open_ if held_transactions else None,
         given_up=given_up,
         held=held_changes,
@@ -119,40 +136,18 @@ def complete_transactions(entries: HourEntries) -> WholeTransactions:
     )
 
 
-def transaction_status(entries: DataFrame) -> DataFrame:
-    """Log entries with a ``tx`` → one row per transaction: columns of the system table ``held`` plus ``complete``."""
-    marker, none = (F.col("op") == "control") & F.col("tx_part").isNull(), F.lit(0)
-    ordinal = F.coalesce(F.max(F.when(~marker, F.col("tx_ordinal"))), none)
-    outside = F.coalesce(F.max(F.when(marker, F.col("tx_ordinal"))), none)
-    needed = F.greatest(F.coalesce(F.max("tx_count"), none), ordinal) - outside
-    return (
-        entries.groupBy("tx")
-        .agg(
-            F.min("hour").alias("since"),
-            F.sort_array(F.collect_set("hour")).alias("hours"),
-            # A record that cannot be decoded counts: its transaction is not whole without it.
-            F.count_if(is_row() | (F.col("op") == "bad")).alias("changes"),
-            F.count_distinct("tx_part").alias("parts"),
-            needed.alias("needed"),
-            F.coalesce(F.bool_or("tx_end"), F.lit(False)).alias("ended"),
-            F.sort_array(F.collect_set("table")).alias("tables"),
-            F.min("position").alias("position"),
-        )
-        .withColumn("complete", F.col("ended") & (F.col("parts") >= F.col("needed")))
-    )
-
-
 def open_at(entries: DataFrame, then: Column, feed: Feed, hour: Hour) -> DataFrame:
     """Of published log entries: the transactions (``tx``) that have parts beside those of entries that ``then`` is true
     of. As of ``hour``: one that the feed's policy applied by then is not open."""
     entries = entries.where("tx is not null")
     continued = entries.where(~then).select("tx").distinct()
-    known = transaction_status(entries.where(then).join(continued, "tx", "left_semi"))
-    whole = transaction_status(entries.join(continued, "tx", "left_semi")).select(
+    known = transaction_status(entries.where(then).join(continued, "tx", "left_semi"), feed)
+    whole = transaction_status(entries.join(continued, "tx", "left_semi"), feed).select(
         "tx", F.col("parts").alias("of_parts")
     )
     # Without the others it may look whole: IBM's segments do not say how many there are.
-    open_ = known.join(whole, "tx").where(~F.col("complete") | (F.col("parts") < F.col("of_parts")))
+    lacks = ~F.col("certain") & (F.col("parts") < F.col("of_parts"))
+    open_ = known.join(whole, "tx").where(~F.col("complete") | lacks)
     if feed.transactions.overdue == "apply":
         open_ = open_.where(F.col("since") >= _oldest(feed, hour))
     if feed.transactions.tables_outside:
@@ -244,7 +239,8 @@ def _open(entries: HourEntries, candidates: DataFrame, given_up: DataFrame | Non
     if given_up is None:
         return _incomplete(entries, candidates, None)
     refused = F.broadcast(given_up.where(F.col("reason") != NEVER_COMPLETED).select("tx").distinct())
-    blocked = transaction_status(candidates.join(refused, "tx", "left_semi")).where(_matters()).drop("complete")
+    blocked = transaction_status(candidates.join(refused, "tx", "left_semi"), entries.feed).where(_matters())
+    blocked = blocked.drop("complete", "certain")
     others = _incomplete(entries, candidates.join(refused, "tx", "left_anti"), given_up)
     # What it lacks is in quarantine, whatever else of it is here.
     lacks = {"spared": F.lit(True), "ended": F.lit(True), "needed": F.col("parts")}
@@ -253,7 +249,8 @@ def _open(entries: HourEntries, candidates: DataFrame, given_up: DataFrame | Non
 
 def _incomplete(entries: HourEntries, candidates: DataFrame, given_up: DataFrame | None) -> DataFrame:
     """The same, of transactions of which no change was refused."""
-    seen = transaction_status(candidates).where(~F.col("complete") & _matters()).drop("complete")
+    seen = transaction_status(candidates, entries.feed).where(~F.col("complete") & _matters())
+    seen = seen.drop("complete", "certain")
     highest = entries.history.highest
     if highest is None and not entries.replay:
         return seen.withColumn("spared", F.lit(False))
@@ -265,13 +262,66 @@ def _incomplete(entries: HourEntries, candidates: DataFrame, given_up: DataFrame
     earlier = _published_in_transactions(entries).join(names, "tx", "left_semi")
 
     def complete(these: DataFrame) -> DataFrame:
-        return F.broadcast(transaction_status(these).where("complete").select("tx"))
+        return F.broadcast(transaction_status(these, entries.feed).where("complete").select("tx"))
 
     open_ = seen.join(complete(found.unionByName(_without_entries(earlier, given_up))), "tx", "left_anti")
     if given_up is None:
         return open_.withColumn("spared", F.lit(False))
     with_all = complete(found.unionByName(earlier)).withColumn("spared", F.lit(True))
     return open_.join(with_all, "tx", "left").withColumn("spared", F.coalesce("spared", F.lit(False)))
+
+
+def _unused(entries: HourEntries, candidates: DataFrame) -> DataFrame | None:
+    """The messages of the candidate entries' transactions whose changes are those of another delivery again."""
+    format_ = tells_deliveries(entries.feed)
+    if format_ is None:
+        return None
+    several = (
+        delivered(candidates, format_).groupBy("tx").agg(F.count(F.lit(1)).alias("n"), F.sum("parts").alias("parts"))
+    )
+    names = several.where("n > 1 and parts > 0").select("tx")
+    if entries.history.highest is not None:  # what stands below it may have come before
+        old = candidates.where(F.col("position") <= F.lit(entries.history.highest))
+        names = names.unionByName(old.select("tx"))
+    names = names.distinct().localCheckpoint()
+    if names.isEmpty():
+        return None
+    counted = is_published(entries.history) | is_new(entries.hour, entries.history)
+    return unused_messages(
+        entries.log.where(counted).join(F.broadcast(names), "tx", "left_semi"), format_, entries.feed, entries.history
+    )
+
+
+def _displaced(entries: HourEntries, held: DataFrame | None, unused: DataFrame | None) -> DataFrame | None:
+    """Published changes that were taken for all of a transaction, or were applied by the feed's policy, of which another
+    delivery is whole now."""
+    if unused is None or not entries.history.receipts:
+        return None
+    now = unused.where(F.col("whole_by") > F.lit(entries.history.last_sequence))
+    shown = of_messages(entries.log.where(is_published(entries.history) & is_row()), now)
+    shown = _without_entries(shown, None if held is None else held.select(*ENTRY)).localCheckpoint()
+    return None if shown.isEmpty() else shown
+
+
+def _torn(entries: HourEntries, candidates: DataFrame, open_: DataFrame) -> list[str]:
+    """A note about the open transactions of which something between two parts is missing, by the parts' offsets."""
+    format_ = tells_deliveries(entries.feed)
+    if format_ is None:
+        return []
+    pieces = delivered(_of(candidates, F.broadcast(open_.select("tx"))), format_)
+    place = (F.min(name).alias(name) for name in ("topic", "partition"))
+    runs = F.sort_array(F.collect_list(F.struct("delivery", "until"))).alias("runs")
+    torn = (
+        pieces.groupBy("tx").agg(*place, runs).where(F.size("runs") > 1).orderBy("tx").limit(_MOST_NAMED + 1).collect()
+    )
+    if not torn:
+        return []
+    named = "; ".join(
+        f"{t.tx}: {t.topic}, partition {t.partition}, between the offsets {t.runs[0].until} and {t.runs[1].delivery}"
+        for t in torn[:_MOST_NAMED]
+    )
+    more = "; …" if len(torn) > _MOST_NAMED else ""
+    return [f"transactions wait, for messages are missing inside them: {named}{more}"]
 
 
 def _overdue(entries: HourEntries) -> Column:

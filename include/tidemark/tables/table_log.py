@@ -13,6 +13,7 @@ from tidemark.ledger.change_stats import bounded, distinct, empties, names_in, u
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.quarantine import ENTRY, kept_back
 from tidemark.ledger.system_tables import held_transactions, waiting_entries
+from tidemark.tables.deliveries import published_unused, without_messages
 from tidemark.tables.places import placed
 from tidemark.tables.resolve import LoggedColumns
 from tidemark.tables.table_history import Definitions, with_definitions
@@ -68,6 +69,9 @@ class TableLog:
         if waiting is not None:
             rows = rows.join(waiting.select(*ENTRY), ENTRY, "left_anti").select(*rows.columns)
         rows = rows.join(self._kept_out(), ENTRY, "left_anti").select(*rows.columns)
+        unused = published_unused(self._log(), self.feed, self.history)
+        if unused is not None:
+            rows = without_messages(rows, unused).select(*rows.columns)
         never_committed = rolled_back(self._log(), self.history)
         if never_committed is not None:
             rows = rows.join(never_committed, "tx", "left_anti").select(*rows.columns)

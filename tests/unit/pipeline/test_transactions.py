@@ -12,12 +12,12 @@ from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.receipts import Receipt
+from tidemark.pipeline.transaction_status import transaction_status
 from tidemark.pipeline.transactions import (
     HourEntries,
     WholeTransactions,
     complete_transactions,
     open_at,
-    transaction_status,
 )
 
 HOURS = [Hour.parse(f"2026-11-20T{number:02d}") for number in range(6)]
@@ -83,7 +83,7 @@ def receipt(hour: Hour, sequence: int, **values: Any) -> Receipt:
 def test_a_transaction_is_complete_when_its_end_and_all_its_parts_have_come(
     spark: SparkSession, entries: list[dict[str, Any]], complete: bool
 ) -> None:
-    (row,) = transaction_status(frame(spark, entries)).collect()
+    (row,) = transaction_status(frame(spark, entries), feed()).collect()
     assert row.complete == complete
 
 

@@ -17,13 +17,14 @@ from tidemark.containers.code_pages import CodePage, code_page, is_text, text_of
 from tidemark.containers.ibm_records import Layout, PageName, bytes_of, in_regex, split_records, view_of
 from tidemark.errors import ConfigError
 from tidemark.formats.contract import DeclaredFeed, DeclaredTable, as_changes, zero_padded
+from tidemark.formats.ibm.deliveries import deliveries
 from tidemark.formats.ibm.images import fits, key_of, lacks_key, not_sent, notes, value, with_images
 from tidemark.formats.ibm.index import with_index
 from tidemark.formats.ibm.problems import problem
 from tidemark.formats.ibm.types import ENCODINGS, column_type, family
 from tidemark.schema.columns import ColumnType
 
-__all__ = ["ENCODINGS", "Options", "column_types", "decode", "message_types"]
+__all__ = ["ENCODINGS", "Options", "column_types", "decode", "deliveries", "message_types"]
 
 # Containers that do not show how change-data records were put into messages.
 _WITHOUT_MESSAGES = ("raw", "lines")

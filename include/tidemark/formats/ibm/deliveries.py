@@ -1,0 +1,35 @@
+"""The deliveries of a transaction: which of its messages were put on the queue together.
+
+Q Capture puts the segments of a transaction one behind the other, and when it sends a transaction again it does so
+whole, perhaps in segments of other sizes. So where the container keeps offsets, the messages of one delivery lie side by
+side, their numbers rising by one, 0000 at the end. Messages of one transaction in several partitions are in no such
+order, and without offsets nothing tells: there only the numbers count.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame, Window
+from pyspark.sql import functions as F
+
+
+def deliveries(messages: DataFrame) -> DataFrame:
+    """Adds ``delivery``, the offset of the first message of its delivery. See
+    :class:`tidemark.formats.contract.TellsDeliveries`."""
+    c = F.col
+    place = F.struct("topic", "partition")
+    of_transaction = Window.partitionBy("tx")
+    in_order = Window.partitionBy("tx", "topic", "partition").orderBy("offset", "tx_ordinal")
+    told = (F.min(place).over(of_transaction) == F.max(place).over(of_transaction)) & (
+        F.count("offset").over(of_transaction) == F.count(F.lit(1)).over(of_transaction)
+    )
+    goes_on = c("tx_end") | (c("tx_ordinal") == c("number_before") + 1)
+    follows = (c("offset") == c("offset_before") + 1) & (c("number_before") > 0) & goes_on
+    begins = F.when(~F.coalesce(follows, F.lit(False)), c("offset"))
+    return (
+        messages.withColumn("told", told)
+        .withColumn("offset_before", F.lag("offset").over(in_order))
+        .withColumn("number_before", F.lag("tx_ordinal").over(in_order))
+        .withColumn("begins", begins)
+        .withColumn("delivery", F.when(c("told"), F.last("begins", ignorenulls=True).over(in_order)))
+        .select(*messages.columns, "delivery")
+    )

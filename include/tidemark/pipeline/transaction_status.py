@@ -1,0 +1,68 @@
+"""How much of each transaction has come, and whether it is complete.
+
+It is when its end has come, and with it as many distinct parts as its end and its counters say. Where deliveries can be
+told apart (:class:`tidemark.formats.contract.TellsDeliveries`), all of them are of one delivery.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.feeds.model import Feed
+from tidemark.ledger.change_log import is_row
+from tidemark.tables.deliveries import tells_deliveries, whole_deliveries
+
+
+def transaction_status(entries: DataFrame, feed: Feed) -> DataFrame:
+    """Log entries with a ``tx`` → one row per transaction: columns of the system table ``held`` plus ``complete``, and
+    ``certain``: whether nothing that is still to come can show that it was not.
+
+    Where deliveries can be told apart, one must be whole; otherwise ``parts`` are those of the longest.
+    """
+    status = _by_numbers(entries).withColumn("certain", F.lit(False))
+    format_ = tells_deliveries(feed)
+    if format_ is None:
+        return status
+    told = (
+        whole_deliveries(entries, format_)
+        .groupBy("tx")
+        .agg(
+            F.max("parts").alias("longest"),
+            F.bool_or("whole").alias("whole"),
+            F.bool_or(F.expr("whole and parts > 0")).alias("sure"),
+        )
+    )
+    longest, lacks = F.col("longest"), F.col("whole").isNotNull() & ~F.col("whole")
+    # What lies between the longest and the end is at least one part.
+    needed = F.greatest("needed", longest + F.col("ended").cast("int"))
+    return (
+        status.join(told, "tx", "left")
+        .withColumn("needed", F.when(lacks, needed).otherwise(F.col("needed")))
+        .withColumn("parts", F.when(lacks, longest).otherwise(F.col("parts")))
+        .withColumn("complete", F.coalesce("whole", "complete"))
+        .withColumn("certain", F.coalesce("sure", "certain"))
+        .select(*status.columns)
+    )
+
+
+def _by_numbers(entries: DataFrame) -> DataFrame:
+    marker, none = (F.col("op") == "control") & F.col("tx_part").isNull(), F.lit(0)
+    ordinal = F.coalesce(F.max(F.when(~marker, F.col("tx_ordinal"))), none)
+    outside = F.coalesce(F.max(F.when(marker, F.col("tx_ordinal"))), none)
+    needed = F.greatest(F.coalesce(F.max("tx_count"), none), ordinal) - outside
+    return (
+        entries.groupBy("tx")
+        .agg(
+            F.min("hour").alias("since"),
+            F.sort_array(F.collect_set("hour")).alias("hours"),
+            # A record that cannot be decoded counts: its transaction is not whole without it.
+            F.count_if(is_row() | (F.col("op") == "bad")).alias("changes"),
+            F.count_distinct("tx_part").alias("parts"),
+            needed.alias("needed"),
+            F.coalesce(F.bool_or("tx_end"), F.lit(False)).alias("ended"),
+            F.sort_array(F.collect_set("table")).alias("tables"),
+            F.min("position").alias("position"),
+        )
+        .withColumn("complete", F.col("ended") & (F.col("parts") >= F.col("needed")))
+    )

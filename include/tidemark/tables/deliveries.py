@@ -1,0 +1,175 @@
+"""The one delivery of a transaction that counts, where its format can send a transaction again in other parts: see
+:class:`tidemark.formats.contract.TellsDeliveries`.
+
+It is the whole delivery that was published first; of several in one publication, the one with the lowest offsets. What
+else came of the transaction are the same changes again. So which one counts does not change with what comes later.
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame, SparkSession, Window
+from pyspark.sql import functions as F
+
+from tidemark.feeds.model import Feed
+from tidemark.formats import load_format
+from tidemark.formats.contract import TellsDeliveries
+from tidemark.ledger.change_log import in_hour, is_published
+from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.quarantine import ENTRY, NEVER_COMPLETED, kept_back
+
+#: Containers that keep no offsets.
+_WITHOUT_OFFSETS = ("lines", "pubsub", "raw")
+#: What identifies a message of a transaction in the log.
+_MESSAGE = ("tx", "topic", "partition", "offset")
+_CONTENT = ("op", "source_table", "key", "prior_key", "before", "after", "absent", "raw")
+
+
+def tells_deliveries(feed: Feed) -> TellsDeliveries | None:
+    """The feed's format, where it is one that tells deliveries apart by what its container keeps."""
+    format_ = load_format(feed.format["type"])
+    if feed.container["type"] in _WITHOUT_OFFSETS or not isinstance(format_, TellsDeliveries):
+        return None
+    return format_
+
+
+def delivered(entries: DataFrame, format_: TellsDeliveries) -> DataFrame:
+    """Log entries of transactions → a row for each delivery that can be told: ``tx``, ``topic``, ``partition``,
+    ``delivery``, ``until`` (its last offset), ``parts``, ``ended``, ``alone`` (an end with nothing before it),
+    ``published`` (the publication that brought the last of it, where ``entries`` have that), and ``whole``."""
+    messages = format_.deliveries(_messages(entries)).where("delivery is not null")
+    found = messages.groupBy("tx", "topic", "partition", "delivery").agg(
+        F.max("offset").alias("until"),
+        F.min_by("tx_ordinal", "offset").alias("first"),
+        F.count_if(~F.col("tx_end")).alias("parts"),
+        F.bool_or("tx_end").alias("ended"),
+        F.max("published").alias("published"),
+    )
+    # An end by itself may be all of a transaction, or what is left of a longer one.
+    found = found.withColumn("alone", F.col("ended") & (F.col("parts") == 0))
+    nothing_else = F.min("alone").over(Window.partitionBy("tx"))
+    whole = F.col("ended") & ((F.col("first") == 1) | nothing_else)
+    return found.withColumn("whole", whole).drop("first")
+
+
+def _messages(entries: DataFrame) -> DataFrame:
+    entries = entries if "published" in entries.columns else entries.withColumn("published", F.lit(0))
+    numbered = F.coalesce(F.col("tx_ordinal"), F.lit(0)).alias("tx_ordinal")
+    ends = F.coalesce(F.col("tx_end"), F.lit(False)).alias("tx_end")
+    # Of a message that was exported twice, the first time counts.
+    return entries.groupBy(*_MESSAGE, numbered, ends).agg(F.min("published").alias("published"))
+
+
+def with_single_messages(found: DataFrame, entries: DataFrame, format_: TellsDeliveries) -> DataFrame:
+    """:func:`delivered`, of the log ``entries``, where an end by itself is also whole when it holds all that the other
+    deliveries of its transaction hold: then the transaction came again in one message."""
+    doubtful = found.where("alone and not whole").select("tx").distinct()
+    of_them = entries.join(F.broadcast(doubtful), "tx", "left_semi")
+    parts = format_.deliveries(_messages(of_them)).select(*_MESSAGE, "tx_ordinal", "delivery")
+    content = F.xxhash64(
+        *(F.to_json(n) if n in ("key", "prior_key", "before", "after", "absent") else n for n in _CONTENT)
+    )
+    rows = of_them.withColumn("tx_ordinal", F.coalesce("tx_ordinal", F.lit(0))).join(parts, [*_MESSAGE, "tx_ordinal"])
+    # A message that was exported twice holds its records once.
+    rows = rows.withColumn("content", content).groupBy(*_MESSAGE, "delivery", "content", "object").count()
+    rows = rows.groupBy(*_MESSAGE, "delivery", "content").agg(F.max("count").alias("count"))
+    held = rows.groupBy("tx", "delivery", "content").agg(F.sum("count").alias("count"))
+    most = held.groupBy("tx", "content").agg(F.max("count").alias("most"))
+    compared = (
+        most.join(held.select("tx", "delivery").distinct(), "tx")
+        .join(held, ["tx", "delivery", "content"], "left")
+        .groupBy("tx", "delivery")
+        .agg(
+            F.count_if(F.coalesce("count", F.lit(0)) < F.col("most")).alias("lacks"),
+            F.coalesce(F.sum("count"), F.lit(0)).alias("size"),
+        )
+    )
+    # A delivery that lacks its end has at least one record less than all.
+    open_size = F.max(F.when(~F.col("ended"), F.col("size"))).over(Window.partitionBy("tx"))
+    holds_all = (F.col("lacks") == 0) & (F.col("size") > F.coalesce("open_size", F.lit(0)))
+    whole = F.col("whole") | (F.col("alone") & F.coalesce(holds_all, F.lit(False)))
+    joined = found.join(compared, ["tx", "delivery"], "left").withColumn("open_size", open_size)
+    return joined.withColumn("whole", whole).select(*found.columns)
+
+
+def whole_deliveries(entries: DataFrame, format_: TellsDeliveries) -> DataFrame:
+    """:func:`delivered`, with what only the content of single messages tells."""
+    found = delivered(entries, format_).localCheckpoint()
+    if found.where("alone and not whole").isEmpty():
+        return found
+    return with_single_messages(found, entries, format_).localCheckpoint()
+
+
+def unused_messages(
+    entries: DataFrame, format_: TellsDeliveries, feed: Feed, history: PublicationHistory
+) -> DataFrame | None:
+    """Of log entries of transactions, published or of the hour in the making: the messages (``message``: ``tx``, ``topic``,
+    ``partition``, ``offset``) of deliveries that do not count, because another one does, and the publication that brought
+    the last of that one (``whole_by``). None: there are none."""
+    given_up = _given_up(entries.sparkSession, feed, history)
+    if given_up is not None:
+        entries = entries.join(given_up, ENTRY, "left_anti").select(*entries.columns)
+    entries = entries.withColumn("published", published_by(history))
+    found = whole_deliveries(entries, format_)
+    first = F.struct("published", "topic", "partition", "delivery")
+    chosen = found.where("whole").groupBy("tx").agg(F.min(first).alias("chosen"))
+    others = found.join(chosen, "tx").where(~first.eqNullSafe(F.col("chosen")))
+    # A transaction of one message that came again is the same change again, wherever it is counted.
+    segmented = found.where("parts > 0").select("tx").distinct()
+    others = others.join(segmented, "tx", "left_semi")
+    if others.isEmpty():
+        return None
+    delivery = ["tx", "topic", "partition", "delivery"]
+    whole_by = F.col("chosen.published").alias("whole_by")
+    unused = format_.deliveries(_messages(entries)).join(others.select(*delivery, whole_by), delivery)
+    return F.broadcast(unused.select(F.struct(*_MESSAGE).alias("message"), "whole_by").distinct().localCheckpoint())
+
+
+def without_messages(rows: DataFrame, messages: DataFrame) -> DataFrame:
+    """Log rows that are not of these messages."""
+    return rows.join(messages, _message() == F.col("message"), "left_anti")
+
+
+def of_messages(rows: DataFrame, messages: DataFrame) -> DataFrame:
+    """Log rows of these messages."""
+    return rows.join(messages, _message() == F.col("message"), "left_semi")
+
+
+def _message() -> Column:
+    return F.struct(*_MESSAGE)
+
+
+def published_by(history: PublicationHistory) -> Column:
+    """The publication that brought a log entry; the next one for an entry that none has brought yet."""
+    first = {receipt.hour: receipt for receipt in reversed(history.receipts)}
+    again = [receipt for receipt in history.receipts if receipt is not first[receipt.hour]]
+    found = F.lit(history.last_sequence + 1)
+    for receipt in reversed(again):
+        brought = in_hour(receipt.hour) & (F.col("version") <= receipt.manifest_version)
+        found = F.when(brought, F.lit(receipt.sequence)).otherwise(found)
+    if not first:
+        return found
+    # Not one condition per hour: there can be thousands.
+    sequences, versions = (
+        F.element_at(
+            F.create_map(*(F.lit(part) for r in first.values() for part in (r.hour, getattr(r, name)))), F.col("hour")
+        )
+        for name in ("sequence", "manifest_version")
+    )
+    return F.coalesce(F.when(F.col("version") <= versions, sequences), found)
+
+
+def _given_up(spark: SparkSession, feed: Feed, history: PublicationHistory) -> DataFrame | None:
+    """Entries in quarantine because their transaction never completed; None: there are none."""
+    if not any(receipt.given_up for receipt in history.receipts):
+        return None
+    kept = kept_back(spark, feed.feed, history).where(F.col("reason") == NEVER_COMPLETED)
+    return F.broadcast(kept.select(*ENTRY))
+
+
+def published_unused(log: DataFrame, feed: Feed, history: PublicationHistory) -> DataFrame | None:
+    """:func:`unused_messages` of all that is published in the log."""
+    format_ = tells_deliveries(feed)
+    if format_ is None or not any(receipt.redelivered for receipt in history.receipts):
+        return None
+    entries = log.where(is_published(history) & F.col("tx").isNotNull())
+    return unused_messages(entries, format_, feed, history)

@@ -1,0 +1,204 @@
+"""A transaction of IBM's in segments: by their offsets a gap inside it is seen, and two deliveries are told apart."""
+
+from __future__ import annotations
+
+import json
+from datetime import datetime
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.convergence import ibm
+from tests.convergence.wire import Format
+from tests.e2e.change_exports import HOURS
+from tidemark.errors import ConfigError
+from tidemark.feeds.model import Feed
+from tidemark.ledger.publication_history import load_history
+from tidemark.ledger.receipts import Receipt
+from tidemark.operations.audit import audit
+from tidemark.operations.read_table import json_lines, read_snapshot
+from tidemark.operations.reports import held_listing
+from tidemark.pipeline.hour import run_hour
+from tidemark.samples.exporting import Message as Record
+from tidemark.samples.exporting import write_export
+from tidemark.settings import Settings
+
+pytestmark = pytest.mark.promise(1, 2, 3)
+
+KAFKA = Format("ibm", ibm, "kafka_json")
+#: What a transaction does to the rows of a table with a key and one without: five changes.
+CHANGES = (
+    ("A", "ISRT", None, (1, "one")), ("KEYLESS", "ISRT", None, (7, "same")), ("A", "ISRT", None, (2, "two")),
+    ("KEYLESS", "ISRT", None, (7, "same")), ("A", "REPL", (1, "one"), (3, "one")),
+)  # fmt: skip
+ROWS = {"a": [(2, "two"), (3, "one")], "keyless": [(7, "same"), (7, "same")]}
+EMPTY: dict[str, list[tuple[int, str]]] = {"a": [], "keyless": []}
+PUT = datetime(2026, 11, 20)
+#: A message: its offset, its segment, and which of the changes it holds.
+Piece = tuple[int, str, slice]
+
+
+def delivery(first: int, *sizes: int) -> list[Piece]:
+    """A whole delivery in messages of so many changes, from an offset on."""
+    pieces, at = [], 0
+    for index, size in enumerate(sizes):
+        segment = "0000" if index == len(sizes) - 1 else f"{index + 1:04}"
+        pieces.append((first + index, segment, slice(at, at + size)))
+        at += size
+    assert at == len(CHANGES)
+    return pieces
+
+
+class Topic:
+    """A feed of one topic, whose hours are written message by message."""
+
+    def __init__(self, name: str, out: Path, settings: Settings) -> None:
+        self.name, self.out, self.settings = name, out, settings
+        columns = {"ID": "INTEGER", "S": "VARCHAR(9)"}
+        tables = {
+            "C.A": {"name": f"{name}.a", "key": ["ID"], "columns": columns},
+            "C.KEYLESS": {"name": f"{name}.keyless", "columns": columns},
+        }
+        self.feed = Feed.model_validate(
+            KAFKA.feed(name, str(out)) | {"format": {"type": "ibm"}, "tables": tables}
+        )  # fmt: skip
+
+    def run(self, hour: str, *pieces: Piece, twice: bool = False) -> Receipt:
+        """Write the hour's export, with a small transaction of its own, and run it."""
+        number = int(hour[-2:])
+        own = Record(
+            "db2.c",
+            0,
+            1000 + number,
+            PUT,
+            None,
+            _record(9000 + number, "0000", "A", "ISRT", None, (100 + number, "x")),
+            (),
+        )
+        mine = [own, *(_message(piece) for piece in pieces)]
+        write_export(self.out, "db2.c", hour, [mine, mine[1:]] if twice else [mine], "kafka_json")
+        return self.again(hour)
+
+    def again(self, hour: str) -> Receipt:
+        """Run the hour."""
+        return run_hour(self.feed, hour, self.settings)
+
+    def shown(self, hour: str | None = None) -> dict[str, list[tuple[int, str]]]:
+        """The transaction's rows of both tables, at an hour's cut or now."""
+        found = {}
+        for table in EMPTY:
+            try:
+                rows, key = read_snapshot(self.settings, f"{self.name}.{table}", hour)
+            except ConfigError:  # the table is not there yet
+                found[table] = []
+            else:
+                shown = (row for row in map(json.loads, json_lines(rows, key)) if row["ID"] < 100)
+                found[table] = sorted((row["ID"], row["S"]) for row in shown)
+        return found
+
+    def missing(self) -> list[str]:
+        """What held transactions wait for, as people see it."""
+        return [row[4] for row in held_listing(self.settings, self.name).rows]
+
+    def audited(self) -> list[str]:
+        return [str(finding) for finding in audit(self.feed, self.settings).findings]
+
+
+def _message(piece: Piece) -> Record:
+    offset, segment, which = piece
+    value = b"".join(_record(5, segment, *change) for change in CHANGES[which])
+    return Record("db2.c", 0, offset, PUT, None, value, ())
+
+
+def _record(unit: int, segment: str, table: str, kind: str, before: object, after: object) -> bytes:
+    number = f"{unit:020x}"
+    groups = ":".join(number[i : i + 4] for i in range(0, 20, 4))
+    who = f'10,"IBM","2026324","182310000001","C","{table}","{kind}"'
+    header = f'{who},"{groups}","{groups}","2026-11-20-18.23.10","P",{segment}'
+    values = [f'{one[0]},"{one[1]}"' if one else "," for one in (before, after)]
+    return f"{header},{','.join(values)}\n".encode()
+
+
+def accounted(receipt: Receipt) -> tuple[int, int, int]:
+    receipt.balance()
+    counts = receipt.counts
+    again = counts.duplicate + counts.released_duplicate + counts.superseded + counts.released_superseded
+    return counts.applied + counts.released_applied, again, receipt.held
+
+
+@pytest.mark.parametrize("lost", [1, 2], ids=["middle", "before the end"])
+def test_a_missing_segment_is_seen_by_its_offset_and_releases_when_it_comes(
+    spark: SparkSession, settings: Settings, tmp_path: Path, lost: int
+) -> None:
+    topic = Topic(f"gap_{lost}", tmp_path, settings)
+    pieces = delivery(11, 1, 1, 1, 2)
+    first = topic.run(HOURS[0], *(piece for index, piece in enumerate(pieces) if index != lost))
+    assert topic.shown() == EMPTY and first.held_transactions == 1
+    assert topic.missing() == ["1 of 3 parts"] if lost == 2 else ["2 of 3 parts"]
+    (note,) = first.notes
+    assert f"db2.c, partition 0, between the offsets {10 + lost} and {12 + lost}" in note
+    second = topic.run(HOURS[1], pieces[lost])
+    assert topic.shown() == ROWS and topic.missing() == [] and second.notes == []
+    assert topic.shown(HOURS[0]) == EMPTY
+    assert accounted(second) == (6, 0, 0)
+    assert topic.audited() == []
+
+
+OTHER = delivery(31, 2, 3)
+CASES = {
+    # name: hours with what comes in each
+    "one hour": [[*delivery(11, 1, 1, 1, 2), *OTHER]],
+    "later, whole": [delivery(11, 1, 1, 1, 2), OTHER],
+    "later, in fewer and more": [OTHER, delivery(51, 1, 1, 1, 1, 1)],
+    "later, in one message": [delivery(11, 1, 1, 1, 2), delivery(31, 5)],
+    "the first is cut off": [delivery(11, 1, 1, 1, 2)[:2], OTHER],
+    "the first is cut off, then one message": [delivery(11, 1, 1, 1, 2)[:2], delivery(31, 5)],
+    "the second in parts over hours": [delivery(11, 1, 1, 1, 2)[:1], OTHER[1:], OTHER[:1]],
+    "the second alone in part": [delivery(11, 1, 1, 1, 2), OTHER[1:]],
+    "both over hours": [delivery(11, 1, 1, 1, 2)[:2], [*OTHER[:1], *delivery(11, 1, 1, 1, 2)[2:]], OTHER[1:]],
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("backwards", [False, True], ids=["in order", "backwards"])
+@pytest.mark.parametrize("case", CASES)
+def test_two_deliveries_in_segments_of_other_sizes_are_one_transaction(
+    spark: SparkSession, settings: Settings, tmp_path: Path, case: str, backwards: bool
+) -> None:
+    hours = CASES[case]
+    # An end by itself, with nothing known of the rest, is a transaction of one message, and shows until more is known.
+    end_first = backwards and [piece[1] for piece in hours[-1]] == ["0000"] and hours[-1][0][2] != slice(0, 5)
+    topic = Topic(f"sizes_{list(CASES).index(case)}_{int(backwards)}", tmp_path, settings)
+    order = list(enumerate(hours))
+    landed = 0
+    for number, pieces in order[::-1] if backwards else order:
+        receipt = topic.run(HOURS[number], *pieces)
+        landed += receipt.landed + receipt.split
+        assert end_first or topic.shown() in (EMPTY, ROWS), (case, number)
+    assert topic.shown() == ROWS
+    assert topic.missing() == []
+    applied = sum(accounted(r)[0] for r in load_history(settings, topic.name).receipts)
+    duplicates = sum(accounted(r)[1] for r in load_history(settings, topic.name).receipts)
+    assert applied + duplicates == landed and (end_first or applied == 5 + len(hours))
+    for number in range(len(hours)):
+        topic.again(HOURS[number])
+    assert topic.shown() == ROWS
+    assert topic.audited() == []
+
+
+@pytest.mark.full
+def test_parts_of_two_deliveries_make_no_transaction(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
+    """By their numbers alone 1 of one and the end of the other would be all of it. An older change that comes later has
+    the keys folded again from the log."""
+    topic = Topic("mixed", tmp_path, settings)
+    first = topic.run(HOURS[1], delivery(11, 1, 1, 1, 2)[0], OTHER[1])
+    assert topic.shown() == EMPTY and first.held_transactions == 1 and topic.missing() == ["1 of 2 parts"]
+    topic.run(HOURS[2], OTHER[0])
+    assert topic.shown() == ROWS and topic.shown(HOURS[1]) == EMPTY
+    topic.run(HOURS[3], *delivery(11, 1, 1, 1, 2)[1:])
+    assert topic.shown() == ROWS and topic.audited() == []
+    again = topic.run(HOURS[4], *delivery(71, 4, 1), *delivery(81, 1, 1, 1, 2)[:3], twice=True)
+    assert topic.shown() == ROWS and topic.missing() == [] and accounted(again) == (1, 16, 0)
+    topic.run(HOURS[0])
+    assert topic.shown() == ROWS and topic.audited() == []
