@@ -17,9 +17,11 @@ from tests.e2e.test_replay import qlik as message_of
 from tests.unit.formats.qlik_messages import metadata
 from tidemark.cli import app
 from tidemark.errors import ConfigError
+from tidemark.hours import Hour
 from tidemark.operations.audit import audit
 from tidemark.operations.read_table import came_after_cut, json_lines, read_snapshot
 from tidemark.operations.reports import newest_receipts
+from tidemark.pipeline import late_cuts
 from tidemark.settings import Settings
 
 pytestmark = [pytest.mark.promise(2, 6)]
@@ -171,3 +173,81 @@ def test_a_late_cut_shows_what_was_released_since_the_cut_before_it(
     assert shown == [[9], [9], [1, 2, 9], [1, 2, 3, 9], [2, 4, 9]]
     assert [one["ID"] for one in cut(settings, table) or []] == [1, 2, 3, 4, 9]
     assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("order", [(3, 1, 2, 0), (2, 0, 3, 1)])
+def test_amended_cuts_are_those_of_hours_run_in_order(
+    tmp_path: Path, spark: SparkSession, settings: Settings, order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """With a truncate, a key change, a transaction over hours and an hour that comes again; a run that is killed between two
+    cuts is finished by the next."""
+    pair = FeedPair(f"cut_amend_{order[0]}", tmp_path, spark, settings, **TRANSACTIONS, tables=LATE, cuts="amend")
+    for hour, records in history().items():
+        pair.export(hour, records)
+        pair.export(hour, [end("9", 2), end("109", 2)] if hour == HOURS[2] else [], "tx")
+    pair.run_right(HOURS[:4])
+    for number in order[:-1]:
+        pair.run(HOURS[number])
+    last = HOURS[order[-1]]
+    if last == HOURS[0]:
+        made = late_cuts.make_late_cuts
+
+        def dies(*args: Any, of: Hour | None = None) -> None:
+            if of == HOURS[2]:
+                raise KeyboardInterrupt
+            made(*args, of=of)
+
+        with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
+            patched.setattr("tidemark.pipeline.publish.make_late_cuts", dies)
+            pair.run(last)
+    receipt = pair.run(last)
+    later = [hour for hour in HOURS[:4] if hour > last]
+    assert receipt.amended == later and f"cuts made again: {', '.join(later)}" in receipt.notes
+
+    def same(hours: list[str]) -> None:
+        for table in ("items", "folders", "lines"):
+            for hour in hours:
+                shown = [cut(settings, f"{name}.{table}", hour) or [] for name in (pair.fixed, pair.right)]
+                assert shown[0] == shown[1], (table, hour)
+            assert cut(settings, f"{pair.fixed}.{table}") == cut(settings, f"{pair.right}.{table}")
+            assert [came_after_cut(settings, f"{pair.fixed}.{table}", hour) for hour in hours] == [[]] * len(hours)
+
+    same(HOURS[:4])
+    assert [note for one in newest_receipts(settings, pair.fixed) for note in one.notes if "came later" in note] == []
+    # An hour comes again, with more: its own cut too.
+    more = [event("c", 1900, row(40, 40)), event("c", 1901, row(40, 40), table="folders"), line(1902, 40)]
+    pair.export(HOURS[1], more)
+    again = pair.run(HOURS[1])
+    assert again.amended == HOURS[1:4]
+    for table in ("items", "folders"):
+        assert row(40, 40) in (cut(settings, f"{pair.fixed}.{table}", HOURS[1]) or [])
+        assert row(40, 40) in (cut(settings, f"{pair.fixed}.{table}", HOURS[2]) or [])
+        assert row(40, 40) not in (cut(settings, f"{pair.fixed}.{table}", HOURS[0]) or [])
+        assert row(40, 40) not in (cut(settings, f"{pair.fixed}.{table}", HOURS[3]) or []), (
+            "the truncate comes after it"
+        )
+    assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
+
+
+def history() -> dict[str, list[dict[str, Any]]]:
+    """Four hours of three tables."""
+    hours: dict[str, list[dict[str, Any]]] = {hour: [] for hour in HOURS[:4]}
+    for table, at in (("items", 0), ("folders", 100)):
+        moved = {"id": 3}, {"id": 30}
+        hours[HOURS[0]] += [event("c", at + n, row(n, n, f"b{n}"), table=table) for n in (1, 2, 3)]
+        hours[HOURS[0]].append(part(event("c", at + 9, row(6, 6), table=table), f"{at + 9}", 1))
+        hours[HOURS[1]] += [
+            event("u", at + 1000, row(1, 10, ABSENT), table=table), event("d", at + 1001, None, key={"id": 2}, table=table),
+            event("d", at + 1002, None, key=moved[0], table=table),
+            event("c", at + 1002, row(30, 30, ABSENT), table=table)
+            | {"headers": [{"key": "__debezium.oldkey", "value": json.dumps(moved[0])}]},
+        ]  # fmt: skip
+        hours[HOURS[2]] += [
+            part(event("c", at + 2000, row(7, 7), table=table), f"{at + 9}", 2),
+            event("u", at + 2001, row(30, 31, ABSENT), table=table), event("c", at + 2002, row(2, 22), table=table),
+        ]  # fmt: skip
+        hours[HOURS[3]] += [event("t", at + 3000, None, table=table), event("c", at + 3001, row(9, 9), table=table)]
+    for number, hour in enumerate(hours):
+        hours[hour].append(line(1000 * number + 501, number))
+    return hours

@@ -227,6 +227,12 @@ class Feed(Model):
         Transactions(),
         description="What happens to transactions that do not complete, or of which a change is refused.",
     )
+    cuts: Literal["keep", "amend"] = Field(
+        "keep",
+        description="What becomes of the cuts of an hour, and of the hours after it, when it runs late or again. keep: they "
+        "stay as they were made, and may have been cited. amend: they are made again, so that each shows all that is now "
+        "known of its hour and of hours before it; the receipt says which.",
+    )
     retention: Retention = Field(Retention(), description="What maintenance removes, and when.")
     retries: int = Field(
         3, ge=0, description="How often Airflow tries a task again after an error that can pass by itself."

@@ -76,6 +76,8 @@ class PublicationHistory:
         newest = self.of_hour(hour)
         if newest is None:
             return Cut(hour, 0, mixed=False)
+        if hour in self._amended:
+            return Cut(hour, self._amended[hour], mixed=False)
         made_by = newest.cut_by or newest.sequence
         maker = self._by_sequence.get(made_by, newest)
         return Cut(hour, made_by, mixed=not maker.cut_by)
@@ -96,6 +98,11 @@ class PublicationHistory:
     @cached_property
     def _by_sequence(self) -> dict[int, Receipt]:
         return {receipt.sequence: receipt for receipt in self.receipts}
+
+    @cached_property
+    def _amended(self) -> dict[str, int]:
+        """Hours whose cuts were made again, and the publication that did so last."""
+        return {hour: receipt.sequence for receipt in self.receipts for hour in receipt.amended}
 
     @cached_property
     def _late(self) -> list[Receipt]:

@@ -125,6 +125,7 @@ class Receipt(StoredDocument):
     cut_by: int = Field(
         0, description="The publication that made the hour's cut; 0: each publication of the hour made it again."
     )
+    amended: list[Hour] = Field([], description="Hours whose cuts this publication made again (`cuts: amend`).")
     recalls: int = Field(
         0, description="What this hour's publications up to this number kept in quarantine has been replayed."
     )

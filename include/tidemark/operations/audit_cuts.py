@@ -16,8 +16,8 @@ from tidemark.identifiers import publication_name
 from tidemark.lake.catalog import find_table
 from tidemark.ledger.publication_history import Cut, PublicationHistory
 from tidemark.ledger.receipts import Receipt
+from tidemark.ledger.retention import expired_hours
 from tidemark.operations.audit_finding import AuditFinding
-from tidemark.operations.retention import expired_hours
 from tidemark.settings import Settings
 from tidemark.snapshots.parquet_pointers import ParquetPointers, cut_pointer
 

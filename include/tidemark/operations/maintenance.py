@@ -24,10 +24,10 @@ from tidemark.lake.session import full_name, open_session
 from tidemark.lake.spark_conf import CATALOG
 from tidemark.ledger.pending_publication import load_pending
 from tidemark.ledger.publication_history import PublicationHistory, load_history
+from tidemark.ledger.retention import expired_hours
 from tidemark.ledger.system_tables import SYSTEM_TABLES, note_pruned, pruned, system_table
 from tidemark.logs import get_logger, log_stage
 from tidemark.operations.maintenance_files import clear_landing, clear_parquet
-from tidemark.operations.retention import expired_hours
 from tidemark.pipeline.hour import locked
 from tidemark.settings import Settings
 from tidemark.snapshots import discard_columns

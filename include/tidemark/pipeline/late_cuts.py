@@ -1,8 +1,10 @@
-"""The cut of an hour that first runs after hours which follow it.
+"""The cut of an hour that first runs after hours which follow it; and cuts that are made again (`cuts: amend`).
 
 Such an hour's cut is not what the tables hold now: that shows what landed later. It is the newest cut before the hour,
 with every change of hours up to it that has come since merged into it: the hour's own, and those of hours before that
 came too late for that cut. The keys of these changes are folded again from the change log of the hours up to it.
+
+A cut that is made again goes on from itself in the same way.
 """
 
 from __future__ import annotations
@@ -18,7 +20,7 @@ from tidemark.ledger.change_log import changes_table, is_published, is_row
 from tidemark.ledger.pending_publication import PendingPublication
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.quarantine import ENTRY
-from tidemark.ledger.receipts import Receipt
+from tidemark.ledger.retention import expired_hours
 from tidemark.ledger.system_tables import held_transactions, waiting_entries
 from tidemark.logs import log_stage
 from tidemark.merge.contract import COUNTED
@@ -34,11 +36,14 @@ from tidemark.tables.table_log import TableLog
 from tidemark.tables.table_state import published_state
 from tidemark.tables.ties import retied, tied, tied_log
 
+_SAYS = {False: "made the cut of a late hour", True: "made a cut again"}
+
 
 @dataclass(frozen=True)
 class LateHour:
-    """``then``: the publications of the hour and of hours before it, the one in the making last. ``all``: every
-    publication, and it. ``open``: the transactions (``tx``) that only a later hour completes."""
+    """``hour``: of the cut. ``then``: the publications of the hour and of hours before it, the one in the making last.
+    ``all``: every publication, and it. ``open``: the transactions (``tx``) that only a later hour completes. ``again``:
+    whether the hour has a cut that is made again."""
 
     spark: SparkSession
     feed: Feed
@@ -48,33 +53,42 @@ class LateHour:
     all: PublicationHistory
     definitions: Definitions
     open: DataFrame
+    hour: Hour
+    again: bool
 
-    @property
-    def hour(self) -> Hour:
-        """The hour."""
-        return self.pending.receipt.hour
+
+def to_amend(feed: Feed, history: PublicationHistory, hour: Hour) -> list[Hour]:
+    """The hours, oldest first, whose cuts a publication of the hour makes again: its own and later ones, as the feed says,
+    and but for those that have expired."""
+    if feed.cuts != "amend":
+        return []
+    expired = expired_hours(feed, history)
+    return [one for one in history.hours if one >= hour and one not in expired]
 
 
 def make_late_cuts(
-    spark: SparkSession, feed: Feed, history: PublicationHistory, receipt: Receipt, pending: PendingPublication,
-    settings: Settings,
+    spark: SparkSession, feed: Feed, history: PublicationHistory, pending: PendingPublication, settings: Settings,
+    of: Hour | None = None,
 ) -> None:  # fmt: skip
-    """Give every table that the hours up to this one know the hour's cut. Made before: makes it again, the same."""
-    then = PublicationHistory([*(r for r in history.receipts if r.hour <= receipt.hour), receipt])
+    """Give every table that the hours up to this one know the hour's cut. ``of``: the later hour, or the same, whose cut is
+    made again; None: the publication's own is made. Made before: makes it again, the same."""
+    receipt = pending.receipt
+    at = of or receipt.hour
+    then = PublicationHistory([*(r for r in history.receipts if r.hour <= at), receipt])
     everything = PublicationHistory([*history.receipts, receipt])
     entries = spark.table(changes_table(feed.feed))
     now = tied(entries.where(is_published(everything)), feed, everything.edges)
     definitions = load_definitions(now.withColumn("landed_this_hour", F.lit(False)), feed)
     hour = LateHour(
         spark, feed, settings, pending, then, everything, definitions,
-        open_at(now, is_published(then), feed, receipt.hour).localCheckpoint(),
+        open_at(now, is_published(then), feed, at).localCheckpoint(), at, again=of is not None,
     )  # fmt: skip
     sources = entries.where(is_published(then) & is_row()).select("source_table").distinct().collect()
     for source in sorted(row.source_table for row in sources):
         table = feed.published_name(source)
         snapshot = open_snapshot(spark, feed, table, settings)
         if snapshot.columns():
-            with log_stage("publish", "made the cut of a late hour", table=table) as line:
+            with log_stage("publish", _SAYS[hour.again], table=table, cut=at) as line:
                 line["rows"] = _make(hour, source, snapshot)
 
 
@@ -82,6 +96,7 @@ def _make(hour: LateHour, source: str, snapshot: Snapshot) -> int | None:
     """Make the cut of one table; how many rows of the cut before it the hour writes or deletes. None: it has no row of
     the table, and no cut of it is made."""
     base = next((h for h in reversed(hour.then.hours) if _serves(hour, h) and snapshot.has_cut(h)), None)
+    own = base == hour.hour
     before = hour.all.in_cut(base) if base is not None else PublicationHistory()
     others = retied(hour.spark.table(changes_table(hour.feed.feed)), hour.feed, before, hour.all.edges)
     # Changes that the cut shows, and that may be no part of it any more.
@@ -96,11 +111,11 @@ def _make(hour: LateHour, source: str, snapshot: Snapshot) -> int | None:
     if emptied:  # what stands before a truncate that has come since does not stay
         base, rows = None, rows.withColumn("landed_this_hour", F.lit(True))
     if not emptied and snapshot.table not in hour.pending.staged and rows.where("landed_this_hour").isEmpty():
-        if base is not None:
+        if base is not None and not own:
             snapshot.cut(hour.hour, hour.pending.publication, base, None)
         return 0 if base is not None else None
     shape = published_state(table_log, snapshot, hour.all).shape
-    settled = _settled(shape, rows, hour.hour).localCheckpoint()
+    settled = _settled(shape, rows, hour.pending.receipt.hour).localCheckpoint()
     whole = base is None or not shape.key
     change = StagedChange(settled=settled, key=shape.key, first=whole)
     snapshot.cut(hour.hour, hour.pending.publication, None if whole else base, change)
@@ -118,7 +133,8 @@ def _newest_truncate(hour: LateHour, table_log: TableLog, before: PublicationHis
 
 def _serves(hour: LateHour, before: Hour) -> bool:
     """Whether a cut shows nothing of a later hour: those of older releases could."""
-    return before < hour.hour and all(r.hour <= before for r in hour.all.in_cut(before).receipts)
+    in_time = before <= hour.hour if hour.again else before < hour.hour
+    return in_time and all(r.hour <= before for r in hour.all.in_cut(before).receipts)
 
 
 def _marked(hour: LateHour, rows: DataFrame, before: PublicationHistory) -> DataFrame:

@@ -2,8 +2,10 @@
 
 Each table's main is fast-forwarded to its audit branch and gets the hour's tag; tables of the feed that the hour did
 not touch get the tag too, so that the cut is whole. An hour that ran before keeps the cut that it has, which people may
-have cited. The cut of an hour that first runs late is made apart (:mod:`tidemark.pipeline.late_cuts`). The receipt comes
-last: from then on the hour is published. When it is stopped anywhere in between, a rerun finishes the same publication.
+have cited, unless the feed says `cuts: amend`: then its cut and those of later hours are made again. The cut of an hour
+that first runs late, and those that are made again, are made apart (:mod:`tidemark.pipeline.late_cuts`). The receipt
+comes last: from then on the hour is published. When it is stopped anywhere in between, a rerun finishes the same
+publication.
 """
 
 from __future__ import annotations
@@ -19,7 +21,7 @@ from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.system_tables import append_receipt
 from tidemark.logs import get_logger, log_stage
-from tidemark.pipeline.late_cuts import make_late_cuts
+from tidemark.pipeline.late_cuts import make_late_cuts, to_amend
 from tidemark.settings import Settings
 from tidemark.snapshots import open_snapshot
 
@@ -48,7 +50,10 @@ def publish(
             snapshot.publish(receipt.hour, pending.publication, cut=cut)
             snapshot.retire(pending.retired.get(table, []))
     if late:
-        make_late_cuts(spark, feed, history, receipt, pending, settings)
+        make_late_cuts(spark, feed, history, pending, settings)
+    amended = to_amend(feed, history, receipt.hour)
+    for hour in amended:
+        make_late_cuts(spark, feed, history, pending, settings, of=hour)
     if others and cut:
         with log_stage("publish", "tagged the tables that the hour did not touch") as line:
             line["tables"] = len(others)
@@ -57,6 +62,9 @@ def publish(
                 if snapshot.columns():  # none: only truncates have come of it so far
                     snapshot.tag(receipt.hour)
     cut_by = history.cut(receipt.hour).made_by or receipt.sequence
-    receipt = receipt.model_copy(update={"published_at": datetime.now(UTC), "cut_by": cut_by})
+    notes = receipt.notes + ([f"cuts made again: {', '.join(amended)}"] if amended else [])
+    receipt = receipt.model_copy(
+        update={"published_at": datetime.now(UTC), "cut_by": cut_by, "amended": amended, "notes": notes}
+    )
     append_receipt(spark, receipt)
     return receipt

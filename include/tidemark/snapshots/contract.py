@@ -72,4 +72,5 @@ class Snapshot(Protocol):
 
     def cut(self, hour: Hour, publication: str, base: Hour | None, change: StagedChange | None) -> None:
         """Make an hour's cut apart from the table: the cut of ``base`` (None: an empty table) with the change merged into
-        it (None: as it is). Made before: makes it again."""
+        it (None: as it is). ``base`` may be the hour itself: its cut is made again. Made before by the publication: makes
+        it again, the same, or leaves it."""

@@ -148,14 +148,17 @@ class ParquetSnapshot:
     def cut(self, hour: Hour, publication: str, base: Hour | None, change: StagedChange | None) -> None:
         """Write the cut to a folder of its own, where no other pointer leads."""
         folder = self._pointers.at_cut(base) if base is not None else None
+        made = _cut_folder_name(hour, publication)
+        if self._pointers.at_cut(hour) == f"{self._pointers.root}/{made}":
+            return  # it cannot be written while it is read
         if change is None:
             assert folder is not None, "the cut of base is there"
             self._pointers.write_cut(hour, folder.removeprefix(f"{self._pointers.root}/"))
             return
         columns = self.columns()
         merged = self._merged(self._stored(folder, columns), change, columns)
-        merged.write.mode("overwrite").parquet(self._staged_folder(publication) + _CUT)
-        self._pointers.write_cut(hour, _folder_name(publication) + _CUT)
+        merged.write.mode("overwrite").parquet(f"{self._pointers.root}/{made}")
+        self._pointers.write_cut(hour, made)
 
     def tag(self, hour: Hour) -> None:
         """The cut of an hour that did not touch the table."""
@@ -169,6 +172,11 @@ def _folder_name(publication: str) -> str:
     """``hour=2026-11-20T07/publication=12`` of ``<feed>_2026_11_20T07_12``."""
     _, year, month, day_and_hour, number = publication.rsplit("_", 4)
     return f"hour={year}-{month}-{day_and_hour}/publication={number}"
+
+
+def _cut_folder_name(hour: Hour, publication: str) -> str:
+    """The folder of an hour's cut that a publication makes, of this hour or of one before it."""
+    return f"hour={hour}/publication={publication.rpartition('_')[2]}{_CUT}"
 
 
 #: The end of the name of the folder of a cut that is not what the publication made of the table.

@@ -8,7 +8,7 @@ from tests.unit.formats.qlik_messages import feed
 from tidemark.feeds.model import Retention
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.receipts import Receipt
-from tidemark.operations.retention import expired_hours
+from tidemark.ledger.retention import expired_hours
 
 NOW = datetime(2026, 11, 30, tzinfo=UTC)
 
