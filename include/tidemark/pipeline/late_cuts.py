@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
-from tidemark.ledger.change_log import changes_table, is_published, is_row
+from tidemark.ledger.change_log import changes_table, in_hour, is_published, is_row
 from tidemark.ledger.pending_publication import PendingPublication
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.quarantine import ENTRY
@@ -31,6 +31,7 @@ from tidemark.settings import Settings
 from tidemark.snapshots import open_snapshot
 from tidemark.snapshots.contract import Snapshot, StagedChange
 from tidemark.tables.folded_log import fold_keyed, fold_keyless, keyed_log_rows
+from tidemark.tables.places import gives_place
 from tidemark.tables.table_history import Definitions, load_definitions
 from tidemark.tables.table_log import TableLog
 from tidemark.tables.table_state import published_state
@@ -43,7 +44,8 @@ _SAYS = {False: "made the cut of a late hour", True: "made a cut again"}
 class LateHour:
     """``hour``: of the cut. ``then``: the publications of the hour and of hours before it, the one in the making last.
     ``all``: every publication, and it. ``open``: the transactions (``tx``) that only a later hour completes. ``again``:
-    whether the hour has a cut that is made again."""
+    whether the hour has a cut that is made again. ``from_start``: no cut is gone on from, because the publication may give
+    rows of other hours another place, or another meaning."""
 
     spark: SparkSession
     feed: Feed
@@ -55,6 +57,7 @@ class LateHour:
     open: DataFrame
     hour: Hour
     again: bool
+    from_start: bool
 
 
 def to_amend(feed: Feed, history: PublicationHistory, hour: Hour) -> list[Hour]:
@@ -82,6 +85,7 @@ def make_late_cuts(
     hour = LateHour(
         spark, feed, settings, pending, then, everything, definitions,
         open_at(now, is_published(then), feed, at).localCheckpoint(), at, again=of is not None,
+        from_start=of is not None and (receipt.redelivered > 0 or not _tells_of_others(now, feed, receipt.hour).isEmpty()),
     )  # fmt: skip
     sources = entries.where(is_published(then) & is_row()).select("source_table").distinct().collect()
     for source in sorted(row.source_table for row in sources):
@@ -92,11 +96,18 @@ def make_late_cuts(
                 line["rows"] = _make(hour, source, snapshot)
 
 
+def _tells_of_others(entries: DataFrame, feed: Feed, hour: Hour) -> DataFrame:
+    """The hour's entries by which rows of other hours have their places, or their meaning."""
+    return entries.where(in_hour(hour) & (gives_place(feed) | (F.col("op") == "schema")))
+
+
 def _make(hour: LateHour, source: str, snapshot: Snapshot) -> int | None:
     """Make the cut of one table; how many rows of the cut before it the hour writes or deletes. None: it has no row of
     the table, and no cut of it is made."""
     base = next((h for h in reversed(hour.then.hours) if _serves(hour, h) and snapshot.has_cut(h)), None)
     own = base == hour.hour
+    if hour.from_start:
+        base = None
     before = hour.all.in_cut(base) if base is not None else PublicationHistory()
     others = retied(hour.spark.table(changes_table(hour.feed.feed)), hour.feed, before, hour.all.edges)
     # Changes that the cut shows, and that may be no part of it any more.
@@ -110,7 +121,8 @@ def _make(hour: LateHour, source: str, snapshot: Snapshot) -> int | None:
     rows = _marked(hour, table_log.rows(truncated), before)
     if emptied:  # what stands before a truncate that has come since does not stay
         base, rows = None, rows.withColumn("landed_this_hour", F.lit(True))
-    if not emptied and snapshot.table not in hour.pending.staged and rows.where("landed_this_hour").isEmpty():
+    unchanged = not emptied and (hour.again or snapshot.table not in hour.pending.staged)
+    if unchanged and not (own and base is None) and rows.where("landed_this_hour").isEmpty():
         if base is not None and not own:
             snapshot.cut(hour.hour, hour.pending.publication, base, None)
         return 0 if base is not None else None
