@@ -27,7 +27,8 @@ from tidemark.tables.deliveries import (
     without_messages,
 )
 
-_MOST_NAMED = 5
+_MOST_NAMED, _SHOWN = 5, 60
+_UNPRINTABLE = r"[\p{C}\p{Zl}\p{Zp}]"
 
 
 @dataclass(frozen=True)
@@ -309,7 +310,8 @@ def _torn(entries: HourEntries, candidates: DataFrame, open_: DataFrame) -> list
     if format_ is None:
         return []
     pieces = delivered(_of(candidates, F.broadcast(open_.select("tx"))), format_)
-    place = (F.min(name).alias(name) for name in ("topic", "partition"))
+    topic = F.regexp_replace(F.substring(F.min("topic"), 1, _SHOWN), _UNPRINTABLE, "␣")
+    place = (topic.alias("topic"), F.min("partition").alias("partition"))
     runs = F.sort_array(F.collect_list(F.struct("delivery", "until"))).alias("runs")
     torn = (
         pieces.groupBy("tx").agg(*place, runs).where(F.size("runs") > 1).orderBy("tx").limit(_MOST_NAMED + 1).collect()
