@@ -41,7 +41,9 @@ def read_snapshot(settings: Settings, table: str, as_of: str | None = None) -> t
     found = find_table(settings, *table.split(".", 1))
     if found is None:
         return _read_parquet(settings, table, hour)
-    snapshot = found.current_snapshot()
+    # A snapshot's own columns are those of before an hour that is in the making, but also those that it has retired since.
+    evolved = "tidemark.schema-before" in found.properties
+    snapshot = found.current_snapshot() if evolved else None
     if hour is not None:
         snapshot = found.snapshot_by_name(hour.tag)
         if snapshot is None:

@@ -128,7 +128,7 @@ def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, history: Publi
         rows = placed(rows, log, feed)
     moved = moved_by(manifest.hour, log, history, feed) if counted.give_place and history.receipts else {}
     assembled = Assembled(
-        rows, whole.still_open, whole.given_up, account, definitions, whole.notes, before, moved=moved,
+        rows, whole.still_open, whole.given_up, account, definitions, [*whole.notes, *definitions.notes], before, moved=moved,
         withdrawn=_by_table(whole.withdrawn, feed), redelivered=redelivered,
     )  # fmt: skip
     if isinstance(load_format(feed.format["type"]), BindsRows):

@@ -224,7 +224,8 @@ def _compact_table(hour: HourChanges, stats: TableStats) -> Compacted:
         column_renames=list(changes.state.change.ids),
         refolded_by=work.sequence if stats.table in hour.assembled.withdrawn else 0,
     )
-    if not (stats.first or changes.state.change.dropped or changes.state.rebuild):
+    change = changes.state.change
+    if not (stats.first or change.dropped or change.filled or changes.state.rebuild):
         return Compacted(receipt)
     return _stage(changes, snapshot, receipt, first=first)
 
@@ -252,6 +253,7 @@ def _stage(changes: TableChanges, snapshot: Snapshot, receipt: TableReceipt, *, 
             truncated=emptied,
             dropped=state.change.dropped,
             kept_columns=outcome.kept_columns,
+            filled={name: shape.value(name, F.lit(text)) for name, text in state.change.filled},
         ),
     )
     receipt = receipt.model_copy(

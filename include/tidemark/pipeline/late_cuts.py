@@ -82,6 +82,8 @@ def make_late_cuts(
     entries = spark.table(changes_table(feed.feed))
     now = tied(entries.where(is_published(everything)), feed, everything.edges)
     definitions = load_definitions(now.withColumn("landed_this_hour", F.lit(False)), feed)
+    if definitions.fills:  # rows have no value of a column that a later hour adds
+        definitions = definitions.filled_by(_statements(entries, then))
     hour = LateHour(
         spark, feed, settings, pending, then, everything, definitions,
         open_at(now, is_published(then), feed, at).localCheckpoint(), at, again=of is not None,
@@ -113,6 +115,10 @@ def _make(hour: LateHour, source: str, snapshot: Snapshot) -> int | None:
     # Changes that the cut shows, and that may be no part of it any more.
     if others is not None and not others.isEmpty():
         base, before = None, PublicationHistory()
+    if filled := {(source, step.position) for step in hour.definitions.of(source).column_renames if step.filled}:
+        entries = hour.spark.table(changes_table(hour.feed.feed))
+        if not filled <= _statements(entries, before):  # all rows have a value that the cut before does not show
+            base, before = None, PublicationHistory()
     table_log = TableLog(
         spark=hour.spark, feed=hour.feed, history=hour.then, definitions=hour.definitions, table=snapshot.table,
         sources=(source,), left_out=hour.open, named_by=hour.all,
@@ -141,6 +147,12 @@ def _newest_truncate(hour: LateHour, table_log: TableLog, before: PublicationHis
     marked = _marked(hour, table_log.truncates(), before)
     newest, lacking = marked.agg(F.max("position"), F.bool_or("landed_this_hour")).first() or (None, None)
     return newest, bool(lacking)
+
+
+def _statements(entries: DataFrame, published: PublicationHistory) -> set[tuple[str, str]]:
+    """The statements of published hours: the source's table and the position."""
+    stated = entries.where(is_published(published) & (F.col("op") == "schema"))
+    return {(row.source_table, row.position) for row in stated.select("source_table", "position").distinct().collect()}
 
 
 def _serves(hour: LateHour, before: Hour) -> bool:

@@ -14,7 +14,8 @@ class TableChange:
 
     ``columns``: added or retyped; with ``whole``, all columns of the table. ``key``: the key's columns (empty: the table
     has none), or None where the key is not mentioned. ``renamed``: old name → new name. ``dropped``: deleted at the
-    source; the published column stays.
+    source; the published column stays. ``filled``: columns that are added, with the value (as messages write it) that all
+    rows have which were there before; ``unfilled``: those of which this value is not known, and why.
     """
 
     columns: Mapping[str, ColumnType] = field(default_factory=dict)
@@ -22,3 +23,5 @@ class TableChange:
     renamed: Mapping[str, str] = field(default_factory=dict)
     dropped: frozenset[str] = frozenset()
     whole: bool = False
+    filled: Mapping[str, str] = field(default_factory=dict)
+    unfilled: Mapping[str, str] = field(default_factory=dict)

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import Protocol
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 
 from tidemark.hours import Hour
 
@@ -17,7 +17,8 @@ class StagedChange:
 
     ``settled``: SETTLED rows (:func:`tidemark.merge.contract.settled_type`). ``key``: the key columns; empty: the table
     has no key. ``truncated``: rows with a lower sort key are deleted; in a table without a key, all rows. ``dropped``:
-    columns whose stored values are deleted. ``kept_columns``: columns that some row keeps as they are stored.
+    columns whose stored values are deleted. ``filled``: columns with the constant that all stored rows get in them.
+    ``kept_columns``: columns that some row keeps as they are stored.
     ``first``: the table has just been made.
     """
 
@@ -27,6 +28,7 @@ class StagedChange:
     truncated: str | None = None
     dropped: Sequence[str] = ()
     kept_columns: Collection[str] = ()
+    filled: Mapping[str, Column] = field(default_factory=dict)
 
 
 class Snapshot(Protocol):

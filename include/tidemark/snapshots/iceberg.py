@@ -23,7 +23,7 @@ from tidemark.logs import get_logger
 from tidemark.merge.contract import TIDEMARK_TYPE
 from tidemark.schema.type_changes import reconcile, refuse_other_key, renames
 from tidemark.snapshots.contract import StagedChange
-from tidemark.snapshots.iceberg_merge import SETTLED_VIEW, merge_sql, new_rows
+from tidemark.snapshots.iceberg_merge import SETTLED_VIEW, fill, merge_sql, new_rows
 
 log = get_logger()
 
@@ -155,7 +155,8 @@ class IcebergSnapshot:
         return self.spark.table(self.name)
 
     def stage(self, publication: str, change: StagedChange) -> None:
-        """Write a publication to a new audit branch of main: delete what is truncated or dropped, then one MERGE."""
+        """Write a publication to a new audit branch of main: delete what is truncated or dropped, fill what is added, then
+        one MERGE."""
         branch = quote(_branch(publication))
         # Not CREATE OR REPLACE: Iceberg cannot replace a branch of a table whose main has no snapshot yet.
         self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH IF EXISTS {branch}")
@@ -170,6 +171,8 @@ class IcebergSnapshot:
             nothing = ", ".join(f"{quote(name)} = NULL" for name in change.dropped)
             held = " OR ".join(f"{quote(name)} IS NOT NULL" for name in change.dropped)
             self.spark.sql(f"UPDATE {target} SET {nothing} WHERE {held}")  # noqa: S608 - quoted
+        if change.filled:
+            fill(self.spark, target, change.filled)
         self._merge(target, change)
 
     def _merge(self, target: str, change: StagedChange) -> None:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.identifiers import TIDEMARK, quote
@@ -12,6 +12,7 @@ from tidemark.snapshots.contract import StagedChange
 
 #: The temporary view that :func:`merge_sql` reads the SETTLED rows from.
 SETTLED_VIEW = "tidemark_settled"
+_VALUES_VIEW = "tidemark_values"
 
 
 def new_rows(settled: DataFrame, columns: dict[str, str]) -> DataFrame:
@@ -60,6 +61,15 @@ def merge_sql(target: str, columns: Sequence[str], change: StagedChange) -> str:
         f"WHEN MATCHED AND s.deleted THEN DELETE WHEN MATCHED THEN UPDATE SET {updates} "
         f"WHEN NOT MATCHED AND NOT s.deleted THEN INSERT ({names}) VALUES ({values})"
     )
+
+
+def fill(spark: SparkSession, target: str, values: Mapping[str, Column]) -> None:
+    """Give all rows of ``target`` a constant in each of these columns."""
+    # SQL has no literal for every expression: the values come from a table of one row.
+    spark.range(1).select(*(value.alias(name) for name, value in values.items())).createOrReplaceTempView(_VALUES_VIEW)
+    assigned = ", ".join(f"t.{quote(name)} = v.{quote(name)}" for name in values)
+    spark.sql(f"MERGE INTO {target} t USING {_VALUES_VIEW} v ON true WHEN MATCHED THEN UPDATE SET {assigned}")
+    spark.catalog.dropTempView(_VALUES_VIEW)
 
 
 def _sent(settled: DataFrame) -> set[str]:

@@ -86,14 +86,14 @@ class ParquetSnapshot:
         ]
         return stored.select(*picked, TIDEMARK)
 
-    def _without(self, dropped: Sequence[str]) -> DataFrame:
-        """What readers see now, without the values of these columns."""
-        nothing = {name: F.lit(None).cast(self._evolved[name]) for name in dropped}
-        return self.read().withColumns(nothing) if nothing else self.read()
+    def _altered(self, change: StagedChange) -> DataFrame:
+        """What readers see now, without the values of dropped columns and with those of filled ones."""
+        values = {name: F.lit(None).cast(self._evolved[name]) for name in change.dropped} | dict(change.filled)
+        return self.read().withColumns(values) if values else self.read()
 
     def stage(self, publication: str, change: StagedChange) -> None:
         """Write the whole table as it will be, where no pointer leads yet."""
-        merged = self._merged(self._without(change.dropped), change, self._evolved)
+        merged = self._merged(self._altered(change), change, self._evolved)
         merged.write.mode("overwrite").parquet(self._staged_folder(publication))
 
     def _merged(self, stored: DataFrame, change: StagedChange, columns: dict[str, str]) -> DataFrame:

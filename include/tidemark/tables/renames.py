@@ -1,25 +1,27 @@
-"""How a published table follows a rename or a drop of columns that the stream states. Pure.
+"""How a published table follows what the stream states of its columns: renames, drops, values of added ones. Pure.
 
-It concerns all rows, also those that no change touches: at the source, the column is renamed or dropped in every row. In
-the ordinary case all that is published is older than the statement, and the table's columns are renamed in one step. A
+It concerns all rows, also those that no change touches: at the source, the column is renamed, dropped or filled in every
+row. In the ordinary case all that is published is older than the statement, and the table follows it in one step. A
 statement that comes late, or that gives a column the name of another, has all rows folded again from the change log.
 """
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, replace
 
-from tidemark.tables.table_history import Definition
+from tidemark.tables.table_history import ColumnRename, Definition
 
 
 @dataclass(frozen=True)
 class RenamePlan:
-    """``renamed``: (old, new), in place. ``dropped``: columns whose stored values are deleted. ``rebuild``: all rows must
-    be folded again instead. ``left``: columns that were renamed away. ``ids``: of the column renames, for the receipt."""
+    """``renamed``: (old, new), in place. ``dropped``: columns whose stored values are deleted. ``filled``: new columns with
+    the text that stored rows have in them. ``rebuild``: all rows must be folded again instead. ``left``: columns that were
+    renamed away. ``ids``: of the column renames, for the receipt."""
 
     renamed: tuple[tuple[str, str], ...] = ()
     dropped: tuple[str, ...] = ()
+    filled: tuple[tuple[str, str], ...] = ()
     rebuild: bool = False
     left: frozenset[str] = frozenset()
     ids: tuple[str, ...] = ()
@@ -32,12 +34,54 @@ class RenamePlan:
         return columns
 
 
+@dataclass(frozen=True)
+class _Fill:
+    """A column that was added with a value for rows of before. ``now``: its name now; None: it was dropped since."""
+
+    position: str
+    column: str
+    text: str
+    id: str
+    now: str | None
+
+
 def plan_renames(
-    definition: Definition, done: Collection[str], stored: Collection[str], highest: str | None, *, keyed: bool
-) -> RenamePlan:
+    definition: Definition, done: Collection[str], stored: Collection[str], highest: str | None, *, keyed: bool,
+    told: Collection[str] = frozenset(),
+) -> RenamePlan:  # fmt: skip
     """What must be done to a table for the column renames that are not ``done`` yet. ``stored``: its columns;
-    ``highest``: the highest sort key it holds. A table without a key is a set of images: it is always rebuilt."""
-    new = [rename for rename in definition.column_renames if rename.id not in done]
+    ``highest``: the highest sort key it holds. A table without a key is a set of images: it is always rebuilt. ``told``:
+    in lower case, the columns of which it is known what they are; others are filled once it is."""
+    fills = [f for f in _fills(definition) if f.id not in done and (f.now is None or f.now.lower() in told)]
+    plan = _plan_names(
+        [r for r in definition.column_renames if r.names and r.id not in done], stored, highest, keyed=keyed
+    )
+    plan = replace(plan, ids=plan.ids + tuple(fill.id for fill in fills))
+    needed = [fill for fill in fills if fill.now is not None] if stored else []
+    if not needed or plan.rebuild:
+        return plan
+    names = {name.lower() for name in (*stored, *(new for _, new in plan.renamed))}
+    if not keyed or any(
+        fill.now != fill.column or fill.column.lower() in names or (highest is not None and fill.position <= highest)
+        for fill in needed
+    ):
+        left = frozenset(old for old, new in plan.renamed if old.lower() != new.lower())
+        return RenamePlan(rebuild=True, left=left, ids=plan.ids)
+    return replace(plan, filled=tuple((fill.column, fill.text) for fill in needed))
+
+
+def _fills(definition: Definition) -> list[_Fill]:
+    return [
+        _Fill(rename.position, column, text, rename.fill_id(column), definition.name_now(column, number))
+        for number, rename in enumerate(definition.column_renames, 1)
+        for column, text in rename.filled
+    ]
+
+
+def _plan_names(
+    new: Sequence[ColumnRename], stored: Collection[str], highest: str | None, *, keyed: bool
+) -> RenamePlan:
+    """What must be done for renames and drops."""
     ids = tuple(rename.id for rename in new)
     names = {name.lower(): name for name in stored}
     if not any(name in names for rename in new for pair in rename.names for name in _lower(pair)):
@@ -61,7 +105,7 @@ def plan_renames(
                 if now.lower() != old.lower():
                     del names[old.lower()]
     dropped_now = tuple(dict(renamed).get(name, name) for name in dict.fromkeys(dropped))
-    return RenamePlan(tuple(renamed), dropped_now if keyed else (), not keyed, frozenset(), ids)
+    return RenamePlan(tuple(renamed), dropped_now if keyed else (), (), not keyed, frozenset(), ids)
 
 
 def _lower(pair: tuple[str, str | None]) -> list[str]:

@@ -94,6 +94,14 @@ def shape_of(
     return TableShape(key, columns, {**ENCODINGS, **format_.ENCODINGS}, rewrites, live, said)
 
 
+def told_columns(feed: Feed, stats: TableStats, definition: Definition, stored: Iterable[str]) -> set[str]:
+    """In lower case, the columns that the table is known to have, and what they are."""
+    declared, format_ = feed.tables.get(stats.sources[0], Table()), load_format(feed.format["type"])
+    listed = [stored, definition.columns, declared.all_columns, *map(names_in, stats.columns)]
+    listed += [format_.message_types(text) for text, _ in stats.schemas]
+    return {name.lower() for names in listed for name in names}
+
+
 def refuse_other_sources(feed: Feed, stats: TableStats, before: set[str]) -> None:
     """SchemaError where two of the source's tables would be one. ``before``: those that were published under the name so
     far; where the feed file gives it to the hour's table by ``name``, it goes on as that one's."""

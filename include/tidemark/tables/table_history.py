@@ -2,14 +2,14 @@
 
 They are few, and all of them are used whenever rows are read, whatever their hour. So a row means the same in whichever
 order hours are run. In rows from before a rename, the column's old name is read as its new one. In rows from before a
-drop, the column's values are left out.
+drop, the column's values are left out. Rows from before a column was added have the value that the statement gives them.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 
 from pyspark.sql import Column, DataFrame
@@ -29,32 +29,45 @@ _MOST_ENTRIES = 100_000
 
 @dataclass(frozen=True)
 class ColumnRename:
-    """Columns that are renamed (old, new) or dropped (old, None) at a position in the source's order, all at once."""
+    """Columns that are renamed (old, new) or dropped (old, None) at a position in the source's order, all at once, and
+    columns that are added there, with the text that rows of before have (``filled``)."""
 
     position: str
     names: tuple[tuple[str, str | None], ...]
+    filled: tuple[tuple[str, str], ...] = ()
 
     @property
     def id(self) -> str:
-        """Stands in a receipt once it was applied."""
+        """Of the renames and drops: stands in a receipt once they were applied."""
         return json.dumps([self.position, *self.names], ensure_ascii=False)
+
+    def fill_id(self, column: str) -> str:
+        """Of a column that is added: stands in a receipt once rows of before were given its value."""
+        return json.dumps([self.position, {"filled": column}], ensure_ascii=False)
 
 
 @dataclass(frozen=True)
 class Definition:
     """One table, as the stream defines it. ``columns``: by their names now, the types that each was given, oldest first;
-    a dropped column stays in it, and is one of ``dropped``. ``column_renames``: oldest first."""
+    a dropped column stays in it, and is one of ``dropped``. ``column_renames``: oldest first. ``unfilled``: columns that
+    were added with a value for rows of before that is not known: position, column, why."""
 
     columns: Mapping[str, tuple[ColumnType, ...]] = field(default_factory=dict)
     key: tuple[str, ...] | None = None
     column_renames: tuple[ColumnRename, ...] = ()
     dropped: frozenset[str] = frozenset()
+    unfilled: tuple[tuple[str, str, str], ...] = ()
 
     @cached_property
     def names_now(self) -> list[dict[str, str | None]]:
         """By generation (how many column renames stand before a row): a column's name in lower case → its name now, None
         for one that was dropped since. The others keep their names."""
         return [_composed(self.column_renames[generation:]) for generation in range(len(self.column_renames))]
+
+    @cached_property
+    def filled_now(self) -> list[dict[str, str]]:
+        """By generation: the columns, by their names now, that were added since with a value for rows of before."""
+        return [_filled(self.column_renames[generation:]) for generation in range(len(self.column_renames))]
 
     def name_now(self, name: str, generation: int) -> str | None:
         """The name now of a column of a row of that generation; None where it was dropped since."""
@@ -78,18 +91,45 @@ def _composed(column_renames: Sequence[ColumnRename]) -> dict[str, str | None]:
     return now
 
 
+def _filled(column_renames: Sequence[ColumnRename]) -> dict[str, str]:
+    """The values that a row gets by column renames, one after the other."""
+    filled: dict[str, str] = {}
+    for step in column_renames:
+        now = {old.lower(): new for old, new in step.names}
+        taken = {new.lower() for new in now.values() if new is not None}
+        kept = {name: text for name, text in filled.items() if name.lower() in now or name.lower() not in taken}
+        filled = {new: text for name, text in kept.items() if (new := now.get(name.lower(), name)) is not None}
+        there = {name.lower() for name in filled}
+        filled |= {name: text for name, text in step.filled if name.lower() not in there}
+    return filled
+
+
 @dataclass(frozen=True)
 class Definitions:
     """Of all of a feed's tables, by their source's name. ``entries``: what they were read from; ``new``: the tables of
-    which the hour itself says something."""
+    which the hour itself says something; ``notes``: what a person should know of these statements."""
 
     entries: Sequence[SchemaEntry] = ()
     tables: Mapping[str, Definition] = field(default_factory=dict)
     new: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
 
     def of(self, source_table: str) -> Definition:
         """What is known of one table; an empty definition where the stream has stated nothing."""
         return self.tables.get(source_table, Definition())
+
+    @property
+    def fills(self) -> bool:
+        """Whether any statement gives a value to rows of before."""
+        return any(step.filled for known in self.tables.values() for step in known.column_renames)
+
+    def filled_by(self, statements: Collection[tuple[str, str]]) -> Definitions:
+        """The same with the values of these statements alone: the source's table and the position of each."""
+        tables = {}
+        for table, known in self.tables.items():
+            steps = (s if (table, s.position) in statements else replace(s, filled=()) for s in known.column_renames)
+            tables[table] = replace(known, column_renames=tuple(steps))
+        return replace(self, tables=tables)
 
     @property
     def generation(self) -> Column | None:
@@ -129,7 +169,19 @@ def load_definitions(entries: DataFrame, feed: Feed) -> Definitions:
             feed=feed.feed,
         )
     listed = [SchemaEntry(row.source_table, row.position, row.text) for row in rows]
-    return define(listed, feed, frozenset(row.source_table for row in rows if row.landed_this_hour))
+    of_hour = {(row.source_table, row.position) for row in rows if row.landed_this_hour}
+    found = define(listed, feed, frozenset(source for source, _ in of_hour))
+    return replace(found, notes=tuple(_unfilled(found, of_hour)))
+
+
+def _unfilled(found: Definitions, of_hour: Collection[tuple[str, str]]) -> list[str]:
+    """The columns that statements of the hour add, and rows of before lack."""
+    return [
+        f"{source}.{column} is null in rows of before it was added: {why}"
+        for source, known in sorted(found.tables.items())
+        for position, column, why in known.unfilled
+        if (source, position) in of_hour
+    ]
 
 
 def define(entries: Sequence[SchemaEntry], feed: Feed, new: frozenset[str] = frozenset()) -> Definitions:
@@ -181,11 +233,14 @@ def _after(known: Definition, entry: SchemaEntry, feed: Feed) -> Definition:
     add_in_order(order, list(dict.fromkeys(map(spelt, change.columns))))
     names = tuple(sorted([*renamed.items(), *((name, None) for name in deleted)], key=lambda names: names[0]))
     there = {spelt(name) for name in change.columns} | set(renamed.values())
+    filled = tuple(sorted((spelt(name), text) for name, text in change.filled.items()))
+    unfilled = tuple((entry.position, spelt(name), why) for name, why in sorted(change.unfilled.items()))
     return Definition(
         {name: columns[name] for name in order},
         known.key if change.key is None else tuple(spelt(name) for name in change.key),
-        known.column_renames + ((ColumnRename(entry.position, names),) if names else ()),
+        known.column_renames + ((ColumnRename(entry.position, names, filled),) if names or filled else ()),
         (known.dropped | deleted) - there,
+        known.unfilled + unfilled,
     )
 
 
@@ -215,7 +270,29 @@ def with_definitions(rows: DataFrame, definitions: Definitions, feed: Feed) -> D
         name: _renamed_image(F.col(name), F.col("now")).alias(name) for name in ("key", "prior_key", "before", "after")
     }
     images["absent"] = _renamed_list(F.col("absent"), F.col("now")).alias("absent")
-    return _with_names(with_names_now.select(*(images.get(name, F.col(name)) for name in columns)), columns)
+    others = [name for name in with_names_now.columns if name != "now"]
+    renamed = with_names_now.withColumn("generation", generation).select(
+        *(images.get(name, F.col(name)) for name in others), "generation"
+    )
+    named = _with_names(renamed, [*columns, "generation"])
+    return _with_values(named, definitions).select(*columns)
+
+
+def _with_values(rows: DataFrame, definitions: Definitions) -> DataFrame:
+    """Rows with the values of columns that were added behind them. The texts of their names do not tell these: they are
+    columns of the table once a message or a statement gives them a type."""
+    filled = {table: known.filled_now for table, known in definitions.tables.items() if any(known.filled_now)}
+    if not filled:
+        return rows
+    of_table = F.element_at(_literal(filled, "map<string, array<map<string, string>>>"), F.col("source_table"))
+    values = F.get(of_table, F.col("generation"))
+
+    def completed(image: Column) -> Column:
+        there = F.transform(F.concat(F.map_keys(image), F.coalesce("absent", F.array())), lambda name: F.lower(name))
+        lacking = F.map_filter(values, lambda name, _: ~F.array_contains(there, F.lower(name)))
+        return F.when(values.isNull() | image.isNull(), image).otherwise(F.map_concat(image, lacking))
+
+    return rows.withColumns({name: completed(F.col(name)) for name in ("before", "after")})
 
 
 def _renamed_image(image: Column, now: Column) -> Column:

@@ -23,7 +23,7 @@ from tidemark.schema.columns import Reading
 from tidemark.settings import Settings
 from tidemark.snapshots.contract import Snapshot
 from tidemark.tables.renames import RenamePlan, plan_renames
-from tidemark.tables.resolve import PublishedReadings, refuse_other_sources, shape_of
+from tidemark.tables.resolve import PublishedReadings, refuse_other_sources, shape_of, told_columns
 from tidemark.tables.table_history import Definitions
 from tidemark.tables.table_log import TableLog
 
@@ -182,7 +182,10 @@ def open_state(
     definition, stored = definitions.of(stats.sources[0]), snapshot.columns()
     stored_key = snapshot.key() if stored else []
     highest, truncated = reached(work, stats)
-    change = plan_renames(definition, work.history.column_renames(stats.table), stored, highest, keyed=bool(stored_key))
+    change = plan_renames(
+        definition, work.history.column_renames(stats.table), stored, highest, keyed=bool(stored_key),
+        told=told_columns(work.feed, stats, definition, stored),
+    )  # fmt: skip
     logged, rebuild = None, change.rebuild or moved or withdrawn is not None
     # A table that was made by an attempt that was not published is as new as one that is not there.
     fresh = bool(work.history.receipts) and not (stored and stats.table in work.history.tables)

@@ -105,6 +105,64 @@ def test_what_is_refused_is_named(dialect: str, text: str, reason: str) -> None:
     assert text in str(error.value)
 
 
+FILLED = [
+    ("int NOT NULL DEFAULT '5'", "5"), ("bigint default -7", "-7"), ("tinyint(1) default true", "1"),
+    ("bit(3) default b'101'", "5"), ("int default 0x10", "16"), ("decimal(10,2) default 1.5", "1.50"),
+    ("decimal(10,2) not null", "0.00"), ("double not null", "0.0"), ("float default 1.1", "1.1"),
+    ("varchar(9) default 'it''s \\\\'", "it's \\"), ("varchar(9) default x'4142'", "AB"), ("char(5) default 'a '", "a"),
+    ("varchar(9) NOT NULL", ""), ("text not null", ""), ("varbinary(4) default x'00ff'", b"\x00\xff"),
+    ("blob not null", b""), ("date default '2026-02-03'", "2026-02-03"),
+    ("datetime(3) default '2026-02-03 04:05:06.7'", "2026-02-03 04:05:06.700"), ("time(2) not null", "00:00:00.00"),
+    ("year not null", "0000"), ("enum('x','y') not null", "x"), ("enum('x','y') default 'Y'", "y"),
+    ("int default (5)", "5"), ("int", None), ("int null default null", None), ("varchar(9) null", None),
+]  # fmt: skip
+UNFILLED = [
+    ("datetime default current_timestamp on update current_timestamp", "no constant: CURRENT_TIMESTAMP"),
+    ("datetime(3) default now(3)", "no constant: NOW"), ("int default (a + 1)", "no constant: a"),
+    ("varchar(9) default (uuid())", "no constant: UUID"), ("int as (a + 1)", "computes"), ("serial", "computes"),
+    ("int not null auto_increment", "computes"), ("date not null", "NOT NULL without a default"),
+    ("json not null", "NOT NULL without a default"), ("timestamp not null", "NOT NULL without a default"),
+    ("date default '0000-00-00'", "is not known"), ("int default 'x'", "is not known"),
+    ("float default 3.14159265", "is not known"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("column", "value"), FILLED)
+def test_a_constant_that_rows_of_before_have(column: str, value: str | bytes | None) -> None:
+    found = read_ddl(f"ALTER TABLE t ADD COLUMN c {column} AFTER b", "mysql")
+    assert found is not None
+    assert (found.filled, found.unfilled) == ({} if value is None else {"c": value}, {})
+
+
+@pytest.mark.parametrize(("column", "reason"), UNFILLED)
+def test_a_default_that_is_no_constant_says_why(column: str, reason: str) -> None:
+    found = read_ddl(f"ALTER TABLE t ADD c {column}", "mysql")
+    assert found is not None and found.filled == {}
+    assert reason in found.unfilled["c"]
+
+
+@pytest.mark.parametrize("text", ["CREATE TABLE t (c int default 5)", "ALTER TABLE t MODIFY c int not null default 5"])
+def test_only_an_added_column_fills_rows(text: str) -> None:
+    found = read_ddl(text, "mysql")
+    assert found is not None and (found.filled, found.unfilled) == ({}, {})
+
+
+@pytest.mark.parametrize(
+    ("dialect", "text", "filled"),
+    [
+        ("sqlserver", "ALTER TABLE t ADD c int DEFAULT 3", {}),
+        ("sqlserver", "ALTER TABLE t ADD c int DEFAULT ((3)) WITH VALUES", {"c": "3"}),
+        ("sqlserver", "ALTER TABLE t ADD c int NOT NULL CONSTRAINT d DEFAULT 3", {"c": "3"}),
+        ("oracle", "ALTER TABLE t ADD (c number default 5 not null, d varchar2(9) default '')", {"C": "5"}),
+        ("postgres", "ALTER TABLE t ADD c boolean not null default false", {"c": "false"}),
+        ("postgres", "ALTER TABLE t ADD c int not null", {}),
+    ],
+)
+def test_defaults_of_other_databases(dialect: str, text: str, filled: dict[str, str]) -> None:
+    found = read_ddl(text, dialect)
+    assert found is not None and found.filled == filled
+
+
 PIECES = st.sampled_from(
     sorted({word for _, text, *_ in (*STATEMENTS, *SAYS_NOTHING, *REFUSED) for word in text.split()})
 )

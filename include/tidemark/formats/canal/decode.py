@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.formats.canal.positions import WITHOUT_OFFSETS, row_position, with_positions
-from tidemark.formats.canal.types import LATIN_BYTES, message_types, mysql_type, type_or_text
+from tidemark.formats.canal.types import LATIN_BYTES, default_text, message_types, mysql_type, type_or_text
 from tidemark.formats.contract import DeclaredFeed, as_changes
 from tidemark.formats.ddl.statements import CHANGES_DATA, DROPS_TEMPORARY, read_ddl
 from tidemark.schema.columns import ColumnType
@@ -69,6 +69,8 @@ def table_change(text: str, options: BaseModel) -> TableChange | None:
         renamed=ddl.renamed,
         dropped=frozenset(ddl.dropped),
         whole=ddl.whole,
+        filled={name: default_text(value) for name, value in ddl.filled.items()},
+        unfilled=ddl.unfilled,
     )
 
 

@@ -77,3 +77,8 @@ def type_or_text(written: object) -> ColumnType:
         return mysql_type(str(written))
     except ValueError:
         return ColumnType("string")
+
+
+def default_text(value: str | bytes) -> str:
+    """A default of a DDL statement, as messages would write it."""
+    return value.decode("latin-1") if isinstance(value, bytes) else value

@@ -21,7 +21,14 @@ from pyspark.sql import functions as F
 from tidemark.formats.contract import DeclaredFeed, as_changes, zero_padded
 from tidemark.formats.dataworks.long_transactions import edge, partners, retied, tied, unpaired
 from tidemark.formats.dataworks.transactions import BEGIN, ENDS, assign_transactions
-from tidemark.formats.dataworks.types import CALENDAR_DATE, calendar_date, ddl_type, declared_type, message_types
+from tidemark.formats.dataworks.types import (
+    CALENDAR_DATE,
+    calendar_date,
+    ddl_type,
+    declared_type,
+    default_texts,
+    message_types,
+)
 from tidemark.formats.ddl.statements import CHANGES_DATA, DROPS_TEMPORARY, read_ddl
 from tidemark.identifiers import PAIR
 from tidemark.schema.columns import ColumnType
@@ -97,6 +104,7 @@ def table_change(text: str, options: BaseModel) -> TableChange | None:
     if ddl is None:
         return None
     types = {name: ddl_type(written, dialect) for name, written in ddl.columns.items()}
+    filled, unfilled = default_texts(ddl.filled, types, options.zone)
     return TableChange(
         columns={name: kind for name, kind in types.items() if kind is not None},
         # Without a primary key, rows may still bring the row id as their key.
@@ -104,6 +112,8 @@ def table_change(text: str, options: BaseModel) -> TableChange | None:
         renamed=ddl.renamed,
         dropped=frozenset(ddl.dropped),
         whole=ddl.whole and None not in types.values(),
+        filled=filled,
+        unfilled={**ddl.unfilled, **unfilled},
     )
 
 

@@ -5,8 +5,12 @@ https://www.alibabacloud.com/help/en/dataworks/user-guide/message-formats (field
 
 from __future__ import annotations
 
+import base64
 import json
 import re
+from collections.abc import Mapping
+from datetime import datetime
+from zoneinfo import ZoneInfo
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -96,3 +100,22 @@ def ddl_type(written: str, dialect: str) -> ColumnType | None:
         or written.endswith("]")  # an array
     )
     return SIX_TYPES[six] if six and not unsure else None
+
+
+def default_texts(
+    values: Mapping[str, str | bytes], types: Mapping[str, ColumnType | None], zone: str | None
+) -> tuple[dict[str, str], dict[str, str]]:
+    """Defaults of a DDL statement as messages would write them, and why others cannot be: an instant needs the source's
+    ``zone``."""
+    written, unknown = dict[str, str](), dict[str, str]()
+    for name, value in values.items():
+        if isinstance(value, bytes):
+            written[name] = base64.b64encode(value).decode()
+        elif types.get(name) != SIX_TYPES["DATE"]:
+            written[name] = value
+        elif zone is None:
+            unknown[name] = "its default is a time, and the feed does not say the source's `zone`"
+        else:
+            at = datetime.fromisoformat(value).replace(tzinfo=ZoneInfo(zone))
+            written[name] = str(round(at.timestamp() * 1000))
+    return written, unknown

@@ -14,6 +14,7 @@ import sqlglot
 from sqlglot import Token, TokenType, exp
 from sqlglot.errors import SqlglotError
 
+from tidemark.formats.ddl.defaults import Constant, NoConstant, default_of
 from tidemark.formats.ddl.tokens import (
     DIALECTS,
     UnreadableStatement,
@@ -53,6 +54,8 @@ class Ddl:
     those of :class:`tidemark.schema.table_changes.TableChange`; ``key`` empty: no primary key."""
 
     columns: dict[str, str] = field(default_factory=dict)
+    filled: dict[str, Constant] = field(default_factory=dict)
+    unfilled: dict[str, str] = field(default_factory=dict)
     key: tuple[str, ...] | None = None
     renamed: dict[str, str] = field(default_factory=dict)
     dropped: set[str] = field(default_factory=set)
@@ -131,6 +134,7 @@ class _Reader:
             self._add(item)
         self.ddl.key = self.ddl.key or ()
         self.ddl.whole = True
+        self.ddl.filled, self.ddl.unfilled = {}, {}  # there are no rows yet
 
     def _clauses(self, tokens: list[Token]) -> None:
         """The clauses of an ALTER TABLE. SQL Server writes a verb once for several columns."""
@@ -175,7 +179,7 @@ class _Reader:
         if word_at(tokens) == "PRIMARY":
             self._primary_key(tokens)
         elif word_at(tokens) not in NO_COLUMN:
-            self._column(tokens)
+            self._column(tokens, added=True)
 
     def _primary_key(self, tokens: list[Token]) -> None:
         start = next((i for i, token in enumerate(tokens) if token.token_type == TokenType.L_PAREN), None)
@@ -239,8 +243,11 @@ class _Reader:
         names = group(rest)[0] if rest and rest[0].token_type == TokenType.L_PAREN else rest[:1]
         self.ddl.dropped.update(self._names(names))
 
-    def _column(self, tokens: list[Token]) -> None:
-        """A column definition; where it gives no type (Oracle's ``MODIFY x NOT NULL``) nothing of the column changes."""
+    def _column(self, tokens: list[Token], *, added: bool = False) -> None:
+        """A column definition; where it gives no type (Oracle's ``MODIFY x NOT NULL``) nothing of the column changes.
+        ``added``: the table has not had it."""
+        with_values = [word_at(tokens, len(tokens) - n) for n in (2, 1)] == ["WITH", "VALUES"]
+        tokens = tokens[:-2] if with_values else tokens
         if word_at(tokens, len(tokens) - 1) == "FIRST":
             tokens = tokens[:-1]
         elif word_at(tokens, len(tokens) - 2) == "AFTER":
@@ -265,3 +272,10 @@ class _Reader:
             raise UnreadableStatement(f"the definition of column {name} is not understood")
         if any(isinstance(c.kind, exp.PrimaryKeyColumnConstraint) for c in column.constraints):
             self.ddl.key = (name,)
+        elif added and isinstance(column.kind, exp.DataType):
+            try:
+                value = default_of(column, self.dialect, with_values=with_values)
+            except NoConstant as reason:
+                self.ddl.unfilled[name] = str(reason)
+            else:
+                self.ddl.filled |= {} if value is None else {name: value}

@@ -1,0 +1,132 @@
+"""Columns that are added with a default: the source gives it to all rows of before, and sends nothing for them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.e2e.schema_change_messages import HOURS, Change, Entry, Installation, Statement
+from tidemark.operations.audit import audit
+from tidemark.settings import Settings
+
+pytestmark = [pytest.mark.full, pytest.mark.promise(2)]
+
+Install = Callable[..., Installation]
+V1 = {"id": "int", "name": "text"}
+V2 = V1 | {"qty": "int", "state": "text", "price": "decimal(8,2)", "at": "datetime"}
+V3 = {"amount" if name == "qty" else name: kind for name, kind in V2.items() if name != "state"}
+V4 = V3 | {"state": "text"}
+BAG1 = {"a": "int", "b": "text"}
+BAG2 = BAG1 | {"c": "text"}
+BAGGED = {"key": (), "table": "bag"}
+ADDED = (
+    "ALTER TABLE items ADD COLUMN qty int NOT NULL DEFAULT '7', ADD state varchar(40) NOT NULL, "
+    "ADD (price decimal(8,2) DEFAULT 1.5, at datetime DEFAULT CURRENT_TIMESTAMP)"
+)
+
+
+def bag(op: str, position: int, row: dict[str, object]) -> Change:
+    return Change(op, position, BAG2 if "c" in row else BAG1, row, row if op == "d" else None, **BAGGED)
+
+
+HISTORY: list[list[Entry]] = [
+    [
+        *(Change("c", n, V1, {"id": n, "name": f"a{n}"}) for n in (1, 2, 3)),
+        bag("c", 6, {"a": 1, "b": "x"}), bag("c", 7, {"a": 1, "b": "x"}), bag("c", 8, {"a": 2, "b": "y"}),
+    ],
+    [
+        Change("u", 21, V2, {"id": 1, "name": "b1"}),  # explicit nulls stay
+        Change("u", 22, V2, {"id": 2, "name": "b2"}, absent=("qty", "state", "price", "at")),
+        Change("u", 24, V2, {"id": 6, "name": "b6"}, absent=("qty", "price")),  # its row comes later
+        Statement(20, V2, ADDED, 2),
+        Change("c", 11, V1, {"id": 5, "name": "a5"}),  # of before the statement, behind it
+        Statement(30, BAG2, "ALTER TABLE bag ADD c varchar(40) DEFAULT 'def'", 2, **BAGGED),
+        bag("d", 31, {"a": 1, "b": "x", "c": "def"}),
+        bag("c", 32, {"a": 3, "b": "z", "c": None}),
+    ],
+    [Change("c", 4, V1, {"id": 6, "name": "a6"}), bag("c", 9, {"a": 4, "b": "w"})],
+    [
+        Statement(40, V3, "ALTER TABLE items CHANGE qty amount int NOT NULL, DROP state", 3),
+        Statement(41, V4, "ALTER TABLE items ADD COLUMN state varchar(40) DEFAULT 'again'", 4),
+        Change("c", 42, V4, {"id": 8, "name": "a8", "amount": 1, "state": None}),
+    ],
+]  # fmt: skip
+
+
+def row(id_: int, name: str, amount: int | None, price: str | None, state: str | None = "again") -> dict[str, object]:
+    return {"id": id_, "name": name, "amount": amount, "price": price, "at": None, "state": state}
+
+
+ROWS = [
+    row(1, "b1", None, None), row(2, "b2", 7, "1.50"), row(3, "a3", 7, "1.50"), row(5, "a5", 7, "1.50"),
+    row(6, "b6", 7, "1.50"), row(8, "a8", 1, None, None),
+]  # fmt: skip
+BAG = [(1, "x", "def"), (2, "y", "def"), (3, "z", None), (4, "w", "def")]
+
+
+@pytest.fixture
+def install(tmp_path: Path, spark: SparkSession, settings: Settings, request: pytest.FixtureRequest) -> Install:
+    """``install(format, suffix, history)``: a feed with a name of its own, its hours written."""
+    test = request.node.originalname.removeprefix("test_")[:20].rstrip("_")
+
+    def make(format_: str, suffix: str, history: list[list[Entry]], **table: object) -> Installation:
+        name = f"ac_{test}_{format_}{suffix}"
+        made = Installation(
+            format_, name, tmp_path / f"{format_}{suffix}", settings, {"s.items": dict(table), "s.bag": dict(table)}
+        )
+        for hour, entries in enumerate(history):
+            made.export(hour, entries)
+        return made
+
+    return make
+
+
+@pytest.mark.parametrize("format_", ["canal", "dataworks"])
+@pytest.mark.parametrize("order", [(0, 1, 2, 3), (3, 2, 1, 0), (1, 0, 3, 2), (2, 3, 0, 1)])
+def test_rows_of_before_have_the_default(
+    install: Install, spark: SparkSession, settings: Settings, format_: str, order: tuple[int, ...]
+) -> None:
+    made = install(format_, "_" + "".join(map(str, order)), HISTORY)
+    receipts = dict(zip(order, made.run(*order), strict=True))
+    found = {row["id"]: row for row in made.rows()}
+    assert [dict(sorted(one.items())) for one in found.values()] == [dict(sorted(one.items())) for one in ROWS]
+    assert sorted(tuple(one.values()) for one in made.rows("bag")) == BAG
+    assert receipts[1].notes == [
+        "s.items.at is null in rows of before it was added: its default is no constant: CURRENT_TIMESTAMP()"
+    ]
+    assert not any(receipts[hour].notes for hour in (0, 2, 3))
+    assert [str(finding) for finding in audit(made.feed(), settings).findings] == []
+
+
+@pytest.mark.parametrize("storage", ["iceberg", "parquet"])
+def test_a_table_follows_in_place(install: Install, storage: str) -> None:
+    """All that is stored is older than the statement: stored rows get the value, whatever else the hour brings."""
+    made = install("canal", f"_{storage}", [
+        HISTORY[0],
+        [Statement(20, V2, ADDED, 2)],
+        [Change("u", 22, V2, {"id": 2, "name": "b2"}, absent=("qty", "state", "price"))],
+    ], storage=storage)  # fmt: skip
+    made.run(0, 1)
+    assert [(r["id"], r["qty"], r["state"], r["price"], r["at"]) for r in made.rows()] == [
+        (n, 7, "", "1.50", None) for n in (1, 2, 3)
+    ]
+    assert list(made.rows(as_of=0)[0].values())[:2] == [1, "a1"] and "7" not in str(made.rows(as_of=0))
+    made.run(2)
+    assert made.rows()[1] == {"id": 2, "name": "b2", "qty": 7, "state": "", "price": "1.50", "at": None}
+
+
+@pytest.mark.parametrize("order", [(0, 2, 1), (2, 1, 0)])
+def test_a_late_cut_has_what_was_stated_by_then(install: Install, order: tuple[int, ...]) -> None:
+    later = [
+        Statement(50, V2, "ALTER TABLE items ADD more int NOT NULL", 3),
+        Change("c", 51, V2, {"id": 9, "name": "n"}),
+    ]
+    made = install("canal", "_" + "".join(map(str, order)), [HISTORY[0][:3], [Statement(20, V2, ADDED, 2)], later])
+    made.run(*order)
+    assert [(r["id"], r["qty"], r["more"]) for r in made.rows()] == [(1, 7, 0), (2, 7, 0), (3, 7, 0), (9, None, None)]
+    if order == (0, 2, 1):
+        assert [(r["id"], r["qty"], r["more"]) for r in made.rows(as_of=1)] == [(n, 7, None) for n in (1, 2, 3)]
+    assert HOURS[0]
