@@ -41,7 +41,8 @@ class Change:
 
 @dataclass(frozen=True)
 class Statement:
-    """What the source reports about a table's columns: DDL where the format carries it, all columns where that does."""
+    """What the source reports about a table's columns: DDL where the format carries it, all columns where that does.
+    ``kind``: the source's word for the DDL."""
 
     position: int
     version: Version
@@ -49,6 +50,7 @@ class Statement:
     number: int = 1
     key: tuple[str, ...] = ("id",)
     table: str = "items"
+    kind: str = "ALTER"
 
 
 Entry = Change | Statement
@@ -111,7 +113,9 @@ def canal(entry: Entry) -> Row:
         "mysqlType": {name: kinds.get(kind, kind) for name, kind in entry.version.items()},
     }  # fmt: skip
     if isinstance(entry, Statement):
-        return _record(entry.position, message | {"type": "ALTER", "sql": entry.sql, "data": None, "mysqlType": None})
+        return _record(
+            entry.position, message | {"type": entry.kind, "sql": entry.sql, "data": None, "mysqlType": None}
+        )
     texts = {name: None if value is None else str(value) for name, value in _image(entry).items()}
     types = {"c": "INSERT", "u": "UPDATE", "d": "DELETE"}
     old = [{name: str(value) for name, value in entry.before.items()}] if entry.before and entry.op == "u" else None
@@ -126,7 +130,7 @@ def dataworks(entry: Entry) -> Row:
         "timestamp": {"eventTime": EPOCH, "systemTime": EPOCH, "checkpointTime": EPOCH},
     }  # fmt: skip
     if isinstance(entry, Statement):
-        payload |= {"op": "ALTER", "ddl": {"text": entry.sql, "ddlMeta": ""}}
+        payload |= {"op": entry.kind, "ddl": {"text": entry.sql, "ddlMeta": ""}}
     else:
         image = {"dataColumn": _image(entry)}
         before = {"dataColumn": entry.before or entry.row}

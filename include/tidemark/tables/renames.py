@@ -21,10 +21,10 @@ class RenamePlan:
 
     renamed: tuple[tuple[str, str], ...] = ()
     dropped: tuple[str, ...] = ()
-    filled: tuple[tuple[str, str], ...] = ()
     rebuild: bool = False
     left: frozenset[str] = frozenset()
     ids: tuple[str, ...] = ()
+    filled: tuple[tuple[str, str], ...] = ()
 
     def applied(self, stored: Mapping[str, str]) -> dict[str, str]:
         """Stored columns and their types once they are renamed."""
@@ -105,7 +105,7 @@ def _plan_names(
                 if now.lower() != old.lower():
                     del names[old.lower()]
     dropped_now = tuple(dict(renamed).get(name, name) for name in dict.fromkeys(dropped))
-    return RenamePlan(tuple(renamed), dropped_now if keyed else (), (), not keyed, frozenset(), ids)
+    return RenamePlan(tuple(renamed), dropped_now if keyed else (), not keyed, frozenset(), ids)
 
 
 def _lower(pair: tuple[str, str | None]) -> list[str]:

@@ -22,6 +22,7 @@ from tidemark.formats.contract import BindsRows, SchemaEntry, TellsTableChanges
 from tidemark.ledger.change_stats import IMAGE_NAMES, image_names
 from tidemark.schema.columns import ColumnType, add_in_order
 from tidemark.schema.table_changes import TableChange
+from tidemark.tables.statements import Statement, statements
 
 #: More statements than this do not come from people who change tables, and would not fit into the plan of a job.
 _MOST_ENTRIES = 100_000
@@ -107,12 +108,14 @@ def _filled(column_renames: Sequence[ColumnRename]) -> dict[str, str]:
 @dataclass(frozen=True)
 class Definitions:
     """Of all of a feed's tables, by their source's name. ``entries``: what they were read from; ``new``: the tables of
-    which the hour itself says something; ``notes``: what a person should know of these statements."""
+    which the hour itself says something; ``notes``: what a person should know of these statements. ``problems``: tables of
+    which a statement cannot be followed, and the first reason."""
 
     entries: Sequence[SchemaEntry] = ()
     tables: Mapping[str, Definition] = field(default_factory=dict)
     new: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
+    problems: Mapping[str, str] = field(default_factory=dict)
 
     def of(self, source_table: str) -> Definition:
         """What is known of one table; an empty definition where the stream has stated nothing."""
@@ -170,46 +173,61 @@ def load_definitions(entries: DataFrame, feed: Feed) -> Definitions:
         )
     listed = [SchemaEntry(row.source_table, row.position, row.text) for row in rows]
     of_hour = {(row.source_table, row.position) for row in rows if row.landed_this_hour}
-    found = define(listed, feed, frozenset(source for source, _ in of_hour))
-    return replace(found, notes=tuple(_unfilled(found, of_hour)))
+    found = define(listed, feed, of_hour)
+    return replace(found, notes=tuple(_unfilled(found, {position for _, position in of_hour})))
 
 
-def _unfilled(found: Definitions, of_hour: Collection[tuple[str, str]]) -> list[str]:
-    """The columns that statements of the hour add, and rows of before lack."""
+def not_understood(feed: Feed, source_table: str, problem: str) -> SchemaError:
+    """A statement about a table that cannot be followed."""
+    return SchemaError(
+        problem,
+        fix=f"declare the table's columns as they are now under tables.{source_table}.columns in the feed file: then that "
+        "counts, and not this",
+        feed=feed.feed,
+        table=source_table,
+    )
+
+
+def _unfilled(found: Definitions, of_hour: Collection[str]) -> list[str]:
+    """The columns that statements of the hour (at these positions) add, and rows of before lack."""
     return [
         f"{source}.{column} is null in rows of before it was added: {why}"
         for source, known in sorted(found.tables.items())
         for position, column, why in known.unfilled
-        if (source, position) in of_hour
+        if position in of_hour
     ]
 
 
-def define(entries: Sequence[SchemaEntry], feed: Feed, new: frozenset[str] = frozenset()) -> Definitions:
-    """What entries, in any order, come to. See :func:`load_definitions`."""
-    listed = sorted(entries, key=lambda entry: (entry.source_table, entry.position, entry.text))
+def define(
+    entries: Sequence[SchemaEntry], feed: Feed, of_hour: Collection[tuple[str, str]] = frozenset()
+) -> Definitions:
+    """What entries, in any order, come to. ``of_hour``: the table and position of those that are new. SchemaError: see
+    :func:`load_definitions`."""
     tables: dict[str, Definition] = {}
-    for entry in listed:
+    problems: dict[str, str] = {}
+    new: set[str] = set()
+    for said in statements(entries, feed):
+        table, known = said.source_table, tables.get(said.source_table, Definition())
+        new |= {table} if not said.said_by.isdisjoint(of_hour) else set()
         try:
-            tables[entry.source_table] = _after(tables.get(entry.source_table, Definition()), entry, feed)
+            if said.problem is not None:
+                raise ValueError(said.problem)
+            tables[table] = _after(known, said)
         except ValueError as error:
-            declared = feed.tables.get(entry.source_table)
-            if declared is None or not declared.columns:
-                raise SchemaError(
-                    str(error),
-                    fix=f"declare the table's columns as they are now under tables.{entry.source_table}.columns in the "
-                    "feed file: then that counts, and not this",
-                    feed=feed.feed,
-                    table=entry.source_table,
-                ) from None
-    return Definitions(listed, tables, new)
+            declared = feed.tables.get(table)
+            # What is no table of the feed concerns nobody.
+            if not declared.columns if declared is not None else feed.undeclared == "publish":
+                problems.setdefault(table, str(error))
+    if problems:
+        raise not_understood(feed, *min(problems.items()))
+    ordered = sorted(entries, key=lambda entry: (entry.source_table, entry.position, entry.text))
+    return Definitions(ordered, tables, frozenset(new), problems=problems)
 
 
-def _after(known: Definition, entry: SchemaEntry, feed: Feed) -> Definition:
-    """What is known of a table after one more entry. Names are the same whatever their case, as they are in MySQL,
-    SQL Server, and Db2: the first spelling stays."""
-    format_ = load_format(feed.format["type"])
-    assert isinstance(format_, TellsTableChanges), "a schema entry of a format that gives none"
-    change = format_.table_change(entry.text, feed.format_options)
+def _after(known: Definition, said: Statement) -> Definition:
+    """What is known of a table after one more statement. Names are the same whatever their case, as they are in MySQL,
+    SQL Server, and Db2: the first spelling stays. ValueError for one that cannot be followed."""
+    change = said.change
     if change is None:
         return known
     spelling = {name.lower(): name for name in known.columns}
@@ -234,11 +252,11 @@ def _after(known: Definition, entry: SchemaEntry, feed: Feed) -> Definition:
     names = tuple(sorted([*renamed.items(), *((name, None) for name in deleted)], key=lambda names: names[0]))
     there = {spelt(name) for name in change.columns} | set(renamed.values())
     filled = tuple(sorted((spelt(name), text) for name, text in change.filled.items()))
-    unfilled = tuple((entry.position, spelt(name), why) for name, why in sorted(change.unfilled.items()))
+    unfilled = tuple((said.position, spelt(name), why) for name, why in sorted(change.unfilled.items()))
     return Definition(
         {name: columns[name] for name in order},
         known.key if change.key is None else tuple(spelt(name) for name in change.key),
-        known.column_renames + ((ColumnRename(entry.position, names, filled),) if names or filled else ()),
+        known.column_renames + ((ColumnRename(said.position, names, filled),) if names or filled else ()),
         (known.dropped | deleted) - there,
         known.unfilled + unfilled,
     )

@@ -326,7 +326,7 @@ def test_statements_say_all_types() -> None:
         {"op": "CREATE", "text": "CREATE TABLE `t` (`id` int unsigned, n decimal(9,2), PRIMARY KEY (id, n))"}
     )
     assert canal.table_change(entry, canal.Options()) == TableChange(
-        {"id": ColumnType("bigint"), "n": ColumnType("decimal(9,2)")}, key=("id", "n"), whole=True
+        {"id": ColumnType("bigint"), "n": ColumnType("decimal(9,2)")}, key=("id", "n"), whole=True, created=True
     )
     with pytest.raises(ValueError, match="RENAME TABLE a TO b"):
         canal.table_change(json.dumps({"op": "RENAME", "text": "RENAME TABLE a TO b"}), canal.Options())

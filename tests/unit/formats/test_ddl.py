@@ -7,6 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemark.formats.ddl.statements import DIALECTS, Ddl, read_ddl
+from tidemark.schema.table_changes import TableRenamed
 
 STATEMENTS: list[tuple[str, str, Ddl]] = [
     # MySQL
@@ -103,6 +104,36 @@ def test_what_is_refused_is_named(dialect: str, text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason) as error:
         read_ddl(text, dialect)
     assert text in str(error.value)
+
+
+SWAPS = [
+    ("rename /* gh-ost */ table `d`.`t` to `d`.`_t_del`, `d`.`_t_gho` to `d`.`t`", ("d", "_t_gho")),
+    ("rename /* gh-ost */ table `d`.`t` to `d`.`_t_20260203040506_del`, `d`.`_t_gho` to `d`.`t`", ("d", "_t_gho")),
+    ("RENAME TABLE `t` TO `_t_old`, `_t_new` TO `t`", ("", "_t_new")),
+    ("RENAME TABLE d.t TO d.___t_old, d.___t_new TO d.t", ("d", "___t_new")),
+    ("RENAME TABLE t TO tp_12_del_t, tp_12_ogt_t TO t", ("", "tp_12_ogt_t")),
+    (f"RENAME TABLE {'t' * 62} TO _{'t' * 59}_del, _{'t' * 59}_gho TO {'t' * 62}", ("", f"_{'t' * 59}_gho")),
+]
+NO_SWAPS = [
+    "RENAME TABLE t TO _t_old", "RENAME TABLE t TO u, v TO t", "RENAME TABLE t TO _t_old, _u_new TO t",
+    "RENAME TABLE t TO tp_12_del_t, tp_13_ogt_t TO t", "RENAME TABLE t TO x._t_old, _t_new TO t",
+    "RENAME TABLE _t_new TO t, t TO _t_old", "RENAME TABLE t TO _t_old, _t_gho TO t", "RENAME TABLE t TO _t_old, _t_new TO u",
+    "RENAME TABLE t TO _t_old, _t_new TO t, a TO b",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("text", "ghost"), SWAPS)
+def test_a_changed_copy_takes_the_place_of_a_table(text: str, ghost: tuple[str, str]) -> None:
+    found = read_ddl(text, "mysql")
+    assert found is not None and found.swapped is not None
+    assert (found.swapped[0], found.swapped[1][1].strip("t")) == (ghost, "")
+
+
+@pytest.mark.parametrize("text", NO_SWAPS)
+def test_another_rename_names_its_tables(text: str) -> None:
+    with pytest.raises(TableRenamed) as error:
+        read_ddl(text, "mysql")
+    assert {("", "t")} <= set(error.value.tables)
 
 
 FILLED = [

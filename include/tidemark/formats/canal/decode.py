@@ -59,9 +59,10 @@ def column_types(columns: Mapping[str, str], options: BaseModel) -> dict[str, Co
 
 def table_change(text: str, options: BaseModel) -> TableChange | None:
     """The change of a table by a DDL statement. ValueError, with the statement, where it cannot be understood."""
-    ddl = read_ddl(json.loads(text)["text"], "mysql")
+    entry = json.loads(text)
+    ddl, created = read_ddl(entry["text"], "mysql"), entry["op"] == "CREATE"
     if ddl is None:
-        return None
+        return TableChange(created=True) if created else None
     return TableChange(
         columns={name: type_or_text(written) for name, written in ddl.columns.items()},
         # Without a primary key, rows may still bring the row id as their key.
@@ -69,6 +70,8 @@ def table_change(text: str, options: BaseModel) -> TableChange | None:
         renamed=ddl.renamed,
         dropped=frozenset(ddl.dropped),
         whole=ddl.whole,
+        created=created,
+        swapped=ddl.swapped,
         filled={name: default_text(value) for name, value in ddl.filled.items()},
         unfilled=ddl.unfilled,
     )

@@ -100,9 +100,9 @@ def table_change(text: str, options: BaseModel) -> TableChange | None:
     assert isinstance(options, Options)
     entry = json.loads(text)
     dialect = entry.get("dialect") or options.dialect
-    ddl = read_ddl(entry["text"], dialect)
+    ddl, created = read_ddl(entry["text"], dialect), entry["op"] == "CREATE"
     if ddl is None:
-        return None
+        return TableChange(created=True) if created else None
     types = {name: ddl_type(written, dialect) for name, written in ddl.columns.items()}
     filled, unfilled = default_texts(ddl.filled, types, options.zone)
     return TableChange(
@@ -112,6 +112,8 @@ def table_change(text: str, options: BaseModel) -> TableChange | None:
         renamed=ddl.renamed,
         dropped=frozenset(ddl.dropped),
         whole=ddl.whole and None not in types.values(),
+        created=created,
+        swapped=ddl.swapped,
         filled=filled,
         unfilled={**ddl.unfilled, **unfilled},
     )

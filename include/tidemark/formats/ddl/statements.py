@@ -15,6 +15,7 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.errors import SqlglotError
 
 from tidemark.formats.ddl.defaults import Constant, NoConstant, default_of
+from tidemark.formats.ddl.table_swaps import ghost_of
 from tidemark.formats.ddl.tokens import (
     DIALECTS,
     UnreadableStatement,
@@ -23,6 +24,7 @@ from tidemark.formats.ddl.tokens import (
     name_of,
     skip,
     split,
+    table_name,
     tokens_of,
     without_guard,
     word_at,
@@ -36,6 +38,7 @@ from tidemark.formats.ddl.words import (
     ROW_CLAUSES,
     TABLE_VERBS,
 )
+from tidemark.schema.table_changes import TableName, TableRenamed
 
 #: Regular expressions (Java's) for decoding: a statement that may change rows, and the drop of a temporary table, which
 #: nobody replicates.
@@ -60,17 +63,20 @@ class Ddl:
     renamed: dict[str, str] = field(default_factory=dict)
     dropped: set[str] = field(default_factory=set)
     whole: bool = False
+    swapped: tuple[TableName, TableName] | None = None
 
     def matters(self) -> bool:
         """Whether the statement concerns columns or the key."""
-        return bool(self.columns or self.renamed or self.dropped or self.whole or self.key is not None)
+        named = self.columns or self.renamed or self.dropped or self.swapped
+        return bool(named or self.whole or self.key is not None)
 
 
 def read_ddl(text: str, dialect: str) -> Ddl | None:
     """Read a statement, or the clauses of an ALTER TABLE alone. None where it does not concern columns or the key.
 
     ``dialect`` is a key of :data:`DIALECTS`. Raises ValueError, with the statement in it, for what cannot be
-    understood, renames the table, or changes rows without sending them.
+    understood, renames a table (:class:`tidemark.schema.table_changes.TableRenamed`) and is no swap, or changes rows without
+    sending them.
     """
     found: list[Ddl] = []
     try:
@@ -84,6 +90,8 @@ def read_ddl(text: str, dialect: str) -> Ddl | None:
                 found.append(ddl)
         if len(found) > 1:
             raise UnreadableStatement("several statements in one")
+    except TableRenamed as error:
+        raise TableRenamed(f"{error}: {text}", error.tables) from error
     except (SqlglotError, UnreadableStatement) as error:
         reason = str(error) if isinstance(error, UnreadableStatement) else "its SQL cannot be read"
         raise ValueError(f"{reason}: {text}") from error
@@ -95,6 +103,7 @@ class _Reader:
 
     def __init__(self, text: str, dialect: str, ddl: Ddl) -> None:
         self.text, self.dialect, self.ddl = text, dialect, ddl
+        self.altered: TableName = ("", "")
 
     def statement(self, tokens: list[Token]) -> None:
         first, second = word_at(tokens), word_at(tokens, 1)
@@ -103,7 +112,8 @@ class _Reader:
         elif first == "CREATE":
             self._create(tokens[1:])
         elif first == "RENAME":
-            raise UnreadableStatement("a table is renamed")
+            # sqlglot takes what is behind the word as one text.
+            self._rename_tables(tokens_of(self.text[tokens[0].end + 1 : tokens[-1].end + 1], self.dialect))
         elif first == "DROP":
             if second in ("TABLE", "DATABASE", "SCHEMA"):
                 raise UnreadableStatement("rows go without being sent")
@@ -112,11 +122,24 @@ class _Reader:
         elif first not in IRRELEVANT_VERBS:
             raise UnreadableStatement("the statement is not understood")
 
+    def _rename_tables(self, tokens: list[Token]) -> None:
+        renames: list[tuple[TableName, TableName]] = []
+        for pair in split(skip(skip(tokens, "TABLE"), "TABLES"), TokenType.COMMA):
+            old, rest = table_name(pair)
+            new, more = table_name(rest[1:]) if word_at(rest) == "TO" else (old, rest)
+            if more:
+                raise TableRenamed("a table is renamed", [name for names in renames for name in names] + [old])
+            renames.append((old, new))
+        if (ghost := ghost_of(renames)) is None:
+            raise TableRenamed("a table is renamed", [name for names in renames for name in names])
+        self.ddl.swapped = (ghost, renames[0][0])
+
     def _alter(self, tokens: list[Token]) -> None:
         tokens = skip(skip(skip(tokens, "ONLINE"), "OFFLINE"), "IGNORE")
         if word_at(tokens) != "TABLE":
             return
-        self._clauses(after_name(skip(skip(tokens[1:], "IF", "EXISTS"), "ONLY")))
+        self.altered, clauses = table_name(skip(skip(tokens[1:], "IF", "EXISTS"), "ONLY"))
+        self._clauses(clauses)
 
     def _create(self, tokens: list[Token]) -> None:
         while word_at(tokens) in CREATE_FLAGS:
@@ -218,7 +241,8 @@ class _Reader:
             return
         tokens = skip(tokens, "COLUMN")
         if len(tokens) != 3 or word_at(tokens, 1) != "TO":
-            raise UnreadableStatement("a table is renamed")
+            new, _ = table_name(skip(skip(tokens, "TO"), "AS"))
+            raise TableRenamed("a table is renamed", [self.altered, new])
         self.ddl.renamed[name_of(tokens[0], self.dialect)] = name_of(tokens[2], self.dialect)
 
     def _alter_column(self, tokens: list[Token]) -> None:
@@ -236,7 +260,7 @@ class _Reader:
 
     def _set(self, tokens: list[Token]) -> None:
         if word_at(tokens) == "SCHEMA":
-            raise UnreadableStatement("a table is renamed")
+            raise TableRenamed("a table is renamed", [self.altered])
         if word_at(tokens) != "UNUSED":
             return
         rest = skip(tokens[1:], "COLUMN")

@@ -75,6 +75,13 @@ def after_name(tokens: list[Token]) -> list[Token]:
     return rest
 
 
+def table_name(tokens: list[Token]) -> tuple[tuple[str, str], list[Token]]:
+    """A table's name at the front, as (database or nothing, name), and the tokens behind it."""
+    rest = after_name(tokens)
+    names = [token.text for token in tokens[: len(tokens) - len(rest)] if token.token_type != TokenType.DOT]
+    return (names[-2] if len(names) > 1 else "", names[-1] if names else ""), rest
+
+
 def group(tokens: Sequence[Token]) -> tuple[list[Token], list[Token]]:
     """A list in parentheses at the front: (the tokens inside, the tokens after it)."""
     depth = 0

@@ -1,0 +1,82 @@
+"""Tables that a tool changes without locking them: a changed copy takes their place, and the rows stay the same rows."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.e2e.schema_change_messages import Change, Entry, Installation, Statement
+from tidemark.errors import SchemaError
+from tidemark.operations.audit import audit
+from tidemark.settings import Settings
+
+pytestmark = [pytest.mark.full, pytest.mark.promise(2)]
+
+V1 = {"id": "int", "name": "text"}
+V2 = {"id": "int", "title": "text", "qty": "int"}
+GHOST, OLD = {"table": "_items_gho"}, {"table": "_items_del"}
+SWAP = "rename /* gh-ost */ table `s`.`items` to `s`.`_items_del`, `s`.`_items_gho` to `s`.`items`"
+CHANGED = "alter /* gh-ost */ table `s`.`_items_gho` ADD qty int NOT NULL DEFAULT 7, CHANGE name title varchar(40)"
+
+
+def insert(id_: int, position: int, version: dict[str, str], *values: object) -> Change:
+    return Change("c", position, version, dict(zip(version, (id_, *values), strict=True)))
+
+
+def made_of(made: Installation, history: list[list[Entry]], order: tuple[int, ...]) -> None:
+    for hour, entries in enumerate(history):
+        made.export(hour, entries)
+    made.run(*order)
+
+
+@pytest.mark.parametrize("format_", ["canal", "dataworks"])
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+def test_the_table_goes_on_with_the_columns_of_its_copy(
+    tmp_path: Path, spark: SparkSession, settings: Settings, format_: str, order: tuple[int, ...]
+) -> None:
+    # Canal names the first table that a rename makes.
+    created = "create /* gh-ost */ table `s`.`_items_gho` like `s`.`items`"
+    history: list[list[Entry]] = [
+        [
+            insert(1, 1, V1, "a1"), insert(2, 2, V1, "a2"),
+            # an attempt that was given up
+            Statement(3, V1, created, **GHOST, kind="CREATE"),
+            Statement(4, V1, "alter table `s`.`_items_gho` ADD junk int DEFAULT 1", **GHOST),
+        ],
+        [
+            Statement(10, V1, created, **GHOST, kind="CREATE"), Statement(11, V1, CHANGED, **GHOST),
+            Change("u", 12, V1, {"id": 2, "name": "b2"}),
+        ],
+        [
+            Statement(20, V2, SWAP, **OLD, kind="RENAME"), insert(4, 21, V2, "d4", 1),
+            Change("u", 22, V2, {"id": 1, "title": "c1"}, absent=("qty",)), insert(3, 5, V1, "late"),
+        ],
+    ]  # fmt: skip
+    name = f"ts_{format_}_" + "".join(map(str, order))
+    made = Installation(format_, name, tmp_path, settings, {"s.items": {}})
+    made_of(made, history, order)
+    found = [(row["id"], row["title"], row["qty"]) for row in made.rows()]
+    assert found == [(1, "c1", 7), (2, "b2", 7), (3, "late", 7), (4, "d4", 1)]
+    assert set(made.types()) == {"id", "title", "qty"}
+    assert [str(finding) for finding in audit(made.feed(), settings).findings] == []
+
+
+def test_of_a_copy_that_is_not_sent_messages_tell_the_columns(tmp_path: Path, settings: Settings) -> None:
+    made = Installation("canal", "ts_not_sent", tmp_path, settings, {"s.items": {}})
+    wider = V1 | {"qty": "int"}
+    swap = "RENAME TABLE `s`.`items` TO `s`.`_items_old`, `s`.`_items_new` TO `s`.`items`"
+    renamed = Statement(20, wider, swap, table="_items_old", kind="RENAME")
+    made_of(made, [[insert(1, 1, V1, "a1")], [renamed, insert(2, 21, wider, "b2", 5)]], (0, 1))
+    assert made.rows() == [{"id": 1, "name": "a1", "qty": None}, {"id": 2, "name": "b2", "qty": 5}]
+
+
+def test_another_rename_stops_with_its_table(tmp_path: Path, settings: Settings) -> None:
+    made = Installation("canal", "ts_renamed", tmp_path, settings, {"s.items": {}})
+    renamed = Statement(20, V1, "RENAME TABLE s.items TO s.items_2", table="items_2", kind="RENAME")
+    made.export(0, [insert(1, 1, V1, "a1")])
+    made.export(1, [renamed])
+    made.run(0)
+    with pytest.raises(SchemaError, match=r"table s\.items: a table is renamed: RENAME TABLE s\.items TO s\.items_2"):
+        made.run(1)
