@@ -24,7 +24,7 @@ from airflow.sdk import (
 
 from tidemark.feeds.model import Feed
 from tidemark.orchestration.dag_support import HOUR_PATTERN, describe, published_tables, sound_feeds
-from tidemark.orchestration.operators import SparkStage, WaitForExport, run_hour, task_defaults
+from tidemark.orchestration.operators import SparkStage, WaitForExport, name_run_reloads, run_hour, task_defaults
 from tidemark.orchestration.timetable import HoursOnRequest
 from tidemark.settings import Settings
 
@@ -38,6 +38,15 @@ HOUR = Param(
     description="The hour to run, in UTC, like 2026-11-20T07. Runs by schedule and by backfill know theirs.",
 )
 
+RELOAD = Param(
+    None,
+    type=["null", "array"],
+    items={"type": "string"},
+    title="Reload",
+    description="Tables, one a line, that the source loads anew from this hour on, where its messages do not say so; * is "
+    "all of them. What was sent of them before the load is gone. Name them once, in the hour in which the load begins.",
+)
+
 
 def ingest(feed: Feed) -> DAG:
     cron = feed.schedule if feed.start else None
@@ -49,7 +58,7 @@ def ingest(feed: Feed) -> DAG:
         start_date=feed.start if cron else None,
         catchup=bool(cron),
         max_active_runs=4,
-        params={"hour": HOUR},
+        params={"hour": HOUR, "reload": RELOAD},
         tags=["tidemark", *feed.tags],
         default_args=task_defaults(feed),
     ) as dag:
@@ -58,7 +67,9 @@ def ingest(feed: Feed) -> DAG:
         def land() -> None:
             from tidemark.pipeline.land import land as land_hour
 
-            land_hour(feed, run_hour(get_current_context()), Settings())
+            context = get_current_context()
+            land_hour(feed, run_hour(context), Settings())
+            name_run_reloads(context, feed)
 
         decode = SparkStage(task_id="decode", feed=feed.feed, stage="decode", job=str(JOBS / "decode.py"), writes=False)
         compact = SparkStage(

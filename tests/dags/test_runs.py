@@ -85,6 +85,27 @@ def test_an_hour_goes_through_all_stages(ingest: Any, submits: Submits, landed: 
     assert submits.jobs == [f"{stage}.py shop {HOUR}" for stage in ("decode", "compact", "publish")]
 
 
+def test_a_run_by_hand_names_the_tables_that_are_loaded_anew(
+    ingest: Any, submits: Submits, landed: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from tidemark.ledger import reloads
+
+    named: list[tuple[str, list[str], str]] = []
+    monkeypatch.setattr(
+        reloads, "name_reloads", lambda feed, tables, hour, settings: named.append((feed.feed, tables, hour))
+    )
+    assert ingest.test(run_conf={"hour": HOUR, "reload": ["shop.people", " * "]}).state == "success"
+    assert landed == [("shop", HOUR)] and named == [("shop", ["shop.people", "*"], HOUR)]
+    assert ingest.test(run_conf={"hour": HOUR, "reload": []}).state == "success"
+    assert len(named) == 1
+
+
+@pytest.mark.parametrize("tables", ["shop.people", [7]])
+def test_what_is_no_list_of_tables_starts_no_run(ingest: Any, tables: object) -> None:
+    with pytest.raises(Exception, match="reload"):
+        ingest.test(run_conf={"hour": HOUR, "reload": tables})
+
+
 def test_no_secret_is_on_the_command_line(
     ingest: Any, submits: Submits, landed: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,6 +17,7 @@ from pyspark.sql import SparkSession
 from tidemark.errors import SchemaError
 from tidemark.feeds.model import Feed
 from tidemark.ledger.receipts import Receipt
+from tidemark.ledger.reloads import name_reloads
 from tidemark.operations.audit import audit
 from tidemark.operations.read_table import read_snapshot
 from tidemark.pipeline.hour import run_hour
@@ -158,6 +159,19 @@ def test_a_second_snapshot_stands_where_it_was_taken(
     assert [value for _, value in sorted(shown(settings, f"{name}.bare"), key=str)] == BARE
     found = audit(feed_of(tmp_path, name), settings).findings
     assert [str(difference) for difference in found] == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("order", [[0, 1, 2, 3, 4], [0, 2, 4, 3, 1]], ids=["in order", "out of it"])
+def test_a_second_snapshot_whose_ends_are_not_marked_is_named_by_an_operator(
+    spark: SparkSession, settings: Settings, tmp_path: Path, order: list[int]
+) -> None:
+    name = f"named_{''.join(map(str, order))}"
+    name_reloads(feed_of(tmp_path, name), [f"{name}.keyed"], HOURS[2], settings)
+    run(told(False), tmp_path, settings, name, order)
+    assert shown(settings, f"{name}.keyed") == sorted(KEYED.items())
+    assert [value for _, value in sorted(shown(settings, f"{name}.bare"), key=str)] == BARE
+    assert [str(difference) for difference in audit(feed_of(tmp_path, name), settings).findings] == []
 
 
 def test_an_update_that_names_no_row_stops_its_table(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:

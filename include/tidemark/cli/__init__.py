@@ -25,7 +25,7 @@ app.add_typer(feeds_app, name="feeds")
 app.add_typer(quarantine_app, name="quarantine")
 
 for command in (
-    work.run, reading.show, reading.receipts, reading.audit, work.maintain, reading.held, installation.sample,
+    work.run, work.reload, reading.show, reading.receipts, reading.audit, work.maintain, reading.held, installation.sample,
     installation.migrate, installation.doctor,
 ):  # fmt: skip
     app.command()(command)

@@ -21,12 +21,14 @@ def show(
     limit: Annotated[int, typer.Option(help="Rows of a table.", min=1)] = 20,
 ) -> None:
     """Print a published table's rows, sorted by key."""
-    from tidemark.operations.read_table import came_after_cut, json_lines, read_snapshot, table_cells
+    from tidemark.operations.read_table import came_after_cut, json_lines, read_snapshot, reloaded_in, table_cells
 
     cut = Hour.parse(as_of) if as_of else None
     rows, key = read_snapshot(Settings(), table, cut)
     if cut and (later := came_after_cut(Settings(), table, cut)):
         err.print(f"{table}: {hours_came_later(later)}; the cut stays as it was made", markup=False)
+    if cut and reloaded_in(Settings(), table, cut):
+        err.print(f"{table}: reloaded in this hour: what was sent before its load is gone", markup=False)
     if format == "jsonl":
         for line in json_lines(rows, key):
             sys.stdout.write(line + "\n")

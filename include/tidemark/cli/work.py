@@ -1,4 +1,4 @@
-"""Commands that change tables: run, replay, maintain."""
+"""Commands that change tables: run, reload, replay, maintain."""
 
 from __future__ import annotations
 
@@ -32,6 +32,34 @@ def run(
         with err.status(f"{feed} {each}") as status:
             receipt = run_hour(found, each, settings, _progress(feed, each, status))
         _print_account(receipt)
+
+
+def reload(
+    feed: FeedName,
+    hour: Annotated[str, typer.Option(help="The hour in UTC in which the load begins, like 2026-11-20T07.")],
+    tables: Annotated[
+        list[str] | None,
+        typer.Argument(
+            metavar="[TABLE]...", help="Tables, as published or as the source names them. Default: all of the feed."
+        ),
+    ] = None,
+    revoke: Annotated[bool, typer.Option("--revoke", help="Take it back.")] = False,
+) -> None:
+    """Say that the source loads tables anew: the load's rows replace them, at its place in the order. What was sent before
+    it is gone, as by a truncate. For sources whose messages do not say so themselves. Again changes nothing."""
+    from tidemark.feeds.loading import find_feed
+    from tidemark.ledger.reloads import ALL, name_reloads
+
+    settings = Settings()
+    found = find_feed(feed, settings)
+    named, again = name_reloads(found, tables or [], hour, settings, revoke=revoke)
+    shown = ", ".join("all tables" if name == ALL else found.published_name(name) for name in named) or "no table"
+    then = (
+        f"the hour is published: `tidemark run {feed} --hour {hour}` applies it"
+        if again
+        else "it counts when the hour is run, and in every later run"
+    )
+    out.print(f"{feed} {hour}: reload of {shown}; {then}", markup=False)
 
 
 def quarantine_replay(

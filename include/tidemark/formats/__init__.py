@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tidemark.formats.contract import (
         BindsRows,
         Format,
+        MarksLoads,
         PlacesRows,
         TellsDeliveries,
         TellsTableChanges,
@@ -37,6 +38,8 @@ if TYPE_CHECKING:
     _dataworks_ties: TiesTransactions = dataworks
     _debezium_places: PlacesRows = debezium
     _ibm_tells: TellsDeliveries = ibm
+    _debezium_marks: MarksLoads = debezium
+    _qlik_marks: MarksLoads = qlik
 
 FORMATS = {
     "canal": "tidemark.formats.canal.decode",

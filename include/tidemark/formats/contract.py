@@ -207,6 +207,17 @@ class PlacesRows(Protocol):
 
 
 @runtime_checkable
+class MarksLoads(Protocol):
+    """A format whose messages show which rows a full load of their table has read. In the others every row may be one."""
+
+    def of_load(self) -> Column:
+        """Whether a log row was read by a full load of its table."""
+
+    def without_place(self) -> Column:
+        """Whether such a row has no place of its own in the source's order: it stands where its load began."""
+
+
+@runtime_checkable
 class TiesTransactions(Protocol):
     """A format whose rows do not name their transaction: markers around them do, perhaps of another hour.
 

@@ -64,6 +64,7 @@ def unpublishable(text: str) -> str | None:
 class TableStats:
     """One table's changes of an hour. ``first``, ``last``: the lowest and the highest position; empty: no change.
     ``truncated``: the position of the newest row that empties the table, ``truncates``: how many truncates there are.
+    ``reloaded``: where its newest reload stands, if the hour brings it, moves it or takes it back.
     ``partial``: changes that lack columns; ``links``: of these, key changes, sent as an insert or as one update;
     ``moves``: updates that change their key. ``collisions``: keys onto which a row moved and which a row left later in
     the same transaction. ``arrived``, ``began``: of transactions that the source does not name, when the newest with a
@@ -80,6 +81,7 @@ class TableStats:
     last: str = ""
     truncated: str | None = None
     truncates: int = 0
+    reloaded: str | None = None
     keyed: int = 0
     partial: int = 0
     links: int = 0
@@ -91,6 +93,11 @@ class TableStats:
     keys: list[str] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
     schemas: list[tuple[str, int]] = field(default_factory=list)
+
+    @property
+    def emptied(self) -> str | None:
+        """Before which place the hour's newest truncate or reload empties the table; None: it brings none."""
+        return max(filter(None, (self.truncated, self.reloaded)), default=None)
 
     @property
     def only_truncates(self) -> bool:

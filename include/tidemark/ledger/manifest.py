@@ -57,6 +57,12 @@ class Manifest(StoredDocument):
         description="Not 0: what the hour's publications up to this sequence number put in quarantine is decoded again.",
     )
 
+    reloads: list[str] | None = Field(
+        None,
+        description="The source's tables that an operator has reloaded from this hour on; `*`: all of the feed's. null: this "
+        "version says nothing about it.",
+    )
+
     @property
     def empty(self) -> bool:
         """Whether nothing was exported in the hour."""
@@ -96,11 +102,14 @@ def all_objects(settings: Settings, feed: str, hour: str) -> Manifest:
     """What decode reads: the newest manifest with the objects of *all* versions, so that nothing that landed is lost.
 
     An object that the source replaced or removed after it landed is still among them; so is what any version recalls.
+    What is reloaded is what the newest version that speaks of it says.
     """
     versions = _landed_versions(settings, feed, hour)
     landed = {object_.path: object_ for version in versions for object_ in version.objects}
     recalls = max(version.recalls for version in versions)
-    return versions[-1].model_copy(update={"objects": [landed[path] for path in sorted(landed)], "recalls": recalls})
+    reloads = next((version.reloads for version in reversed(versions) if version.reloads is not None), None)
+    objects = [landed[path] for path in sorted(landed)]
+    return versions[-1].model_copy(update={"objects": objects, "recalls": recalls, "reloads": reloads})
 
 
 def save_manifest(settings: Settings, manifest: Manifest) -> bool:

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from datetime import datetime
 from functools import cached_property
 from itertools import accumulate
@@ -12,7 +13,7 @@ from pyiceberg.expressions import EqualTo
 from tidemark.hours import Hour
 from tidemark.lake.catalog import read_rows
 from tidemark.lake.stored_formats import parse_document
-from tidemark.ledger.receipts import Receipt
+from tidemark.ledger.receipts import Receipt, Reload
 from tidemark.schema.columns import Reading
 from tidemark.settings import Settings
 
@@ -33,9 +34,36 @@ class Cut:
 
 @dataclass(frozen=True)
 class PublicationHistory:
-    """What a feed has published so far, oldest first."""
+    """What a feed has published so far, oldest first. ``reloads_made``: the reloads of the publication in the making; None:
+    those of the last one."""
 
     receipts: list[Receipt] = field(default_factory=list)
+    reloads_made: Mapping[str, Sequence[Reload]] | None = None
+
+    def making(self, reloads: Mapping[str, Sequence[Reload]]) -> PublicationHistory:
+        """The same, for a publication in the making after which these are the reloads that have begun."""
+        return replace(self, reloads_made=reloads)
+
+    @cached_property
+    def reloads(self) -> Mapping[str, Sequence[Reload]]:
+        """By the source's table: the reloads that have begun, of those the hours that were published (and the one in the
+        making) know."""
+        if self.reloads_made is not None:
+            return self.reloads_made
+        last, hours = self.receipts[-1].reloaded if self.receipts else {}, set(self.hours)
+        known = {source: [reload for reload in found if reload.began in hours] for source, found in last.items()}
+        return {source: found for source, found in known.items() if found}
+
+    def reloaded(self, sources: Iterable[str]) -> str | None:
+        """The place of the newest reload of a table, before which nothing of it counts; None: there is none."""
+        places = [reload.position for source in sources for reload in self.reloads.get(source, [])]
+        return max(filter(None, places), default=None)
+
+    @property
+    def named_reloads(self) -> dict[str, list[str]]:
+        """Hours from which on an operator had tables reloaded, and these."""
+        newest = {receipt.hour: receipt.reloads for receipt in self.receipts}
+        return {hour: tables for hour, tables in newest.items() if tables}
 
     @property
     def last_sequence(self) -> int:

@@ -38,6 +38,18 @@ class Counts(BaseModel):
         return Counts(**{name: getattr(self, name) - getattr(other, name) for name in Counts.model_fields})
 
 
+class Reload(BaseModel):
+    """A reload of one of the source's tables, which an operator has named."""
+
+    hour: Hour = Field(description="The hour that was named.")
+    began: Hour = Field(
+        description="The hour in which the first row of its load landed: the one named, or a later one."
+    )
+    position: str = Field(
+        description="Just behind all that was sent before the load: what stands before it is gone. Empty: nothing was."
+    )
+
+
 class TableReceipt(BaseModel):
     """One table's part of an hour."""
 
@@ -50,7 +62,9 @@ class TableReceipt(BaseModel):
     highest: str | None = Field(
         None, description="The highest sort key applied so far: changes below it that come later are late."
     )
-    truncated: str | None = Field(None, description="The newest truncate's position so far.")
+    truncated: str | None = Field(
+        None, description="The newest truncate's position so far; reloads are not among them."
+    )
     arrived: datetime | None = Field(
         None, description="When the newest transaction committed that changed a key and has no name at its source."
     )
@@ -128,6 +142,12 @@ class Receipt(StoredDocument):
     amended: list[Hour] = Field([], description="Hours whose cuts this publication made again (`cuts: amend`).")
     recalls: int = Field(
         0, description="What this hour's publications up to this number kept in quarantine has been replayed."
+    )
+    reloads: list[str] = Field(
+        [], description="The source's tables that an operator had reloaded from this hour on; `*`: all of the feed's."
+    )
+    reloaded: dict[str, list[Reload]] = Field(
+        {}, description="By the source's table: all reloads that have begun, of whatever hour, after this publication."
     )
     tables: list[TableReceipt] = Field([])
     published_at: datetime | None = None

@@ -57,12 +57,27 @@ def read_snapshot(settings: Settings, table: str, as_of: str | None = None) -> t
 def came_after_cut(settings: Settings, table: str, as_of: str) -> list[Hour]:
     """The hours up to this one that have brought changes of the table since the hour's cut was made: the cut stays as it
     was cited, without them."""
+    history = _history_of(settings, table)
+    return history.after_cut(as_of, table) if history else []
+
+
+def reloaded_in(settings: Settings, table: str, hour: str) -> bool:
+    """Whether a reload of the table began in the hour, as far as the hour's cut shows it."""
+    history = _history_of(settings, table)
+    if history is None:
+        return False
+    then = history.in_cut(hour)
+    return any(one.began == hour for source in then.sources(table) for one in then.reloads.get(source, []))
+
+
+def _history_of(settings: Settings, table: str) -> PublicationHistory | None:
+    """What the feed has published that a table is of."""
     histories: dict[str, list[Receipt]] = {}
     for row in read_rows(settings, "tidemark", "receipts"):
         receipt = parse_document(Receipt, row["receipt"])
         histories.setdefault(receipt.feed, []).append(receipt)
     found = (PublicationHistory(sorted(listed, key=lambda r: r.sequence)) for listed in histories.values())
-    return next((history.after_cut(as_of, table) for history in found if table in history.tables), [])
+    return next((history for history in found if table in history.tables), None)
 
 
 def _read_parquet(settings: Settings, table: str, hour: Hour | None) -> tuple[pa.Table, list[str]]:

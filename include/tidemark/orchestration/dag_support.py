@@ -6,7 +6,7 @@ Pure, and imported at every parse of a DAG file: neither Airflow nor Spark, pand
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from datetime import datetime
 from pathlib import Path
@@ -46,6 +46,20 @@ def hour_of_run(run_type: str, asked: str | None, interval_start: datetime | Non
         f"this run ({run_type}) does not say which hour it is for",
         fix='trigger it with an hour in UTC, like {"hour": "2026-11-20T07"}; for many hours use a backfill',
     )
+
+
+def reloads_of_run(run_type: str, asked: Sequence[str] | None) -> list[str]:
+    """The tables whose reload begins in the hour of a DAG run; ``*``: all of the feed's.
+
+    ConfigError for a run that nobody triggered by hand: a backfill would begin the reload again in each of its hours.
+    """
+    tables = [name.strip() for name in asked or [] if name.strip()]
+    if tables and run_type != "manual":
+        raise ConfigError(
+            f"this run ({run_type}) cannot begin a reload: it is named once, for the hour in which the load begins",
+            fix='trigger that hour by hand, like {"hour": "2026-11-20T07", "reload": ["shop.orders"]}',
+        )
+    return tables
 
 
 def replay_arguments(first: str | None, last: str | None) -> list[str]:
@@ -123,6 +137,11 @@ costs least; with more runs at a time an hour may be published after a newer one
 
     airflow backfill create --dag-id {dag_id} --from-date 2026-11-20T00:00:00Z --to-date 2026-11-20T05:00:00Z \\
         --reprocess-behavior completed --max-active-runs 1
+
+**A reload**: when the source loads a table anew and its messages do not say so, name the table in the run of the hour in
+which the load begins; `*` is all tables. What was sent of it before the load is gone, as by a truncate.
+
+    airflow dags trigger {dag_id} --conf '{{"hour": "2026-11-20T07", "reload": ["*"]}}'
 
 **When a task fails**: what can pass by itself (storage or catalog did not answer) is tried again, up to {feed.retries}
 times. What someone has to fix first fails at once, and the log's last lines say where and how. Readers stay on the

@@ -13,7 +13,7 @@ from airflow.sdk.exceptions import AirflowException, AirflowSensorTimeout
 from tidemark.errors import ExportError, TerminalError, TidemarkError, TransientError
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
-from tidemark.orchestration.dag_support import hour_of_run, pool_of, replay_arguments, submit_conf
+from tidemark.orchestration.dag_support import hour_of_run, pool_of, reloads_of_run, replay_arguments, submit_conf
 from tidemark.orchestration.job_exit import FAILED, Exit
 from tidemark.settings import Settings
 
@@ -48,6 +48,15 @@ def run_hour(context: Context) -> str:
     """The hour of the task's DAG run, like ``2026-11-20T07``."""
     run = context["dag_run"]
     return hour_of_run(run.run_type.value, context["params"].get("hour"), run.data_interval_start)
+
+
+def name_run_reloads(context: Context, feed: Feed) -> None:
+    """Name the reloads that the task's DAG run was given, for its hour."""
+    from tidemark.ledger.reloads import name_reloads
+
+    tables = reloads_of_run(context["dag_run"].run_type.value, context["params"].get("reload"))
+    if tables:
+        name_reloads(feed, tables, run_hour(context), Settings())
 
 
 class WaitForExport(BaseSensorOperator):

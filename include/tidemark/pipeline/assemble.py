@@ -25,6 +25,7 @@ from tidemark.ledger.system_tables import held_transactions
 from tidemark.pipeline.transactions import HourEntries, WholeTransactions, complete_transactions
 from tidemark.pipeline.waiting import described
 from tidemark.tables.places import awaits_place, gives_place, moved_by, placed
+from tidemark.tables.reloads import HourReloads, hour_reloads, unplaced_loads
 from tidemark.tables.table_history import Definitions, load_definitions, with_definitions
 from tidemark.tables.ties import NewEdges, edge, retied, tied, with_partners
 
@@ -62,6 +63,7 @@ class Assembled:
     again were accounted for before. ``moved``: see :func:`tidemark.tables.places.moved_by`. ``withdrawn``: changes that
     are published and no part of a table any more (:class:`tidemark.pipeline.transactions.WholeTransactions`), by table
     with its name at the source. ``redelivered``: counts of changes that came in a delivery which does not count, likewise.
+    ``reloads``: see :mod:`tidemark.tables.reloads`.
     """
 
     rows: DataFrame
@@ -75,6 +77,7 @@ class Assembled:
     moved: dict[str, str] = field(default_factory=dict)
     withdrawn: dict[str, tuple[str, DataFrame]] = field(default_factory=dict)
     redelivered: dict[str, tuple[str, Counts]] = field(default_factory=dict)
+    reloads: HourReloads = field(default_factory=HourReloads)
 
 
 def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, history: PublicationHistory) -> Assembled:
@@ -124,16 +127,25 @@ def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, history: Publi
     redelivered = _counted_again(whole.redelivered, feed)
     account = replace(account, redelivered=_count_redelivered(redelivered, whole))
     rows = whole.rows
-    if counted.await_place or (held is not None and not held.where(awaits_place(feed)).isEmpty()):
-        rows = placed(rows, log, feed)
+    reloads = hour_reloads(manifest, counted.loads, landed, entries, history, feed)
+    if reloads.begun or counted.await_place or (held is not None and not held.where(awaits_place(feed)).isEmpty()):
+        rows = placed(rows, log, feed, reloads.begun)
     moved = moved_by(manifest.hour, log, history, feed) if counted.give_place and history.receipts else {}
+    moved = _with_reloaded(moved, reloads, feed)
     assembled = Assembled(
-        rows, whole.still_open, whole.given_up, account, definitions, [*whole.notes, *definitions.notes], before, moved=moved,
-        withdrawn=_by_table(whole.withdrawn, feed), redelivered=redelivered,
+        rows, whole.still_open, whole.given_up, account, definitions,
+        [*whole.notes, *definitions.notes, *reloads.notes], before, moved=moved,
+        withdrawn=_by_table(whole.withdrawn, feed), redelivered=redelivered, reloads=reloads,
     )  # fmt: skip
     if isinstance(load_format(feed.format["type"]), BindsRows):
-        return _described(assembled, log, feed, history)
+        return _described(assembled, log, feed, history.making(reloads.begun))
     return replace(assembled, rows=with_definitions(rows, definitions, feed))
+
+
+def _with_reloaded(moved: dict[str, str], reloads: HourReloads, feed: Feed) -> dict[str, str]:
+    """Tables with rows that have another place, and the highest of these; reloads that have one among them."""
+    places = {feed.published_name(source): place for source, place in reloads.altered.items()}
+    return moved | {table: max(place, moved.get(table, "")) for table, place in places.items()}
 
 
 def _by_table(withdrawn: DataFrame | None, feed: Feed) -> dict[str, tuple[str, DataFrame]]:
@@ -181,7 +193,7 @@ def _described(assembled: Assembled, log: DataFrame, feed: Feed, history: Public
 def with_stats(assembled: Assembled, feed: Feed, history: PublicationHistory) -> tuple[Assembled, list[TableStats]]:
     """The statistics of all tables of the hour, and the assembled changes without those whose columns have names that
     no table can have: they go to quarantine. A published table whose columns the hour's stream describes, or of which
-    changes are withdrawn, without a change of its rows, has empty statistics."""
+    changes are withdrawn or reloads have another place, without a change of its rows, has empty statistics."""
     generation = assembled.definitions.generation
     stats = change_stats(assembled.rows, generation)
     texts = {text for table in stats for text in (*table.keys, *table.columns)}
@@ -196,7 +208,10 @@ def with_stats(assembled: Assembled, feed: Feed, history: PublicationHistory) ->
     described = {feed.published_name(source): source for source in sorted(assembled.definitions.new)}
     unchanged = {table: described[table] for table in described.keys() & history.tables}
     unchanged |= {table: source for table, (source, _) in (assembled.withdrawn | assembled.redelivered).items()}
-    return assembled, stats + [TableStats(name, [unchanged[name]]) for name in sorted(unchanged.keys() - changed)]
+    places = {feed.published_name(source): (source, place) for source, place in assembled.reloads.altered.items()}
+    unchanged |= {table: source for table, (source, _) in places.items() if table in history.tables}
+    stats += [TableStats(name, [unchanged[name]]) for name in sorted(unchanged.keys() - changed)]
+    return assembled, [replace(one, reloaded=places[one.table][1]) if one.table in places else one for one in stats]
 
 
 def _refuse(assembled: Assembled, refused: DataFrame, rows: DataFrame) -> Assembled:
@@ -209,13 +224,14 @@ def _refuse(assembled: Assembled, refused: DataFrame, rows: DataFrame) -> Assemb
 @dataclass(frozen=True)
 class _Counted:
     """``account``: before transactions are looked at. How many entries are ``in_transactions``, ``await_place`` and
-    ``give_place``; and the hour's ``edges``."""
+    ``give_place``; the hour's ``edges``; and the ``loads`` that :func:`tidemark.tables.reloads.unplaced_loads` finds."""
 
     account: Account
     in_transactions: int
     await_place: int
     give_place: int
     edges: NewEdges
+    loads: list[tuple[str, str]]
 
 
 def _count(landed: DataFrame, feed: Feed) -> _Counted:
@@ -231,14 +247,16 @@ def _count(landed: DataFrame, feed: Feed) -> _Counted:
         F.count_if(is_row() & awaits_place(feed)).alias("await_place"),
         F.count_if(gives_place(feed)).alias("give_place"),
         F.sort_array(F.collect_set(edge(feed))).alias("edges"),
+        unplaced_loads(feed).alias("loads"),
         F.min("position").alias("low"),
         F.max("position").alias("high"),
     ).first()
     assert counted is not None
     counts = counted.asDict()
     numbers = {name: counts.pop(name) for name in ("in_transactions", "await_place", "give_place")}
+    loads = [(row.source_table, row.position) for row in counts.pop("loads")]
     edges = NewEdges(counts.pop("edges"), counts.pop("low"), counts.pop("high"))
-    return _Counted(Account(**counts), **numbers, edges=edges)
+    return _Counted(Account(**counts), **numbers, edges=edges, loads=loads)
 
 
 def _check_landed(feed: Feed, manifest: Manifest, history: PublicationHistory, landed: int) -> None:

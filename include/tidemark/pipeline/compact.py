@@ -40,7 +40,7 @@ from tidemark.settings import Settings
 from tidemark.snapshots import discard_columns, open_snapshot
 from tidemark.snapshots.contract import Snapshot, StagedChange
 from tidemark.tables.column_readings import untyped_warning
-from tidemark.tables.table_state import Work, reached
+from tidemark.tables.table_state import Work, emptied_below, reached
 
 log = get_logger()
 
@@ -186,6 +186,8 @@ def _receipt(hour: HourChanges, manifest: Manifest, tables: list[TableReceipt]) 
         bytes=sum(landed.bytes for landed in manifest.objects),
         recalls=manifest.recalls,
         **asdict(assembled.account),
+        reloads=manifest.reloads or [],
+        reloaded={source: list(found) for source, found in work.history.reloads.items()},
         kept_whole=withheld.transactions if withheld is not None else 0,
         alongside=withheld.alongside if withheld is not None else 0,
         tables=tables,
@@ -207,7 +209,8 @@ def _compact_table(hour: HourChanges, stats: TableStats) -> Compacted:
     highest = max(filter(None, (highest, last and last + "#9")), default=None)
     if not snapshot.columns() and stats.only_truncates:
         # There is nothing to empty, and nothing yet says which columns the table has.
-        counts = without_truncated(hour, stats, truncated).counts
+        below = emptied_below(work.history, stats.sources, truncated)
+        counts = without_truncated(hour, stats, below).counts
         only_emptied = TableReceipt(
             table=stats.table, sources=stats.sources, counts=counts, highest=highest, truncated=truncated
         )
@@ -219,7 +222,7 @@ def _compact_table(hour: HourChanges, stats: TableStats) -> Compacted:
         sources=stats.sources,
         counts=changes.counts,
         highest=highest,
-        truncated=changes.state.truncated,
+        truncated=changes.state.by_source,
         arrived=stats.arrived,
         column_renames=list(changes.state.change.ids),
         refolded_by=work.sequence if stats.table in hour.assembled.withdrawn else 0,
@@ -243,7 +246,7 @@ def _stage(changes: TableChanges, snapshot: Snapshot, receipt: TableReceipt, *, 
     outcome = settle_keyed(changes) if shape.key else settle_keyless(changes)
     if isinstance(outcome, Refused):
         return Compacted(receipt, refused=outcome.changes)
-    emptied = stats.truncated if state.emptied is None else state.emptied
+    emptied = stats.emptied if state.emptied is None else state.emptied
     snapshot.stage(
         work.publication,
         StagedChange(

@@ -60,6 +60,7 @@ def load_hour_changes(work: Work, manifest: Manifest) -> HourChanges:
     """Assemble the hour, without the transactions of which a record cannot be decoded, or a change can reach no table.
     Reads the change log; writes nothing."""
     assembled = assemble(work.spark, work.feed, manifest, work.history)
+    work = replace(work, history=work.history.making(assembled.reloads.begun))
     if manifest.small:
         # Each table of the feed plans and reads its own part of this: of a small hour, all at once is cheaper.
         assembled = replace(assembled, rows=assembled.rows.localCheckpoint())

@@ -29,7 +29,7 @@ def settle_keyless(changes: TableChanges) -> TableOutcome | Refused:
     if sums.unreadable:
         return Refused(unreadable_images(new, shape).localCheckpoint())
     # When the table is rebuilt or emptied, every copy is written; otherwise only the images whose number changes.
-    written = F.col("now") > 0 if state.rebuild or stats.truncated is not None else F.col("now") != F.col("before")
+    written = F.col("now") > 0 if state.rebuild or stats.emptied is not None else F.col("now") != F.col("before")
     images = keyless.copies(effective).where(written)
     settled = keyless.settle_copies(images, shape, changes.work.hour).localCheckpoint()
     landed = stats.landed - counts.applied - counts.duplicate - counts.superseded

@@ -32,9 +32,10 @@ from tidemark.snapshots import open_snapshot
 from tidemark.snapshots.contract import Snapshot, StagedChange
 from tidemark.tables.folded_log import fold_keyed, fold_keyless, keyed_log_rows
 from tidemark.tables.places import gives_place
+from tidemark.tables.reloads import altered
 from tidemark.tables.table_history import Definitions, load_definitions
 from tidemark.tables.table_log import TableLog
-from tidemark.tables.table_state import published_state
+from tidemark.tables.table_state import emptied_below, published_state
 from tidemark.tables.ties import retied, tied, tied_log
 
 _SAYS = {False: "made the cut of a late hour", True: "made a cut again"}
@@ -124,8 +125,10 @@ def _make(hour: LateHour, source: str, snapshot: Snapshot) -> int | None:
         sources=(source,), left_out=hour.open, named_by=hour.all,
     )  # fmt: skip
     truncated, emptied = _newest_truncate(hour, table_log, before)
+    truncated = emptied_below(hour.then, [source], truncated)
+    emptied = emptied or source in altered(before.reloads, hour.then.reloads)
     rows = _marked(hour, table_log.rows(truncated), before)
-    if emptied:  # what stands before a truncate that has come since does not stay
+    if emptied:  # what stands before a truncate or a reload that has come since does not stay
         base, rows = None, rows.withColumn("landed_this_hour", F.lit(True))
     unchanged = not emptied and (hour.again or snapshot.table not in hour.pending.staged)
     if unchanged and not (own and base is None) and rows.where("landed_this_hour").isEmpty():

@@ -17,6 +17,7 @@ from tidemark.ledger.change_log import is_published
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.system_tables import waiting_entries
+from tidemark.tables.places import placed
 from tidemark.tables.table_history import Definitions, with_definitions
 
 
@@ -43,6 +44,7 @@ def described(
     again = earlier is not None and _may_be_released(definitions, feed)
     if earlier is not None and again:
         released = log.where(is_published(history)).join(earlier.select("hour", *ENTRY), ["hour", *ENTRY], "left_semi")
+        released = placed(released, log, feed, history.reloads)
         rows = rows.unionByName(released.withColumn("landed_this_hour", F.lit(False)).select(*rows.columns))
     bound = with_definitions(rows, definitions, feed)
     if earlier is not None and not again:

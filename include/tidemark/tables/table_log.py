@@ -43,7 +43,7 @@ class TableLog:
     def rows(self, truncated: str | None) -> DataFrame:
         """The log rows that are part of the snapshot: published, not held, not waiting, not in quarantine, not rolled back,
         and not older than the position ``truncated``."""
-        rows = placed(self._published().where(F.col("op") != "truncate"), self._log(), self.feed)
+        rows = placed(self._published().where(F.col("op") != "truncate"), self._log(), self.feed, self.history.reloads)
         if truncated is not None:
             rows = rows.where(F.col("position") >= truncated)
         rows = with_definitions(self._counted(rows), self.definitions, self.feed)
@@ -51,7 +51,8 @@ class TableLog:
 
     def truncates(self) -> DataFrame:
         """The log rows that empty the table, as :meth:`rows` gives the others."""
-        return self._counted(placed(self._published().where(empties()), self._log(), self.feed))
+        rows = self._published().where(empties())
+        return self._counted(placed(rows, self._log(), self.feed, self.history.reloads))
 
     def _counted(self, rows: DataFrame) -> DataFrame:
         """Published rows, with ``landed_this_hour``, without those that are no part of the snapshot."""

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -56,11 +56,12 @@ class Work:
 class State:
     """What is published of one table.
 
-    ``highest``: the highest sort key that is published. ``truncated``: the position of the newest truncate, of this
-    hour or before; ``new_truncate``: whether this hour brought one. ``rebuild``: all rows are folded again, because they
-    have not been under this name, or because a change of columns or a snapshot comes late. ``change``: what the stream
-    states about the columns since the last publication; ``retired``: the columns that hold nothing then. ``readings``: of
-    columns that were read in another way before, or not at all.
+    ``highest``: the highest sort key that is published. ``truncated``: the position of the newest truncate or reload, of
+    this hour or before; ``by_source``: of the newest truncate; ``new_truncate``: whether this hour brought one of both.
+    ``rebuild``: all rows are folded again, because they have not been under this name, or because a change of columns or a
+    snapshot comes late, or a reload has another place than before. ``change``: what the stream states about the columns
+    since the last publication; ``retired``: the columns that hold nothing then. ``readings``: of columns that were read in
+    another way before, or not at all.
     """
 
     log: TableLog
@@ -68,6 +69,7 @@ class State:
     shape: TableShape
     highest: str | None = None
     truncated: str | None = None
+    by_source: str | None = None
     new_truncate: bool = False
     rebuild: bool = False
     change: RenamePlan = field(default_factory=RenamePlan)
@@ -164,7 +166,16 @@ def _needs_log_lookup(stats: TableStats, highest: str | None, history: Publicati
 def reached(work: Work, stats: TableStats) -> tuple[str | None, str | None]:
     """(the highest sort key applied before the hour, the position of the newest truncate, of the hour or before)."""
     highest, truncated = work.history.table(stats.table)
-    return highest, max(filter(None, (truncated, stats.truncated)), default=None)
+    return highest, _newest(truncated, stats.truncated)
+
+
+def emptied_below(history: PublicationHistory, sources: Sequence[str], truncated: str | None) -> str | None:
+    """The position of a table's newest truncate or reload. ``truncated``: of its newest truncate."""
+    return _newest(truncated, history.reloaded(sources))
+
+
+def _newest(*positions: str | None) -> str | None:
+    return max(filter(None, positions), default=None)
 
 
 def open_state(
@@ -194,7 +205,7 @@ def open_state(
         logged, truncated_in_log = log.carried()
         if fresh and logged.columns:  # its rows are in the log, under another name
             rebuild, highest = True, _ANY
-            truncated = max(filter(None, (truncated, truncated_in_log)), default=None)
+            truncated = _newest(truncated, truncated_in_log)
     before = work.history.readings(stats.table)
     shape = shape_of(
         work.feed, stats, definition, change.applied(stored), stored_key, logged, PublishedReadings(before)
@@ -203,8 +214,9 @@ def open_state(
     columns = {name: kind for name, kind in shape.spark_types.items() if name not in retired}
     snapshot.evolve(columns, shape.key, change.renamed)
     return State(
-        log=log, snapshot=snapshot, shape=shape, highest=highest, truncated=truncated,
-        new_truncate=stats.truncated is not None, rebuild=rebuild, change=change, retired=retired,
+        log=log, snapshot=snapshot, shape=shape, highest=highest,
+        truncated=emptied_below(work.history, stats.sources, truncated), by_source=truncated,
+        new_truncate=stats.emptied is not None, rebuild=rebuild, change=change, retired=retired,
         readings={name: reading for name, reading in shape.readings.items() if before.get(name) != reading},
     )  # fmt: skip
 
@@ -216,4 +228,5 @@ def published_state(log: TableLog, snapshot: Snapshot, history: PublicationHisto
     definition, unchanged = log.definitions.of(source), TableStats(log.table, [source])
     before = PublishedReadings(history.readings(log.table), stand=True)
     shape = shape_of(log.feed, unchanged, definition, snapshot.columns(), snapshot.key(), logged, before)
-    return State(log=log, snapshot=snapshot, shape=shape, truncated=log.history.table(log.table)[1])
+    truncated = emptied_below(log.history, log.sources, log.history.table(log.table)[1])
+    return State(log=log, snapshot=snapshot, shape=shape, truncated=truncated)

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from tidemark.errors import ConfigError
-from tidemark.orchestration.dag_support import hour_of_run, replay_arguments, submit_conf
+from tidemark.orchestration.dag_support import hour_of_run, reloads_of_run, replay_arguments, submit_conf
 from tidemark.settings import Settings
 
 
@@ -55,3 +55,10 @@ def test_the_hours_of_a_replay() -> None:
     for first, last in ((None, "2026-11-20T05"), ("2026-11-20T05", "2026-11-20T04"), ("today", None)):
         with pytest.raises(ConfigError):
             replay_arguments(first, last)
+
+
+def test_a_reload_is_begun_by_hand_alone() -> None:
+    assert reloads_of_run("manual", ["shop.orders", " ", " * "]) == ["shop.orders", "*"]
+    assert reloads_of_run("backfill", None) == reloads_of_run("scheduled", []) == []
+    with pytest.raises(ConfigError, match=r"this run \(backfill\) cannot begin a reload"):
+        reloads_of_run("backfill", ["shop.orders"])

@@ -28,7 +28,8 @@ from tidemark.schema.encodings import time_of_millis
 from tidemark.schema.strict_json import is_broken, one_document
 
 __all__ = [
-    "ENCODINGS", "Options", "awaits_place", "column_types", "decode", "gives_place", "message_types", "place"
+    "ENCODINGS", "Options", "awaits_place", "column_types", "decode", "gives_place", "message_types", "of_load", "place",
+    "without_place",
 ]  # fmt: skip
 
 _EVENT = (
@@ -143,6 +144,16 @@ def gives_place(options: BaseModel) -> Column:
 def place(rows: DataFrame, log: DataFrame, options: BaseModel) -> DataFrame:
     """Log rows with their places among all of the log."""
     return placing.place(rows, log) if _has_lsns(options) else rows
+
+
+def of_load() -> Column:
+    """Whether a log row was read by a snapshot, of whatever kind."""
+    return F.coalesce(F.col("kind") == "r", F.lit(False))
+
+
+def without_place() -> Column:
+    """A snapshot's rows stand where it was taken."""
+    return F.lit(False)
 
 
 def _has_lsns(options: BaseModel) -> bool:

@@ -25,7 +25,9 @@ from tidemark.schema.columns import ColumnType
 from tidemark.schema.encodings import Encoding
 from tidemark.schema.table_changes import TableChange
 
-__all__ = ["ENCODINGS", "Options", "bind", "column_types", "decode", "message_types", "table_change"]
+__all__ = [
+    "ENCODINGS", "Options", "bind", "column_types", "decode", "message_types", "of_load", "table_change", "without_place"
+]  # fmt: skip
 
 #: The common encodings are enough.
 ENCODINGS: dict[str, Encoding] = {}
@@ -66,6 +68,16 @@ def table_change(text: str, options: BaseModel) -> TableChange:
 def bind(rows: DataFrame, schemas: Sequence[SchemaEntry], feed: DeclaredFeed, options: BaseModel) -> DataFrame:
     """Rows with ``unbound`` completed by the metadata of their tables. See :mod:`tidemark.formats.qlik.bind`."""
     return qlik_bind.bind(rows, schemas, feed)
+
+
+def of_load() -> Column:
+    """Whether a log row was read by a full load. No message says that a load begins, or that it is a second one."""
+    return F.coalesce(F.col("kind").isin("REFRESH", "READ"), F.lit(False))
+
+
+def without_place() -> Column:
+    """Rows of a full load have no changeSequence, and no time."""
+    return of_load()
 
 
 def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFrame:
