@@ -15,12 +15,11 @@ from tidemark.tables.deliveries import tells_deliveries, whole_deliveries
 
 
 def transaction_status(entries: DataFrame, feed: Feed) -> DataFrame:
-    """Log entries with a ``tx`` → one row per transaction: columns of the system table ``held`` plus ``complete``, and
-    ``certain``: whether nothing that is still to come can show that it was not.
+    """Log entries with a ``tx`` → one row per transaction: columns of the system table ``held`` plus ``complete``.
 
     Where deliveries can be told apart, one must be whole; otherwise ``parts`` are those of the longest.
     """
-    status = _by_numbers(entries).withColumn("certain", F.lit(False))
+    status = _by_numbers(entries)
     format_ = tells_deliveries(feed)
     if format_ is None:
         return status
@@ -30,7 +29,6 @@ def transaction_status(entries: DataFrame, feed: Feed) -> DataFrame:
         .agg(
             F.max("parts").alias("longest"),
             F.bool_or("whole").alias("whole"),
-            F.bool_or(F.expr("whole and parts > 0")).alias("sure"),
         )
     )
     longest, lacks = F.col("longest"), F.col("whole").isNotNull() & ~F.col("whole")
@@ -41,7 +39,6 @@ def transaction_status(entries: DataFrame, feed: Feed) -> DataFrame:
         .withColumn("needed", F.when(lacks, needed).otherwise(F.col("needed")))
         .withColumn("parts", F.when(lacks, longest).otherwise(F.col("parts")))
         .withColumn("complete", F.coalesce("whole", "complete"))
-        .withColumn("certain", F.coalesce("sure", "certain"))
         .select(*status.columns)
     )
 

@@ -24,6 +24,7 @@ from tidemark.tables.deliveries import (
     of_messages,
     tells_deliveries,
     unused_messages,
+    whole_deliveries,
     without_messages,
 )
 
@@ -142,13 +143,18 @@ def open_at(entries: DataFrame, then: Column, feed: Feed, hour: Hour) -> DataFra
     of. As of ``hour``: one that the feed's policy applied by then is not open."""
     entries = entries.where("tx is not null")
     continued = entries.where(~then).select("tx").distinct()
-    known = transaction_status(entries.where(then).join(continued, "tx", "left_semi"), feed)
-    whole = transaction_status(entries.join(continued, "tx", "left_semi"), feed).select(
-        "tx", F.col("parts").alias("of_parts")
-    )
+    of_then = entries.where(then).join(continued, "tx", "left_semi")
+    of_all = entries.join(continued, "tx", "left_semi")
+    known = transaction_status(of_then, feed)
+    whole = transaction_status(of_all, feed).select("tx", F.col("parts").alias("of_parts"))
     # Without the others it may look whole: IBM's segments do not say how many there are.
-    lacks = ~F.col("certain") & (F.col("parts") < F.col("of_parts"))
-    open_ = known.join(whole, "tx").where(~F.col("complete") | lacks)
+    open_ = known.join(whole, "tx").where(~F.col("complete") | (F.col("parts") < F.col("of_parts")))
+    if (format_ := tells_deliveries(feed)) is not None:
+        # A delivery that was whole by then, and still is with all that is known now.
+        delivery = ["tx", "topic", "partition", "delivery"]
+        stay = whole_deliveries(of_then, format_).where("whole").select(*delivery)
+        stay = stay.join(whole_deliveries(of_all, format_).where("whole").select(*delivery), delivery)
+        open_ = _without(open_, stay.select("tx").distinct())
     if feed.transactions.overdue == "apply":
         open_ = open_.where(F.col("since") >= _oldest(feed, hour))
     if feed.transactions.tables_outside:
@@ -241,7 +247,7 @@ def _open(entries: HourEntries, candidates: DataFrame, given_up: DataFrame | Non
         return _incomplete(entries, candidates, None)
     refused = F.broadcast(given_up.where(F.col("reason") != NEVER_COMPLETED).select("tx").distinct())
     blocked = transaction_status(candidates.join(refused, "tx", "left_semi"), entries.feed).where(_matters())
-    blocked = blocked.drop("complete", "certain")
+    blocked = blocked.drop("complete")
     others = _incomplete(entries, candidates.join(refused, "tx", "left_anti"), given_up)
     # What it lacks is in quarantine, whatever else of it is here.
     lacks = {"spared": F.lit(True), "ended": F.lit(True), "needed": F.col("parts")}
@@ -251,7 +257,7 @@ def _open(entries: HourEntries, candidates: DataFrame, given_up: DataFrame | Non
 def _incomplete(entries: HourEntries, candidates: DataFrame, given_up: DataFrame | None) -> DataFrame:
     """The same, of transactions of which no change was refused."""
     seen = transaction_status(candidates, entries.feed).where(~F.col("complete") & _matters())
-    seen = seen.drop("complete", "certain")
+    seen = seen.drop("complete")
     highest = entries.history.highest
     if highest is None and not entries.replay:
         return seen.withColumn("spared", F.lit(False))

@@ -117,7 +117,9 @@ def test_a_whole_delivery_needs_nothing_of_a_later_hour(spark: SparkSession) -> 
     whole = frame(spark, [at(5, 1), at(6, 0), at(20, 1, hour=1), at(21, 2, hour=1), at(22, 0, hour=1)], "whole")
     end = frame(spark, [at(33, 0), at(31, 1, hour=1), at(32, 2, hour=1)], "end")
     torn = frame(spark, [at(41, 1), at(43, 0), at(42, 2, hour=1)], "torn")
-    log = whole.unionByName(end).unionByName(torn)
+    cut_off = [at(51, 1, "a"), at(52, 2, "b", hour=1)]
+    single = frame(spark, [*cut_off, *(at(90, 0, says) for says in "abc")], "single")
+    log = whole.unionByName(end).unionByName(torn).unionByName(single)
     open_ = open_at(log, F.col("hour") == HOURS[0], KAFKA, HOURS[0])
     assert {row.tx for row in open_.collect()} == {"end", "torn"}
 
