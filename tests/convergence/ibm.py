@@ -18,6 +18,8 @@ _TABLES = {
     "b": {"id": "BIGINT", "no": "INTEGER"} | _COLUMNS,
     KEYLESS: _COLUMNS,
 }
+#: More than there are units, or messages of one.
+_MOST = 1_000_000
 _KINDS = {"insert": "ISRT", "update": "REPL", "delete": "DLET"}
 
 
@@ -33,9 +35,29 @@ def feed(name: str) -> dict[str, Any]:
 
 def encode(unit: Unit) -> list[Sent]:
     """A message for each segment, in their order; the last one is 0000. One that never comes is a middle or the last."""
+    sent = messages(unit, (len(unit.deeds), 1, 1, 2)[unit.choice(0, 4)])
+    if unit.ending == "never":
+        # Only a missing last segment, or one before the highest number that came, can be seen.
+        return without(sent, unit.choice(2, 2) if len(sent) > 3 else len(sent) - 1, unit)
+    return sent
+
+
+def without(sent: list[Sent], lost: int, unit: Unit) -> list[Sent]:
+    """A delivery of which a message never comes."""
+    return never_whole([one for index, one in enumerate(sent) if index != lost], unit)
+
+
+def never_whole(sent: list[Sent], unit: Unit) -> list[Sent]:
+    """A delivery that lacks what never comes."""
+    never = Message(name_of(unit, "never"), tx=name_of(unit, "tx" if unit.together else "tx0"))
+    return [*sent, Sent(never, "", None, delivery=sent[0].delivery if sent else 1)]
+
+
+def messages(unit: Unit, size: int, delivery: int = 0) -> list[Sent]:
+    """A delivery of the unit, in segments of so many deeds."""
     # Without a transaction around them the source commits each by itself.
     alone = not unit.together
-    size = 1 if alone else (len(unit.deeds), 1, 1, 2)[unit.choice(0, 4)]
+    size = 1 if alone else size
     pieces = [unit.deeds[i : i + size] for i in range(0, len(unit.deeds), size)]
     sent = []
     for index, deeds in enumerate(pieces):
@@ -43,13 +65,11 @@ def encode(unit: Unit) -> list[Sent]:
         segment = "0000" if alone or index == len(pieces) - 1 else f"{index + 1:04}"
         lsn = unit.number * 10 + (index if alone else 0)
         value = b"".join(_record(deed, unit, lsn, segment) for deed in deeds)
-        says = Message(name_of(unit, index), tuple(c for deed in deeds for c in deed), tx, entries=len(deeds))
-        sent.append(Sent(says, TOPICS[0], value))
-    if unit.ending == "never":
-        # Only a missing last segment, or one before the highest number that came, can be seen.
-        lost = unit.choice(2, 2) if len(sent) > 3 else len(sent) - 1
-        never = Sent(Message(name_of(unit, "never"), tx=sent[0].says.tx), "", None)
-        return [*(one for index, one in enumerate(sent) if index != lost), never]
+        name = name_of(unit, f"again.{index}" if delivery else index)
+        says = Message(name, tuple(c for deed in deeds for c in deed), tx, entries=len(deeds))
+        # What is delivered again stands behind everything.
+        offset = (delivery * _MOST + unit.number) * _MOST + index * (2 if alone else 1)
+        sent.append(Sent(says, TOPICS[0], value, offset=offset, delivery=delivery))
     return sent
 
 

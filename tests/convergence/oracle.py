@@ -62,10 +62,12 @@ class Message:
 @dataclass(frozen=True)
 class Transaction:
     """``parts``: the names of all messages without which it is not complete. ``taken_back``: the name of the message by
-    which the source takes it back: then nothing of it counts, and once that is there nothing of it is waited for."""
+    which the source takes it back: then nothing of it counts, and once that is there nothing of it is waited for.
+    ``again``: the same changes in other messages; all of one of these are as good."""
 
     parts: frozenset[str]
     taken_back: str | None = None
+    again: tuple[frozenset[str], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,8 @@ class Source:
 
     def complete(self, tx: str, landed: Collection[str]) -> bool:
         """Whether a transaction is whole, by the names of the messages that landed."""
-        return self.transactions[tx].parts <= set(landed)
+        known = self.transactions[tx]
+        return any(parts and parts <= set(landed) for parts in (known.parts, *known.again))
 
     def counted(self, landed: Iterable[Message]) -> set[Change]:
         """The changes that are part of the tables."""

@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.convergence import canal, canal_lines, dataworks, debezium, ibm, qlik
+from tests.convergence import canal, canal_lines, dataworks, debezium, ibm, ibm_kafka, qlik
 from tests.convergence.delivery_plan import HOURS, DeliveryPlan, Publication
 from tests.convergence.histories import KEYLESS, KEYS, draw_histories
 from tests.convergence.oracle import Account, Copies, Image, Row, Rows
@@ -41,12 +41,13 @@ FORMATS = (
     Format("dataworks", dataworks, "kafka_json", stream=True),
     Format("debezium", debezium, "kafka_json", parquet=("a", KEYLESS)),
     Format("ibm", ibm, "raw", in_order=True),
+    Format("ibm_kafka", ibm_kafka, "kafka_json", in_order=True),
     Format("qlik", qlik, "pubsub"),
 )
 #: The format in `make test`: its messages come in any order, and its tables are in Iceberg and in Parquet. The others are
 #: in `make test-full`.
 SHORT = ("debezium",)
-#: Histories of a format in the ordinary run, 252 in all; and in each plan of the long one.
+#: Histories of a format in the ordinary run, 294 in all; and in each plan of the long one.
 ORDINARY, MANY = 42, 150
 #: The long run goes through more containers.
 CONTAINERS = {
@@ -55,6 +56,7 @@ CONTAINERS = {
     "dataworks": ("kafka_json", "lines", "connect_avro"),
     "debezium": ("kafka_json", "connect_parquet", "connect_avro"),
     "ibm": ("raw", "kafka_json"),
+    "ibm_kafka": ("kafka_json", "connect_parquet", "connect_avro"),
     "qlik": ("pubsub", "kafka_json", "connect_avro"),
 }
 #: What the long run is asked for.

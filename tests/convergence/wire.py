@@ -14,7 +14,8 @@ from tests.convergence.oracle import Change, Message, Transaction
 @dataclass(frozen=True)
 class Sent:
     """A message on its way: what it says, and its bytes on a topic. ``needed``: the transaction waits for it.
-    ``tight``: it comes in the hour of the message before it."""
+    ``tight``: it comes in the hour of the message before it. ``offset``: its own, wherever it is exported; None: as it is
+    delivered. ``delivery``: which of its transaction's deliveries it is part of."""
 
     says: Message
     topic: str
@@ -23,6 +24,8 @@ class Sent:
     headers: tuple[tuple[str, str], ...] = ()
     needed: bool = True
     tight: bool = False
+    offset: int | None = None
+    delivery: int = 0
 
 
 @dataclass(frozen=True)
@@ -55,13 +58,19 @@ class Format:
 def transactions(sent: Sequence[Sent], *, taken_back: bool = False) -> dict[str, Transaction]:
     """The transactions that messages of one unit are part of. ``taken_back``: the last message says so."""
     names = {one.says.tx for one in sent if one.says.tx is not None}
+    deliveries = sorted({one.delivery for one in sent})
     return {
         name: Transaction(
-            frozenset(one.says.name for one in sent if one.says.tx == name and one.needed),
+            _parts(sent, name, deliveries[0]),
             sent[-1].says.name if taken_back else None,
+            again=tuple(_parts(sent, name, delivery) for delivery in deliveries[1:]),
         )
         for name in names
     }
+
+
+def _parts(sent: Sequence[Sent], tx: str, delivery: int) -> frozenset[str]:
+    return frozenset(one.says.name for one in sent if (one.says.tx, one.delivery) == (tx, delivery) and one.needed)
 
 
 def name_of(unit: Unit, what: object) -> str:
