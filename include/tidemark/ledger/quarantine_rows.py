@@ -28,7 +28,7 @@ def refused_changes(rows: DataFrame) -> DataFrame:
 
 
 def withheld_changes(rows: DataFrame) -> DataFrame:
-    """Log rows that are taken out of their tables' changes (see :class:`tidemark.pipeline.withheld.Withheld`)."""
+    """Log rows that are taken out of their tables' changes (see :class:`tidemark.pipeline.hour_changes.Withheld`)."""
     named = F.when(F.col("whole"), F.col("tx")).alias("tx")
     return _rows(rows, change=F.to_json(F.struct(*_WITHHELD_CHANGE, named)))
 

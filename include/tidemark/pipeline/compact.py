@@ -27,12 +27,12 @@ from tidemark.logs import get_logger, log_context, log_stage
 from tidemark.pipeline.hour_changes import (
     HourChanges,
     TableChanges,
-    load_hour_changes,
     table_changes,
     without_truncated,
 )
 from tidemark.pipeline.keyed_tables import settle_keyed
 from tidemark.pipeline.keyless_tables import settle_keyless
+from tidemark.pipeline.load_hour import load_hour_changes
 from tidemark.pipeline.system_rows import tombstones, write_system_rows
 from tidemark.pipeline.table_outcome import Refused
 from tidemark.pipeline.withheld import without

@@ -2,25 +2,52 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
-from functools import reduce
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.ledger.change_log import changes_table, in_hour, is_published, of_table
+from tidemark.ledger.change_log import changes_table, is_published, of_table
 from tidemark.ledger.change_stats import TableStats
-from tidemark.ledger.manifest import Manifest
-from tidemark.ledger.quarantine import NEVER_COMPLETED
 from tidemark.ledger.receipts import Counts
-from tidemark.logs import log_context
 from tidemark.merge import late_changes as late
 from tidemark.merge.truncates import UnderTruncate, under_truncate
 from tidemark.merge.typed_rows import TableShape
-from tidemark.pipeline.assemble import Assembled, assemble, with_stats
-from tidemark.pipeline.withheld import Withheld, refusal, without
+from tidemark.pipeline.assemble import Assembled
 from tidemark.snapshots.contract import Snapshot
 from tidemark.tables.table_state import State, Work, open_state
+
+#: Names of transactions that a receipt tells.
+MOST_NAMED = 20
+
+
+@dataclass(frozen=True)
+class Withheld:
+    """What was taken out of an hour. ``rows``: log rows with ``stage`` and ``reason``, and ``whole``: whether all of their
+    transaction waits. By table: ``counts`` of them, and how many fail a check themselves (``checked``). ``alongside``:
+    those of the hour that are not refused themselves. ``transactions``: how many wait whole. ``named``: transactions
+    (``tx``) of which the feed has only the refused changes wait; ``split``: the first names of those among them of which
+    other changes are published."""
+
+    rows: DataFrame
+    named: DataFrame
+    counts: dict[str, Counts] = field(default_factory=dict)
+    checked: dict[str, int] = field(default_factory=dict)
+    alongside: int = 0
+    transactions: int = 0
+    split: list[str] = field(default_factory=list)
+
+    @property
+    def notes(self) -> list[str]:
+        """What the receipt says of them."""
+        notes = []
+        if self.transactions:
+            notes.append(f"{self.transactions} transactions wait whole in quarantine: a change of each is refused")
+        if self.split:
+            more = ", …" if len(self.split) > MOST_NAMED else ""
+            names = ", ".join(self.split[:MOST_NAMED])
+            notes.append(f"split transactions (transactions.bad is split): {names}{more}")
+        return notes
 
 
 @dataclass(frozen=True)
@@ -54,45 +81,6 @@ class TableChanges:
     def shape(self) -> TableShape:
         """The table's columns and key."""
         return self.state.shape
-
-
-def load_hour_changes(work: Work, manifest: Manifest) -> HourChanges:
-    """Assemble the hour, without the transactions of which a record cannot be decoded, or a change can reach no table.
-    Reads the change log; writes nothing."""
-    assembled = assemble(work.spark, work.feed, manifest, work.history)
-    work = replace(work, history=work.history.making(assembled.reloads.begun))
-    if manifest.small:
-        # Each table of the feed plans and reads its own part of this: of a small hour, all at once is cheaper.
-        assembled = replace(assembled, rows=assembled.rows.localCheckpoint())
-    hour = HourChanges(work, *with_stats(assembled, work.feed, work.history), small=manifest.small)
-    broken = _broken_transactions(hour)
-    if broken is None:
-        return hour
-    with log_context(stage="assemble"):
-        return without(hour, None, broken)[0]
-
-
-def _broken_transactions(hour: HourChanges) -> DataFrame | None:
-    """Transactions of the hour's changes (``tx``, and ``why`` they wait) of which a record cannot be decoded, or a change
-    can reach no table; None where there are none."""
-    feed, history, assembled, parts = hour.work.feed, hour.work.history, hour.assembled, []
-    earlier = [h for h in history.hours if (receipt := history.of_hour(h)) is not None and receipt.bad]
-    if assembled.account.bad or earlier:
-        log = hour.work.spark.table(changes_table(feed.feed))
-        log = log.where(F.col("hour").isin([*earlier, hour.work.hour]) & (F.col("op") == "bad"))
-        bad = log.where((is_published(history) | in_hour(hour.work.hour)) & F.col("tx").isNotNull())
-        if feed.undeclared == "quarantine":  # what is no table of the feed leaves its transactions whole
-            bad = bad.where(F.col("source_table").isNull() | F.col("source_table").isin(list(feed.tables)))
-        why = F.concat(F.lit("a record of it cannot be decoded: "), "problem")
-        parts.append(bad.select("tx", why.alias("why")))
-    if assembled.refused is not None:
-        refused = assembled.refused.where(F.col("tx").isNotNull() & (F.col("reason") != NEVER_COMPLETED))
-        parts.append(refused.select("tx", refusal(F.col("table"), F.col("reason")).alias("why")))
-    if not parts:
-        return None
-    named = reduce(DataFrame.unionByName, parts)
-    found = named.join(assembled.rows, "tx", "left_semi").localCheckpoint()
-    return None if found.isEmpty() else found
 
 
 def table_changes(hour: HourChanges, stats: TableStats, snapshot: Snapshot) -> TableChanges:

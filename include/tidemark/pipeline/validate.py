@@ -30,7 +30,8 @@ from tidemark.logs import get_logger, log_context, log_stage
 from tidemark.merge.typed_rows import key_is_whole, keyed_rows
 from tidemark.pipeline.bad_changes import failing_changes
 from tidemark.pipeline.compact import stage_hour
-from tidemark.pipeline.hour_changes import HourChanges, classify, load_hour_changes, table_changes
+from tidemark.pipeline.hour_changes import HourChanges, classify, table_changes
+from tidemark.pipeline.load_hour import load_hour_changes
 from tidemark.pipeline.withheld import without
 from tidemark.schema.type_changes import wider_of
 from tidemark.settings import Settings

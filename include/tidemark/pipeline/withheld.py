@@ -7,9 +7,8 @@ out may be refused in its turn, and one that was refused stays out.
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
 from functools import reduce
-from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -21,42 +20,9 @@ from tidemark.ledger.quarantine import ALONGSIDE, ENTRY, beginning
 from tidemark.ledger.receipts import Counts
 from tidemark.logs import get_logger
 from tidemark.pipeline.assemble import with_stats
-
-if TYPE_CHECKING:
-    from tidemark.pipeline.hour_changes import HourChanges
+from tidemark.pipeline.hour_changes import MOST_NAMED, HourChanges, Withheld
 
 log = get_logger()
-
-_MOST_NAMED = 20
-
-
-@dataclass(frozen=True)
-class Withheld:
-    """What was taken out of an hour. ``rows``: log rows with ``stage`` and ``reason``, and ``whole``: whether all of their
-    transaction waits. By table: ``counts`` of them, and how many fail a check themselves (``checked``). ``alongside``:
-    those of the hour that are not refused themselves. ``transactions``: how many wait whole. ``named``: transactions
-    (``tx``) of which the feed has only the refused changes wait; ``split``: the first names of those among them of which
-    other changes are published."""
-
-    rows: DataFrame
-    named: DataFrame
-    counts: dict[str, Counts] = field(default_factory=dict)
-    checked: dict[str, int] = field(default_factory=dict)
-    alongside: int = 0
-    transactions: int = 0
-    split: list[str] = field(default_factory=list)
-
-    @property
-    def notes(self) -> list[str]:
-        """What the receipt says of them."""
-        notes = []
-        if self.transactions:
-            notes.append(f"{self.transactions} transactions wait whole in quarantine: a change of each is refused")
-        if self.split:
-            more = ", …" if len(self.split) > _MOST_NAMED else ""
-            names = ", ".join(self.split[:_MOST_NAMED])
-            notes.append(f"split transactions (transactions.bad is split): {names}{more}")
-        return notes
 
 
 def refusal(table: Column, reason: Column) -> Column:
@@ -163,6 +129,5 @@ def _names(named: DataFrame, left: DataFrame) -> list[str]:
     """The first names of transactions of which changes are published."""
     split = named.distinct().join(left, "tx", "left_semi")
     return [
-        row.tx
-        for row in split.select(beginning(F.col("tx")).alias("tx")).orderBy("tx").limit(_MOST_NAMED + 1).collect()
+        row.tx for row in split.select(beginning(F.col("tx")).alias("tx")).orderBy("tx").limit(MOST_NAMED + 1).collect()
     ]

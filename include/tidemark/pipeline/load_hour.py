@@ -1,0 +1,57 @@
+"""The changes that an hour begins with."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from functools import reduce
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.ledger.change_log import changes_table, in_hour, is_published
+from tidemark.ledger.manifest import Manifest
+from tidemark.ledger.quarantine import NEVER_COMPLETED
+from tidemark.logs import log_context
+from tidemark.pipeline.assemble import assemble, with_stats
+from tidemark.pipeline.hour_changes import HourChanges
+from tidemark.pipeline.withheld import refusal, without
+from tidemark.tables.table_state import Work
+
+
+def load_hour_changes(work: Work, manifest: Manifest) -> HourChanges:
+    """Assemble the hour, without the transactions of which a record cannot be decoded, or a change can reach no table.
+    Reads the change log; writes nothing."""
+    assembled = assemble(work.spark, work.feed, manifest, work.history)
+    work = replace(work, history=work.history.making(assembled.reloads.begun))
+    if manifest.small:
+        # Each table of the feed plans and reads its own part of this: of a small hour, all at once is cheaper.
+        assembled = replace(assembled, rows=assembled.rows.localCheckpoint())
+    hour = HourChanges(work, *with_stats(assembled, work.feed, work.history), small=manifest.small)
+    broken = _broken_transactions(hour)
+    if broken is None:
+        return hour
+    with log_context(stage="assemble"):
+        return without(hour, None, broken)[0]
+
+
+def _broken_transactions(hour: HourChanges) -> DataFrame | None:
+    """Transactions of the hour's changes (``tx``, and ``why`` they wait) of which a record cannot be decoded, or a change
+    can reach no table; None where there are none."""
+    feed, history, assembled, parts = hour.work.feed, hour.work.history, hour.assembled, []
+    earlier = [h for h in history.hours if (receipt := history.of_hour(h)) is not None and receipt.bad]
+    if assembled.account.bad or earlier:
+        log = hour.work.spark.table(changes_table(feed.feed))
+        log = log.where(F.col("hour").isin([*earlier, hour.work.hour]) & (F.col("op") == "bad"))
+        bad = log.where((is_published(history) | in_hour(hour.work.hour)) & F.col("tx").isNotNull())
+        if feed.undeclared == "quarantine":  # what is no table of the feed leaves its transactions whole
+            bad = bad.where(F.col("source_table").isNull() | F.col("source_table").isin(list(feed.tables)))
+        why = F.concat(F.lit("a record of it cannot be decoded: "), "problem")
+        parts.append(bad.select("tx", why.alias("why")))
+    if assembled.refused is not None:
+        refused = assembled.refused.where(F.col("tx").isNotNull() & (F.col("reason") != NEVER_COMPLETED))
+        parts.append(refused.select("tx", refusal(F.col("table"), F.col("reason")).alias("why")))
+    if not parts:
+        return None
+    named = reduce(DataFrame.unionByName, parts)
+    found = named.join(assembled.rows, "tx", "left_semi").localCheckpoint()
+    return None if found.isEmpty() else found
