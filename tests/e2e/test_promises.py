@@ -101,7 +101,7 @@ def test_a_poisoned_record_waits_byte_for_byte(run: Any, settings: Settings) -> 
     kept = {r["record"]: r for r in read_rows(settings, "tidemark", run.feed, "quarantine")}
     assert kept[2]["raw"] == poison and "not the JSON of a Kafka record" in kept[2]["reason"]
     assert all("cannot be published under this name" in kept[record]["reason"] for record in (3, 5))
-    shown = '"many␣␣[31m' + "y" * 50 + '"…'
+    shown = '"many␣␣[31m' + "y" * 50 + '…"'
     assert kept[4]["reason"] == f"not a value of its column's type: n (int): {shown}"
 
 
