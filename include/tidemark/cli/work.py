@@ -125,3 +125,5 @@ def _print_account(receipt: Receipt) -> None:
         f"held {receipt.held}, quarantined {receipt.quarantined}",
         markup=False,
     )
+    for table, why in receipt.stopped.items():
+        err.print(f"{receipt.feed} {receipt.hour}: {table} is stopped and stays as it was: {why}", markup=False)

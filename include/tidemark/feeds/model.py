@@ -222,6 +222,12 @@ class Feed(Model):
         "publish",
         description="A table that messages carry and this file does not name: publish it, or quarantine its records.",
     )
+    on_table_stop: Literal["feed", "table"] = Field(
+        "feed",
+        description="What stops when one table cannot go on (a type or a key that becomes another, a statement that cannot "
+        "be followed). feed: the hour, nothing of it is published. table: that table alone. It stays as it was, its changes "
+        "and their transactions wait in quarantine, the other tables are published, and the receipt says so.",
+    )
     quarantine: Quarantine = Field(Quarantine(), description="How many bad records an hour may hold.")
     transactions: Transactions = Field(
         Transactions(),

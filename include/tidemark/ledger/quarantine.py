@@ -3,8 +3,9 @@
 Each row of the system table ``quarantine`` names the stage that kept it back: decode (a record that cannot be decoded),
 assemble (a change that its metadata do not fit, or whose transaction never completed), compact (a key or value that
 cannot be read), validate (its row failed a check); or it is ``transaction``: not the change itself was refused, but
-another one of its transaction. ``hour`` is the hour it landed in. ``landed_this_hour`` is true when
-that hour's own publication kept it back, and false when a later one did that released it.
+another one of its transaction; or ``stopped``: its table cannot go on. ``hour`` is the hour it landed in.
+``landed_this_hour`` is true when that hour's own publication kept it back, and false when a later one did that released
+it.
 
 A replay is a new version of the hour's manifest that brings no object and *recalls* the quarantine. From there on the
 hour goes the ordinary way through all stages, whoever runs it: decode replaces the recalled entries of the change log
@@ -37,8 +38,14 @@ ENTRY = ["object", "record", "entry"]
 #: The stage of changes that are not refused themselves, but wait with their transaction.
 ALONGSIDE = "transaction"
 
+#: The stage of changes whose table is stopped.
+STOPPED = "stopped"
+
+#: The stages of changes that are not bad: they are not counted against the feed's limit.
+NOT_BAD = (ALONGSIDE, STOPPED)
+
 #: The stages whose rows count as quarantined in their table's part of the receipt.
-OF_TABLES = ("compact", "validate", ALONGSIDE)
+OF_TABLES = ("compact", "validate", *NOT_BAD)
 
 #: Why a change is given up by the feed's policy for overdue transactions.
 NEVER_COMPLETED = "its transaction never completed"
@@ -81,7 +88,7 @@ def count_recalled(rows: DataFrame) -> Recalled:
             kinds["held"] += group.entries
         elif group.stage in OF_TABLES:
             tables[group.table] = tables.get(group.table, 0) + group.entries
-            kinds["alongside"] += group.entries if group.stage == ALONGSIDE else 0
+            kinds["alongside"] += group.entries if group.stage in NOT_BAD else 0
         else:
             kinds["bad" if group.stage == "decode" else "refused"] += group.entries
     records = sum(group.records for group in groups)

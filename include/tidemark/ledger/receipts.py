@@ -115,7 +115,8 @@ class Receipt(StoredDocument):
     )
     alongside: int = Field(
         0,
-        description="Changes in the tables' `quarantined` that are not refused themselves: they wait with their transaction.",
+        description="Changes in the tables' `quarantined` that are not refused themselves: they wait with their transaction, "
+        "or their table is stopped.",
     )
     given_up: int = Field(0, description="Overdue transactions whose changes this publication gave up to quarantine.")
     rollbacks: int = Field(0, description="Transactions that their source rolled back: their changes count as control.")
@@ -152,6 +153,9 @@ class Receipt(StoredDocument):
     tables: list[TableReceipt] = Field([])
     published_at: datetime | None = None
     notes: list[str] = Field([])
+    stopped: dict[str, str] = Field(
+        {}, description="Tables that this publication left as they were, for they cannot go on, and why."
+    )
 
     @property
     def counts(self) -> Counts:

@@ -9,18 +9,19 @@ How the changes of one table are folded is in :mod:`tidemark.pipeline.keyed_tabl
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.errors import TerminalError
+from tidemark.errors import SchemaError, TerminalError
 from tidemark.feeds.model import Feed
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.manifest import Manifest
 from tidemark.ledger.pending_publication import PendingPublication, discard_pending, load_pending, save_pending
 from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.receipts import Counts, Receipt, TableReceipt
 from tidemark.ledger.system_tables import create_system_tables
 from tidemark.logs import get_logger, log_context, log_stage
@@ -33,6 +34,7 @@ from tidemark.pipeline.hour_changes import (
 from tidemark.pipeline.keyed_tables import settle_keyed
 from tidemark.pipeline.keyless_tables import settle_keyless
 from tidemark.pipeline.load_hour import load_hour_changes
+from tidemark.pipeline.stopped_tables import changes_of, notes_of, told
 from tidemark.pipeline.system_rows import tombstones, write_system_rows
 from tidemark.pipeline.table_outcome import Refused
 from tidemark.pipeline.withheld import without
@@ -48,14 +50,15 @@ log = get_logger()
 @dataclass(frozen=True)
 class Compacted:
     """One table's part of the publication: its receipt, rows for the tombstones. ``staged``: whether there is an audit
-    branch. ``retired``: columns that hold nothing once it is published. ``refused``: changes (ENTRY, ``reason``) without
-    which it is to be compacted again."""
+    branch. ``retired``: columns that hold nothing once it is published. ``refused``: changes (ENTRY, ``stage``, ``reason``)
+    without which it is to be compacted again. ``stopped``: why the table is left as it is; None: it is not."""
 
     receipt: TableReceipt
     tombstones: list[DataFrame] = field(default_factory=list)
     staged: bool = False
     retired: list[str] = field(default_factory=list)
     refused: DataFrame | None = None
+    stopped: str | None = None
 
 
 def compact(
@@ -90,13 +93,14 @@ def stage_hour(hour: HourChanges, manifest: Manifest) -> tuple[PendingPublicatio
     tables: dict[str, Compacted] = {}
     try:
         while True:
-            tables |= {s.table: _compact_and_log(hour, s) for s in hour.stats if s.table not in tables}
+            tables |= {s.table: _compact_or_stop(hour, s) for s in hour.stats if s.table not in tables}
+            stops = {name: table.stopped for name, table in tables.items() if table.stopped is not None}
+            hour = replace(hour, stopped={**hour.stopped, **stops})
             refused = [table.refused for table in tables.values() if table.refused is not None]
             if not refused:
                 break
             with log_context(stage="compact"):
-                together = reduce(DataFrame.unionByName, refused).withColumn("stage", F.lit("compact"))
-                hour, touched = without(hour, together)
+                hour, touched = without(hour, reduce(DataFrame.unionByName, refused))
             tables = {name: table for name, table in tables.items() if name not in touched}
     except TerminalError:
         with log_context(stage="compact"):
@@ -138,6 +142,25 @@ def _assemble(work: Work, manifest: Manifest) -> HourChanges:
         for note in hour.assembled.notes:
             log.warning(note)
     return hour
+
+
+def _compact_or_stop(hour: HourChanges, stats: TableStats) -> Compacted:
+    """Compact a table, unless it is stopped; or leave it as it is, where it cannot go on and the feed is not to stop."""
+    highest, truncated = hour.work.history.table(stats.table)
+    alone = TableReceipt(table=stats.table, highest=highest, truncated=truncated)
+    if stats.table in hour.stopped:
+        return Compacted(alone)
+    try:
+        return _compact_and_log(hour, stats)
+    except SchemaError as error:
+        if hour.work.feed.on_table_stop == "feed":
+            raise
+        why = told(error)
+        with log_context(stage="compact"):
+            log.warning("stopped the table", table=stats.table, reason=why)
+            discard_columns(hour.work.spark, hour.work.feed, [stats.table], hour.work.settings)
+        changes = changes_of(hour.assembled.rows, {stats.table: why}).select(*ENTRY, "stage", "reason")
+        return Compacted(alone, refused=changes if stats.landed + stats.released else None, stopped=why)
 
 
 def _compact_and_log(hour: HourChanges, stats: TableStats) -> Compacted:
@@ -192,12 +215,16 @@ def _receipt(hour: HourChanges, manifest: Manifest, tables: list[TableReceipt]) 
         alongside=withheld.alongside if withheld is not None else 0,
         tables=tables,
         notes=notes,
+        # a statement may also tell of tables that the feed never had
+        stopped={
+            t: why for t, why in hour.stopped.items() if t in work.history.tables or t in {s.table for s in hour.stats}
+        },
     )
     before = work.history.of_hour(manifest.hour)
     if before:
         receipt = receipt.follow(before.without(assembled.recalled))
     receipt.balance()
-    return receipt
+    return receipt.model_copy(update={"notes": [*receipt.notes, *notes_of(receipt)]})
 
 
 def _compact_table(hour: HourChanges, stats: TableStats) -> Compacted:
@@ -245,7 +272,7 @@ def _stage(changes: TableChanges, snapshot: Snapshot, receipt: TableReceipt, *, 
         log.warning(warning, table=stats.table)
     outcome = settle_keyed(changes) if shape.key else settle_keyless(changes)
     if isinstance(outcome, Refused):
-        return Compacted(receipt, refused=outcome.changes)
+        return Compacted(receipt, refused=outcome.changes.withColumn("stage", F.lit("compact")))
     emptied = stats.emptied if state.emptied is None else state.emptied
     snapshot.stage(
         work.publication,

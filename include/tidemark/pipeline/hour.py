@@ -90,7 +90,14 @@ def locked(settings: Settings, feed: str, hour: str | None = None) -> Iterator[F
 
 
 def decode_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
-    """Decode the hour, unless a receipt shows that this version of its export is published."""
+    """Decode the hour, unless a receipt shows that this version of its export is published. An hour in which a table was
+    stopped takes its quarantine up again."""
+    published = load_history(settings, feed.feed).of_hour(hour)
+    if published is not None and published.stopped and recall(feed, hour, settings):
+        with log_context(feed=feed.feed, hour=hour):
+            log.info(
+                "takes up again what waits", stage="decode", tables=len(published.stopped), reason="a table was stopped"
+            )
     # The newest of the hour's versions is what the log holds in the end.
     with log_context(feed=feed.feed, hour=hour), locked(settings, feed.feed, hour):
         manifest = all_objects(settings, feed.feed, hour)

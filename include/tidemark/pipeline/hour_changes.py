@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
@@ -53,13 +54,15 @@ class Withheld:
 @dataclass(frozen=True)
 class HourChanges:
     """The assembled changes of an hour, and the statistics of each table in them. ``withheld``: what was taken out of
-    them. ``small``: whether they are kept at hand, rather than read again for each table."""
+    them. ``small``: whether they are kept at hand, rather than read again for each table. ``stopped``: the tables that are
+    left as they are, and why."""
 
     work: Work
     assembled: Assembled
     stats: list[TableStats]
     small: bool
     withheld: Withheld | None = None
+    stopped: Mapping[str, str] = field(default_factory=dict)
 
     def rows_of(self, table: str) -> DataFrame:
         """The log rows of one table."""

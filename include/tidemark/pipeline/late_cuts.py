@@ -116,6 +116,10 @@ def _make(hour: LateHour, source: str, snapshot: Snapshot) -> int | None:
     # Changes that the cut shows, and that may be no part of it any more.
     if others is not None and not others.isEmpty():
         base, before = None, PublicationHistory()
+    if snapshot.table in hour.pending.receipt.stopped:  # it stays as it was
+        if base is not None and not own:
+            snapshot.cut(hour.hour, hour.pending.publication, base, None)
+        return None
     if filled := {(source, step.position) for step in hour.definitions.of(source).column_renames if step.filled}:
         entries = hour.spark.table(changes_table(hour.feed.feed))
         if not filled <= _statements(entries, before):  # all rows have a value that the cut before does not show

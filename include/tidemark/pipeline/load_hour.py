@@ -14,24 +14,28 @@ from tidemark.ledger.quarantine import NEVER_COMPLETED
 from tidemark.logs import log_context
 from tidemark.pipeline.assemble import assemble, with_stats
 from tidemark.pipeline.hour_changes import HourChanges
+from tidemark.pipeline.stopped_tables import changes_of, known_stops
 from tidemark.pipeline.withheld import refusal, without
 from tidemark.tables.table_state import Work
 
 
 def load_hour_changes(work: Work, manifest: Manifest) -> HourChanges:
-    """Assemble the hour, without the transactions of which a record cannot be decoded, or a change can reach no table.
-    Reads the change log; writes nothing."""
+    """Assemble the hour, without the transactions of which a record cannot be decoded, or a change can reach no table,
+    and without those of stopped tables. Reads the change log; writes nothing."""
     assembled = assemble(work.spark, work.feed, manifest, work.history)
     work = replace(work, history=work.history.making(assembled.reloads.begun))
     if manifest.small:
         # Each table of the feed plans and reads its own part of this: of a small hour, all at once is cheaper.
         assembled = replace(assembled, rows=assembled.rows.localCheckpoint())
-    hour = HourChanges(work, *with_stats(assembled, work.feed, work.history), small=manifest.small)
+    stopped = known_stops(work, assembled.definitions)
+    stats = with_stats(assembled, work.feed, work.history)
+    hour = HourChanges(work, *stats, small=manifest.small, stopped=stopped)
     broken = _broken_transactions(hour)
-    if broken is None:
+    waiting = any(s.table in stopped and s.landed + s.released for s in hour.stats)
+    if broken is None and not waiting:
         return hour
     with log_context(stage="assemble"):
-        return without(hour, None, broken)[0]
+        return without(hour, changes_of(hour.assembled.rows, stopped) if waiting else None, broken)[0]
 
 
 def _broken_transactions(hour: HourChanges) -> DataFrame | None:

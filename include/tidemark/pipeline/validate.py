@@ -8,7 +8,7 @@ rows keep their last good version), warn (noted in the receipt).
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
@@ -220,7 +220,7 @@ def _not_unique(plan: Plan, staged: DataFrame, written: DataFrame) -> list[tuple
 
 def _staged_hour(work: Work, manifest: Manifest, pending: PendingPublication) -> HourChanges:
     """The hour's changes as compact staged them: without those that it put in quarantine."""
-    hour = load_hour_changes(work, manifest)
+    hour = replace(load_hour_changes(work, manifest), stopped=pending.receipt.stopped)
     kept = work.spark.table(system_table(work.feed.feed, "quarantine"))
     kept = kept.where((F.col("sequence") == pending.receipt.sequence) & F.col("stage").isin(*OF_TABLES))
     left = kept.join(hour.assembled.rows, ENTRY, "left_semi").localCheckpoint()

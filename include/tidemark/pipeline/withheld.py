@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from tidemark.feeds.model import Feed
 from tidemark.identifiers import PAIR
 from tidemark.ledger.change_stats import TableStats
-from tidemark.ledger.quarantine import ALONGSIDE, ENTRY, beginning
+from tidemark.ledger.quarantine import ALONGSIDE, ENTRY, NOT_BAD, beginning
 from tidemark.ledger.receipts import Counts
 from tidemark.logs import get_logger
 from tidemark.pipeline.assemble import with_stats
@@ -107,7 +107,7 @@ def _added(before: Withheld | None, taken: DataFrame, named: DataFrame, left: Da
         more = Counts(quarantined=number) if landed else Counts(released_quarantined=number)
         counts[table] = counts.get(table, Counts()).plus(more)
         checked[table] = checked.get(table, 0) + (number if stage == "validate" else 0)
-        alongside += number if stage == ALONGSIDE and landed else 0
+        alongside += number if stage in NOT_BAD and landed else 0
     transactions = found.transactions + taken.where("whole").select("tx").distinct().count()
     return replace(
         found, counts=counts, checked=checked, alongside=alongside, transactions=transactions,

@@ -157,7 +157,7 @@ def load_definitions(entries: DataFrame, feed: Feed) -> Definitions:
     metadata. A format that sends no such entries costs nothing.
 
     SchemaError for a statement that cannot be understood, unless the feed file declares the table's columns: then the
-    declared columns count. SchemaError also for too many statements.
+    declared columns count; or says `on_table_stop: table`. SchemaError also for too many statements.
     """
     format_ = load_format(feed.format["type"])
     if not isinstance(format_, TellsTableChanges):
@@ -218,7 +218,7 @@ def define(
             # What is no table of the feed concerns nobody.
             if not declared.columns if declared is not None else feed.undeclared == "publish":
                 problems.setdefault(table, str(error))
-    if problems:
+    if problems and feed.on_table_stop == "feed":
         raise not_understood(feed, *min(problems.items()))
     ordered = sorted(entries, key=lambda entry: (entry.source_table, entry.position, entry.text))
     return Definitions(ordered, tables, frozenset(new), problems=problems)

@@ -50,6 +50,12 @@ def test_a_small_file_loads_with_every_default(tmp_path: Path) -> None:
     assert feed.format_options is feed.format_options
 
 
+def test_what_stops_with_a_table_is_the_feed_or_the_table(tmp_path: Path) -> None:
+    assert load_feed(write(tmp_path, GOOD)).on_table_stop == "feed"
+    assert load_feed(write(tmp_path, GOOD + "on_table_stop: table\n")).on_table_stop == "table"
+    assert list(mistakes(tmp_path, GOOD + "on_table_stop: never\n")) == ["on_table_stop"]
+
+
 def test_tables_of_three_names_that_would_be_one_are_a_mistake(tmp_path: Path) -> None:
     good = mistakes(tmp_path, GOOD + "tables: {ORCL.HR.JOBS: {}, ORCL.CRM.JOBS: {}}\n")
     assert good == {}

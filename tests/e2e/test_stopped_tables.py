@@ -1,0 +1,126 @@
+"""One table that cannot go on: by `on_table_stop: table` it stops alone, and what waits is published in its place later."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.e2e.feed_pair import FeedPair
+from tests.e2e.schema_change_messages import HOURS as CANAL_HOURS
+from tests.e2e.schema_change_messages import Change, Installation, Statement
+from tests.e2e.test_bad_transactions import COLUMNS, DEBEZIUM, export, ids, transaction
+from tests.e2e.test_promises import HOURS
+from tidemark.errors import SchemaError
+from tidemark.ledger.quarantine import list_kept_back
+from tidemark.operations.audit import audit
+from tidemark.pipeline.hour import run_hour
+from tidemark.settings import Settings
+
+pytestmark = [pytest.mark.full, pytest.mark.promise(3)]
+
+
+def tables(n: str) -> dict[str, Any]:
+    """``n``: of items; a text cannot take the place of a number."""
+    return {"tables": {"s.items": {"columns": {**COLUMNS, "n": n}}, "s.others": {"columns": COLUMNS}}}
+
+
+STOPPED = {"on_table_stop": "table", "quarantine": {"limit": 0.0, "at_least": 0}, **tables("text")}
+MENDED = {"on_table_stop": "table", **tables("bigint")}
+HISTORY = [
+    [*transaction(1, ("c", "items", 1, 1), ("c", "items", 2, 2), ("c", "others", 1, 1))],
+    [
+        *transaction(5, ("u", "items", 1, 5), ("c", "others", 5, 5)), *transaction(6, ("c", "others", 6, 6)),
+        *transaction(7, ("d", "items", 2, 0)),
+    ],
+    [
+        *transaction(8, ("u", "others", 1, 8)), *transaction(9, ("c", "items", 9, 9), ("d", "others", 6, 0)),
+        *transaction(2, ("c", "items", 3, 3), ("u", "others", 1, 2)),  # late
+    ],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)])
+def test_the_others_go_on_and_what_waits_is_published_in_its_place(
+    spark: SparkSession, settings: Settings, tmp_path: Path, order: tuple[int, ...]
+) -> None:
+    pair = FeedPair(f"stopped_{order[0]}", tmp_path, spark, settings, **DEBEZIUM, **tables("int"))
+    for hour, sent in enumerate(HISTORY):
+        export(pair, HOURS[hour], sent)
+    pair.run(HOURS[0])
+    with pytest.raises(SchemaError, match="column n is int and would become string"):
+        pair.run(HOURS[order[0]], **tables("text"))
+    items = f"{pair.fixed}.items"
+    for hour in order:
+        receipt = pair.run(HOURS[hour], **STOPPED)
+        assert list(receipt.stopped) == [items]
+        assert f"{items} is stopped and stays as it was, 2 changes" in receipt.notes[-1]
+        assert "n is int and would become string" in receipt.notes[-1] and "run the hour again" in receipt.notes[-1]
+        assert ids(pair, "items") == {1: 1, 2: 2}
+        found = audit(pair.feed(pair.fixed, **STOPPED), settings).findings
+        assert [str(finding) for finding in found] == []
+    assert ids(pair, "others") == {1: 8, 6: 6}
+    kept = list_kept_back(settings, pair.fixed)
+    assert {(r["table"].split(".")[1], r["stage"]) for r in kept} == {("items", "stopped"), ("others", "transaction")}
+    assert len(kept) == 7
+
+    pair.run_right(HOURS[:3], **MENDED)
+    for hour in order:
+        assert pair.run(HOURS[hour], **MENDED).stopped == {}
+    pair.same("items", "others")
+    assert not list_kept_back(settings, pair.fixed)
+    assert [str(finding) for finding in audit(pair.feed(pair.fixed, **MENDED), settings).findings] == []
+    again = [pair.run(HOURS[hour], **MENDED).sequence for hour in order]
+    assert again == [pair.run(HOURS[hour], **MENDED).sequence for hour in order], "nothing to do"
+
+
+def test_a_mended_table_does_not_go_on_before_what_waits(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    pair = FeedPair("stopped_mended", tmp_path, spark, settings, **DEBEZIUM, **tables("int"))
+    for hour, sent in enumerate(HISTORY):
+        export(pair, HOURS[hour], sent)
+    pair.run(HOURS[0])
+    pair.run(HOURS[1], **STOPPED)
+    receipt = pair.run(HOURS[2], **MENDED)
+    assert f"changes of {HOURS[1]} wait" in receipt.stopped[f"{pair.fixed}.items"]
+    assert ids(pair, "items") == {1: 1, 2: 2}
+    for hour in HOURS[1:3]:
+        pair.replay(hour, **MENDED)
+    pair.run_right(HOURS[:3], **MENDED)
+    pair.same("items", "others")
+
+
+V1, BAG = {"id": "int", "name": "text"}, {"a": "int"}
+
+
+def test_a_statement_that_cannot_be_followed_stops_its_table_alone(tmp_path: Path, settings: Settings) -> None:
+    made = Installation("canal", "st_statement", tmp_path, settings, {"s.items": {}, "s.bag": {}})
+
+    def bag(position: int) -> Change:
+        return Change("c", position, BAG, {"a": position}, key=(), table="bag")
+
+    def insert(position: int) -> Change:
+        return Change("c", position, V1, {"id": position, "name": "x"})
+
+    lost = Statement(10, V1, "ALTER TABLE items DROP PARTITION p1")
+    for hour, entries in enumerate([[insert(1), bag(2)], [lost, insert(11), bag(12)], [insert(21), bag(22)]]):
+        made.export(hour, entries)
+
+    def run(hour: int, **changes: Any) -> dict[str, str]:
+        return run_hour(made.feed(on_table_stop="table", **changes), CANAL_HOURS[hour], settings).stopped
+
+    assert run(0) == {}
+    assert "rows go without being sent" in json.dumps(run(1)) and "declare the table's columns" in json.dumps(run(2))
+    assert [row["id"] for row in made.rows()] == [1]
+    assert [row["a"] for row in made.rows("bag")] == [2, 12, 22]
+    with pytest.raises(SchemaError, match="rows go without being sent"):
+        made.run(1)
+    made.tables = {"s.items": {"columns": {"id": "int", "name": "text"}}, "s.bag": {}}
+    assert run(1) == run(2) == {}
+    assert [row["id"] for row in made.rows()] == [1, 11, 21]
+    assert [row["a"] for row in made.rows("bag")] == [2, 12, 22]
+    assert [str(finding) for finding in audit(made.feed(on_table_stop="table"), settings).findings] == []
