@@ -130,6 +130,7 @@ def test_there_is_nothing_to_migrate(kept: KeptLake) -> None:
     assert kept.files() == before | {"_doctor": b"well"}
 
 
+@pytest.mark.full
 def test_the_next_hour_runs_on_it_and_the_audit_agrees(kept: KeptLake) -> None:
     ran = kept.run("run", FEED, "--hour", NEXT)
     assert ran.returncode == 0, ran.stderr

@@ -52,6 +52,7 @@ def sent(op: str, lsn: int, after: Event | None, before: Event | None = None) ->
     return one | {"key": None, "value": json.dumps(json.loads(one["value"]) | {"before": before})}
 
 
+@pytest.mark.full
 def test_a_value_that_its_column_cannot_hold_waits(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
     """It is no null: the row would be another one. What deletes it later leaves the others alone, and finds it in the end."""
 

@@ -116,6 +116,7 @@ def test_a_transaction_over_three_hours(
     run_all(Exports(FORMAT, tmp_path, settings, name), order, verdict, monkeypatch)
 
 
+@pytest.mark.full
 def test_what_comes_again_is_no_transaction_of_its_own(
     spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -39,7 +39,7 @@ def moved(lsn: int, old: int, new: Any, n: int, table: str) -> list[Event]:
 
 
 @pytest.mark.parametrize(
-    "hours", [pytest.param(1, id="one hour", marks=pytest.mark.full), pytest.param(2, id="two hours")]
+    "hours", [pytest.param(1, id="one hour"), pytest.param(2, id="two hours", marks=pytest.mark.full)]
 )
 def test_a_row_stays_where_it_was_last_good(
     spark: SparkSession, settings: Settings, tmp_path: Path, hours: int
