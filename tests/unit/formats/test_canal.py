@@ -83,6 +83,12 @@ CASES: dict[str, tuple[bytes | None, int | None]] = {
     "alter": (message("ALTER", isDdl=True, sql="ALTER TABLE item ADD note text", id=63), 23),
     "database": (message("QUERY", isDdl=True, sql="CREATE DATABASE x", table="", id=64), 24),
     "index": (message("CINDEX", isDdl=True, sql="CREATE INDEX", id=65), 25),
+    "index after others": (
+        message(
+            "CINDEX", isDdl=True, sql="/* a */ ALTER TABLE item CHANGE name label text, ADD INDEX i (label)", id=66
+        ),
+        43,
+    ),
     "tombstone": (None, 26),
     # what cannot be decoded
     "no JSON": (b"{", 30),
@@ -285,6 +291,10 @@ def test_statements(decoded: dict[str, list[Row]]) -> None:
     assert [alter.op, alter.source_table, alter.key] == ["schema", "stock.item", None]
     assert alter.position.split(".")[2] == "0" * 20, "the first of its batch"
     assert canal.table_change(alter.message_schema, canal.Options()) == TableChange({"note": ColumnType("string")})
+    (renamed,) = decoded["index after others"]  # Canal names an ALTER TABLE by its last clause
+    assert [renamed.op, renamed.source_table] == ["schema", "stock.item"]
+    change = canal.table_change(renamed.message_schema, canal.Options())
+    assert change is not None and change.renamed == {"name": "label"}
 
 
 def test_bytes_are_characters(spark: SparkSession) -> None:

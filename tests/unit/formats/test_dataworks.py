@@ -85,6 +85,9 @@ CASES: dict[str, list[bytes | None]] = {
     "alter": [message("ALTER", "8", text="ALTER TABLE orders ADD COLUMN note text", columns=None)],
     "query without table": [message("QUERY", "8", text="CREATE DATABASE x", source={"dbName": "shop"})],
     "create index": [message("CINDEX", "8", text="CREATE INDEX")],
+    "index after others": [
+        message("DINDEX", "9", text="ALTER TABLE orders DROP COLUMN name, DROP INDEX i", columns=None)
+    ],
     "gtid": [message("GTID", None)],
     "heartbeat": [message("MHEARTBEAT", None, columns=None, key=None)],
     "tombstone": [None],
@@ -277,6 +280,10 @@ def test_statements(decoded: dict[str, Row]) -> None:
         "control",
     ]
     assert [decoded["truncate"].position, decoded["truncate"].source_table] == ["7".zfill(32), "shop.orders"]
+    dropped = decoded["index after others"]  # named by its last clause
+    assert [dropped.op, dropped.source_table] == ["schema", "shop.orders"]
+    change = dataworks.table_change(dropped.message_schema, dataworks.Options())
+    assert change is not None and change.dropped == {"name"}
     alter = decoded["alter"]
     assert [alter.op, alter.position, alter.source_table] == ["schema", "8".zfill(32), "shop.orders"]
     assert json.loads(alter.message_schema) == {

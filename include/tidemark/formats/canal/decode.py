@@ -17,7 +17,13 @@ from pyspark.sql import functions as F
 from tidemark.formats.canal.positions import WITHOUT_OFFSETS, row_position, with_positions
 from tidemark.formats.canal.types import LATIN_BYTES, default_text, message_types, mysql_type, type_or_text
 from tidemark.formats.contract import DeclaredFeed, as_changes
-from tidemark.formats.ddl.statements import CHANGES_DATA, DROPS_TEMPORARY, read_ddl
+from tidemark.formats.ddl.statements import (
+    ALTERS_TABLE,
+    CHANGES_DATA,
+    DROPS_TEMPORARY,
+    INDEX_KINDS,
+    read_ddl,
+)
 from tidemark.schema.columns import ColumnType
 from tidemark.schema.encodings import Encoding
 from tidemark.schema.strict_json import is_broken, one_document
@@ -34,7 +40,7 @@ _ROW_IDS = ("__#alibaba_rds_row_id#__", "#alibaba_rds_row_id#")
 _ROWS = ("INSERT", "UPDATE", "DELETE")
 _STATEMENTS = ("CREATE", "ALTER", "RENAME", "QUERY")
 _EMPTIED = ("TRUNCATE", "ERASE")
-_CONTROL = ("CINDEX", "DINDEX", "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT")
+_CONTROL = (*INDEX_KINDS, "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT")
 _NUMBER = r"^\d{1,19}\z"
 
 
@@ -152,12 +158,18 @@ def _key_names(row: Column) -> Column:
     return F.when(F.size(primary_key) > 0, primary_key).when(F.size(ids) > 0, F.slice(ids, 1, 1))
 
 
+def _is_statement() -> Column:
+    """Whether a message is a statement that may concern a table's columns or its key."""
+    alters = F.coalesce(F.col("sql").rlike(ALTERS_TABLE), F.lit(False))
+    return F.coalesce(F.col("kind").isin(*_STATEMENTS) | (F.col("kind").isin(*INDEX_KINDS) & alters), F.lit(False))
+
+
 def _entries(rows: DataFrame) -> DataFrame:
     c = F.col
     kind, bad = c("kind"), c("problem").isNotNull()
     row, update = kind.isin(*_ROWS) & ~bad, kind == "UPDATE"
     emptied = c("empties") & ~bad
-    statement = kind.isin(*_STATEMENTS) & c("source_table").isNotNull() & ~bad
+    statement = _is_statement() & c("source_table").isNotNull() & ~bad
     image, changed, names = c("image"), c("changed"), c("names")
 
     def was(name: Column) -> Column:
@@ -207,7 +219,7 @@ def _message_problem(without_offsets: bool) -> Column:
     c = F.col
     kind, no_table = c("kind"), c("source_table").isNull()
     known = kind.isin(*_ROWS, *_STATEMENTS, *_EMPTIED, *_CONTROL)
-    statement = kind.isin(*_STATEMENTS)
+    statement = _is_statement()
     return (
         F.when(c("tombstone"), None)
         .when(
@@ -216,7 +228,7 @@ def _message_problem(without_offsets: bool) -> Column:
         )
         .when(kind.isNull(), F.lit("type is missing: not a Canal message"))
         .when(~known, F.concat(F.lit("unknown type "), F.substring(kind, 1, 200)))
-        .when(kind.isin(*_CONTROL), None)
+        .when(kind.isin(*_CONTROL) & ~statement, None)
         .when(statement & F.coalesce(F.trim("sql") == "", F.lit(True)), F.concat(F.lit("no sql, type "), kind))
         .when(
             statement & no_table,

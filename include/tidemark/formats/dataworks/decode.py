@@ -29,7 +29,13 @@ from tidemark.formats.dataworks.types import (
     default_texts,
     message_types,
 )
-from tidemark.formats.ddl.statements import CHANGES_DATA, DROPS_TEMPORARY, read_ddl
+from tidemark.formats.ddl.statements import (
+    ALTERS_TABLE,
+    CHANGES_DATA,
+    DROPS_TEMPORARY,
+    INDEX_KINDS,
+    read_ddl,
+)
 from tidemark.identifiers import PAIR
 from tidemark.schema.columns import ColumnType
 from tidemark.schema.encodings import Encoding
@@ -54,7 +60,7 @@ _DIGITS = 32
 _ROWS = ("INSERT", "UPDATE_BEFOR", "UPDATE_AFTER", "DELETE")
 _STATEMENTS = ("CREATE", "ALTER", "RENAME", "QUERY")
 _EMPTIED = ("TRUNCATE", "ERASE")
-_CONTROL = (BEGIN, *ENDS, "CINDEX", "DINDEX", "GTID", "MHEARTBEAT")
+_CONTROL = (BEGIN, *ENDS, *INDEX_KINDS, "GTID", "MHEARTBEAT")
 
 ENCODINGS: dict[str, Encoding] = {CALENDAR_DATE: calendar_date}
 
@@ -237,13 +243,19 @@ def _differs(one: str, other: str) -> Column:
     return F.exists("names", lambda name: ~F.element_at(one, name).eqNullSafe(F.element_at(other, name)))
 
 
+def _is_statement() -> Column:
+    """Whether a message is a statement that may concern a table's columns or its key."""
+    alters = F.coalesce(F.col("text").rlike(ALTERS_TABLE), F.lit(False))
+    return F.coalesce(F.col("kind").isin(*_STATEMENTS) | (F.col("kind").isin(*INDEX_KINDS) & alters), F.lit(False))
+
+
 def _entries(messages: DataFrame) -> DataFrame:
     c = F.col
     kind, bad = c("kind"), c("problem").isNotNull()
     row = kind.isin(*_ROWS) & ~bad
     temporary = (kind == "ERASE") & F.coalesce(c("text").rlike(DROPS_TEMPORARY), F.lit(False))
     emptied = kind.isin(*_EMPTIED) & ~bad & ~temporary
-    statement = kind.isin(*_STATEMENTS) & c("source_table").isNotNull() & ~bad
+    statement = _is_statement() & c("source_table").isNotNull() & ~bad
     both = (kind == "UPDATE_AFTER") & c("before").isNotNull()
     half = row & ((kind == "UPDATE_BEFOR") | _is_new_half())
     # The row before deletes its key, and with it the columns that the row after lacks: the row after takes them from
@@ -293,7 +305,7 @@ def _problem() -> Column:
     """Why the record is no change and no control record; null when it is one."""
     c = F.col
     kind, text = c("kind"), c("text")
-    row, statement = kind.isin(*_ROWS), kind.isin(*_STATEMENTS)
+    row, statement = kind.isin(*_ROWS), _is_statement()
     known = kind.isin(*_ROWS, *_EMPTIED, *_STATEMENTS, *_CONTROL)
     image = F.when(kind.isin("DELETE", "UPDATE_BEFOR"), F.lit("before")).otherwise(F.lit("after"))
     no_table = c("source_table").isNull()
@@ -313,7 +325,7 @@ def _problem() -> Column:
         )
         .when(kind.isNull(), F.lit("payload.op is missing: not a DataWorks message"))
         .when(~known, F.concat(F.lit("unknown op "), F.substring(kind, 1, 200)))
-        .when(kind.isin(*_CONTROL), None)
+        .when(kind.isin(*_CONTROL) & ~statement, None)
         .when(statement & F.coalesce(F.trim(text) == "", F.lit(True)), F.concat(F.lit("no ddl.text, op "), kind))
         .when(
             statement & no_table,
