@@ -39,16 +39,17 @@ def delivered(entries: DataFrame, format_: TellsDeliveries) -> DataFrame:
     messages = format_.deliveries(_messages(entries)).where("delivery is not null")
     found = messages.groupBy("tx", "topic", "partition", "delivery").agg(
         F.max("offset").alias("until"),
-        F.min_by("tx_ordinal", "offset").alias("first"),
-        F.count_if(~F.col("tx_end")).alias("parts"),
+        F.max(F.when(~F.col("tx_end"), F.col("tx_ordinal"))).alias("highest"),
+        F.count_distinct(F.when(~F.col("tx_end"), F.col("tx_ordinal"))).alias("parts"),
         F.bool_or("tx_end").alias("ended"),
         F.max("published").alias("published"),
     )
     # An end by itself may be all of a transaction, or what is left of a longer one.
     found = found.withColumn("alone", F.col("ended") & (F.col("parts") == 0))
     nothing_else = F.min("alone").over(Window.partitionBy("tx"))
-    whole = F.col("ended") & ((F.col("first") == 1) | nothing_else)
-    return found.withColumn("whole", whole).drop("first")
+    numbered = F.coalesce(F.col("highest") == F.col("parts"), F.lit(False))  # from 1, without a hole
+    whole = F.col("ended") & (numbered | nothing_else)
+    return found.withColumn("whole", whole).drop("highest")
 
 
 def _messages(entries: DataFrame) -> DataFrame:

@@ -60,6 +60,11 @@ def frame(spark: SparkSession, entries: list[Any], tx: str = "t") -> DataFrame:
         ([at(5, 1), at(9, 2), at(10, 0)], 1, 2, False),  # 1 of one delivery, the rest of another
         ([at(5, 1), at(6, 1), at(7, 0)], 1, 1, True),  # it began again
         ([at(5, 1), at(5, 1), at(6, 0)], 1, 1, True),  # exported twice
+        # a producer that tried again: one message, a batch of them, and in another order
+        ([at(5, 1), at(6, 2), at(7, 2), at(8, 0)], 2, 2, True),
+        ([at(5, 1), at(6, 2), at(7, 3), at(8, 2), at(9, 3), at(10, 0)], 3, 3, True),
+        ([at(5, 1), at(6, 3), at(7, 2), at(8, 0)], 3, 3, True),
+        ([at(5, 1), at(6, 3), at(7, 0)], 2, 3, False),  # side by side, and a number is missing
         ([at(5, 0)], 0, 0, True),
         ([at(5, 0), at(9, 0)], 0, 0, True),
         ([at(5, 1, "a"), at(6, 2, "b"), at(9, 0, "c")], 2, 3, False),  # an end that lacks what came before

@@ -2,8 +2,9 @@
 
 Q Capture puts the segments of a transaction one behind the other, and when it sends a transaction again it does so
 whole, perhaps in segments of other sizes. So where the container keeps offsets, the messages of one delivery lie side by
-side, their numbers rising by one, 0000 at the end. Messages of one transaction in several partitions are in no such
-order, and without offsets nothing tells: there only the numbers count.
+side, from number 0001 to 0000 at the end. A producer that tries again may repeat some of them, or change their order:
+such a message has a lower number than the one before it, but it is not 0001. Messages of one transaction in several
+partitions are in no such order, and without offsets nothing tells: there only the numbers count.
 """
 
 from __future__ import annotations
@@ -22,8 +23,8 @@ def deliveries(messages: DataFrame) -> DataFrame:
     told = (F.min(place).over(of_transaction) == F.max(place).over(of_transaction)) & (
         F.count("offset").over(of_transaction) == F.count(F.lit(1)).over(of_transaction)
     )
-    goes_on = c("tx_end") | (c("tx_ordinal") == c("number_before") + 1)
-    follows = (c("offset") == c("offset_before") + 1) & (c("number_before") > 0) & goes_on
+    side_by_side = (c("offset") == c("offset_before") + 1) & (c("number_before") > 0)
+    follows = side_by_side & (c("tx_end") | (c("tx_ordinal") > 1))
     begins = F.when(~F.coalesce(follows, F.lit(False)), c("offset"))
     return (
         messages.withColumn("told", told)
