@@ -1,7 +1,7 @@
 # `make` says what there is. Every target sets the project up first; nothing is installed outside its folder, but for
 # Java where there is none and the system's packages need no password (see scripts/java-home).
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full coverage seeds convergence backfill crashes ui demo-ui stop lint format types bench docs lock clean
+.PHONY: help setup demo test test-full coverage seeds orders convergence backfill crashes ui demo-ui stop lint format types bench docs lock clean
 
 help:  ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -26,6 +26,9 @@ coverage: setup  ## which lines `make test` runs in its own processes
 
 seeds: setup  ## every format's generated hours against their truth, for ten seeds (SEEDS=…)
 	@TIDEMARK_SEEDS=$(or $(SEEDS),10) scripts/in-project python -m pytest -m long tests/e2e/test_seeds.py $(PYTEST)
+
+orders: setup  ## more orders of hours, of the tests that run them in several
+	@$(pytest) -m long --ignore tests/e2e/test_seeds.py tests/e2e $(PYTEST)
 
 convergence: setup  ## random histories of every format against the oracle, by the thousand (HISTORIES=…)
 	@TIDEMARK_HISTORIES=$(or $(HISTORIES),3000) scripts/in-project python -m pytest -m long tests/convergence $(PYTEST)

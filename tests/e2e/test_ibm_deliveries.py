@@ -161,7 +161,9 @@ CASES = {
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("backwards", [False, True], ids=["in order", "backwards"])
+@pytest.mark.parametrize(
+    "backwards", [pytest.param(False, marks=pytest.mark.long), True], ids=["in order", "backwards"]
+)
 @pytest.mark.parametrize("case", CASES)
 def test_two_deliveries_in_segments_of_other_sizes_are_one_transaction(
     spark: SparkSession, settings: Settings, tmp_path: Path, case: str, backwards: bool

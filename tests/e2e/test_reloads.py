@@ -161,7 +161,12 @@ ORDERS = {
 
 
 @pytest.mark.parametrize(
-    "which", [pytest.param(name, marks=() if number < 1 else pytest.mark.full) for number, name in enumerate(ORDERS)]
+    "which",
+    [
+        "in order",
+        *(pytest.param(name, marks=pytest.mark.full) for name in ("newest first", "an older hour late")),
+        *(pytest.param(name, marks=pytest.mark.long) for name in ("named afterwards", "the load's second hour first")),
+    ],
 )
 def test_a_load_replaces_the_table_at_its_place(
     spark: SparkSession, settings: Settings, tmp_path: Path, which: str
@@ -187,7 +192,7 @@ def test_a_load_replaces_the_table_at_its_place(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("storage", ["iceberg", "parquet"])
+@pytest.mark.parametrize("storage", ["iceberg", pytest.param("parquet", marks=pytest.mark.long)])
 def test_the_cut_of_a_late_hour_knows_only_the_reloads_up_to_it(
     spark: SparkSession, settings: Settings, tmp_path: Path, storage: str
 ) -> None:
@@ -238,7 +243,7 @@ def test_a_table_without_a_load_is_not_emptied(spark: SparkSession, settings: Se
 @pytest.mark.parametrize(
     ("format_", "order"),
     [
-        pytest.param(Format("ibm", ibm, "raw"), (0, 1, 2, 3), marks=pytest.mark.full),
+        pytest.param(Format("ibm", ibm, "raw"), (0, 1, 2, 3), marks=pytest.mark.long),
         pytest.param(Format("ibm", ibm, "raw"), (0, 2, 3, 1)),
         pytest.param(Format("canal", canal, "kafka_json", parquet=("b",)), (3, 2, 1, 0), marks=pytest.mark.full),
     ],

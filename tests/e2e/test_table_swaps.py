@@ -32,7 +32,10 @@ def made_of(made: Installation, history: list[list[Entry]], order: tuple[int, ..
 
 
 @pytest.mark.parametrize("format_", ["canal", "dataworks"])
-@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (1, 2, 0)])
+@pytest.mark.parametrize(
+    "order",
+    [(2, 1, 0), pytest.param((0, 1, 2), marks=pytest.mark.long), pytest.param((1, 2, 0), marks=pytest.mark.long)],
+)
 def test_the_table_goes_on_with_the_columns_of_its_copy(
     tmp_path: Path, spark: SparkSession, settings: Settings, format_: str, order: tuple[int, ...]
 ) -> None:
