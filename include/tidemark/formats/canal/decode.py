@@ -17,13 +17,7 @@ from pyspark.sql import functions as F
 from tidemark.formats.canal.positions import WITHOUT_OFFSETS, row_position, with_positions
 from tidemark.formats.canal.types import LATIN_BYTES, default_text, message_types, mysql_type, type_or_text
 from tidemark.formats.contract import DeclaredFeed, as_changes
-from tidemark.formats.ddl.statements import (
-    ALTERS_TABLE,
-    CHANGES_DATA,
-    DROPS_TEMPORARY,
-    INDEX_KINDS,
-    read_ddl,
-)
+from tidemark.formats.ddl.statements import ALTERS_TABLE, CHANGES_DATA, DROPS_TEMPORARY, INDEX_KINDS, read_ddl
 from tidemark.schema.columns import ColumnType
 from tidemark.schema.encodings import Encoding
 from tidemark.schema.strict_json import is_broken, one_document

@@ -29,13 +29,7 @@ from tidemark.formats.dataworks.types import (
     default_texts,
     message_types,
 )
-from tidemark.formats.ddl.statements import (
-    ALTERS_TABLE,
-    CHANGES_DATA,
-    DROPS_TEMPORARY,
-    INDEX_KINDS,
-    read_ddl,
-)
+from tidemark.formats.ddl.statements import ALTERS_TABLE, CHANGES_DATA, DROPS_TEMPORARY, INDEX_KINDS, read_ddl
 from tidemark.identifiers import PAIR
 from tidemark.schema.columns import ColumnType
 from tidemark.schema.encodings import Encoding
