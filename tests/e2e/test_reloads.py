@@ -164,8 +164,11 @@ ORDERS = {
     "which",
     [
         "in order",
-        *(pytest.param(name, marks=pytest.mark.full) for name in ("newest first", "an older hour late")),
-        *(pytest.param(name, marks=pytest.mark.long) for name in ("named afterwards", "the load's second hour first")),
+        pytest.param("an older hour late", marks=pytest.mark.full),
+        *(
+            pytest.param(name, marks=pytest.mark.long)
+            for name in ("newest first", "named afterwards", "the load's second hour first")
+        ),
     ],
 )
 def test_a_load_replaces_the_table_at_its_place(
