@@ -25,10 +25,10 @@ coverage: setup  ## which lines `make test` runs in its own processes
 	@$(pytest) --cov=include/tidemark --cov-report=term:skip-covered $(PYTEST)
 
 seeds: setup  ## every format's generated hours against their truth, for ten seeds (SEEDS=…)
-	@TIDEMARK_SEEDS=$(or $(SEEDS),10) scripts/in-project python -m pytest -m long tests/e2e/test_seeds.py $(PYTEST)
+	@TIDEMARK_SEEDS=$(or $(SEEDS),10) scripts/in-project python -m pytest -m long tests/e2e/formats/test_seeds.py $(PYTEST)
 
 orders: setup  ## more orders of hours, of the tests that run them in several
-	@$(pytest) -m long --ignore tests/e2e/test_seeds.py tests/e2e $(PYTEST)
+	@$(pytest) -m long --ignore tests/e2e/formats/test_seeds.py tests/e2e $(PYTEST)
 
 convergence: setup  ## random histories of every format against the oracle, by the thousand (HISTORIES=…)
 	@TIDEMARK_HISTORIES=$(or $(HISTORIES),3000) scripts/in-project python -m pytest -m long tests/convergence $(PYTEST)

@@ -9,6 +9,7 @@ from typing import NoReturn
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.e2e.one_table_feed import OneTableFeed
 from tidemark.lake.session import open_session
 from tidemark.lake.spark_conf import QUICK_JAVA
 from tidemark.settings import Settings
@@ -27,9 +28,9 @@ PROMISES = {
 TIERS = {"make test": "not long and not full", "make test-full": "full and not long"}
 #: The longest files are started first, so that the workers of a run, each with a file at a time, end together.
 _LONGEST_FIRST = (
-    "scheduler/test_backfill.py", "e2e/test_replay.py", "e2e/test_schema_changes.py", "crash/test_interrupted.py",
-    "convergence/test_convergence.py", "dags/test_real_run.py", "e2e/test_promises.py", "e2e/test_debezium.py",
-    "e2e/test_audit.py", "e2e/test_at_once.py",
+    "scheduler/test_backfill.py", "replay/test_replay.py", "schema/test_schema_changes.py", "crash/test_interrupted.py",
+    "convergence/test_convergence.py", "dags/test_real_run.py", "e2e/test_promises.py", "formats/test_debezium.py",
+    "operations/test_audit.py", "late/test_at_once.py",
 )  # fmt: skip
 
 
@@ -114,3 +115,9 @@ def spark(settings: Settings) -> Iterator[SparkSession]:
     session = open_session(settings, "tests")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def run(tmp_path: Path, spark: SparkSession, settings: Settings, request: pytest.FixtureRequest) -> OneTableFeed:
+    """A feed of its own for each test: ``run(hour, events)``."""
+    return OneTableFeed("p_" + request.node.originalname.removeprefix("test_")[:40], tmp_path, settings)

@@ -16,6 +16,7 @@ from typing import Any
 import pytest
 from pyspark.sql import Row, SparkSession
 
+from tests.contract.pairs import EXCUSED
 from tidemark.containers import CONTAINERS, load_container
 from tidemark.feeds.loading import load_feed
 from tidemark.formats import FORMATS, load_format
@@ -25,11 +26,6 @@ from tidemark.samples.exporting import Sample
 
 #: The container that holds all that a message has.
 WHOLE = "kafka_json"
-#: (format, container) that cannot go together, and why.
-EXCUSED = {
-    ("ibm", "lines"): "its records hold line feeds",
-    **{(name, "raw"): "only ibm's records end themselves" for name in FORMATS if name != "ibm"},
-}
 PAIRS = [(f, c) for f in FORMATS for c in CONTAINERS if c != WHOLE and (f, c) not in EXCUSED]
 
 #: Formats whose generators leave out, by the container, what cannot be distinguished there.

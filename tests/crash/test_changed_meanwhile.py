@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from tests.e2e import test_promises as promises
-from tests.e2e.test_promises import HOURS, event, row, rows
+from tests.e2e.debezium_messages import HOURS, event, row
+from tests.e2e.one_table_feed import OneTableFeed, rows
 from tidemark.lake.catalog import read_rows
 from tidemark.ledger.pending_publication import PendingPublication
 from tidemark.ledger.publication_history import load_history
@@ -16,15 +16,13 @@ from tidemark.settings import Settings
 
 pytestmark = [pytest.mark.full, pytest.mark.promise(5, 6)]
 
-run = promises.run  # the fixture
-
 
 class Died(Exception):
     """Stands for the death of the whole process."""
 
 
 def test_what_landed_after_a_publication_had_begun_is_published_too(
-    run: Any,
+    run: OneTableFeed,
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -44,7 +42,7 @@ def test_what_landed_after_a_publication_had_begun_is_published_too(
 @pytest.mark.parametrize("storage", ["iceberg", "parquet"])
 @pytest.mark.parametrize("dies_at", ["the hour staged again", "the pending publication"])
 def test_rows_that_a_check_held_back_are_let_go_when_it_is_fixed(
-    run: Any,
+    run: OneTableFeed,
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
     storage: str,

@@ -4,90 +4,23 @@ from __future__ import annotations
 
 import gzip
 import json
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from tests.e2e.debezium_messages import HOURS, event, row
+from tests.e2e.one_table_feed import OneTableFeed, rows
 from tidemark.cli import app
 from tidemark.errors import CheckError, ConfigError, ExportError, QuarantineLimitError, SchemaError
-from tidemark.feeds.model import Feed
-from tidemark.hours import Hour, hours_between
 from tidemark.lake.catalog import find_table, read_rows
-from tidemark.ledger.receipts import Receipt
-from tidemark.operations.read_table import json_lines, read_snapshot
-from tidemark.pipeline.hour import run_hour
+from tidemark.operations.read_table import read_snapshot
 from tidemark.settings import Settings
-
-HOURS = hours_between("2026-11-20T00", "2026-11-20T05")
-Event = dict[str, Any]
-Run = Callable[..., Receipt]
-
-
-def event(op: str, lsn: int, row: Event | None, *, key: Event | None = None, table: str = "items") -> Event:
-    """A Kafka record of one change; every change commits by itself, in LSN order."""
-    value = {
-        "before": None,
-        "after": None if op in ("d", "t") else row,
-        "source": {
-            "ts_ms": 1795132800000, "sequence": json.dumps([str(lsn - 1), str(lsn)]), "schema": "s", "table": table,
-            "txId": lsn, "lsn": lsn,
-        },
-        "op": op,
-        "transaction": None,
-    }  # fmt: skip
-    id_ = key or ({"id": row["id"]} if row else None)
-    return {
-        "topic": "t", "partition": 0, "offset": lsn, "timestamp": 1795132800000,
-        "key": json.dumps(id_) if id_ else None, "value": json.dumps(value), "headers": [],
-    }  # fmt: skip
-
-
-@pytest.fixture
-def run(tmp_path: Path, spark: SparkSession, settings: Settings, request: pytest.FixtureRequest) -> Run:
-    """Write an hour's export and run the hour: ``run(hour, events, **feed keys)``; None writes nothing more."""
-    name = "p_" + request.node.originalname.removeprefix("test_")[:40]
-
-    def once(hour: Hour, events: list[Event | str | bytes] | None, **changes: Any) -> Receipt:
-        folder = tmp_path / f"t/dt={hour.date}/hr={hour.clock}"
-        folder.mkdir(parents=True, exist_ok=True)
-        if events is not None:
-            lines = [
-                e if isinstance(e, bytes) else (e if isinstance(e, str) else json.dumps(e)).encode() for e in events
-            ]
-            part = folder / f"part-{len(list(folder.iterdir()))}.jsonl.gz"
-            part.write_bytes(gzip.compress(b"\n".join(lines) + b"\n"))
-        table: dict[str, Any] = {"name": f"{name}.items", "columns": {"id": "bigint", "n": "int", "big": "text"}}
-        table |= changes.pop("table", {})
-        feed = Feed.model_validate(
-            {
-                "feed": name, "description": "d", "owner": "o", "topics": ["t"],
-                "exports": {"path": f"{tmp_path}/{{topic}}/dt={{date}}/hr={{hour}}/*", "marker": None, "settle": "0s"},
-                "container": {"type": "kafka_json"}, "format": {"type": "debezium", "decimals": "string"},
-                "tables": {"s.items": table}, **changes,
-            }
-        )  # fmt: skip
-        return run_hour(feed, hour, settings)
-
-    once.table = f"{name}.items"  # type: ignore[attr-defined]
-    once.feed = name  # type: ignore[attr-defined]
-    return once
-
-
-def rows(settings: Settings, run: Any, as_of: str | None = None) -> list[Event]:
-    table, key = read_snapshot(settings, run.table, as_of)
-    return [json.loads(line) for line in json_lines(table, key)]
-
-
-def row(id_: int, n: int | str | None, big: str | None = "x") -> Event:
-    return {"id": id_, "n": n, "big": big}
 
 
 @pytest.mark.promise(1)
-def test_a_poisoned_record_waits_byte_for_byte(run: Any, settings: Settings) -> None:
+def test_a_poisoned_record_waits_byte_for_byte(run: OneTableFeed, settings: Settings) -> None:
     poison = b'{"topic":"t","value":"{\\"op\\":\xff'
     hostile = event("c", 3, row(9, 9), table="x`; DROP TABLE y; --/../")
     hostile_value = "many\n\x1b[31m" + "y" * 80
@@ -106,7 +39,7 @@ def test_a_poisoned_record_waits_byte_for_byte(run: Any, settings: Settings) -> 
 
 
 @pytest.mark.promise(5)
-def test_too_many_bad_records_stop_the_hour(run: Any, settings: Settings) -> None:
+def test_too_many_bad_records_stop_the_hour(run: OneTableFeed, settings: Settings) -> None:
     run(HOURS[0], [event("c", 1, row(1, 1))])
     with pytest.raises(QuarantineLimitError, match="12 of 13 records"):
         run(HOURS[1], [event("u", 20, row(1, 2)), *["{" for _ in range(12)]])
@@ -114,7 +47,7 @@ def test_too_many_bad_records_stop_the_hour(run: Any, settings: Settings) -> Non
 
 
 @pytest.mark.promise(5)
-def test_a_truncated_object_publishes_nothing(run: Any, settings: Settings, tmp_path: Path) -> None:
+def test_a_truncated_object_publishes_nothing(run: OneTableFeed, settings: Settings, tmp_path: Path) -> None:
     run(HOURS[0], [event("c", 1, row(1, 1))])
     folder = tmp_path / f"t/dt={HOURS[1].date}/hr={HOURS[1].clock}"
     folder.mkdir(parents=True)
@@ -126,7 +59,7 @@ def test_a_truncated_object_publishes_nothing(run: Any, settings: Settings, tmp_
 
 
 @pytest.mark.promise(6)
-def test_the_same_hour_again_changes_nothing(run: Any, settings: Settings) -> None:
+def test_the_same_hour_again_changes_nothing(run: OneTableFeed, settings: Settings) -> None:
     first = run(HOURS[0], [event("c", 1, row(1, 1)), event("c", 2, row(2, 2))])
     before = find_table(settings, *run.table.split("."))
     feed_again = run  # the second export object is a new version of the hour, with one change repeated
@@ -143,7 +76,7 @@ def test_the_same_hour_again_changes_nothing(run: Any, settings: Settings) -> No
 
 
 @pytest.mark.promise(2, 4)
-def test_late_hours_come_to_the_same_table(run: Any, settings: Settings) -> None:
+def test_late_hours_come_to_the_same_table(run: OneTableFeed, settings: Settings) -> None:
     """A delete is not undone by the insert before it; a partial row is filled in; an older truncate leaves the newer."""
     unavailable = "__debezium_unavailable_value"
     run(
@@ -162,7 +95,7 @@ def test_late_hours_come_to_the_same_table(run: Any, settings: Settings) -> None
 
 
 @pytest.mark.promise(4)
-def test_a_key_change_carries_over_what_was_not_sent(run: Any, settings: Settings) -> None:
+def test_a_key_change_carries_over_what_was_not_sent(run: OneTableFeed, settings: Settings) -> None:
     run(HOURS[0], [event("c", 1, row(1, 1, "large"))])
     moved = event("c", 5, row(2, 1, "__debezium_unavailable_value"))
     moved["headers"] = [{"key": "__debezium.oldkey", "value": '{"id":1}'}]
@@ -184,7 +117,7 @@ def test_a_key_change_carries_over_what_was_not_sent(run: Any, settings: Setting
 
 @pytest.mark.promise(5)
 @pytest.mark.parametrize("storage", ["iceberg", "parquet"])
-def test_checks_have_their_consequences(run: Any, settings: Settings, storage: str) -> None:
+def test_checks_have_their_consequences(run: OneTableFeed, settings: Settings, storage: str) -> None:
     checks = [
         {"column": "n", "min": 0, "consequence": "stop"},
         {"column": "n", "max": 9, "consequence": "quarantine"},
@@ -208,7 +141,7 @@ def test_checks_have_their_consequences(run: Any, settings: Settings, storage: s
 
 
 @pytest.mark.promise(5)
-def test_a_module_of_checks_has_its_say(run: Any, settings: Settings) -> None:
+def test_a_module_of_checks_has_its_say(run: OneTableFeed, settings: Settings) -> None:
     folder = settings.path(settings.checks)
     folder.mkdir(parents=True, exist_ok=True)
     (folder / "items.py").write_text(
@@ -231,7 +164,7 @@ def test_a_module_of_checks_has_its_say(run: Any, settings: Settings) -> None:
 
 
 @pytest.mark.promise(2, 4)
-def test_a_late_truncate_takes_back_what_newer_rows_rest_on(run: Any, settings: Settings) -> None:
+def test_a_late_truncate_takes_back_what_newer_rows_rest_on(run: OneTableFeed, settings: Settings) -> None:
     run(HOURS[0], [event("c", 1, row(1, 1, "old")), event("c", 2, row(2, 2)), event("c", 3, row(3, 3))])
     run(HOURS[2], [event("u", 20, row(1, 9, "__debezium_unavailable_value")), event("c", 21, row(4, 4))])
     assert rows(settings, run)[0] == row(1, 9, "old")
@@ -244,7 +177,7 @@ def test_a_late_truncate_takes_back_what_newer_rows_rest_on(run: Any, settings: 
     assert rows(settings, run) == [row(1, 9, None), row(4, 4)]
 
 
-def test_an_unsafe_change_of_a_column_stops_the_feed(run: Any, settings: Settings) -> None:
+def test_an_unsafe_change_of_a_column_stops_the_feed(run: OneTableFeed, settings: Settings) -> None:
     run(HOURS[0], [event("c", 1, row(1, 1))])
     with pytest.raises(SchemaError, match="column n is int and would become string"):
         run(HOURS[1], [event("u", 2, row(1, 2))], table={"columns": {"id": "bigint", "n": "text", "big": "text"}})
@@ -252,7 +185,7 @@ def test_an_unsafe_change_of_a_column_stops_the_feed(run: Any, settings: Setting
     assert rows(settings, run)[0]["more"] == "m"
 
 
-def test_the_command_line_shows_it(run: Any, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_command_line_shows_it(run: OneTableFeed, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     poison = b"{poison"
     run(HOURS[0], [event("c", 1, row(1, 1, "<b>\x1b[31m")), poison])
     monkeypatch.setenv("TIDEMARK_HOME", str(settings.home))

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from typer.testing import CliRunner
 
-from tests.contract.test_matrix import EXCUSED
+from tests.contract.pairs import EXCUSED
 from tidemark.cli import app
 from tidemark.containers import CONTAINERS
 from tidemark.formats import FORMATS

@@ -14,9 +14,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.e2e.debezium_messages import COLUMNS, DEBEZIUM, HOURS, event, row
 from tests.e2e.feed_pair import FeedPair
-from tests.e2e.test_promises import HOURS, event, row
-from tests.e2e.test_replay import COLUMNS, DEBEZIUM
 from tidemark.errors import ConfigError, ConflictError, StoredFormatError
 from tidemark.hours import Hour
 from tidemark.lake.catalog import find_table

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.contract.test_matrix import EXCUSED
+from tests.contract.pairs import EXCUSED
 from tests.e2e.generated import HOURS, findings, generated, run_all
 from tidemark.containers import CONTAINERS
 from tidemark.formats import FORMATS

@@ -13,8 +13,9 @@ from pyspark.sql import SparkSession
 from tests.convergence import ibm
 from tests.convergence.wire import Format, Sent
 from tests.e2e.change_exports import Exports, change, unit
+from tests.e2e.debezium_messages import COLUMNS, HOURS
 from tests.e2e.feed_pair import FeedPair
-from tests.e2e.test_promises import HOURS, Event, event, row
+from tests.e2e.transaction_exports import DEBEZIUM, export, ids, transaction
 from tidemark.ledger.quarantine import hours_in_quarantine, list_kept_back
 from tidemark.operations.audit import audit
 from tidemark.operations.reports import held_listing
@@ -23,7 +24,6 @@ from tidemark.settings import Settings
 pytestmark = pytest.mark.promise(1, 2, 3, 6)
 
 TOO_MUCH, TOO_LONG = 50, 5_000_000_000
-COLUMNS = {"id": "bigint", "n": "int", "big": "text"}
 
 
 def tables(most: int = 9, n: str = "int") -> dict[str, Any]:
@@ -32,34 +32,6 @@ def tables(most: int = 9, n: str = "int") -> dict[str, Any]:
 
 
 RIGHT = tables(TOO_LONG, "bigint")
-DEBEZIUM = {
-    "topics": ["t", "srv.transaction"], "quarantine": {"limit": 1},
-    "format": {"type": "debezium", "decimals": "string", "transactions": "srv.transaction"},
-}  # fmt: skip
-
-
-def transaction(number: int, *changes: tuple[str, str, int, int | str]) -> list[Event]:
-    """Its changes, (op, table, id, n), and last its END."""
-    sent = []
-    for order, (op, table, id_, n) in enumerate(changes, 1):
-        lsn = number * 100 + order
-        after = row(id_, n) if op not in ("d", "t") else None
-        one = event(op, lsn, after, key={"id": id_} if op != "t" else None, table=table)
-        value = json.loads(one["value"])
-        value["transaction"] = {"id": f"{number}:{lsn}", "total_order": order}
-        value["source"]["sequence"] = json.dumps([str(number * 100), str(lsn)])
-        sent.append(one | {"value": json.dumps(value)})
-    end = {"status": "END", "id": f"{number}:{number * 100 + 99}", "event_count": len(changes)}
-    return [*sent, {**sent[0], "topic": "srv.transaction", "key": None, "value": json.dumps(end)}]
-
-
-def export(pair: FeedPair, hour: str, sent: list[Event]) -> None:
-    for topic in DEBEZIUM["topics"]:
-        pair.export(hour, [one for one in sent if one["topic"] == topic], topic=str(topic))
-
-
-def ids(pair: FeedPair, table: str) -> dict[int, int]:
-    return {r["id"]: r["n"] for r in pair.rows(pair.fixed, table)}
 
 
 FIRST = [

@@ -9,11 +9,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.e2e.debezium_messages import COLUMNS, HOURS
 from tests.e2e.feed_pair import FeedPair
 from tests.e2e.schema_change_messages import HOURS as CANAL_HOURS
 from tests.e2e.schema_change_messages import Change, Installation, Statement
-from tests.e2e.test_bad_transactions import COLUMNS, DEBEZIUM, export, ids, transaction
-from tests.e2e.test_promises import HOURS
+from tests.e2e.transaction_exports import DEBEZIUM, export, ids, transaction
 from tidemark.errors import SchemaError
 from tidemark.ledger.quarantine import list_kept_back
 from tidemark.operations.audit import audit

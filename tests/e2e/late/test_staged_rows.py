@@ -10,10 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import types as T
 
+from tests.e2e.debezium_messages import COLUMNS, DEBEZIUM, HOURS, event, line, row
 from tests.e2e.feed_pair import FeedPair
-from tests.e2e.test_audit import line
-from tests.e2e.test_promises import HOURS, event, row
-from tests.e2e.test_replay import COLUMNS, DEBEZIUM
 from tidemark.merge.contract import settled_type
 from tidemark.settings import Settings
 from tidemark.snapshots.contract import StagedChange

@@ -3,7 +3,6 @@
 # ruff: noqa: S608 - the statements are the tests' own
 from __future__ import annotations
 
-import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -13,9 +12,8 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from tests.e2e.debezium_messages import COLUMNS, HOURS, TRANSACTIONS, end, event, line, part, row
 from tests.e2e.feed_pair import FeedPair
-from tests.e2e.test_promises import HOURS, event, row
-from tests.e2e.test_replay import COLUMNS, TRANSACTIONS, end, part
 from tidemark.cli import app
 from tidemark.errors import ConfigError
 from tidemark.feeds.model import Feed
@@ -33,14 +31,6 @@ TABLES = {
     "s.lines": {"columns": {"id": "bigint", "n": "int"}, "key": []},
     "s.folders": {"columns": COLUMNS, "storage": "parquet"},
 }
-
-
-def line(lsn: int, n: int, op: str = "c") -> dict[str, Any]:
-    record = event("c", lsn, {"id": 1, "n": n}, table="lines")
-    value = json.loads(record["value"]) | {"op": op}
-    if op == "d":
-        value |= {"before": {"id": 1, "n": n}, "after": None}
-    return record | {"key": None, "value": json.dumps(value)}
 
 
 @pytest.fixture(scope="module")

@@ -20,7 +20,7 @@ from tidemark.pipeline.land import land
 from tidemark.samples.exporting import Message, write_export, write_feed
 from tidemark.settings import Settings
 
-PROJECT = Path(__file__).parent.parent.parent
+PROJECT = Path(__file__).parent.parent.parent.parent
 FEED, TOPIC = "vault", "srv.vault.people"
 GOOD, STOPPED = "2026-11-20T00", "2026-11-20T01"
 #: In every key, value, broken record and secret of this module, and in nothing else.

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.e2e.debezium_messages import HOURS, Event, event, row
 from tests.e2e.feed_pair import FeedPair
-from tests.e2e.test_promises import HOURS, Event, event, row
 from tidemark.ledger.quarantine import list_kept_back
 from tidemark.operations.audit import audit
 from tidemark.settings import Settings

@@ -12,8 +12,8 @@ from tests.convergence import dataworks, debezium, ibm, qlik
 from tests.convergence.wire import Format
 from tests.e2e.change_exports import HOURS, Exports, change, unit
 from tests.e2e.feed_pair import FeedPair
-from tests.e2e.test_replay import in_kafka
-from tests.e2e.test_replay import qlik as message_of
+from tests.e2e.qlik_messages import in_kafka
+from tests.e2e.qlik_messages import qlik as message_of
 from tests.unit.formats.qlik_messages import metadata
 from tidemark.lake.catalog import read_rows
 from tidemark.operations.audit import audit

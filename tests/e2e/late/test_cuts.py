@@ -10,10 +10,10 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from tests.e2e.debezium_messages import COLUMNS, HOURS, TRANSACTIONS, end, event, part, row
 from tests.e2e.feed_pair import FeedPair
-from tests.e2e.test_promises import HOURS, event, row
-from tests.e2e.test_replay import COLUMNS, TRANSACTIONS, end, in_kafka, part
-from tests.e2e.test_replay import qlik as message_of
+from tests.e2e.qlik_messages import in_kafka
+from tests.e2e.qlik_messages import qlik as message_of
 from tests.unit.formats.qlik_messages import metadata
 from tidemark.cli import app
 from tidemark.errors import ConfigError

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
 from typing import Any
 
@@ -10,11 +9,12 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
+from tests.e2e.debezium_messages import COLUMNS, DEBEZIUM, HOURS, TRANSACTIONS, end, event, part, row
 from tests.e2e.feed_pair import FeedPair
 from tests.e2e.generated import HOURS as GENERATED
 from tests.e2e.generated import findings, generated
-from tests.e2e.test_promises import HOURS, event, row
-from tests.unit.formats.qlik_messages import headers, message, metadata
+from tests.e2e.qlik_messages import in_kafka, qlik
+from tests.unit.formats.qlik_messages import metadata
 from tidemark.cli import app
 from tidemark.errors import CheckError, ConfigError, ExportError, QuarantineLimitError
 from tidemark.feeds.model import Feed
@@ -33,8 +33,6 @@ from tidemark.settings import Settings
 pytestmark = [pytest.mark.full, pytest.mark.promise(6)]
 
 ABSENT = "__debezium_unavailable_value"
-DEBEZIUM = {"format": {"type": "debezium", "decimals": "string"}}
-COLUMNS = {"id": "bigint", "n": "int", "big": "text"}
 WIDE = {**COLUMNS, "n": "bigint"}
 
 
@@ -145,27 +143,6 @@ def test_a_late_change_does_not_bring_in_what_waits(pair: FeedPair, settings: Se
     assert [(r["n"], r["big"]) for r in pair.rows(pair.fixed, "items")] == [(3, "ten")]
 
 
-def qlik(
-    number: int, operation: str, data: dict[str, Any], mask: str, before: dict[str, Any] | None = None, *,
-    counter: int = 1, last: bool = True, transaction: int | None = None,
-) -> dict[str, Any]:  # fmt: skip
-    """A Kafka record of one change, by default a transaction by itself, its bound columns by the mask alone."""
-    given = headers(
-        operation, changeSequence=f"20261120010203{number:021d}", transactionId=f"{transaction or number:032d}",
-        columnMask=mask, changeMask=mask if operation == "UPDATE" else None, transactionEventCounter=counter,
-        transactionLastEvent=last,
-    )  # fmt: skip
-    value = json.dumps(message(data, given, before))
-    return {"topic": "t", "partition": 0, "offset": number, "timestamp": 1795143600000, "key": None, "value": value,
-            "headers": []}  # fmt: skip
-
-
-def in_kafka(described: dict[str, Any]) -> dict[str, Any]:
-    """A Kafka record of a metadata message."""
-    return {"topic": "t", "partition": 0, "offset": 30, "timestamp": 1795143600000, "key": None,
-            "value": json.dumps(described), "headers": []}  # fmt: skip
-
-
 def test_rows_that_came_before_their_metadata(tmp_path: Path, spark: SparkSession, settings: Settings) -> None:
     """Of an insert, a partial update and a delete without metadata nothing is known: they are held, and the hour with the
     metadata releases them by itself, each in its place. No limit of the quarantine stops their hour."""
@@ -272,22 +249,6 @@ def test_an_object_of_which_part_is_published_is_not_cut_again(tmp_path: Path, s
     receipt = replay_hour(feed, GENERATED[1], settings)
     assert receipt is not None and receipt.quarantined == 2
     receipt.balance()
-
-
-TRANSACTIONS = {"topics": ["t", "tx"], "format": {"type": "debezium", "decimals": "string", "transactions": "tx"}}
-
-
-def part(record: dict[str, Any], tx: str, order: int) -> dict[str, Any]:
-    value = json.loads(record["value"]) | {
-        "transaction": {"id": tx, "total_order": order, "data_collection_order": order}
-    }
-    return record | {"value": json.dumps(value)}
-
-
-def end(tx: str, count: int) -> dict[str, Any]:
-    value = json.dumps({"status": "END", "id": tx, "event_count": count})
-    return {"topic": "tx", "partition": 0, "offset": int(tx), "timestamp": 1795132800000, "key": None, "value": value,
-            "headers": []}  # fmt: skip
 
 
 def test_a_transaction_that_was_given_up_shows_whole_when_it_is_complete(

@@ -21,7 +21,7 @@ from tidemark.settings import Settings
 
 pytestmark = [pytest.mark.full, pytest.mark.promise(6)]
 
-PROJECT = Path(__file__).parent.parent.parent
+PROJECT = Path(__file__).parent.parent.parent.parent
 HOURS = [f"2026-11-20T{hour:02}" for hour in range(4)]
 
 

@@ -14,8 +14,8 @@ from tests.convergence.histories import KEYLESS, ROOM
 from tests.convergence.oracle import Change
 from tests.convergence.wire import Format
 from tests.e2e.change_exports import HOURS, Exports, unit
+from tests.e2e.debezium_messages import Event, event, row
 from tests.e2e.feed_pair import FeedPair
-from tests.e2e.test_promises import Event, event, row
 from tidemark.ledger.quarantine import list_kept_back
 from tidemark.operations.audit import audit
 from tidemark.operations.read_table import read_snapshot

@@ -31,7 +31,7 @@ from tidemark.ledger.publication_history import load_history
 from tidemark.operations.reports import held_listing, quarantine_listing
 from tidemark.settings import Settings
 
-PROJECT = Path(__file__).parent.parent.parent
+PROJECT = Path(__file__).parent.parent.parent.parent
 ARCHIVES = sorted((PROJECT / "tests/data/lakes").glob("*.tar.xz"))
 FEED = "payroll"
 RAN = [Hour.parse(hour) for hour in HOURS]
