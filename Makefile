@@ -1,7 +1,7 @@
 # `make` says what there is. Every target sets the project up first; nothing is installed outside its folder, but for
 # Java where there is none and the system's packages need no password (see scripts/java-home).
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-full coverage seeds orders convergence backfill crashes ui demo-ui stop lint format types bench docs lock clean
+.PHONY: help setup demo test test-near test-full coverage seeds orders convergence backfill crashes ui demo-ui stop lint format types bench docs lock clean
 
 help:  ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -15,11 +15,20 @@ demo: setup  ## feeds of all five formats, two of them through Airflow, then the
 # Two processes, each with whole files of tests: a Spark session is started once in each.
 pytest = scripts/in-project python -m pytest -n $(or $(WORKERS),2) --dist loadfile --no-loadscope-reorder
 
-test: setup  ## the tests of every promise, a quarter of an hour in two processes (WORKERS=…)
+test: setup  ## the tests of every promise, nine minutes in two processes (WORKERS=…)
 	@$(pytest) $(PYTEST)
 
-test-full: setup  ## the other tests: every mechanism, format and failure (three quarters of an hour)
-	@$(pytest) -m "full and not long" $(PYTEST)
+test-near: setup  ## before a commit: the tests that belong to what changed since origin/main (SINCE=commit)
+	@near=$$(scripts/in-project python scripts/near_tests.py $(SINCE)) && \
+		{ [ -z "$$near" ] || $(pytest) -m "not long" $$near $(PYTEST); }
+
+test-full: setup  ## the second tier, an hour: every mechanism, format and failure; test-replay and so on: a part of it
+	@PYTEST="$(PYTEST)" WORKERS="$(WORKERS)" scripts/in-project python scripts/second_tier.py
+
+# Its parts, by subject. Each takes at most twelve minutes, and they can be run side by side.
+test-formats test-convergence test-transactions test-schema test-replay test-late test-operations test-crash \
+test-scheduler test-stack: test-%: setup
+	@PYTEST="$(PYTEST)" WORKERS="$(WORKERS)" scripts/in-project python scripts/second_tier.py $*
 
 coverage: setup  ## which lines `make test` runs in its own processes
 	@$(pytest) --cov=include/tidemark --cov-report=term:skip-covered $(PYTEST)

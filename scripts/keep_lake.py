@@ -19,7 +19,7 @@ from pathlib import Path
 
 import yaml
 
-from tidemark.lake.stored_formats import release
+from tidemark import __version__
 from tidemark.settings import Settings
 
 PROJECT = Path(__file__).resolve().parent.parent
@@ -30,9 +30,8 @@ HOURS = ("2026-11-20T00", "2026-11-20T01")
 
 def main() -> None:
     """Make the lake, and the archive of it."""
-    version = release()
-    home = KEPT / version
-    archive = Path(sys.argv[1]) if len(sys.argv) > 1 else PROJECT / f"tests/data/lakes/{version}.tar.xz"
+    home = KEPT / __version__
+    archive = Path(sys.argv[1]) if len(sys.argv) > 1 else PROJECT / f"tests/data/lakes/{__version__}.tar.xz"
     shutil.rmtree(home, ignore_errors=True)
     home.mkdir(parents=True)
     sample = ("tidemark", "sample", "ibm", str(home), "--hours", "3", "--events", "60", "--seed", "5", "--poison", "1")
@@ -47,7 +46,7 @@ def main() -> None:
     shutil.rmtree(home / "lake/_locks")
     archive.parent.mkdir(parents=True, exist_ok=True)
     with tarfile.open(archive, "w:xz") as tar:
-        tar.add(home, version, filter=_anonymous)
+        tar.add(home, __version__, filter=_anonymous)
     shutil.rmtree(home)
     sys.stdout.write(f"{archive}: {archive.stat().st_size // 1024} kB\n")
 

@@ -24,8 +24,12 @@ PROMISES = {
     5: "nothing unchecked is published",
     6: "the same hour again has the same result",
 }
-#: What `make test` and `make test-full` select. Tests that are marked `long` are in neither.
+#: By what runs it, which tests a tier consists of. Tests that are marked `long` are in neither.
 TIERS = {"make test": "not long and not full", "make test-full": "full and not long"}
+#: What a test of the first tier may take in a whole run, with its fixtures: all of them are run before every landing.
+FIRST_TIER_SECONDS = 20
+#: What one of the second may take before it is ended; those of the first have the limit of pyproject.toml.
+SECOND_TIER_TIMEOUT = 1200
 #: The longest files are started first, so that the workers of a run, each with a file at a time, end together.
 _LONGEST_FIRST = (
     "scheduler/test_backfill.py", "replay/test_replay.py", "schema/test_schema_changes.py", "crash/test_interrupted.py",
@@ -39,17 +43,24 @@ def pytest_make_parametrize_id(val: object, argname: str) -> str | None:
     return argname if isinstance(val, bytes) else None
 
 
-@pytest.hookimpl(trylast=True)
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(session: pytest.Session, config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Order the tests, and add a test that fails for each promise that a whole tier has no test of.
+    """Order the tests, give those of the second tier their time, and in a whole run of the first add a test that fails
+    for each promise that one of the tiers has no test of.
 
-    A failing test, not an error here: this runs in every worker of pytest-xdist, which loses the text of an error.
+    Before markers deselect any. A failing test, not an error here: this runs in every worker of pytest-xdist, which
+    loses the text of an error.
     """
     items.sort(key=_start)
-    if tier := _whole_tier(config):
-        tested = {number for item in items for mark in item.iter_markers("promise") for number in mark.args}
-        for number in sorted(PROMISES.keys() - tested):
-            items.append(_UntestedPromise.from_parent(session, name=f"promise {number}", tier=tier))
+    for item in items:
+        if _tier(item) != "make test" and not item.get_closest_marker("timeout"):
+            item.add_marker(pytest.mark.timeout(SECOND_TIER_TIMEOUT))
+    if _is_whole_first_tier(config):
+        for tier in TIERS:
+            mine = (item for item in items if _tier(item) == tier)
+            tested = {number for item in mine for mark in item.iter_markers("promise") for number in mark.args}
+            for number in sorted(PROMISES.keys() - tested):
+                items.append(_UntestedPromise.from_parent(session, name=f"promise {number} in {tier}", tier=tier))
 
 
 def pytest_itemcollected(item: pytest.Item) -> None:
@@ -69,7 +80,7 @@ class _UntestedPromise(pytest.Item):
         self._tier = tier
 
     def runtest(self) -> NoReturn:
-        number = int(self.name.split()[-1])
+        number = int(self.name.split()[1])
         pytest.fail(f"no test of `{self._tier}` is marked promise({number}): {PROMISES[number]}", pytrace=False)
 
     def reportinfo(self) -> tuple[Path, None, str]:
@@ -81,14 +92,50 @@ def _start(item: pytest.Item) -> int:
     return _LONGEST_FIRST.index(file) if file in _LONGEST_FIRST else len(_LONGEST_FIRST)
 
 
-def _whole_tier(config: pytest.Config) -> str | None:
-    """The tier that this run consists of, None for a part of one."""
-    option = config.option
-    narrowed = option.keyword or option.deselect or getattr(option, "lf", False)
-    everything = [Path(config.invocation_params.dir, argument).resolve() for argument in config.args]
-    if narrowed or everything != [PROJECT / "tests"]:
+def _tier(item: pytest.Item) -> str | None:
+    """The tier that a test is in, None for one that has a target of its own."""
+    if item.get_closest_marker("long"):
         return None
-    return next((tier for tier, selected in TIERS.items() if option.markexpr == selected), None)
+    return "make test-full" if item.get_closest_marker("full") else "make test"
+
+
+def _is_whole_first_tier(config: pytest.Config) -> bool:
+    option = config.option
+    narrowed = option.keyword or option.deselect or getattr(option, "lf", False) or option.collectonly
+    everything = [Path(config.invocation_params.dir, argument).resolve() for argument in config.args]
+    return not narrowed and everything == [PROJECT / "tests"] and option.markexpr == TIERS["make test"]
+
+
+#: By test, the seconds it has taken so far in this run.
+_SECONDS: dict[str, float] = {}
+
+
+def pytest_runtest_logreport(report: pytest.TestReport) -> None:
+    """Note what a test took."""
+    _SECONDS[report.nodeid] = _SECONDS.get(report.nodeid, 0.0) + report.duration
+
+
+def pytest_sessionfinish(session: pytest.Session) -> None:
+    """Fail a whole run of the first tier in which a test took too long."""
+    if _too_slow(session.config) and session.exitstatus == pytest.ExitCode.OK:
+        session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """Name the tests that took too long, and the room each belongs to."""
+    if slow := _too_slow(config):
+        terminalreporter.section(f"took longer than {FIRST_TIER_SECONDS} s", red=True)
+        for test, seconds in slow.items():
+            terminalreporter.write_line(f"{seconds:6.1f} s  {Path(test.partition('::')[0]).parent}  {test}")
+        terminalreporter.write_line("Make them shorter, or mark them `full` beside a faster one of the same promise.")
+
+
+def _too_slow(config: pytest.Config) -> dict[str, float]:
+    """The tests that blow the fuse, the slowest first. Workers of pytest-xdist leave them to the process that began."""
+    if hasattr(config, "workerinput") or not _is_whole_first_tier(config):
+        return {}
+    by_seconds = sorted(_SECONDS.items(), key=lambda pair: -pair[1])
+    return {test: seconds for test, seconds in by_seconds if seconds > FIRST_TIER_SECONDS}
 
 
 @pytest.fixture(scope="session")

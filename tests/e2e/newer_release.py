@@ -13,6 +13,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+import tidemark
 from tidemark.lake import stored_formats
 
 OLD = stored_formats.FORMAT
@@ -36,8 +37,9 @@ def _table(spark: SparkSession, kind: str, table: str) -> None:
 
 def main() -> None:
     """The command, with the next format and the step that leads to it."""
-    stored_formats.FORMAT = OLD + 1  # before the modules that take it over
-    stored_formats.release = lambda: "0.2.0"
+    # Both before the modules that take them over.
+    stored_formats.FORMAT = OLD + 1
+    tidemark.__version__ = stored_formats.__version__ = "0.2.0"
     from tidemark import cli
     from tidemark.operations import migrate
 

@@ -11,12 +11,12 @@ it. To take it for format 1 would be a guess.
 
 from __future__ import annotations
 
-import importlib.metadata
 from typing import Any, TypeVar
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 from pydantic_core import from_json
 
+from tidemark import __version__
 from tidemark.errors import StoredFormatError, TerminalError
 from tidemark.settings import Settings
 from tidemark.storage.objects import storage_of
@@ -26,11 +26,6 @@ from tidemark.storage.retry import retry
 FORMAT = 1
 #: The property of an Iceberg table that holds the format of the table.
 TABLE_FORMAT = "tidemark.format"
-
-
-def release() -> str:
-    """The version of this Tidemark, like ``0.1.0``: pyproject.toml says it, nothing else does."""
-    return importlib.metadata.version("tidemark")
 
 
 def current_format() -> int:
@@ -76,7 +71,7 @@ def check_format(found: Any, *, table: str | None = None, object: str | None = N
         )
     newer = f"install Tidemark {made_by} or newer" if made_by else "install a newer Tidemark"
     raise StoredFormatError(
-        f"its stored format is {found}; this is Tidemark {release()}, which works on format {FORMAT}",
+        f"its stored format is {found}; this is Tidemark {__version__}, which works on format {FORMAT}",
         fix=newer if found > FORMAT else "run `tidemark migrate`",
         table=table,
         object=object,
@@ -102,7 +97,7 @@ def open_lake(settings: Settings) -> None:
     """
     if read_marker(settings) is None:
         location = _location(settings)
-        marker = LakeMarker(format=FORMAT, made_by=release())
+        marker = LakeMarker(format=FORMAT, made_by=__version__)
         storage_of(location, settings).write_new(location, _text(marker))
     check_lake(settings)
 

@@ -19,6 +19,7 @@ from typing import Any
 
 from pyspark.sql import SparkSession
 
+from tidemark import __version__
 from tidemark.errors import StoredFormatError
 from tidemark.lake.catalog import is_ours, list_tables, load_table, reading
 from tidemark.lake.session import full_name, open_session
@@ -28,7 +29,6 @@ from tidemark.lake.stored_formats import (
     LakeMarker,
     check_format,
     read_marker,
-    release,
     write_marker,
 )
 from tidemark.settings import Settings
@@ -80,12 +80,12 @@ def migrate(settings: Settings, progress: Callable[[str], None] = lambda doing: 
         locks.enter_context(feed_lock(settings, "_migration"))
         while (before := needs_migration(settings)) is not None:  # another migration may have ended meanwhile
             step = _step_from(before)
-            write_marker(settings, LakeMarker(format=before + 1, made_by=release(), migrating_from=before))
+            write_marker(settings, LakeMarker(format=before + 1, made_by=__version__, migrating_from=before))
             if not done:
                 progress("waiting for the feeds' runs to end")
                 _lock_feeds(settings, locks)
             documents, tables = _apply(step, settings, progress)
-            write_marker(settings, LakeMarker(format=before + 1, made_by=release()))
+            write_marker(settings, LakeMarker(format=before + 1, made_by=__version__))
             done.append(f"format {before} to {before + 1}: {step.changes} ({documents} documents, {tables} tables)")
     return done
 
@@ -110,7 +110,7 @@ def _step_from(before: int) -> Step:
         if step.before == before:
             return step
     raise StoredFormatError(
-        f"Tidemark {release()} has no migration from format {before}", fix="migrate it with an older release first"
+        f"Tidemark {__version__} has no migration from format {before}", fix="migrate it with an older release first"
     )
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tidemark import __version__
 from tidemark.errors import StoredFormatError, TerminalError, TidemarkError
 from tidemark.lake import stored_formats
 from tidemark.lake.stored_formats import (
@@ -19,7 +20,6 @@ from tidemark.lake.stored_formats import (
     open_lake,
     parse_document,
     read_marker,
-    release,
     write_marker,
 )
 from tidemark.ledger.manifest import Manifest, load_manifests
@@ -43,7 +43,7 @@ def _marker(settings: Settings) -> Path:
 def test_the_first_use_marks_the_lake_and_no_later_one_does(settings: Settings) -> None:
     open_lake(settings)
     text = _marker(settings).read_text()
-    assert json.loads(text) == {"format": FORMAT, "made_by": release()}
+    assert json.loads(text) == {"format": FORMAT, "made_by": __version__}
     open_lake(settings)
     assert _marker(settings).read_text() == text
 
@@ -51,7 +51,7 @@ def test_the_first_use_marks_the_lake_and_no_later_one_does(settings: Settings) 
 def test_two_that_open_a_new_lake_at_once_agree(settings: Settings) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda _: open_lake(settings), range(40)))
-    assert read_marker(settings) == LakeMarker(format=FORMAT, made_by=release())
+    assert read_marker(settings) == LakeMarker(format=FORMAT, made_by=__version__)
 
 
 def test_to_read_a_lake_that_is_not_made_yet_makes_nothing(settings: Settings) -> None:
@@ -66,7 +66,7 @@ def test_a_newer_lake_is_refused_and_names_the_release_to_install(settings: Sett
     for refuse in (open_lake, check_lake, newest_receipts, migrate.migrate):
         with pytest.raises(StoredFormatError) as raised:
             refuse(settings)
-        assert f"its stored format is {FORMAT + 1}; this is Tidemark {release()}" in raised.value.problem
+        assert f"its stored format is {FORMAT + 1}; this is Tidemark {__version__}" in raised.value.problem
         assert raised.value.fix == "install Tidemark 7.8.9 or newer"
     assert sorted(path.name for path in Path(settings.lake_root).iterdir()) == ["_lake.json"]
 
@@ -147,7 +147,7 @@ def test_a_format_without_a_step_is_refused(settings: Settings, monkeypatch: pyt
     monkeypatch.setattr(migrate, "FORMAT", FORMAT + 1)
     with pytest.raises(TidemarkError, match="has no migration from format 1"):
         migrate.migrate(settings)
-    assert read_marker(settings) == LakeMarker(format=FORMAT, made_by=release())
+    assert read_marker(settings) == LakeMarker(format=FORMAT, made_by=__version__)
 
 
 def test_documents_are_migrated_one_by_one(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -190,7 +190,7 @@ def test_documents_are_migrated_one_by_one(settings: Settings, monkeypatch: pyte
             continue
         break
     assert done[-1].startswith("format 2 to 3: two (")
-    assert read_marker(settings) == LakeMarker(format=new, made_by=release())
+    assert read_marker(settings) == LakeMarker(format=new, made_by=__version__)
     for path in documents:
         fields = json.loads((lake / path).read_text())
         kind = {"landing": "manifest", "_pending": "pending publication", "snapshots": "pointer"}[path.split("/")[0]]
@@ -207,7 +207,7 @@ def test_the_doctor_says_the_format(settings: Settings, monkeypatch: pytest.Monk
 
     assert found() == (True, f"{FORMAT}, once the first hour is run")
     open_lake(settings)
-    assert found() == (True, f"{FORMAT}, by Tidemark {release()}; no migration is needed")
+    assert found() == (True, f"{FORMAT}, by Tidemark {__version__}; no migration is needed")
     monkeypatch.setattr(stored_formats, "FORMAT", FORMAT + 1)
     good, text = found()
     assert not good and text.endswith("run `tidemark migrate`")

@@ -1,0 +1,73 @@
+"""Runs parts of the second tier, one after the other, and prints what came of each.
+
+``python scripts/second_tier.py [PART …]``, without a part: all of them. A part that fails does not end the run; the exit
+code says that one did. ``WORKERS`` and ``PYTEST`` are those of the Makefile.
+"""
+
+from __future__ import annotations
+
+import os
+import shlex
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+from xml.etree import ElementTree
+
+PROJECT = Path(__file__).parent.parent
+#: By subject, the folders whose tests of the second tier are the part. Every folder with tests is in one.
+PARTS = {
+    "formats": ("tests/e2e/formats", "tests/contract", "tests/unit"),
+    "convergence": ("tests/convergence",),
+    "transactions": ("tests/e2e/transactions",),
+    "schema": ("tests/e2e/schema",),
+    "replay": ("tests/e2e/replay",),
+    "late": ("tests/e2e/late",),
+    "operations": ("tests/e2e/operations",),
+    "crash": ("tests/crash",),
+    "scheduler": ("tests/scheduler", "tests/dags"),
+    "stack": ("tests/stack",),
+}
+SECOND_TIER = "full and not long"
+
+
+def run_part(part: str, report: Path) -> tuple[int, float]:
+    """pytest's exit code, and the seconds it took."""
+    begun = time.monotonic()
+    workers = ["-n", os.environ.get("WORKERS") or "2", "--dist", "load", "--junitxml", str(report)]
+    more = shlex.split(os.environ.get("PYTEST", ""))
+    command = [sys.executable, "-m", "pytest", *workers, "-m", SECOND_TIER, *PARTS[part], *more]
+    return subprocess.run(command, cwd=PROJECT, check=False).returncode, time.monotonic() - begun
+
+
+def counts(report: Path) -> tuple[int, int, int]:
+    """Passed, failed (errors too) and skipped; nothing of a run that left no report."""
+    if not report.exists():
+        return 0, 0, 0
+    suites = list(ElementTree.parse(report).iter("testsuite"))
+    tests, failures, errors, skipped = (
+        sum(int(suite.get(name, 0)) for suite in suites) for name in ("tests", "failures", "errors", "skipped")
+    )
+    return tests - failures - errors - skipped, failures + errors, skipped
+
+
+def main(names: list[str]) -> int:
+    if unknown := [name for name in names if name not in PARTS]:
+        sys.exit(f"There is no part {', '.join(unknown)}: there are {', '.join(PARTS)}.")
+    rows, codes = [], []
+    with tempfile.TemporaryDirectory() as folder:
+        for name in names or PARTS:
+            sys.stdout.write(f"== {name}\n")
+            sys.stdout.flush()
+            report = Path(folder) / f"{name}.xml"
+            code, seconds = run_part(name, report)
+            codes.append(code)
+            rows.append((name, f"{seconds:.0f}", *map(str, counts(report)), "" if code == 0 else f"exit code {code}"))
+    for row in [("part", "seconds", "passed", "failed", "skipped", ""), *rows]:
+        sys.stdout.write("{:<14}{:>8}{:>8}{:>8}{:>9}  {}".format(*row).rstrip() + "\n")
+    return int(any(codes))
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
