@@ -11,7 +11,6 @@ from pyspark.sql import SparkSession
 
 from tests.e2e.one_table_feed import OneTableFeed
 from tidemark.lake.session import open_session
-from tidemark.lake.spark_conf import QUICK_JAVA
 from tidemark.settings import Settings
 
 PROJECT = Path(__file__).parent.parent
@@ -142,9 +141,10 @@ def _too_slow(config: pytest.Config) -> dict[str, float]:
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """An installation of its own: lake, landing and exports in a temporary folder, feeds and jars of the project."""
     home = tmp_path_factory.mktemp("home")
-    # Many short jobs: the JVM's quick compiler costs them less than its good one.
+    # It lives for minutes, so that the good compiler pays; with the JVM's own choice of a young generation a tenth of
+    # the time would go to its collections.
     quick = {
-        "spark.driver.extraJavaOptions": QUICK_JAVA,
+        "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:ReservedCodeCacheSize=400m -Xms1g -Xmn600m",
         "spark.sql.shuffle.partitions": "2",
     }
     return Settings(

@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import os
+import re
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path
+from tempfile import NamedTemporaryFile
 from typing import Any
 
 from py4j.java_gateway import JavaClass
+from pyspark import SparkContext
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
@@ -18,6 +24,9 @@ from tidemark.logs import get_logger
 from tidemark.settings import Settings
 
 log = get_logger()
+
+#: Names of settings whose values are secret: what Spark itself blots out in its logs (``spark.redaction.regex``).
+_SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
 
 
 def open_session(settings: Settings, name: str) -> SparkSession:
@@ -36,13 +45,46 @@ def open_session(settings: Settings, name: str) -> SparkSession:
     builder = SparkSession.builder.appName(f"tidemark {name}")
     if not _submitted():
         builder = builder.master(settings.spark_master)
-    for key, value in spark_conf(settings).items():
-        builder = builder.config(key, value)
-    session = builder.getOrCreate()
+    conf = spark_conf(settings)
+    # PySpark writes what it knows on the command line of the JVM that it starts, where every user of the machine reads it.
+    starts_jvm = not _submitted() and SparkContext._gateway is None
+    secrets = {key: value for key, value in conf.items() if starts_jvm and _SECRET.search(key)}
+    for key in conf.keys() - secrets.keys():
+        builder = builder.config(key, conf[key])
+    with _handed_over(secrets):
+        session = builder.getOrCreate()
     _remember_functions(session)
     for logger in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):  # quote values of rows; we report the error
         PySparkLogger.getLogger(logger).disabled = True
     return session
+
+
+@contextmanager
+def _handed_over(secrets: Mapping[str, str]) -> Iterator[None]:
+    """Within, a JVM that PySpark starts reads these settings from a file that only this user can read."""
+    if not secrets:
+        yield
+        return
+    given = os.environ.get("PYSPARK_SUBMIT_ARGS")
+    with NamedTemporaryFile("w", encoding="utf-8", prefix="tidemark-", suffix=".conf") as file:
+        file.writelines(f"{key}={_as_property(key, value)}\n" for key, value in secrets.items())
+        file.flush()
+        os.environ["PYSPARK_SUBMIT_ARGS"] = (
+            f"--properties-file {file.name} --load-spark-defaults {given or 'pyspark-shell'}"
+        )
+        try:
+            yield
+        finally:
+            os.environ.pop("PYSPARK_SUBMIT_ARGS")
+            if given is not None:
+                os.environ["PYSPARK_SUBMIT_ARGS"] = given
+
+
+def _as_property(name: str, value: str) -> str:
+    """A value as Spark's property files hold it. ConfigError for one that they cannot hold."""
+    if value != value.strip():  # Spark would leave it out
+        raise ConfigError(f"{name} begins or ends with white space", fix="choose another secret")
+    return value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
 
 
 class _Remembering(JavaClass):  # type: ignore[misc]
@@ -67,8 +109,6 @@ def _remember_functions(session: SparkSession) -> None:
 @cache
 def _submitted() -> bool:
     """Whether spark-submit started this process (it hands the application's settings over in the JVM)."""
-    import os
-
     return "PYSPARK_GATEWAY_PORT" in os.environ
 
 

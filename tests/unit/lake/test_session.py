@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+import json
+import os
+import subprocess
+import sys
 from typing import Any
 
 import pytest
+from pyspark import SparkContext
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
+from tidemark.errors import ConfigError
 from tidemark.lake.session import open_session
 from tidemark.settings import Settings
 
@@ -49,3 +55,47 @@ def _listen(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> list[str]:
 
     monkeypatch.setattr(client, "send_command", listening)
     return sent
+
+
+SECRETS = {"the catalog's": "open\\sesame=1", "s3's": "shut sesame", "the keystore's": "a\nb"}
+_OPENS_A_SESSION = """
+import json, sys
+import psutil
+from tidemark.errors import ConfigError
+from tidemark.lake.session import open_session
+from tidemark.settings import Settings
+spark = open_session(Settings(), "secrets")
+me = psutil.Process()
+seen = [process.cmdline() for process in (me, *me.children(recursive=True))]
+hadoop = spark._jsc.hadoopConfiguration()
+told = {
+    "the catalog's": spark.conf.get("spark.sql.catalog.lake.jdbc.password"),
+    "s3's": hadoop.get("fs.s3a.secret.key"),
+    "the keystore's": spark.conf.get("spark.ssl.keyStorePassword"),
+}
+json.dump({"seen": seen, "told": told}, sys.stdout)
+"""
+
+
+def test_no_secret_stands_on_a_command_line(settings: Settings) -> None:
+    """Of `tidemark run`, whose JVM PySpark starts; spark-submit has a test of its own."""
+    conf = {"spark.hadoop.fs.s3a.secret.key": SECRETS["s3's"], "spark.ssl.keyStorePassword": SECRETS["the keystore's"]}
+    environment = os.environ | {
+        "TIDEMARK_HOME": str(settings.home), "TIDEMARK_JARS": str(settings.jars),
+        "TIDEMARK_CATALOG_URI": "jdbc:postgresql://127.0.0.1:1/lake", "TIDEMARK_CATALOG_USER": "lake",
+        "TIDEMARK_CATALOG_PASSWORD": SECRETS["the catalog's"], "TIDEMARK_SPARK_CONF": json.dumps(conf),
+    }  # fmt: skip
+    command = [sys.executable, "-c", _OPENS_A_SESSION]
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=100, check=True)
+    result = json.loads(done.stdout)
+    assert result["told"] == SECRETS
+    commands = [" ".join(words) for words in result["seen"]]
+    assert any("SparkSubmit" in command for command in commands), "the JVM is among them"
+    assert not [secret for secret in SECRETS.values() for command in commands if secret in command]
+
+
+def test_a_secret_that_spark_would_change_is_refused(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(SparkContext, "_gateway", None)
+    changed = settings.model_copy(update={"spark_conf": {"spark.ssl.keyPassword": "ends in a space "}})
+    with pytest.raises(ConfigError, match=r"spark\.ssl\.keyPassword begins or ends with white space"):
+        open_session(changed, "again")
