@@ -70,7 +70,7 @@ def log_context(**values: str) -> Iterator[None]:
 
     An error from inside carries them too (:func:`context_of`): where it is reported, the context has ended.
     """
-    context = {**(_context.get() or {}), **values}
+    context = current_context() | values
     before = _context.set(context)
     try:
         yield
@@ -79,6 +79,11 @@ def log_context(**values: str) -> Iterator[None]:
         raise
     finally:
         _context.reset(before)
+
+
+def current_context() -> dict[str, str]:
+    """What every line from here carries."""
+    return dict(_context.get() or {})
 
 
 def context_of(error: BaseException) -> dict[str, str]:
@@ -110,7 +115,7 @@ class _StandardError(logging.StreamHandler[TextIO]):
 
 
 def _add_context(logger: Any, method: str, event: EventDict) -> EventDict:
-    known: EventDict = {**(_context.get() or {}), **event}
+    known: EventDict = {**current_context(), **event}
     order = sorted(known, key=lambda name: _FIRST.index(name) if name in _FIRST else len(_FIRST))
     return {name: known[name] for name in order}
 

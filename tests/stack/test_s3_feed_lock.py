@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 import time
 from datetime import timedelta
@@ -48,7 +49,10 @@ def test_of_many_one_holds_the_lock(settings: Settings) -> None:
 def test_a_lock_that_is_renewed_is_kept(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(lock_module, "_LEASE", SOON)
     with feed_lock(settings, "shop") as held:
-        with pytest.raises(ConflictError), feed_lock(settings, "shop", timeout=3 * SOON):
+        with (
+            pytest.raises(ConflictError, match=rf"process {os.getpid()} on \S+, since 20.+ holds the feed lock"),
+            feed_lock(settings, "shop", timeout=3 * SOON),
+        ):
             pass
         held.check()
     with feed_lock(settings, "shop", timeout=SOON / 2):

@@ -5,25 +5,29 @@ at once under the same number would mix. Airflow's pool keeps the hours of a fee
 Airflow, nor the same hour started twice.
 
 On files the feed lock is a lock of the operating system, which ends with its process, however that ends. On S3 it is an
-object that its holder renews. A lock that nobody has renewed for a while is taken over, so a holder checks that it still
-has the lock before it does what cannot be undone.
+object that its holder renews. Either names its holder, so that whoever waits is told for whom, and since when. A lock
+that nobody has renewed for a while is taken over, so a holder checks that it still has the lock before it does what
+cannot be undone.
 """
 
 from __future__ import annotations
 
 import fcntl
 import json
+import os
+import socket
 import threading
 import time
 import uuid
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 from tidemark.errors import ConflictError, TransientError
-from tidemark.logs import get_logger
+from tidemark.logs import current_context, get_logger
 from tidemark.settings import Settings
 from tidemark.storage.objects import storage_of
 from tidemark.storage.s3 import S3Objects
@@ -73,20 +77,26 @@ def feed_lock(
 @contextmanager
 def _file_lock(location: str, until: float) -> Iterator[FeedLock]:
     Path(location).parent.mkdir(parents=True, exist_ok=True)
-    with Path(location).open("ab") as file:
+    waits = _Wait(location, until)
+    with Path(location).open("a+") as file:
         while True:
             try:
                 fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
                 break
             except BlockingIOError:
-                _wait(location, until)
+                file.seek(0)
+                waits.on(_parse(file.read()))
+        file.truncate(0)
+        file.write(json.dumps(_myself()))
+        file.flush()
         yield FeedLock()
 
 
 @contextmanager
 def _s3_lock(storage: S3Objects, location: str, until: float) -> Iterator[FeedLock]:
     mine = uuid.uuid4().hex
-    fingerprint = _acquired(storage, location, mine, until)
+    ours = {"holder": mine, **_myself()}
+    fingerprint = _acquired(storage, location, ours, until)
     over, lost = threading.Event(), threading.Event()
 
     def renew() -> None:
@@ -95,7 +105,7 @@ def _s3_lock(storage: S3Objects, location: str, until: float) -> Iterator[FeedLo
         while not over.wait(_LEASE.total_seconds() / 6):
             beat += 1
             try:
-                renewed = storage.swap(location, json.dumps({"holder": mine, "beat": beat}), fingerprint)
+                renewed = storage.swap(location, json.dumps(ours | {"beat": beat}), fingerprint)
                 if renewed is None:  # perhaps an earlier attempt of ours did it and its answer was lost
                     renewed = _fingerprint_if_held(storage, location, mine)
             except TransientError:
@@ -122,40 +132,78 @@ def _s3_lock(storage: S3Objects, location: str, until: float) -> Iterator[FeedLo
                 storage.swap(location, json.dumps({"holder": None}), fingerprint)
 
 
-def _acquired(storage: S3Objects, location: str, mine: str, until: float) -> str:
+def _acquired(storage: S3Objects, location: str, ours: dict[str, Any], until: float) -> str:
     """Wait for the lock and take it. The fingerprint of the object that says it is ours."""
-    text, seen, since = json.dumps({"holder": mine}), "", time.monotonic()
+    seen, since, waits = "", time.monotonic(), _Wait(location, until)
     while True:
-        holder, fingerprint = _read(storage, location) if storage.find(location) else (None, None)
-        if holder == mine and fingerprint:  # written by an earlier attempt, whose answer was lost
+        found, fingerprint = _read(storage, location) if storage.find(location) else ({}, None)
+        holder = found.get("holder")
+        if holder == ours["holder"] and fingerprint:  # written by an earlier attempt, whose answer was lost
             return fingerprint
         if fingerprint and fingerprint != seen:
             seen, since = fingerprint, time.monotonic()
         idle = time.monotonic() - since
-        if (holder is None or idle > _LEASE.total_seconds()) and (swapped := storage.swap(location, text, fingerprint)):
+        free = holder is None or idle > _LEASE.total_seconds()
+        if free and (swapped := storage.swap(location, json.dumps(ours), fingerprint)):
             if holder is not None:
                 log.warning(
                     "took the feed lock over", lock=location, reason="its holder has not renewed it", idle=round(idle)
                 )
             return swapped
-        _wait(location, until)
+        waits.on(found)
 
 
 def _fingerprint_if_held(storage: S3Objects, location: str, mine: str) -> str | None:
     """The fingerprint of the lock's object if it says that the lock is ours."""
-    holder, fingerprint = _read(storage, location)
-    return fingerprint if holder == mine else None
+    found, fingerprint = _read(storage, location)
+    return fingerprint if found.get("holder") == mine else None
 
 
-def _read(storage: S3Objects, location: str) -> tuple[str | None, str]:
-    """Who holds the lock, and the fingerprint of the object that says so."""
+def _read(storage: S3Objects, location: str) -> tuple[dict[str, Any], str]:
+    """What the lock's object says of its holder, and the object's fingerprint."""
     text, fingerprint = storage.read_with_fingerprint(location)
-    return json.loads(text).get("holder"), fingerprint
+    return _parse(text), fingerprint
 
 
-def _wait(location: str, until: float) -> None:
-    if time.monotonic() > until:
-        raise ConflictError(
-            "another run holds the feed lock", object=location, fix="wait until it has ended, then run the hour again"
-        )
-    time.sleep(_POLL)
+def _myself() -> dict[str, Any]:
+    """What others are told of this process while it holds the lock."""
+    began = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
+    return {"host": socket.gethostname(), "pid": os.getpid(), "hour": current_context().get("hour"), "since": began}
+
+
+def _parse(text: str) -> dict[str, Any]:
+    """What a lock says; nothing where its holder has not written yet."""
+    with suppress(ValueError):
+        found = json.loads(text)
+        if isinstance(found, dict):
+            return found
+    return {}
+
+
+def _told(found: dict[str, Any]) -> str:
+    """The holder of a lock in words."""
+    if not found.get("pid"):
+        return "another run"
+    hour = f" with hour {found['hour']}" if found.get("hour") else ""
+    return f"process {found['pid']} on {found.get('host')}{hour}, since {found.get('since')}"
+
+
+class _Wait:
+    """The wait for one lock: says once for whom, and ends when its time is over."""
+
+    def __init__(self, location: str, until: float) -> None:
+        self._location, self._until, self._said_at = location, until, time.monotonic() + _WORTH_A_LINE
+
+    def on(self, found: dict[str, Any]) -> None:
+        """Wait a moment for the holder that a lock names."""
+        now = time.monotonic()
+        if now > self._until:
+            raise ConflictError(
+                f"{_told(found)} holds the feed lock",
+                object=self._location,
+                fix="wait until it has ended, then run the hour again",
+            )
+        if now > self._said_at:
+            log.info("waits for the feed lock", lock=Path(self._location).name, holder=_told(found))
+            self._said_at = float("inf")
+        time.sleep(_POLL)
