@@ -20,16 +20,15 @@ from tidemark.settings import Settings
 
 @dataclass(frozen=True)
 class Cut:
-    """What the cut of an hour shows. ``made_by``: the publication that made it; 0: there is none. ``mixed``: an older
-    release made it, and it shows what was published of later hours too."""
+    """What the cut of an hour shows."""
 
     hour: str
     made_by: int
-    mixed: bool
+    """The publication that made it; 0: there is none."""
 
     def shows(self, receipt: Receipt) -> bool:
         """Whether it shows a publication's changes."""
-        return receipt.sequence <= self.made_by and (self.mixed or receipt.hour <= self.hour)
+        return receipt.sequence <= self.made_by and receipt.hour <= self.hour
 
 
 @dataclass(frozen=True)
@@ -102,13 +101,7 @@ class PublicationHistory:
     def cut(self, hour: str) -> Cut:
         """What an hour's cut shows."""
         newest = self.of_hour(hour)
-        if newest is None:
-            return Cut(hour, 0, mixed=False)
-        if hour in self._amended:
-            return Cut(hour, self._amended[hour], mixed=False)
-        made_by = newest.cut_by or newest.sequence
-        maker = self._by_sequence.get(made_by, newest)
-        return Cut(hour, made_by, mixed=not maker.cut_by)
+        return Cut(hour, self._amended.get(hour, newest.cut_by) if newest else 0)
 
     def in_cut(self, hour: str) -> PublicationHistory:
         """The publications whose changes an hour's cut shows."""
@@ -122,10 +115,6 @@ class PublicationHistory:
         return sorted(
             {r.hour for r in later if any(t.staged_in == r.sequence for t in r.tables if table in (None, t.table))}
         )
-
-    @cached_property
-    def _by_sequence(self) -> dict[int, Receipt]:
-        return {receipt.sequence: receipt for receipt in self.receipts}
 
     @cached_property
     def _amended(self) -> dict[str, int]:
@@ -164,7 +153,7 @@ class PublicationHistory:
             for t in receipt.tables:
                 # A later receipt of the hour repeats what an earlier one of it says.
                 if t.table == name and t.staged_in == receipt.sequence:
-                    found |= t.readings or {}
+                    found |= t.readings
         return found
 
     @cached_property

@@ -69,10 +69,7 @@ class TableReceipt(BaseModel):
         None, description="When the newest transaction committed that changed a key and has no name at its source."
     )
     column_renames: list[str] = Field([], description="Columns renamed and dropped by this publication.")
-    readings: dict[str, Reading] | None = Field(
-        None,
-        description="How this publication read columns, where that is new; null: an older release, which noted none.",
-    )
+    readings: dict[str, Reading] = Field({}, description="How this publication read columns, where that is new.")
     refolded_by: int = Field(
         0,
         description="The publication that withdrew changes and folded all rows again; tombstones of before do not count.",
@@ -137,9 +134,7 @@ class Receipt(StoredDocument):
     waiting_since: int = Field(
         0, description="The publication from which on rows of `waiting` count; 0: nothing waits."
     )
-    cut_by: int = Field(
-        0, description="The publication that made the hour's cut; 0: each publication of the hour made it again."
-    )
+    cut_by: int = Field(0, description="The publication that made the hour's cut; 0 until the hour is published.")
     amended: list[Hour] = Field([], description="Hours whose cuts this publication made again (`cuts: amend`).")
     recalls: int = Field(
         0, description="What this hour's publications up to this number kept in quarantine has been replayed."

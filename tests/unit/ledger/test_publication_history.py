@@ -38,12 +38,3 @@ def test_a_cut_shows_its_hour_and_hours_before_it_until_it_was_made() -> None:
     assert came_later == [[HOURS[0]], [], [HOURS[0], HOURS[1]], [HOURS[0], HOURS[1], HOURS[2]], [], []]
     assert history.after_cut(HOURS[2], "a") == [HOURS[1]]
     assert history.after_cut(HOURS[0], "a") == []
-
-
-def test_a_cut_of_an_older_release_moved_with_each_publication_and_shows_all() -> None:
-    older = [receipt(1, HOURS[0], 0, "a"), receipt(2, HOURS[1], 0, "a"), receipt(3, HOURS[0], 0, "a")]
-    history = PublicationHistory([*older, receipt(4, HOURS[0], 3, "a")])
-    assert shown(history, HOURS[0]) == [1, 2, 3]
-    assert history.cut(HOURS[0]).made_by == 3, "this release leaves it where it is"
-    assert shown(history, HOURS[1]) == [1, 2]
-    assert history.after_cut(HOURS[1]) == [HOURS[0]]
