@@ -23,7 +23,7 @@ PARTS = {
     "transactions": ("tests/e2e/transactions",),
     "schema": ("tests/e2e/schema",),
     "replay": ("tests/e2e/replay",),
-    "late": ("tests/e2e/late",),
+    "late": ("tests/e2e/late", "tests/e2e/test_promises.py"),
     "operations": ("tests/e2e/operations",),
     "crash": ("tests/crash",),
     "scheduler": ("tests/scheduler", "tests/dags"),

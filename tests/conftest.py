@@ -29,11 +29,15 @@ TIERS = {"make test": "not long and not full", "make test-full": "full and not l
 FIRST_TIER_SECONDS = 20
 #: What one of the second may take before it is ended; those of the first have the limit of pyproject.toml.
 SECOND_TIER_TIMEOUT = 1200
-#: The longest files are started first, so that the workers of a run, each with a file at a time, end together.
-_LONGEST_FIRST = (
-    "scheduler/test_backfill.py", "replay/test_replay.py", "schema/test_schema_changes.py", "crash/test_interrupted.py",
-    "convergence/test_convergence.py", "dags/test_real_run.py", "e2e/test_promises.py", "formats/test_debezium.py",
-    "operations/test_audit.py", "late/test_at_once.py",
+#: The files that are started first. Two of many short tests, in which the JVM of each worker loads and compiles what all
+#: the others need too; then the longest, so that the workers, each with a file at a time, end together.
+_STARTED_FIRST = (
+    "snapshots/test_store_behaviour.py", "merge/test_colliding_keys.py",
+    "scheduler/test_backfill.py", "replay/test_replay.py", "schema/test_schema_changes.py",
+    "e2e/test_promises.py", "formats/test_generated.py", "operations/test_logs.py", "operations/test_audit.py",
+    "late/test_at_once.py", "transactions/test_bad_transactions.py", "formats/test_debezium.py",
+    "contract/test_matrix.py", "late/test_reloads.py", "crash/test_interrupted.py", "convergence/test_convergence.py",
+    "dags/test_real_run.py", "late/test_second_snapshot.py", "formats/test_declared_types.py",
 )  # fmt: skip
 
 
@@ -88,7 +92,7 @@ class _UntestedPromise(pytest.Item):
 
 def _start(item: pytest.Item) -> int:
     file = f"{item.path.parent.name}/{item.path.name}"
-    return _LONGEST_FIRST.index(file) if file in _LONGEST_FIRST else len(_LONGEST_FIRST)
+    return _STARTED_FIRST.index(file) if file in _STARTED_FIRST else len(_STARTED_FIRST)
 
 
 def _tier(item: pytest.Item) -> str | None:
@@ -137,6 +141,14 @@ def _too_slow(config: pytest.Config) -> dict[str, float]:
     return {test: seconds for test, seconds in by_seconds if seconds > FIRST_TIER_SECONDS}
 
 
+#: How Spark runs what a small hour asks of it, and what a large one does: planning and compiling are most of a test.
+_SMALL_HOUR = {
+    "spark.sql.codegen.wholeStage": ("false", "true"),
+    "spark.sql.codegen.factoryMode": ("NO_CODEGEN", "FALLBACK"),
+    "spark.sql.adaptive.enabled": ("false", "true"),
+}
+
+
 @pytest.fixture(scope="session")
 def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     """An installation of its own: lake, landing and exports in a temporary folder, feeds and jars of the project."""
@@ -146,6 +158,7 @@ def settings(tmp_path_factory: pytest.TempPathFactory) -> Settings:
     quick = {
         "spark.driver.extraJavaOptions": "-XX:+UseSerialGC -XX:ReservedCodeCacheSize=400m -Xms1g -Xmn600m",
         "spark.sql.shuffle.partitions": "2",
+        **{key: given for key, (given, _) in _SMALL_HOUR.items()},
     }
     return Settings(
         home=home,
@@ -162,6 +175,17 @@ def spark(settings: Settings) -> Iterator[SparkSession]:
     session = open_session(settings, "tests")
     yield session
     session.stop()
+
+
+@pytest.fixture
+def compiled(spark: SparkSession) -> Iterator[None]:
+    """Spark compiles what it runs, as in a large hour."""
+    before = {key: spark.conf.get(key) for key in _SMALL_HOUR}
+    for key, (_, large) in _SMALL_HOUR.items():
+        spark.conf.set(key, large)
+    yield
+    for key, value in before.items():
+        spark.conf.set(key, value)
 
 
 @pytest.fixture

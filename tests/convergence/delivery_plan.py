@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from tests.convergence.histories import KEYLESS, SPREAD, History, Unit
+from tests.convergence.histories import KEYLESS, KEYS, SPREAD, Deed, History, Unit
 from tests.convergence.oracle import Account, Message, Source, account
 from tests.convergence.wire import Format, Sent, transactions
 from tidemark.samples.exporting import Message as Record
@@ -36,6 +36,26 @@ class Publication:
 
 
 @dataclass(frozen=True)
+class Size:
+    """How many hours a plan has, how many of them are run again, and the tables whose changes it delivers."""
+
+    hours: int
+    again: int
+    tables: tuple[str, ...]
+
+    def of(self, history: History) -> History:
+        """What a history says of these tables: those of a history know nothing of each other."""
+        units = (replace(unit, deeds=tuple(deed for deed in unit.deeds if self._has(deed))) for unit in history.units)
+        return replace(history, units=tuple(unit for unit in units if unit.deeds))
+
+    def _has(self, deed: Deed) -> bool:
+        return deed[0].table in self.tables
+
+
+WHOLE = Size(len(HOURS), 2, (*KEYS, KEYLESS))
+
+
+@dataclass(frozen=True)
 class Delivery:
     """A message in an export. ``unit``: where it is from; None: from no history."""
 
@@ -49,21 +69,23 @@ Object = tuple[tuple[Record, Message], ...]
 
 
 class DeliveryPlan:
-    """``order``: the publications as they are run. ``source``: what the oracle needs to know."""
+    """``order``: the publications as they are run, those of the ``size``. ``source``: what the oracle needs to know."""
 
-    def __init__(self, format_: Format, histories: Sequence[History], of_seed: int, exports: Path) -> None:
-        self.format, self.exports = format_, exports
+    def __init__(
+        self, format_: Format, histories: Sequence[History], of_seed: int, exports: Path, size: Size = WHOLE
+    ) -> None:
+        self.format, self.exports, self.size = format_, exports, size
         self.random = random.Random(f"{format_.name} {of_seed}")
         self.source = Source(keyless={KEYLESS})
         self.order = self._order()
-        units = sorted((unit for history in histories for unit in history.units), key=lambda unit: unit.number)
+        units = sorted((unit for history in histories for unit in size.of(history).units), key=lambda unit: unit.number)
         encoded = [(unit, format_.encoder.encode(unit)) for unit in units]
         for unit, sent in encoded:
             self.source.transactions |= transactions(sent, taken_back=unit.ending == "rollback")
         self.again: list[Delivery] = []
         self.deliveries = list(self._streamed(encoded) if format_.stream else self._scattered(encoded))
         for sent in getattr(format_.encoder, "every_hour", list)():
-            self.deliveries += [Delivery(sent, Publication(hour, 1), None) for hour in range(len(HOURS))]
+            self.deliveries += [Delivery(sent, Publication(hour, 1), None) for hour in range(self.size.hours)]
         self.deliveries += self.again
         if not format_.by_offset:
             self.random.shuffle(self.deliveries)
@@ -72,9 +94,9 @@ class DeliveryPlan:
         self.order = [at for at in self.order if at.version == 1 or self.delivered(at)]
 
     def _order(self) -> list[Publication]:
-        """Hours in any order; two of them come to be run again, changed, some time after they were run."""
-        order = [Publication(hour, 1) for hour in self.random.sample(range(len(HOURS)), len(HOURS))]
-        for first in self.random.sample(order, 2):
+        """Hours in any order; some of them come to be run again, changed, some time after they were run."""
+        order = [Publication(hour, 1) for hour in self.random.sample(range(self.size.hours), self.size.hours)]
+        for first in self.random.sample(order, self.size.again):
             at = self.random.randint(order.index(first) + 1, len(order))
             order.insert(at, Publication(first.hour, 2))
         return order
@@ -92,14 +114,14 @@ class DeliveryPlan:
 
     def _home(self, unit: Unit, fate: int) -> Publication:
         """Where a message comes first: mostly in the order of the source, sometimes in the next hour or any."""
-        usual = unit.number // SPREAD * len(HOURS) // _LONGEST
-        kind, number = fate % 20, fate // 20 % len(HOURS)
-        hour = usual if kind < 11 or kind > 15 else min(usual + 1, len(HOURS) - 1) if kind < 14 else number
+        usual = unit.number // SPREAD * self.size.hours // _LONGEST
+        kind, number = fate % 20, fate // 20 % self.size.hours
+        hour = usual if kind < 11 or kind > 15 else min(usual + 1, self.size.hours - 1) if kind < 14 else number
         changed = Publication(hour, 2)
         return changed if changed in self.order and (kind + number) % 4 == 0 else Publication(hour, 1)
 
     def _again(self, home: Publication, fate: int) -> list[Publication]:
-        kind, number = fate % 20, fate // 20 % len(HOURS)
+        kind, number = fate % 20, fate // 20 % self.size.hours
         later = self.order[self.order.index(home) :]
         other = later[number % len(later)] if self.format.in_order else self.order[number]
         return {16: [other], 17: [other], 18: [home], 19: [home, other]}.get(kind, [])
@@ -108,7 +130,7 @@ class DeliveryPlan:
         """Hours cut the stream, within a unit too. What comes again, or with a changed export, is a whole unit."""
         repeatable = getattr(self.format.encoder, "repeatable", lambda unit: True)
         stream = [(unit, one) for unit, sent in encoded for one in sent if one.topic]
-        cuts = [len(stream) * (hour + 1) // len(HOURS) for hour in range(len(HOURS))]
+        cuts = [len(stream) * (hour + 1) // self.size.hours for hour in range(self.size.hours)]
         cuts = [cut + (cut < len(stream) and stream[cut][1].tight) for cut in cuts]
         hours = [next(hour for hour, cut in enumerate(cuts) if index < cut) for index in range(len(stream))]
         # A verdict that takes back what an hour before began must be the first to end something in its hour.
@@ -128,7 +150,7 @@ class DeliveryPlan:
                 changed = Publication(hour, 2)
                 yield Delivery(one, changed if late and changed in self.order else Publication(hour, 1), unit)
             if fate % 20 > 15 and mine and repeatable(unit):
-                again = min(mine[-1][1] + fate // 20 % 3, len(HOURS) - 1)
+                again = min(mine[-1][1] + fate // 20 % 3, self.size.hours - 1)
                 for one, _ in mine if again not in torn else ():
                     self.again.append(Delivery(self._copied(unit, one), Publication(again, 1), unit))
 
@@ -149,7 +171,7 @@ class DeliveryPlan:
         objects: dict[tuple[str, Publication], list[Object]] = {}
         for topic in self.format.encoder.TOPICS:
             offset = 0
-            for hour in range(len(HOURS)):
+            for hour in range(self.size.hours):
                 lists: list[Object] = [(), ()]
                 for at in (Publication(hour, 1), Publication(hour, 2)):
                     mine = [d.sent for d in self.deliveries if d.at == at and d.sent.topic == topic]

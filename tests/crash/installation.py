@@ -17,6 +17,7 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
+from tests.e2e.debezium_messages import COLUMNS, DEBEZIUM, event, row
 from tidemark.errors import ConfigError
 from tidemark.lake.catalog import find_table
 from tidemark.lake.spark_conf import QUICK_JAVA
@@ -55,6 +56,25 @@ def make_exports(folder: Path) -> None:
     feed["tables"]["PAYROLL.EMPLOYEE"]["checks"] = [{"column": "SALARY", "max": 60000, "consequence": "quarantine"}]
     feed["quarantine"] = {"limit": 0.5}
     file.write_text(yaml.safe_dump(feed, sort_keys=False))
+
+
+def make_small_exports(folder: Path) -> None:
+    """The same of the first hour alone, small: a redelivered change, a delete, and a record that cannot be decoded, of two
+    tables."""
+    topic = folder / "exports/t/dt=2026-11-20/hr=00"
+    topic.mkdir(parents=True)
+    first, gone = event("c", 1, row(1, 1), table="employee"), event("d", 4, None, key={"id": 2}, table="employee")
+    slips = [event("c", 2, row(1, 5), table="payslip"), event("u", 3, row(1, 6), table="payslip")]
+    lines = [json.dumps(one) for one in (first, first, gone, *slips)]
+    (topic / "part.jsonl").write_text("\n".join([*lines, '{"topic": "t", "value": "{"}']) + "\n")
+    feed = {
+        "feed": FEED, "description": "d", "owner": "o", "topics": ["t"], **DEBEZIUM, "container": {"type": "kafka_json"},
+        "exports": {"path": "{topic}/dt={date}/hr={hour}/*", "marker": None, "settle": "0s", "missing": "empty"},
+        "quarantine": {"limit": 0.5},
+        "tables": {f"s.{name.split('.')[1]}": {"name": name, "columns": COLUMNS} for name in TABLES[:2]},
+    }  # fmt: skip
+    (folder / "feeds").mkdir()
+    (folder / "feeds" / f"{FEED}.yaml").write_text(yaml.safe_dump(feed))
 
 
 def settings_of(folder: Path, name: str, **more: Any) -> Settings:
@@ -99,7 +119,7 @@ def run_undisturbed(folder: Path, hours: tuple[str, ...]) -> Undisturbed:
     return Undisturbed(folder, hours, trace.read_text().splitlines(), tables, state(settings, hours))
 
 
-def state(settings: Settings, hours: tuple[str, ...] = HOURS) -> dict[str, Any]:
+def state(settings: Settings, hours: tuple[str, ...] = HOURS, tables: tuple[str, ...] = TABLES) -> dict[str, Any]:
     """Everything that counts, comparable: tables at each cut with their ``_tidemark``, receipts but for the time of
     their publication, the system tables and the change log, the manifests."""
     published = load_history(settings, FEED)
@@ -110,13 +130,13 @@ def state(settings: Settings, hours: tuple[str, ...] = HOURS) -> dict[str, Any]:
             for hour in hours
         },
     }
-    for table in TABLES:
+    for table in tables:
         for hour in (None, *hours):
             rows, key = read_snapshot(settings, table, hour)
             seen[f"{table} at {hour or 'now'}"] = list(json_lines(rows, key))
     for name in ("changes", "held", "tombstones", "quarantine"):
         seen[name] = _rows(settings, "tidemark", FEED, name)
-    for table in TABLES[:2]:
+    for table in tables[:2]:
         seen[f"{table} with places"] = _rows(settings, *table.split("."))
     return seen
 
@@ -140,5 +160,5 @@ def _rows(settings: Settings, *name: str) -> list[str]:
 def assert_same(got: dict[str, Any], want: dict[str, Any], after: object) -> None:
     """Names the first part that differs."""
     assert got.keys() == want.keys()
-    for part, wanted in want.items():
-        assert got[part] == wanted, f"{part} differs after {after}"
+    for name, wanted in want.items():
+        assert got[name] == wanted, f"{name} differs after {after}"

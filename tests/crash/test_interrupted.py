@@ -11,14 +11,30 @@ import re
 import shutil
 import subprocess
 import sys
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.crash import installation
-from tests.crash.installation import FEED, HOURS, TABLES, Undisturbed, assert_same, settings_of, shown, state
+from tests.crash.effects import effects
+from tests.crash.installation import (
+    FEED,
+    HOURS,
+    TABLES,
+    Undisturbed,
+    assert_same,
+    make_small_exports,
+    settings_of,
+    shown,
+    state,
+)
+from tidemark.feeds.loading import find_feed
 from tidemark.ledger.publication_history import load_history
+from tidemark.pipeline.hour import run_hour
 from tidemark.settings import Settings
 
 pytestmark = pytest.mark.promise(6)
@@ -29,7 +45,7 @@ KILLS = int(os.environ.get("TIDEMARK_KILLS", "50"))
 #: Kills that one lake goes through before it is compared. A kill costs a start of Spark, a comparison two.
 ON_ONE_LAKE = 10
 
-#: Where `make test` kills a run: the hour, the effect, and before or after it. One table is published, another is not.
+#: Where a run of one hour dies: the hour, the effect, and before or after it. One table is published, another is not.
 HALF_PUBLISHED = (0, "fast_forward payroll.payslip", "before")
 #: Where `make test-full` does, in the order it gets there.
 BOUNDARIES = [
@@ -45,6 +61,45 @@ BOUNDARIES = [
 ]
 
 
+class Died(BaseException):
+    """Stands for the death of the process: what handles errors does not handle it."""
+
+
+def test_ended_between_two_tables(spark: SparkSession, tmp_path: Path) -> None:
+    """As a kill ends it, but in the process of the test, where no Spark needs to start."""
+    make_small_exports(tmp_path)
+    number, where, _ = HALF_PUBLISHED
+    hour = HOURS[number]
+
+    def dies(name: str, do: Callable[[], Any]) -> Any:
+        if name == where:
+            raise Died
+        return do()
+
+    died, whole = settings_of(tmp_path, "died"), settings_of(tmp_path, "whole")
+    feed = find_feed(FEED, died)
+    with own_session(spark):
+        with effects(dies), pytest.raises(Died):
+            run_hour(feed, hour, died)
+        assert shown(died, "payroll.employee", None) != [], "one table is published"
+        assert shown(died, "payroll.payslip", None) == [], "another is not"
+        assert load_history(died, FEED).receipts == []
+        run_hour(feed, hour, died)
+    with own_session(spark):
+        run_hour(feed, hour, whole)
+    of_died, of_whole = (state(settings, (hour,), TABLES[:2]) for settings in (died, whole))
+    assert_same(of_died, of_whole, where)
+
+
+@contextmanager
+def own_session(spark: SparkSession) -> Iterator[None]:
+    """The library opens a session of its own on Spark as it runs: one session knows one lake."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SparkSession, "_instantiatedSession", spark.newSession())
+        yield
+
+
+@pytest.mark.full
 def test_killed_between_two_tables(one_hour: Undisturbed) -> None:
     killed_at(one_hour, [HALF_PUBLISHED])
 

@@ -14,6 +14,7 @@ import pytest
 from tidemark.errors import ConfigError
 from tidemark.lake.catalog import find_table
 from tidemark.lake.spark_conf import QUICK_JAVA
+from tidemark.ledger.manifest import load_manifests
 from tidemark.ledger.publication_history import load_history
 from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.samples import ibm
@@ -45,13 +46,14 @@ def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     return Settings()
 
 
-def run(hour: str) -> Any:
+def run(hour: str, until: str = "validate_publish") -> Any:
+    """Run the hour's DAG up to a task."""
     from airflow.dag_processing.dagbag import DagBag
 
     dag = DagBag(dag_folder=str(PROJECT / "dags" / "ingest.py")).dags["ingest_payroll"]
     for task in dag.tasks:
         task.retries = 0
-    return dag.test(run_conf={"hour": hour})
+    return dag.partial_subset(until, include_upstream=True).test(run_conf={"hour": hour})
 
 
 def snapshots(settings: Settings) -> dict[str, int]:
@@ -59,6 +61,25 @@ def snapshots(settings: Settings) -> dict[str, int]:
     return {name: table.metadata.current_snapshot_id for name, table in found.items() if table}
 
 
+def test_an_hour_is_landed_and_decoded_by_a_job_of_its_own(installation: Settings, airflow_database: None) -> None:
+    done = run(HOUR, until="decode")
+    assert {task.task_id: task.state for task in done.get_task_instances()} == dict.fromkeys(
+        ("wait", "land", "decode"), "success"
+    )
+    (manifest,) = load_manifests(installation, "payroll", HOUR)
+    changes = find_table(installation, "tidemark", "payroll", "changes")
+    assert changes is not None
+    entries = changes.scan().to_arrow().to_pylist()
+    records = {(entry["object"], entry["record"]) for entry in entries}
+    objects = {object_ for object_, _ in records}
+    assert len(objects) == len(manifest.objects)
+    assert all(any(object_.endswith(one.path) for object_ in objects) for one in manifest.objects)
+    assert {entry["hour"] for entry in entries} == {HOUR}
+    assert "bad" not in {entry["op"] for entry in entries}
+    assert {entry["table"] for entry in entries if entry["table"]} == set(TABLES)
+
+
+@pytest.mark.full
 @pytest.mark.promise(6)
 def test_an_hour_is_published_and_the_same_hour_again_changes_nothing(
     installation: Settings, airflow_database: None, tmp_path: Path

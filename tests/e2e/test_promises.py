@@ -10,11 +10,13 @@ from typing import Any
 import pytest
 from typer.testing import CliRunner
 
-from tests.e2e.debezium_messages import HOURS, event, row
+from tests.e2e.debezium_messages import COLUMNS, HOURS, Event, event, row
 from tests.e2e.one_table_feed import OneTableFeed, rows
 from tidemark.cli import app
 from tidemark.errors import CheckError, ConfigError, ExportError, QuarantineLimitError, SchemaError
+from tidemark.hours import Hour
 from tidemark.lake.catalog import find_table, read_rows
+from tidemark.ledger.receipts import Receipt
 from tidemark.operations.read_table import read_snapshot
 from tidemark.settings import Settings
 
@@ -75,6 +77,46 @@ def test_the_same_hour_again_changes_nothing(run: OneTableFeed, settings: Settin
     assert again is not None and again.metadata.current_snapshot_id == after.metadata.current_snapshot_id
 
 
+UNSENT = "__debezium_unavailable_value"
+
+
+@pytest.mark.promise(2, 4)
+def test_late_rows_come_to_the_same_table(run: OneTableFeed, settings: Settings) -> None:
+    """A delete is not undone by the insert before it; a partial row is filled in; what is older loses."""
+    gone = event("d", 30, None, key={"id": 1})
+    run(
+        HOURS[3],
+        [gone, event("u", 31, row(2, 5, UNSENT)), event("c", 32, row(3, 3)), event("u", 33, row(5, 9, UNSENT))],
+    )
+    late = run(
+        HOURS[1],
+        [
+            event("c", 10, row(1, 1)),
+            event("c", 12, row(4, 4)),
+            event("c", 13, row(5, 1, "old")),
+            event("u", 21, row(3, 1)),
+            event("c", 16, row(2, 1, "kept")),
+            event("u", 20, row(2, 2, "newer")),
+        ],
+    )
+    assert rows(settings, run) == [row(2, 5, "newer"), row(3, 3), row(4, 4), row(5, 9, "old")]
+    assert (late.counts.applied, late.counts.superseded) == (4, 2)
+    assert rows(settings, run, HOURS[3]) == [row(2, 5, None), row(3, 3), row(5, 9, None)], "the old cut stays as it was"
+
+
+@pytest.mark.promise(2, 4)
+def test_a_late_truncate_comes_to_the_same_table(run: OneTableFeed, settings: Settings) -> None:
+    """A partial row is empty again where a truncate takes what it rested on; one comes again, another is older."""
+    newest = event("t", 15, None)
+    first = [event("c", 12, row(4, 4)), event("c", 13, row(5, 1, "old")), event("u", 31, row(5, 9, UNSENT))]
+    run(HOURS[1], [event("t", 5, None), *first, event("c", 32, row(3, 3))])
+    assert rows(settings, run) == [row(3, 3), row(4, 4), row(5, 9, "old")]
+    late = run(HOURS[0], [newest, event("t", 5, None), event("t", 4, None), event("u", 9, row(3, 30))])
+    assert rows(settings, run) == [row(3, 3), row(5, 9, None)]
+    assert (late.counts.applied, late.counts.superseded, late.counts.duplicate) == (1, 2, 1)
+
+
+@pytest.mark.full
 @pytest.mark.promise(2, 4)
 def test_late_hours_come_to_the_same_table(run: OneTableFeed, settings: Settings) -> None:
     """A delete is not undone by the insert before it; a partial row is filled in; an older truncate leaves the newer."""
@@ -116,28 +158,49 @@ def test_a_key_change_carries_over_what_was_not_sent(run: OneTableFeed, settings
 
 
 @pytest.mark.promise(5)
-@pytest.mark.parametrize("storage", ["iceberg", "parquet"])
-def test_checks_have_their_consequences(run: OneTableFeed, settings: Settings, storage: str) -> None:
+@pytest.mark.parametrize(
+    "storages",
+    [
+        pytest.param(["iceberg"], id="iceberg"),
+        pytest.param(["iceberg", "parquet"], id="and parquet", marks=pytest.mark.full),
+    ],
+)
+def test_checks_have_their_consequences(run: OneTableFeed, settings: Settings, storages: list[str]) -> None:
+    """In a table of each storage, with the same changes."""
     checks = [
         {"column": "n", "min": 0, "consequence": "stop"},
         {"column": "n", "max": 9, "consequence": "quarantine"},
         {"column": "big", "pattern": "^x", "consequence": "warn"},
         {"unique": ["id"]},
     ]
-    table = {"name": f"p_checks_{storage}.items", "storage": storage, "checks": checks}
-    run.table = table["name"]
-    feed = {"feed": f"p_checks_{storage}", "table": table}
-    run(HOURS[0], [event("c", 1, row(1, 1)), event("c", 2, row(2, 2))], **feed)
-    receipt = run(HOURS[1], [event("u", 3, row(1, 10)), event("u", 4, row(2, 3, "y"))], **feed)
-    assert rows(settings, run) == [row(1, 1), row(2, 3, "y")]
-    assert (receipt.counts.applied, receipt.quarantined) == (1, 1)
-    assert receipt.tables[0].warnings == ["big matches ^x"]
-    (kept,) = read_rows(settings, "tidemark", f"p_checks_{storage}", "quarantine")
-    assert kept["reason"] == "check failed: n <= 9"
+    each = len(storages)
+    tables = {
+        f"s.{storage}": {"name": f"{run.feed}.{storage}", "storage": storage, "columns": COLUMNS, "checks": checks}
+        for storage in storages
+    }
+
+    def run_all(hour: Hour, *changes: tuple[str, int, Event]) -> Receipt:
+        sent = [event(op, at, after, table=storage) for storage in storages for op, at, after in changes]
+        return run(hour, sent, tables=tables)
+
+    def shown(hour: Hour | None = None) -> list[list[Event]]:
+        found = []
+        for table in tables.values():
+            run.table = str(table["name"])
+            found.append(rows(settings, run, hour))
+        return found
+
+    run_all(HOURS[0], ("c", 1, row(1, 1)), ("c", 2, row(2, 2)))
+    receipt = run_all(HOURS[1], ("u", 3, row(1, 10)), ("u", 4, row(2, 3, "y")))
+    assert shown() == each * [[row(1, 1), row(2, 3, "y")]]
+    assert (receipt.counts.applied, receipt.quarantined) == (each, each)
+    assert [table.warnings for table in receipt.tables] == each * [["big matches ^x"]]
+    kept = read_rows(settings, "tidemark", run.feed, "quarantine")
+    assert [one["reason"] for one in kept] == each * ["check failed: n <= 9"]
     with pytest.raises(CheckError, match="n >= 0"):
-        run(HOURS[2], [event("u", 5, row(2, -1))], **feed)
-    assert rows(settings, run) == [row(1, 1), row(2, 3, "y")]
-    assert rows(settings, run, HOURS[0]) == [row(1, 1), row(2, 2)]
+        run_all(HOURS[2], ("u", 5, row(2, -1)))
+    assert shown() == each * [[row(1, 1), row(2, 3, "y")]]
+    assert shown(HOURS[0]) == each * [[row(1, 1), row(2, 2)]]
 
 
 @pytest.mark.promise(5)
@@ -152,17 +215,19 @@ def test_a_module_of_checks_has_its_say(run: OneTableFeed, settings: Settings) -
         "    n: T.IntegerType() = pa.Field(le=9, nullable=True, metadata={'consequence': 'quarantine'})\n"
     )
     table = {"checks_module": "items:Items"}
-    run(HOURS[0], [event("c", 1, row(1, 1)), event("c", 2, row(2, 2))], table=table)
-    receipt = run(HOURS[1], [event("u", 3, row(1, 10)), event("u", 4, row(2, 3))], table=table)
+    receipt = run(
+        HOURS[0], [event("c", 1, row(1, 1)), event("c", 2, row(2, 3)), event("c", 3, row(3, 10))], table=table
+    )
     assert rows(settings, run) == [row(1, 1), row(2, 3)]
     assert receipt.quarantined == 1
     with pytest.raises(CheckError, match=r"id greater_than_or_equal_to\(1\)"):
-        run(HOURS[2], [event("c", 5, row(0, 1))], table=table)
+        run(HOURS[1], [event("c", 5, row(0, 1))], table=table)
     with pytest.raises(ConfigError, match=r"no pandera.pyspark DataFrameModel of that name"):
-        run(HOURS[3], [event("u", 6, row(2, 4))], table={"checks_module": "items:Nobody"})
+        run(HOURS[1], None, table={"checks_module": "items:Nobody"})
     assert rows(settings, run) == [row(1, 1), row(2, 3)]
 
 
+@pytest.mark.full
 @pytest.mark.promise(2, 4)
 def test_a_late_truncate_takes_back_what_newer_rows_rest_on(run: OneTableFeed, settings: Settings) -> None:
     run(HOURS[0], [event("c", 1, row(1, 1, "old")), event("c", 2, row(2, 2)), event("c", 3, row(3, 3))])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
 
@@ -35,6 +36,7 @@ CHANGES = (
 ROWS = {"a": [(2, "two"), (3, "one")], "keyless": [(7, "same"), (7, "same")]}
 EMPTY: dict[str, list[tuple[int, str]]] = {"a": [], "keyless": []}
 PUT = datetime(2026, 11, 20)
+OTHERS = 20
 #: A message: its offset, its segment, and which of the changes it holds.
 Piece = tuple[int, str, slice]
 
@@ -64,8 +66,9 @@ class Topic:
             KAFKA.feed(name, str(out)) | {"format": {"type": "ibm"}, "tables": tables}
         )  # fmt: skip
 
-    def run(self, hour: str, *pieces: Piece, twice: bool = False) -> Receipt:
-        """Write the hour's export, with a small transaction of its own, and run it."""
+    def run(self, hour: str, *pieces: Piece, twice: bool = False, others: Sequence[Piece] = ()) -> Receipt:
+        """Write the hour's export, with a small transaction of its own, and run it. ``others``: messages of another
+        transaction, which does to rows of its own what the first one does."""
         number = int(hour[-2:])
         own = Record(
             "db2.c",
@@ -76,7 +79,7 @@ class Topic:
             _record(9000 + number, "0000", "A", "ISRT", None, (100 + number, "x")),
             (),
         )
-        mine = [own, *(_message(piece) for piece in pieces)]
+        mine = [own, *(_message(piece) for piece in pieces), *(_message(piece, OTHERS) for piece in others)]
         write_export(self.out, "db2.c", hour, [mine, mine[1:]] if twice else [mine], "kafka_json")
         return self.again(hour)
 
@@ -105,9 +108,13 @@ class Topic:
         return [str(finding) for finding in audit(self.feed, self.settings).findings]
 
 
-def _message(piece: Piece) -> Record:
+def _message(piece: Piece, apart: int = 0) -> Record:
+    """``apart``: so far from the first transaction are another one's number and its rows' IDs."""
     offset, segment, which = piece
-    value = b"".join(_record(5, segment, *change) for change in CHANGES[which])
+    value = b"".join(
+        _record(5 + apart, segment, table, kind, *(one and (one[0] + apart, one[1]) for one in images))
+        for table, kind, *images in CHANGES[which]
+    )
     return Record("db2.c", 0, offset, PUT, None, value, ())
 
 
@@ -127,21 +134,26 @@ def accounted(receipt: Receipt) -> tuple[int, int, int]:
     return counts.applied + counts.released_applied, again, receipt.held
 
 
-@pytest.mark.parametrize("lost", [1, 2], ids=["middle", "before the end"])
-def test_a_missing_segment_is_seen_by_its_offset_and_releases_when_it_comes(
-    spark: SparkSession, settings: Settings, tmp_path: Path, lost: int
+def test_missing_segments_are_seen_by_their_offsets_and_release_when_they_come(
+    spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:
-    topic = Topic(f"gap_{lost}", tmp_path, settings)
-    pieces = delivery(11, 1, 1, 1, 2)
-    first = topic.run(HOURS[0], *(piece for index, piece in enumerate(pieces) if index != lost))
-    assert topic.shown() == EMPTY and first.held_transactions == 1
-    assert topic.missing() == ["1 of 3 parts"] if lost == 2 else ["2 of 3 parts"]
+    """One transaction lacks a message in its middle, another one the message before its end."""
+    topic = Topic("gaps", tmp_path, settings)
+    middle, last = delivery(11, 1, 1, 1, 2), delivery(21, 1, 1, 1, 2)
+    first = topic.run(HOURS[0], middle[0], *middle[2:], others=[*last[:2], last[3]])
+    assert topic.shown() == EMPTY and first.held_transactions == 2
+    held = {row[0][-4:]: row[4] for row in held_listing(settings, topic.name).rows}
+    assert held == {f"{5:04x}": "2 of 3 parts", f"{5 + OTHERS:04x}": "1 of 3 parts"}
     (note,) = first.notes
-    assert f"db2.c, partition 0, between the offsets {10 + lost} and {12 + lost}" in note
-    second = topic.run(HOURS[1], pieces[lost])
-    assert topic.shown() == ROWS and topic.missing() == [] and second.notes == []
+    assert "db2.c, partition 0, between the offsets 11 and 13" in note
+    assert "db2.c, partition 0, between the offsets 22 and 24" in note
+    second = topic.run(HOURS[1], middle[1], others=[last[2]])
+    assert topic.shown() == {
+        table: [*rows, *((id_ + OTHERS, text) for id_, text in rows)] for table, rows in ROWS.items()
+    }
+    assert topic.missing() == [] and second.notes == []
     assert topic.shown(HOURS[0]) == EMPTY
-    assert accounted(second) == (6, 0, 0)
+    assert accounted(second) == (11, 0, 0)
     assert topic.audited() == []
 
 

@@ -44,8 +44,35 @@ def line(lsn: int, n: int) -> dict[str, Any]:
     return event("c", lsn, {"id": 1, "n": n}, table="lines") | {"key": None}
 
 
+def test_an_hour_that_comes_again_leaves_the_cuts_as_they_were(
+    tmp_path: Path, spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    tables = {"s.items": {"columns": COLUMNS}}
+    pair = FeedPair("cut_again", tmp_path, spark, settings, format={"type": "debezium"}, tables=tables)
+    items = f"{pair.fixed}.items"
+    pair.export(HOURS[0], [event("c", 1, row(1, 1)), event("c", 2, row(2, 2))])
+    pair.export(HOURS[1], [event("u", 10, row(1, 5)), event("d", 11, None, key={"id": 2})])
+    first = pair.run(HOURS[0])
+    pair.run(HOURS[1])
+    cited = {hour: cut(settings, items, hour) for hour in HOURS[:2]}
+    assert cited == {HOURS[0]: [row(1, 1), row(2, 2)], HOURS[1]: [row(1, 5)]}
+    pair.export(HOURS[0], [event("c", 1, row(1, 1)), event("c", 3, row(3, 3))])
+    again = pair.run(HOURS[0])
+    assert (again.sequence, again.cut_by, again.counts.duplicate) == (3, first.sequence, 1)
+    assert {hour: cut(settings, items, hour) for hour in HOURS[:2]} == cited
+    assert cut(settings, items) == [row(1, 5), row(3, 3)]
+    assert [came_after_cut(settings, items, hour) for hour in HOURS[:2]] == [[HOURS[0]], [HOURS[0]]]
+    said = [receipt.notes for receipt in newest_receipts(settings, pair.fixed)]
+    assert said == [["its cut: 1 hour came later (2026-11-20T00)"]] * 2
+    monkeypatch.setenv("TIDEMARK_HOME", str(settings.home))
+    shown = CliRunner().invoke(app, ["show", items, "--as-of", HOURS[1]])
+    assert f"{items}: 1 hour came later (2026-11-20T00); the cut stays as it was made" in shown.output
+    assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("storage", ["iceberg", "parquet"])
-def test_an_hour_that_runs_again_leaves_its_cut_as_it_was(
+def test_after_an_hour_that_runs_again_twice_the_next_cut_has_all_of_it(
     tmp_path: Path, spark: SparkSession, settings: Settings, storage: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     tables = {"s.items": {"columns": COLUMNS, "storage": storage}, "s.others": {"columns": COLUMNS, "storage": storage}}
@@ -82,8 +109,32 @@ def test_an_hour_that_runs_again_leaves_its_cut_as_it_was(
 def test_an_hour_that_first_runs_late_gets_a_cut_of_its_own(
     tmp_path: Path, spark: SparkSession, settings: Settings
 ) -> None:
-    """The cut before it and its own changes: no row, delete, truncate or end of a transaction of a later hour."""
-    pair = FeedPair("cut_late", tmp_path, spark, settings, **TRANSACTIONS, tables=LATE)
+    """The cut before it and its own changes: no row, delete or truncate of a later hour."""
+    tables = {"s.items": {"columns": COLUMNS}}
+    pair = FeedPair("cut_late", tmp_path, spark, settings, format={"type": "debezium"}, tables=tables)
+    hours = [
+        [event("c", n, row(n, n, f"b{n}")) for n in (1, 2, 3)],
+        [event("u", 1000, row(1, 10, ABSENT)), event("d", 1001, None, key={"id": 2}), event("c", 1002, row(4, 4))],
+        [event("u", 2000, row(1, 20, "late")), event("d", 2001, None, key={"id": 3}), event("t", 2002, None),
+         event("c", 2003, row(9, 9))],
+    ]  # fmt: skip
+    for hour, records in zip(HOURS, hours, strict=False):
+        pair.export(hour, records)
+    for number in (0, 2, 1):
+        pair.run(HOURS[number])
+    at_0 = [row(n, n, f"b{n}") for n in (1, 2, 3)]
+    at_1 = [row(1, 10, "b1"), row(3, 3, "b3"), row(4, 4)]
+    name = f"{pair.fixed}.items"
+    assert [cut(settings, name, hour) for hour in HOURS[:3]] == [at_0, at_1, [row(9, 9)]]
+    assert cut(settings, name) == [row(9, 9)]
+    assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
+
+
+@pytest.mark.full
+def test_of_two_late_hours_each_gets_a_cut_of_its_own(tmp_path: Path, spark: SparkSession, settings: Settings) -> None:
+    """In tables of every kind, and with no end of a transaction of a later hour; the newer of the two keeps its cut as it
+    was cited."""
+    pair = FeedPair("cut_late_two", tmp_path, spark, settings, **TRANSACTIONS, tables=LATE)
     both = [("items", 0), ("folders", 100)]
 
     def of(table: str, *events: dict[str, Any]) -> list[dict[str, Any]]:

@@ -98,6 +98,25 @@ def told() -> Task:
     return task
 
 
+def told_in_two_hours() -> Task:
+    """The same in two hours: the second has the whole of the second load, with changes before and after it."""
+    task = Task()
+    task.load(0, "keyed", (1, "a"), (2, "b"), (3, "c"))
+    task.load(0, "bare", (0, "a"), (0, "b"), (0, "b"))
+    task.load(0, "other", (1, "o"))
+    task.change(0, "keyed", "UPDATE", 10, (1, "a1"))
+    task.change(0, "bare", "INSERT", 12, (0, "c"))
+    task.change(2, "keyed", "UPDATE", 20, (2, "b2"))  # before the load
+    task.change(2, "keyed", "INSERT", 21, (6, "f"))  # deleted, unseen
+    task.load(2, "keyed", (1, "a2"), (3, "c"), (4, "d"))
+    task.load(2, "bare", (0, "z"), (0, "z"), (0, "y"))
+    task.change(2, "keyed", "UPDATE", 30, (1, None), mask="01")
+    task.change(2, "keyed", "UPDATE", 31, (3, "c3"))
+    task.change(2, "bare", "DELETE", 32, (0, "z"))
+    return task
+
+
+SHOWN_AFTER_TWO = {"keyed": [(1, "a2"), (3, "c3"), (4, "d")], "bare": [(0, "y"), (0, "z")], "other": [(1, "o")]}
 SHOWN = {
     "keyed": [(1, "a2"), (2, "b5"), (3, "c3"), (5, "e")],
     "bare": [(0, "x"), (0, "y"), (0, "z")],
@@ -145,8 +164,8 @@ class Lake:
         """Whether the hour has to be run again."""
         return name_reloads(self.feed, list(tables), RELOADED, self.settings, revoke=revoke)[1]
 
-    def check(self) -> None:
-        assert shown(self.settings, self.name) == SHOWN
+    def check(self, rows: dict[str, list[tuple[int, str]]] = SHOWN) -> None:
+        assert shown(self.settings, self.name) == rows
         assert [str(difference) for difference in audit(self.feed, self.settings).findings] == []
 
 
@@ -160,11 +179,20 @@ ORDERS = {
 }
 
 
+def test_a_load_replaces_the_table(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
+    lake = Lake(tmp_path, settings, "reload", told_in_two_hours())
+    assert not lake.name_reload(*NAMED)
+    again = lake.run(0, 2, 2)[-1]
+    assert f"{lake.name}.keyed was reloaded in this hour: what was sent before its load is gone" in again.notes
+    assert not lake.name_reload(*NAMED), "named before: nothing to do"
+    assert shown(settings, lake.name, HOURS[0])["keyed"] == [(1, "a1"), (2, "b"), (3, "c")]
+    lake.check(SHOWN_AFTER_TWO)
+
+
 @pytest.mark.parametrize(
     "which",
     [
-        "in order",
-        pytest.param("an older hour late", marks=pytest.mark.full),
+        *(pytest.param(name, marks=pytest.mark.full) for name in ("in order", "an older hour late")),
         *(
             pytest.param(name, marks=pytest.mark.long)
             for name in ("newest first", "named afterwards", "the load's second hour first")
@@ -243,16 +271,40 @@ def test_a_table_without_a_load_is_not_emptied(spark: SparkSession, settings: Se
     assert shown(settings, lake.name)["other"] == [(1, "o"), (2, "p1")]
 
 
+def test_a_load_that_no_message_shows_hides_an_older_hour_that_comes_late(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Rows that a load writes are inserts like any other: the reload begins with the first row of the hour."""
+    exports = Exports(Format("ibm", ibm, "raw"), tmp_path, settings, "reload_unseen")
+    before, load = (
+        ibm.encode(unit(at, *(change("a", at, id_, "insert", id_) for id_ in ids), together=False))
+        for at, ids in ((10, (1, 2, 3)), (20, (1, 4)))
+    )
+    assert named(exports, "a", monkeypatch).endswith("it counts when the hour is run, and in every later run\n")
+    for hour, sent in ((HOURS[2], load), (HOURS[0], before)):
+        assert exports.run(hour, sent).quarantined == 0
+    assert exports.rows("a") == {1: (2001, "b2001"), 4: (2004, "b2004")}
+    assert [str(difference) for difference in audit(exports.feed, settings).findings] == []
+    assert "`tidemark run reload_unseen --hour 2026-11-20T02` applies it" in named(exports, "b", monkeypatch)
+
+
+def named(exports: Exports, table: str, monkeypatch: pytest.MonkeyPatch) -> str:
+    """What the command says that names the reload of a table."""
+    monkeypatch.setenv("TIDEMARK_HOME", str(exports.settings.home))
+    monkeypatch.setenv("TIDEMARK_FEEDS", str(exports.out / "feeds"))
+    return CliRunner().invoke(app, ["reload", exports.name, f"{exports.name}.{table}", "--hour", RELOADED]).output
+
+
 @pytest.mark.parametrize(
     ("format_", "order"),
     [
         pytest.param(Format("ibm", ibm, "raw"), (0, 1, 2, 3), marks=pytest.mark.long),
-        pytest.param(Format("ibm", ibm, "raw"), (0, 2, 3, 1)),
+        pytest.param(Format("ibm", ibm, "raw"), (0, 2, 3, 1), marks=pytest.mark.full),
         pytest.param(Format("canal", canal, "kafka_json", parquet=("b",)), (3, 2, 1, 0), marks=pytest.mark.full),
     ],
     ids=["ibm in order", "ibm late", "canal newest first"],
 )  # fmt: skip
-def test_a_load_that_no_message_shows(
+def test_a_load_that_no_message_shows_and_what_comes_again_with_it(
     spark: SparkSession, settings: Settings, tmp_path: Path, format_: Format, order: tuple[int, ...],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:  # fmt: skip
@@ -269,17 +321,13 @@ def test_a_load_that_no_message_shows(
     ]
     sent = [format_.encoder.encode(unit(10 * (at + 1), *of_hour, together=False)) for at, of_hour in enumerate(hours)]
     sent[2] = sent[1] + sent[2]
-    monkeypatch.setenv("TIDEMARK_HOME", str(settings.home))
-    monkeypatch.setenv("TIDEMARK_FEEDS", str(tmp_path / "feeds"))
-    said = CliRunner().invoke(app, ["reload", name, f"{name}.a", "--hour", HOURS[2]])
-    assert said.output.endswith("it counts when the hour is run, and in every later run\n"), said.output
+    assert named(exports, "a", monkeypatch).endswith("it counts when the hour is run, and in every later run\n")
     for hour in order:
         assert exports.run(HOURS[hour], sent[hour]).quarantined == 0
     others = {1: 3001, 2: 2001, 3: 1003}
     assert {id_: n for id_, (n, _) in exports.rows("a").items()} == {1: 3001}
     assert {id_: n for id_, (n, _) in exports.rows("b").items()} == others, "it was not named"
-    said = CliRunner().invoke(app, ["reload", name, f"{name}.b", "--hour", HOURS[2]])
-    assert f"`tidemark run {name} --hour {HOURS[2]}` applies it" in said.output
+    assert f"`tidemark run {name} --hour {HOURS[2]}` applies it" in named(exports, "b", monkeypatch)
     run_hour(exports.feed, HOURS[2], settings)
     assert exports.rows("b") == exports.rows("a") == {1: (3001, "b3001")}
     assert [str(difference) for difference in audit(exports.feed, settings).findings] == []

@@ -3,16 +3,23 @@
 from __future__ import annotations
 
 import json
+import logging
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from dataclasses import dataclass
 from datetime import datetime
+from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
+from tidemark import logs
+from tidemark.cli import main
 from tidemark.feeds.loading import find_feed
 from tidemark.lake.spark_conf import QUICK_JAVA, spark_home
 from tidemark.orchestration.dag_support import submit_conf
@@ -20,6 +27,7 @@ from tidemark.pipeline.land import land
 from tidemark.samples.exporting import Message, write_export, write_feed
 from tidemark.settings import Settings
 
+TIDEMARK = (sys.executable, "-c", "from tidemark.cli import main; main()")
 PROJECT = Path(__file__).parent.parent.parent.parent
 FEED, TOPIC = "vault", "srv.vault.people"
 GOOD, STOPPED = "2026-11-20T00", "2026-11-20T01"
@@ -43,9 +51,9 @@ def _rows(*rows: tuple[str, object, str]) -> list[Message]:
 
 
 @pytest.fixture(scope="module")
-def installation(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
-    """The environment of an installation with two hours. In the first a record, a value and a row go to quarantine; the
-    second fails a check that stops it."""
+def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A feed and two hours of it. In the first a record, a value and a row go to quarantine; the second fails a check that
+    stops it."""
     home = tmp_path_factory.mktemp("logs")
     broken = Message(TOPIC, 0, 9, datetime(2026, 11, 20), None, f"{SECRET} is no JSON".encode())
     first = _rows(("a", 1, f"good {SECRET}"), ("b", f"{SECRET} is no number", "good"), ("c", 3, f"bad {SECRET}"))
@@ -64,6 +72,12 @@ def installation(tmp_path_factory: pytest.TempPathFactory) -> dict[str, str]:
         "tables": {"vault.people": {"columns": columns, "checks": checks}}, "quarantine": {"limit": 1.0},
     }  # fmt: skip
     write_feed(home / "feeds", feed)
+    return home
+
+
+@pytest.fixture(scope="module")
+def installation(home: Path) -> dict[str, str]:
+    """The environment of an installation with the two hours."""
     return {
         "TIDEMARK_HOME": str(home), "TIDEMARK_FEEDS": "feeds", "TIDEMARK_EXPORTS": "exports",
         "TIDEMARK_JARS": str(PROJECT / ".tidemark/jars"), "TIDEMARK_DRIVER_MEMORY": "1g",
@@ -97,11 +111,48 @@ def run(command: list[str], environment: dict[str, str]) -> Printed:
     return Printed(done.returncode, done.stdout, done.stderr)
 
 
-@pytest.fixture(scope="module")
-def two_hours(installation: dict[str, str]) -> Printed:
-    """`tidemark run` of both hours, piped."""
-    command = [sys.executable, "-c", "from tidemark.cli import main; main()", "run", FEED]
-    return run([*command, "--hour", GOOD, "--to", STOPPED], installation)
+ONE_PROCESS, WARM = "in a process of their own", "in the tests' own process"
+
+
+def _in_one_process(installation: dict[str, str]) -> Printed:
+    return run([*TIDEMARK, "run", FEED, "--hour", GOOD, "--to", STOPPED], installation)
+
+
+def _in_this_process(home: Path, settings: Settings) -> Printed:
+    """The first hour costs a new process most of its time: here Spark is warm."""
+    environment = {
+        "TIDEMARK_HOME": home, "TIDEMARK_FEEDS": "feeds", "TIDEMARK_EXPORTS": "exports", "TIDEMARK_JARS": settings.jars,
+        "TIDEMARK_LAKE": settings.lake_root, "TIDEMARK_LOG_FORMAT": "json",
+    }  # fmt: skip
+    with (
+        pytest.MonkeyPatch.context() as patch, _logging_restored(), redirect_stdout(StringIO()) as out,
+        redirect_stderr(StringIO()) as err,
+    ):  # fmt: skip
+        for name, value in environment.items():
+            patch.setenv(name, str(value))
+        patch.setattr(sys, "argv", ["tidemark", "run", FEED, "--hour", GOOD, "--to", STOPPED])
+        with pytest.raises(SystemExit) as ended:
+            main()
+    assert isinstance(ended.value.code, int)
+    return Printed(ended.value.code, out.getvalue(), err.getvalue())
+
+
+@contextmanager
+def _logging_restored() -> Iterator[None]:
+    logger = logging.getLogger("tidemark")
+    before = logger.handlers, logger.level, logger.propagate, list(logs._render)
+    yield
+    logger.handlers, logger.level, logger.propagate, logs._render[:] = before
+
+
+@pytest.fixture(scope="module", params=[WARM, pytest.param(ONE_PROCESS, marks=pytest.mark.full)])
+def two_hours(
+    request: pytest.FixtureRequest, home: Path, installation: dict[str, str], spark: SparkSession, settings: Settings
+) -> Printed:
+    """What two hours print, one after the other."""
+    if request.param == ONE_PROCESS:
+        return _in_one_process(installation)
+    return _in_this_process(home, settings)
 
 
 def test_the_lines_tell_an_hour_in_its_order_with_the_receipt_last(two_hours: Printed) -> None:
@@ -161,7 +212,8 @@ def test_no_value_of_a_row_and_no_secret_is_printed(two_hours: Printed) -> None:
 
 
 def test_standard_output_is_left_to_results_and_spark_says_next_to_nothing(two_hours: Printed) -> None:
-    assert two_hours.out.startswith(f"{FEED} {GOOD}: landed 4, applied 1") and len(two_hours.out.splitlines()) == 1
+    (result,) = two_hours.out.splitlines()
+    assert result.startswith(f"{FEED} {GOOD}: landed 4, applied 1")
     begin = next(number for number, line in enumerate(two_hours.foreign) if line.startswith("Error: "))
     assert len(two_hours.foreign[:begin]) <= FOREIGN_AT_MOST, two_hours.foreign
 
@@ -188,6 +240,7 @@ def test_a_job_of_spark_submit_is_as_quiet(installation: dict[str, str], monkeyp
 _CRASH = f"""
 from pyspark.sql import functions as F
 from tidemark.cli import main
+from tidemark.feeds.loading import find_feed
 from tidemark.pipeline import hour
 def decode(spark, *rest):
     spark.range(2).select(F.concat(F.col("id"), F.lit("{SECRET}")).cast("int")).collect()

@@ -13,7 +13,7 @@ from pyspark.sql import SparkSession
 from tests.convergence import ibm
 from tests.convergence.wire import Format, Sent
 from tests.e2e.change_exports import Exports, change, unit
-from tests.e2e.debezium_messages import COLUMNS, HOURS
+from tests.e2e.debezium_messages import COLUMNS, HOURS, Event
 from tests.e2e.feed_pair import FeedPair
 from tests.e2e.transaction_exports import DEBEZIUM, export, ids, transaction
 from tidemark.ledger.quarantine import hours_in_quarantine, list_kept_back
@@ -34,17 +34,14 @@ def tables(most: int = 9, n: str = "int") -> dict[str, Any]:
 RIGHT = tables(TOO_LONG, "bigint")
 
 
-FIRST = [
-    *transaction(1, ("c", "items", 1, 1), ("c", "items", 2, 2), ("c", "others", 1, 1)),
-    *transaction(2, ("u", "items", 1, TOO_LONG), ("c", "others", 2, 2)),
-    *transaction(3, ("u", "items", 2, TOO_MUCH), ("d", "others", 1, 0), ("c", "others", 3, 3)),
-    *transaction(4, ("c", "others", 4, 4), ("c", "items", 9, 9)),
-]
+THERE = transaction(1, ("c", "items", 1, 1), ("c", "items", 2, 2), ("c", "others", 1, 1))
+UNREADABLE = transaction(2, ("u", "items", 1, TOO_LONG), ("c", "others", 2, 2))
+FAILING = transaction(3, ("u", "items", 2, TOO_MUCH), ("d", "others", 1, 0), ("c", "others", 3, 3))
+NEWER = transaction(4, ("c", "others", 4, 4), ("c", "items", 9, 9))
+FIRST = [*THERE, *UNREADABLE, *FAILING, *NEWER]
 
 
-def test_a_transaction_with_a_bad_change_waits_whole_and_is_replayed_whole(
-    spark: SparkSession, settings: Settings, tmp_path: Path
-) -> None:
+def test_a_transaction_with_a_bad_change_waits_whole(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
     pair = FeedPair("bad_tx", tmp_path, spark, settings, **DEBEZIUM, **tables())
     export(pair, HOURS[0], FIRST)
     receipt = pair.run(HOURS[0])
@@ -67,9 +64,20 @@ def test_a_transaction_with_a_bad_change_waits_whole_and_is_replayed_whole(
     assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
     assert pair.run(HOURS[0]).sequence == receipt.sequence
 
+
+@pytest.mark.full
+def test_a_transaction_with_a_bad_change_is_replayed_whole(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    pair = FeedPair("bad_tx_pair", tmp_path, spark, settings, **DEBEZIUM, **tables())
+    export(pair, HOURS[0], FIRST)
+    pair.run(HOURS[0])
+    assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
     pair.run_right(HOURS[:1], **RIGHT)
     pair.replay(HOURS[0], **RIGHT)
     pair.same("items", "others")
+    assert ids(pair, "items") == {1: TOO_LONG, 2: TOO_MUCH, 9: 9}
+    assert ids(pair, "others") == {2: 2, 3: 3, 4: 4}
     assert not list_kept_back(settings, pair.fixed)
     assert [str(finding) for finding in audit(pair.feed(pair.fixed, **RIGHT), settings).findings] == []
 
@@ -101,15 +109,24 @@ def test_a_truncate_waits_with_its_transaction(spark: SparkSession, settings: Se
     assert [str(finding) for finding in audit(pair.feed(pair.fixed, **RIGHT), settings).findings] == []
 
 
-def test_by_the_operators_choice_it_is_split_and_named(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("bad", "others"),
+    [
+        pytest.param({3: FAILING}, {3: 3, 4: 4}, id="one"),
+        pytest.param({2: UNREADABLE, 3: FAILING}, {2: 2, 3: 3, 4: 4}, id="one of each kind", marks=pytest.mark.full),
+    ],
+)
+def test_by_the_operators_choice_it_is_split_and_named(
+    spark: SparkSession, settings: Settings, tmp_path: Path, bad: dict[int, list[Event]], others: dict[int, int]
+) -> None:
     split = {**DEBEZIUM, "transactions": {"bad": "split"}}
-    pair = FeedPair("split_tx", tmp_path, spark, settings, **split, **tables())
-    export(pair, HOURS[0], FIRST)
+    pair = FeedPair(f"split_tx_{len(bad)}", tmp_path, spark, settings, **split, **tables())
+    export(pair, HOURS[0], [*THERE, *(one for sent in bad.values() for one in sent), *NEWER])
     receipt = pair.run(HOURS[0])
     assert ids(pair, "items") == {1: 1, 2: 2, 9: 9}
-    assert ids(pair, "others") == {2: 2, 3: 3, 4: 4}
-    assert receipt.notes == ["split transactions (transactions.bad is split): 2, 3"]
-    assert len(list_kept_back(settings, pair.fixed)) == 2
+    assert ids(pair, "others") == others
+    assert receipt.notes == [f"split transactions (transactions.bad is split): {', '.join(map(str, bad))}"]
+    assert len(list_kept_back(settings, pair.fixed)) == len(bad)
     assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
 
 

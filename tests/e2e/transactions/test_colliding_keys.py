@@ -24,26 +24,40 @@ NOT_SENT = frozenset({"big"})
 
 
 def test_a_statement_that_two_hours_share(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
+    """In the table whose messages lack what did not change: that is to come from the row which had the key before."""
+    debezium_strings = {"format": {"type": "debezium", "decimals": "string"}}
+    exports = Exports(Format("debezium", debezium, "kafka_json"), tmp_path, settings, "collide", **debezium_strings)
+    there = [one for id_ in IDS for one in debezium.encode(unit(id_, _there("b", id_), together=False))]
+    statement = _plus_one("b")
+    exports.run(HOURS[0], [*there, *statement[:3]])
+    exports.run(HOURS[1], statement[3:])
+    assert exports.rows("b") == WANTED
+    assert not audit(exports.feed, settings).findings
+
+
+@pytest.mark.full
+def test_a_statement_that_two_hours_share_after_the_hour_of_its_rows(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
     exports = Exports(
-        Format("debezium", debezium, "kafka_json", parquet=("b",)), tmp_path, settings, "collide",
+        Format("debezium", debezium, "kafka_json", parquet=("b",)), tmp_path, settings, "collide_after",
         format={"type": "debezium", "decimals": "string"},
     )  # fmt: skip
     there = [
         sent
         for table in ("a", "b")
         for id_ in IDS
-        for sent in debezium.encode(unit(id_, change(table, id_, 10, "insert", id_), together=False))
+        for sent in debezium.encode(unit(id_, _there(table, id_), together=False))
     ]
     statement = [sent for table in ("a", "b") for sent in _plus_one(table)]
     # Key 2 is moved onto in the first hour, and left in the second, where nothing else collides.
     first, rest = statement[:3] + statement[6:9], statement[3:6] + statement[9:]
-    wanted = {id_ + 1: (_at(id_), f"b{id_ * ROOM + 10}") for id_ in IDS}
 
     exports.run(HOURS[0], there)
     exports.run(HOURS[1], first)
     exports.run(HOURS[2], rest)
     for table in ("a", "b"):
-        assert exports.rows(table, HOURS[2]) == wanted
+        assert exports.rows(table, HOURS[2]) == WANTED
     assert not audit(exports.feed, settings).findings
 
 
@@ -60,6 +74,10 @@ def _plus_one(table: str) -> list[Sent]:
     return debezium.encode(Unit(50, tuple(deeds), False, "commit", (1,), (0,)))
 
 
+def _there(table: str, id_: int) -> Change:
+    return change(table, id_, 10, "insert", id_)
+
+
 def _change(table: str, index: int, op: str, id_: int) -> Change:
     return change(table, 50, 10 + index, op, id_, NOT_SENT if (table, op) == ("b", "insert") else frozenset())
 
@@ -67,3 +85,6 @@ def _change(table: str, index: int, op: str, id_: int) -> Change:
 def _at(id_: int) -> int:
     """What the statement writes into another column of the row that had this id."""
     return 1000 + id_
+
+
+WANTED = {id_ + 1: (_at(id_), f"b{id_ * ROOM + 10}") for id_ in IDS}

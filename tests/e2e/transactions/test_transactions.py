@@ -29,14 +29,37 @@ FORMATS = (
     Format("qlik", qlik, "kafka_json"),
 )
 
-#: The formats in `make test`: transactions end with a marker of their own, or with the next one's begin.
-SHORT = ("dataworks", "debezium")
+
+def test_a_transaction_over_two_hours_shows_whole_and_in_its_place(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its rows are in no table before it is whole. Meanwhile a newer one wrote one of its keys: what that sent stays,
+    what it did not send comes from the older."""
+    exports = Exports(FORMATS[1], tmp_path, settings, "tx_two_hours")
+    encode = debezium.encode
+    base = encode(unit(1, change("a", 1, 10, "insert", 102), change("b", 1, 12, "insert", 1)))
+    long = encode(
+        unit(1001, change("a", 1001, 10, "insert", 101), change("b", 1001, 12, "insert", 101),
+             change("a", 1001, 14, "update", 102))
+    )  # fmt: skip
+    newer = encode(unit(2001, change("a", 2001, 10, "update", 102, debezium.TRAITS.absent[0])))
+    half = len(long) // 2
+    first = exports.run(HOURS[0], [*base, *long[:half], *newer])
+    (waits,) = exports.held(monkeypatch)
+    assert waits[1] == HOURS[0] and waits[4] == "its end", waits
+    assert first.held_transactions == 1
+    assert exports.rows("a") == {102: (200110, "b110")}
+    assert exports.rows("b") == {1: (112, "b112")}
+    last = exports.run(HOURS[1], long[half:])
+    assert last.held_transactions == 0
+    assert exports.held(monkeypatch) == []
+    assert exports.rows("a", HOURS[0]) == {102: (200110, "b110")}
+    assert exports.rows("a") == {101: (100110, "b100110"), 102: (200110, "b100114")}
+    assert exports.rows("b") == {1: (112, "b112"), 101: (100112, "b100112")}
 
 
-@pytest.mark.parametrize(
-    "format_",
-    [pytest.param(one, id=one.name, marks=() if one.name in SHORT else pytest.mark.full) for one in FORMATS],
-)
+@pytest.mark.full
+@pytest.mark.parametrize("format_", FORMATS, ids=lambda format_: format_.name)
 def test_a_transaction_over_hours_shows_whole_and_in_its_place(
     spark: SparkSession, settings: Settings, tmp_path: Path, format_: Format, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -17,7 +17,8 @@ from tidemark.formats.ibm import decode as ibm
 from tidemark.samples.exporting import Sample
 from tidemark.samples.ibm import generate
 
-NUMBER = 10_500
+#: Spoilt records: a few in the first tier, more in the second.
+NUMBERS = [1_500, pytest.param(10_500, marks=pytest.mark.full)]
 OBJECTS = 3
 EVERY_TYPE = {
     "a": "INTEGER", "b": "DECIMAL(9,2)", "c": "DATE", "d": "TIME", "e": "TIMESTAMP(6)", "f": "TIMESTAMP(12)",
@@ -42,13 +43,18 @@ def _field_spoilt(whole: bytes, pick: random.Random) -> bytes:
     return json.dumps(record).encode()
 
 
+@pytest.fixture(scope="module", params=NUMBERS)
+def number(request: pytest.FixtureRequest) -> int:
+    return int(request.param)
+
+
 @pytest.fixture(scope="module")
-def spoilt(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[list[bytes]]]:
+def spoilt(tmp_path_factory: pytest.TempPathFactory, number: int) -> tuple[Path, list[list[bytes]]]:
     out = tmp_path_factory.mktemp("fuzz")
     generate(out, Sample(hours=1, events=150, seed=2, container="kafka_json"))
     whole = [line for path in out.rglob("part-*") for line in gzip.decompress(path.read_bytes()).splitlines()]
     how = (_value_spoilt, _value_spoilt, _field_spoilt, _field_spoilt, mutations.spoil_json, mutations.spoil_bytes)
-    lines = mutations.lines(sorted(whole), NUMBER, random.Random(13), how)
+    lines = mutations.lines(sorted(whole), number, random.Random(13), how)
     return out, [lines[i::OBJECTS] for i in range(OBJECTS)]
 
 
@@ -60,10 +66,12 @@ def decoded(spark: SparkSession, spoilt: tuple[Path, list[list[bytes]]]) -> list
     return mutations.decode_objects(spark, feed_file, objects, kinds)
 
 
-def test_every_record_is_there_and_whole(decoded: list[Row], spoilt: tuple[Path, list[list[bytes]]]) -> None:
-    assert sum(map(len, spoilt[1])) == NUMBER
+def test_every_record_is_there_and_whole(
+    decoded: list[Row], spoilt: tuple[Path, list[list[bytes]]], number: int
+) -> None:
+    assert sum(map(len, spoilt[1])) == number
     found = {(int(row.object[-1]), row.record): bytes(row.raw) for row in decoded}
-    assert found == {(i, number): line for i, lines in enumerate(spoilt[1]) for number, line in enumerate(lines, 1)}
+    assert found == {(i, record): line for i, lines in enumerate(spoilt[1]) for record, line in enumerate(lines, 1)}
 
 
 def test_entries_of_a_record_are_numbered_without_gaps(decoded: list[Row]) -> None:
@@ -73,11 +81,11 @@ def test_entries_of_a_record_are_numbered_without_gaps(decoded: list[Row]) -> No
     assert all(sorted(numbers) == list(range(len(numbers))) for numbers in entries.values())
 
 
-def test_a_bad_record_has_a_problem_and_a_row_has_a_position(decoded: list[Row]) -> None:
+def test_a_bad_record_has_a_problem_and_a_row_has_a_position(decoded: list[Row], number: int) -> None:
     for row in decoded:
         assert (row.op == "bad") == bool(row.problem)
         assert row.op in ("bad", "control") or row.position
     ops = Counter(row.op for row in decoded)
-    assert ops["bad"] > NUMBER / 10, "nothing was spoilt"
+    assert ops["bad"] > number / 10, "nothing was spoilt"
     assert min(ops[op] for op in ("insert", "update", "delete")) > 10, "all was spoilt"
     assert len({row.problem.split(":")[0].split(" ")[0] for row in decoded if row.problem}) >= 5

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -35,37 +36,47 @@ def test_an_update_that_adds_one_to_every_key_leaves_every_row(spark: SparkSessi
     assert {key[0]: values["a"] for key, (values, _) in shown.items()} == {2: "a", 3: "b", 4: "c"}
 
 
-@pytest.mark.parametrize("partial", [False, True], ids=["whole", "without columns that were not sent"])
-def test_every_way_to_collide(spark: SparkSession, partial: bool) -> None:
-    """Each family of keys goes through one of them, with rows there or not, and newer changes behind it or not."""
+def test_every_way_to_collide(spark: SparkSession) -> None:
+    """Each family of keys goes through one of them: with rows there or not, newer changes behind it or not, and all
+    columns sent or not."""
     changes: list[Change] = []
     ways = (SHIFT_UP, SHIFT_DOWN, SWAP, CYCLE, THEN_DELETED, THEN_UPDATED, TWICE, IN_ORDER)
-    family = 0
-    for way in ways:
-        for there in range(16):
-            for after in (False, True):
-                changes += _family(family, way, there, after, partial=partial)
-                family += 1
+    each = list(itertools.product((False, True), ways, range(16), (False, True)))
+    for family, (partial, way, there, after) in enumerate(each):
+        changes += _family(family, way, there, after, partial=partial)
     wanted = {key: (dict(row.values), row.absent) for key, row in rows(changes).items()}
-    assert _folded(spark, changes) == wanted
-    if not partial:
-        first = _folded(spark, [c for c in changes if c.key[0] // 10 == ways.index(SWAP) * 32 + 2 * 3])
-        assert {values["a"][-1] for values, _ in first.values()} == {"0", "1"}, "both rows of an exchange are there"
+    found = _folded(spark, changes)
+    assert found == wanted
+    exchange = each.index((False, SWAP, 3, False))
+    left = [values["a"] for key, (values, _) in found.items() if key[0] // 10 == exchange]
+    assert {value[-1] for value in left} == {"0", "1"}, "both rows of an exchange are there"
 
 
 def test_a_delete_takes_the_row_that_its_image_shows(spark: SparkSession) -> None:
-    there = [_insert(1, 1, a="first", b="x"), _insert(2, 2, a="second", b="x")]
-    deleted, arrived = _move(10, 1, 2, "first", b="x")
-
-    def left(image: Image | None) -> dict[Key, str]:
-        gone = Change("t", 11, "delete", (2,), taken=image, transaction=10)
-        return {key: values["a"] for key, (values, _) in _folded(spark, [*there, deleted, arrived, gone]).items()}
-
-    assert left(frozenset({("id", 2), ("a", "first"), ("b", "x")})) == {(2,): "second"}
-    assert left(frozenset({("id", 2), ("a", "second"), ("b", "x")})) == {(2,): "first"}
-    assert left(None) == {(2,): "first"}, "the one that was there first"
-    assert left(frozenset({("id", 2), ("b", "x")})) == {(2,): "first"}
-    assert left(frozenset({("id", 2), ("a", ""), ("b", "")})) == {(2,): "first"}, "a filler tells nothing"
+    images: dict[str, Image | None] = {
+        "of the first": frozenset({("a", "first"), ("b", "x")}),
+        "of the second": frozenset({("a", "second"), ("b", "x")}),
+        "none": None,
+        "of both": frozenset({("b", "x")}),
+        "filled with nothing": frozenset({("a", ""), ("b", "")}),
+    }
+    changes: list[Change] = []
+    for number, image in enumerate(images.values()):
+        one, other, at = 10 * number + 1, 10 * number + 2, 100 * number
+        changes += [_insert(at + 1, one, a="first", b="x"), _insert(at + 2, other, a="second", b="x")]
+        changes += _move(at + 10, one, other, "first", b="x")
+        shown = None if image is None else image | {("id", other)}
+        changes.append(Change("t", at + 11, "delete", (other,), taken=shown, transaction=at + 10))
+    found = {key[0]: values["a"] for key, (values, _) in _folded(spark, changes).items()}
+    left = {which: found.pop(10 * number + 2, None) for number, which in enumerate(images)}
+    assert found == {}
+    assert left == {
+        "of the first": "second",
+        "of the second": "first",
+        "none": "first",  # the one that was there first is gone
+        "of both": "first",
+        "filled with nothing": "first",  # a filler tells nothing
+    }
 
 
 def test_what_a_key_change_takes_along_is_of_the_row_that_left(spark: SparkSession) -> None:

@@ -63,28 +63,27 @@ def receipt(hour: Hour, sequence: int, **values: Any) -> Receipt:
     )  # fmt: skip
 
 
-@pytest.mark.parametrize(
-    ("entries", "complete"),
-    [
-        ([entry(1, "x")], False),
-        ([entry(1, "x"), end(2, "x")], True),
-        ([entry(1, "x"), end(2, "x", tx_count=2)], False),
-        ([entry(1, "x"), entry(1, "x"), end(2, "x", tx_count=2)], False),  # a redelivery is no other part
-        ([entry(1, "x"), entry(2, "x"), end(3, "x", tx_count=2)], True),
-        ([entry(1, "x", tx_ordinal=1), entry(3, "x", tx_ordinal=3), end(4, "x")], False),
-        ([entry(1, "x"), entry(2, "x")], False),
-        ([end(1, "x", tx_count=0)], True),
-        # of four changes, two are of tables that the feed does not read
-        ([entry(1, "x"), end(2, "x", tx_count=4, tx_ordinal=2)], False),
-        ([entry(1, "x"), entry(4, "x", tx_ordinal=4), end(5, "x", tx_count=4, tx_ordinal=2)], True),
-        ([entry(1, "x"), entry(4, "x", tx_ordinal=4, op="control"), end(5, "x", tx_count=2)], False),  # a part itself
-    ],
-)
-def test_a_transaction_is_complete_when_its_end_and_all_its_parts_have_come(
-    spark: SparkSession, entries: list[dict[str, Any]], complete: bool
-) -> None:
-    (row,) = transaction_status(frame(spark, entries), feed()).collect()
-    assert row.complete == complete
+#: The entries of a transaction, and whether it is complete.
+CASES: list[tuple[list[dict[str, Any]], bool]] = [
+    ([entry(1, "x")], False),
+    ([entry(1, "x"), end(2, "x")], True),
+    ([entry(1, "x"), end(2, "x", tx_count=2)], False),
+    ([entry(1, "x"), entry(1, "x"), end(2, "x", tx_count=2)], False),  # a redelivery is no other part
+    ([entry(1, "x"), entry(2, "x"), end(3, "x", tx_count=2)], True),
+    ([entry(1, "x", tx_ordinal=1), entry(3, "x", tx_ordinal=3), end(4, "x")], False),
+    ([entry(1, "x"), entry(2, "x")], False),
+    ([end(1, "x", tx_count=0)], True),
+    # of four changes, two are of tables that the feed does not read
+    ([entry(1, "x"), end(2, "x", tx_count=4, tx_ordinal=2)], False),
+    ([entry(1, "x"), entry(4, "x", tx_ordinal=4), end(5, "x", tx_count=4, tx_ordinal=2)], True),
+    ([entry(1, "x"), entry(4, "x", tx_ordinal=4, op="control"), end(5, "x", tx_count=2)], False),  # a part itself
+]
+
+
+def test_a_transaction_is_complete_when_its_end_and_all_its_parts_have_come(spark: SparkSession) -> None:
+    entries = [one | {"tx": f"case {number}"} for number, (of_case, _) in enumerate(CASES) for one in of_case]
+    found = {row.tx: row.complete for row in transaction_status(frame(spark, entries), feed()).collect()}
+    assert found == {f"case {number}": complete for number, (_, complete) in enumerate(CASES)}
 
 
 def completed(

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import base64
 import json
+import math
 import random
 from datetime import UTC, date, datetime
 from decimal import Context, Decimal
 
-import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -29,60 +29,67 @@ def bytes_of(number: int) -> str:
     return base64.b64encode(number.to_bytes(size, "big", signed=True)).decode()
 
 
-@pytest.mark.parametrize(
-    ("encoding", "spark_type", "text", "value"),
-    [
-        ("plain", "int", "12", 12),
-        ("plain", "int", "twelve", None),
-        ("plain", "double", "NaN", "nan"),
-        ("plain", "decimal(5,2)", "123.45", Decimal("123.45")),
-        ("plain", "decimal(5,2)", "123.456", None),  # would be rounded
-        ("plain", "decimal(5,2)", "123.450", Decimal("123.45")),
-        ("plain", "decimal(5,2)", "1234.5", None),
-        ("plain", "timestamp", "2026-11-20T00:40:28.605135Z", datetime(2026, 11, 20, 0, 40, 28, 605135)),
-        ("plain", "timestamp", "infinity", None),
-        ("epoch_days", "date", "-5883", date(1953, 11, 23)),
-        ("epoch_days", "date", "2147483647", None),
-        ("epoch_millis", "timestamp_ntz", "1795133749539", datetime(2026, 11, 20, 0, 15, 49, 539000)),
-        ("epoch_micros", "timestamp_ntz", "1795150245564657", datetime(2026, 11, 20, 4, 50, 45, 564657)),
-        ("epoch_micros", "timestamp_ntz", "9223372036825200000", None),
-        ("epoch_millis", "timestamp_ntz", "9223372036854775807", None),
-        ("time_micros", "string", "14705980104", "04:05:05.980104"),
-        ("time_micros", "string", "14705980100", "04:05:05.9801"),
-        ("time_micros", "string", "0", "00:00:00"),
-        ("time_millis", "string", "86400000", "24:00:00"),
-        ("time_millis", "string", "86400001", None),
-        ("time_millis", "string", "9223372036854775807", None),
-        ("time_micros", "string", "9223372036854775807", None),
-        ("base64", "binary", "AQI=", bytearray(b"\x01\x02")),
-        ("base64", "binary", "?", None),
-        ("hex", "binary", "0aFF", bytearray(b"\x0a\xff")),
-        ("hex", "binary", "0aF", None),
-        ("json", "array<string>", '["a", null]', ["a", None]),
-        ("unscaled_decimal", "decimal(14,2)", bytes_of(-85295847323), Decimal("-852958473.23")),
-        ("unscaled_decimal", "decimal(3,2)", bytes_of(5), Decimal("0.05")),
-        ("unscaled_decimal", "decimal(3,2)", bytes_of(1000), None),
-        ("unscaled_decimal", "decimal(38,0)", bytes_of(10**38), None),
-        ("variable_decimal", "string", json.dumps({"scale": 6, "value": bytes_of(8313225127)}), "8313.225127"),
-        ("variable_decimal", "string", json.dumps({"scale": -2, "value": bytes_of(-7)}), "-700"),
-        ("variable_decimal", "string", json.dumps({"scale": 2**31 - 1, "value": bytes_of(7)}), None),
-        ("variable_decimal", "string", json.dumps({"scale": -(2**31), "value": bytes_of(7)}), None),
-    ],
-)
-def test_one_text(spark: SparkSession, encoding: str, spark_type: str, text: str, value: object) -> None:
-    arg = "2" if encoding == "unscaled_decimal" and spark_type != "decimal(38,0)" else "0"
-    (found,) = values(spark, encoding, spark_type, arg, [text])
-    if value == "nan":
-        assert found != found
-    elif isinstance(found, datetime) and spark_type == "timestamp":
-        assert found.astimezone(UTC).replace(tzinfo=None) == value
-    else:
-        assert found == value
+#: An encoding, the type of the column, a text of it, and its value.
+CASES: list[tuple[str, str, str | None, object]] = [
+    ("plain", "int", "12", 12),
+    ("plain", "int", "twelve", None),
+    ("plain", "double", "NaN", float("nan")),
+    ("plain", "decimal(5,2)", "123.45", Decimal("123.45")),
+    ("plain", "decimal(5,2)", "123.456", None),  # would be rounded
+    ("plain", "decimal(5,2)", "123.450", Decimal("123.45")),
+    ("plain", "decimal(5,2)", "1234.5", None),
+    ("plain", "timestamp", "2026-11-20T00:40:28.605135Z", datetime(2026, 11, 20, 0, 40, 28, 605135, UTC)),
+    ("plain", "timestamp", "infinity", None),
+    ("epoch_days", "date", "-5883", date(1953, 11, 23)),
+    ("epoch_days", "date", "2147483647", None),
+    ("epoch_millis", "timestamp_ntz", "1795133749539", datetime(2026, 11, 20, 0, 15, 49, 539000)),
+    ("epoch_micros", "timestamp_ntz", "1795150245564657", datetime(2026, 11, 20, 4, 50, 45, 564657)),
+    ("epoch_micros", "timestamp_ntz", "9223372036825200000", None),
+    ("epoch_millis", "timestamp_ntz", "9223372036854775807", None),
+    ("time_micros", "string", "14705980104", "04:05:05.980104"),
+    ("time_micros", "string", "14705980100", "04:05:05.9801"),
+    ("time_micros", "string", "0", "00:00:00"),
+    ("time_millis", "string", "86400000", "24:00:00"),
+    ("time_millis", "string", "86400001", None),
+    ("time_millis", "string", "9223372036854775807", None),
+    ("time_micros", "string", "9223372036854775807", None),
+    ("base64", "binary", "AQI=", bytearray(b"\x01\x02")),
+    ("base64", "binary", "?", None),
+    ("hex", "binary", "0aFF", bytearray(b"\x0a\xff")),
+    ("hex", "binary", "0aF", None),
+    ("json", "array<string>", '["a", null]', ["a", None]),
+    ("unscaled_decimal", "decimal(14,2)", bytes_of(-85295847323), Decimal("-852958473.23")),
+    ("unscaled_decimal", "decimal(3,2)", bytes_of(5), Decimal("0.05")),
+    ("unscaled_decimal", "decimal(3,2)", bytes_of(1000), None),
+    ("unscaled_decimal", "decimal(38,0)", bytes_of(10**38), None),
+    ("variable_decimal", "string", json.dumps({"scale": 6, "value": bytes_of(8313225127)}), "8313.225127"),
+    ("variable_decimal", "string", json.dumps({"scale": -2, "value": bytes_of(-7)}), "-700"),
+    ("variable_decimal", "string", json.dumps({"scale": 2**31 - 1, "value": bytes_of(7)}), None),
+    ("variable_decimal", "string", json.dumps({"scale": -(2**31), "value": bytes_of(7)}), None),
+    ("plain", "int", None, None),
+    ("base64", "binary", None, None),
+    ("unscaled_decimal", "decimal(5,2)", None, None),
+]
 
 
-def test_null_stays_null(spark: SparkSession) -> None:
-    for encoding, kind in {"plain": "int", "base64": "binary", "unscaled_decimal": "decimal(5,2)"}.items():
-        assert values(spark, encoding, kind, "2", [None]) == [None]
+def test_one_text(spark: SparkSession) -> None:
+    """All in one job, each text in a column of its own."""
+    names = [f"text{number}" for number in range(len(CASES))]
+    frame = spark.createDataFrame([tuple(text for _, _, text, _ in CASES)], ", ".join(f"{n} string" for n in names))
+    read = []
+    for name, (encoding, kind, _, _) in zip(names, CASES, strict=True):
+        arg = "2" if encoding == "unscaled_decimal" and kind != "decimal(38,0)" else "0"
+        read.append(ENCODINGS[encoding](F.col(name), kind, arg).alias(name))
+    (row,) = frame.select(*read).collect()
+    for name, case in zip(names, CASES, strict=True):
+        _, kind, _, value = case
+        found = row[name]
+        if isinstance(value, float) and math.isnan(value):
+            assert isinstance(found, float) and math.isnan(found), case
+        elif isinstance(found, datetime) and kind == "timestamp":
+            assert found.astimezone(UTC) == value, case
+        else:
+            assert found == value, case
 
 
 def test_unscaled_decimals_are_exact(spark: SparkSession) -> None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 import json
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.schema.strict_json import is_broken, one_document
@@ -65,51 +66,53 @@ def test_a_document_is_read_and_what_is_spoilt_is_broken(spark: SparkSession, ex
         assert (read["c"] or {}).get("x") == (sent.get("c") or {}).get("x")
 
 
-@pytest.mark.parametrize(
-    "text",
-    [
-        None, "", " ", "null", "true", "1", '"x"', "[]", '[{"a":1}]',
-        '{"a":"1"}', '{"a":1.5}', '{"a":9223372036854775808}', '{"a":{}}', '{"a":NaN}', '{"c":1}', '{"c":{"x":1}}',
-        '{"c":{"x":"true"}}', '{"l":{}}', '{"a":01}', '{"a":1,}', '{a:1}', '{"b":"\x01"}',
-    ],
-    ids=repr,
+NO_OBJECTS = (
+    None, "", " ", "null", "true", "1", '"x"', "[]", '[{"a":1}]',
+    '{"a":"1"}', '{"a":1.5}', '{"a":9223372036854775808}', '{"a":{}}', '{"a":NaN}', '{"c":1}', '{"c":{"x":1}}',
+    '{"c":{"x":"true"}}', '{"l":{}}', '{"a":01}', '{"a":1,}', '{a:1}', '{"b":"\x01"}',
 )  # fmt: skip
-def test_what_is_no_object_of_these_fields_is_broken(spark: SparkSession, text: str | None) -> None:
-    (plainly, _), (exactly, _) = *parsed(spark, [text]), *parsed(spark, [text], exact=True)
-    assert plainly and exactly
 
 
-@pytest.mark.parametrize(
-    ("key", "read"),
-    [
-        ('{"id":1,"day":"x"}', {"id": "1", "day": "x"}),
-        (' {"id":12345678901234567890}\n', {"id": "12345678901234567890"}),
-        ("{}", {}),
-        (None, None),
-        ("", None),
-        ("17", None),
-        ("[1]", None),
-        ('{"id":', None),
-    ],
-)
-def test_a_key_is_read_with_the_text(spark: SparkSession, key: str | None, read: dict[str, str] | None) -> None:
-    frame = spark.createDataFrame([(key, '{"a":7}')], "key string, text string")
-    found = frame.select(one_document(F.col("text"), FIELDS, F.col("key")).alias("v"))
-    (row,) = found.select("v.k", "v.d.a", is_broken(F.col("v")).alias("broken")).collect()
-    assert (row.k, row.a, row.broken) == (read, 7, False)
+@pytest.mark.parametrize("exact", [False, True])
+def test_what_is_no_object_of_these_fields_is_broken(spark: SparkSession, exact: bool) -> None:
+    found = parsed(spark, list(NO_OBJECTS), exact=exact)
+    whole = [text for text, (broken, _) in zip(NO_OBJECTS, found, strict=True) if not broken]
+    assert whole == []
 
 
-@pytest.mark.parametrize("key", ['{"id":1}}', '{"id"}', '{{"id":1}', '{"id":1} {"id":2}'])
-def test_a_broken_key_makes_the_document_broken(spark: SparkSession, key: str) -> None:
-    frame = spark.createDataFrame([(key, '{"a":7}')], "key string, text string")
-    found = frame.select(one_document(F.col("text"), FIELDS, F.col("key")).alias("v"))
-    assert found.select(is_broken(F.col("v")).alias("broken")).collect()[0].broken
+def beside_keys(spark: SparkSession, keys: Sequence[str | None]) -> list[Row]:
+    """What is read of a good text beside each of the keys: ``k``, ``a`` and ``broken``."""
+    frame = spark.createDataFrame([(i, key, '{"a":7}') for i, key in enumerate(keys)], "i int, key string, text string")
+    found = frame.select("i", one_document(F.col("text"), FIELDS, F.col("key")).alias("v"))
+    return found.orderBy("i").select("v.k", "v.d.a", is_broken(F.col("v")).alias("broken")).collect()
+
+
+#: Keys, and what is read of them.
+KEYS: dict[str | None, dict[str, str] | None] = {
+    '{"id":1,"day":"x"}': {"id": "1", "day": "x"},
+    ' {"id":12345678901234567890}\n': {"id": "12345678901234567890"},
+    "{}": {},
+    None: None,
+    "": None,
+    "17": None,
+    "[1]": None,
+    '{"id":': None,
+}
+
+
+def test_a_key_is_read_with_the_text(spark: SparkSession) -> None:
+    found = beside_keys(spark, list(KEYS))
+    assert [(row.k, row.a, row.broken) for row in found] == [(read, 7, False) for read in KEYS.values()]
+
+
+def test_a_broken_key_makes_the_document_broken(spark: SparkSession) -> None:
+    keys = ['{"id":1}}', '{"id"}', '{{"id":1}', '{"id":1} {"id":2}']
+    assert [key for key, row in zip(keys, beside_keys(spark, keys), strict=True) if not row.broken] == []
 
 
 def test_nothing_in_a_key_stands_for_the_text(spark: SparkSession) -> None:
-    frame = spark.createDataFrame([('{},"d":{"a":9},"x":{}', '{"a":7}')], "key string, text string")
-    found = frame.select(one_document(F.col("text"), FIELDS, F.col("key")).alias("v"))
-    assert found.select("v.d.a").collect()[0].a == 7
+    (row,) = beside_keys(spark, ['{},"d":{"a":9},"x":{}'])
+    assert row.a == 7
 
 
 LONG = '\\\\\\"\\n' * 200_000
@@ -134,6 +137,6 @@ def test_numbers_are_read_as_they_were_sent(spark: SparkSession) -> None:
     assert read == {name: value for name, (_, value) in EXACT.items()}
 
 
-@pytest.mark.parametrize("text", ['{"b":"\uffff1.5","x":1.50}', '{"b":"\\uFFFF1.5","x":1.50}'])
-def test_what_holds_the_mark_of_numbers_is_broken_not_another_text(spark: SparkSession, text: str) -> None:
-    assert parsed(spark, [text], exact=True)[0][0]
+def test_what_holds_the_mark_of_numbers_is_broken_not_another_text(spark: SparkSession) -> None:
+    texts: list[str | None] = ['{"b":"\uffff1.5","x":1.50}', '{"b":"\\uFFFF1.5","x":1.50}']
+    assert [broken for broken, _ in parsed(spark, texts, exact=True)] == [True, True]

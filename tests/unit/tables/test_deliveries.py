@@ -36,52 +36,60 @@ def at(offset: int | None, segment: int, says: str = "x", hour: int = 0, partiti
     return offset, segment, says, hour, partition
 
 
-def frame(spark: SparkSession, entries: list[Any], tx: str = "t") -> DataFrame:
+def frame(spark: SparkSession, entries: list[Any]) -> DataFrame:
+    """The log of one transaction."""
+    return frame_of(spark, {"t": entries})
+
+
+def frame_of(spark: SparkSession, transactions: dict[str, list[Any]]) -> DataFrame:
+    """The log of several transactions, by their names."""
     rows = []
-    for number, (offset, segment, says, hour, partition) in enumerate(entries):
-        position = f"1.{segment or 99999:05}.{number:06}"
-        rows.append(
-            (tx, "q", partition, offset, segment, segment == 0, HOURS[hour], 1, f"o{hour}", offset or number, number,
-             "insert", "S.T", "s.t", position, f"{segment:04}" if segment else None, None, None, None, None,
-             {"A": says}, None, None)
-        )  # fmt: skip
+    for tx, entries in transactions.items():
+        for number, (offset, segment, says, hour, partition) in enumerate(entries):
+            position = f"1.{segment or 99999:05}.{number:06}"
+            rows.append(
+                (tx, "q", partition, offset, segment, segment == 0, HOURS[hour], 1, f"o{hour}", offset or number, number,
+                 "insert", "S.T", "s.t", position, f"{segment:04}" if segment else None, None, None, None, None,
+                 {"A": says}, None, None)
+            )  # fmt: skip
     random.Random(1).shuffle(rows)
     return spark.createDataFrame(rows, COLUMNS)
 
 
-@pytest.mark.parametrize(
-    ("entries", "parts", "needed", "complete"),
-    [
-        ([at(5, 1), at(6, 2), at(7, 0)], 2, 2, True),
-        ([at(5, 1), at(7, 0)], 1, 2, False),  # the hole before the end
-        ([at(5, 1), at(7, 3), at(8, 0)], 1, 3, False),
-        ([at(6, 2), at(7, 0)], 1, 2, False),
-        ([at(5, 1), at(6, 2)], 2, 2, False),
-        ([at(5, 1), at(9, 2), at(10, 0)], 1, 2, False),  # 1 of one delivery, the rest of another
-        ([at(5, 1), at(6, 1), at(7, 0)], 1, 1, True),  # it began again
-        ([at(5, 1), at(5, 1), at(6, 0)], 1, 1, True),  # exported twice
-        # a producer that tried again: one message, a batch of them, and in another order
-        ([at(5, 1), at(6, 2), at(7, 2), at(8, 0)], 2, 2, True),
-        ([at(5, 1), at(6, 2), at(7, 3), at(8, 2), at(9, 3), at(10, 0)], 3, 3, True),
-        ([at(5, 1), at(6, 3), at(7, 2), at(8, 0)], 3, 3, True),
-        ([at(5, 1), at(6, 3), at(7, 0)], 2, 3, False),  # side by side, and a number is missing
-        ([at(5, 0)], 0, 0, True),
-        ([at(5, 0), at(9, 0)], 0, 0, True),
-        ([at(5, 1, "a"), at(6, 2, "b"), at(9, 0, "c")], 2, 3, False),  # an end that lacks what came before
-        ([at(5, 1, "a"), at(6, 2, "b"), *(at(9, 0, says) for says in "abc")], 2, 2, True),  # all in one message
-        ([at(5, 1, "a"), at(6, 2, "a"), at(9, 0, "a")], 2, 3, False),  # once is not twice
-        # nothing tells: the numbers alone
-        ([at(None, 1), at(None, 0)], 1, 1, True),
-        ([at(5, 1), at(9, 0, partition=1)], 1, 1, True),
-        ([at(5, 1), at(9, 3, partition=1), at(11, 0, partition=1)], 2, 3, False),
-    ],
-)  # fmt: skip
-def test_a_transaction_is_complete_when_one_delivery_is(
-    spark: SparkSession, entries: list[Any], parts: int, needed: int, complete: bool
-) -> None:
-    (row,) = transaction_status(frame(spark, entries), KAFKA).collect()
-    assert row.complete == complete
-    assert (row.parts, row.needed) == (parts, needed)
+#: The entries of a transaction; the parts that have come, the parts it needs, and whether it is complete.
+DELIVERED: list[tuple[list[Any], int, int, bool]] = [
+    ([at(5, 1), at(6, 2), at(7, 0)], 2, 2, True),
+    ([at(5, 1), at(7, 0)], 1, 2, False),  # the hole before the end
+    ([at(5, 1), at(7, 3), at(8, 0)], 1, 3, False),
+    ([at(6, 2), at(7, 0)], 1, 2, False),
+    ([at(5, 1), at(6, 2)], 2, 2, False),
+    ([at(5, 1), at(9, 2), at(10, 0)], 1, 2, False),  # 1 of one delivery, the rest of another
+    ([at(5, 1), at(6, 1), at(7, 0)], 1, 1, True),  # it began again
+    ([at(5, 1), at(5, 1), at(6, 0)], 1, 1, True),  # exported twice
+    # a producer that tried again: one message, a batch of them, and in another order
+    ([at(5, 1), at(6, 2), at(7, 2), at(8, 0)], 2, 2, True),
+    ([at(5, 1), at(6, 2), at(7, 3), at(8, 2), at(9, 3), at(10, 0)], 3, 3, True),
+    ([at(5, 1), at(6, 3), at(7, 2), at(8, 0)], 3, 3, True),
+    ([at(5, 1), at(6, 3), at(7, 0)], 2, 3, False),  # side by side, and a number is missing
+    ([at(5, 0)], 0, 0, True),
+    ([at(5, 0), at(9, 0)], 0, 0, True),
+    ([at(5, 1, "a"), at(6, 2, "b"), at(9, 0, "c")], 2, 3, False),  # an end that lacks what came before
+    ([at(5, 1, "a"), at(6, 2, "b"), *(at(9, 0, says) for says in "abc")], 2, 2, True),  # all in one message
+    ([at(5, 1, "a"), at(6, 2, "a"), at(9, 0, "a")], 2, 3, False),  # once is not twice
+    # nothing tells: the numbers alone
+    ([at(None, 1), at(None, 0)], 1, 1, True),
+    ([at(5, 1), at(9, 0, partition=1)], 1, 1, True),
+    ([at(5, 1), at(9, 3, partition=1), at(11, 0, partition=1)], 2, 3, False),
+]
+
+
+def test_a_transaction_is_complete_when_one_delivery_is(spark: SparkSession) -> None:
+    transactions = {f"case {number}": entries for number, (entries, *_) in enumerate(DELIVERED)}
+    found = {row.tx: row for row in transaction_status(frame_of(spark, transactions), KAFKA).collect()}
+    assert found.keys() == transactions.keys()
+    for (tx, entries), (_, parts, needed, complete) in zip(transactions.items(), DELIVERED, strict=True):
+        row = found[tx]
+        assert (row.parts, row.needed, row.complete) == (parts, needed, complete), entries
 
 
 def receipt(hour: Hour, sequence: int) -> Receipt:
@@ -113,18 +121,25 @@ def test_the_delivery_that_was_published_whole_first_counts(
 
 def test_nothing_is_left_out_where_no_delivery_is_whole_or_each_is_one_message(spark: SparkSession) -> None:
     history = PublicationHistory([])
-    for entries in ([at(5, 1), at(7, 0)], [at(5, 0), at(9, 0)], [at(5, 1), at(6, 0)], [at(None, 1), at(None, 0)]):
-        assert unused_messages(frame(spark, entries), ibm, KAFKA, history) is None, entries
+    transactions = {
+        "no end": [at(5, 1), at(7, 0)],
+        "one message, twice": [at(5, 0), at(9, 0)],
+        "one delivery": [at(5, 1), at(6, 0)],
+        "without offsets": [at(None, 1), at(None, 0)],
+    }
+    assert unused_messages(frame_of(spark, transactions), ibm, KAFKA, history) is None
 
 
 def test_a_whole_delivery_needs_nothing_of_a_later_hour(spark: SparkSession) -> None:
     """Only an end by itself can turn out to be the rest of more."""
-    whole = frame(spark, [at(5, 1), at(6, 0), at(20, 1, hour=1), at(21, 2, hour=1), at(22, 0, hour=1)], "whole")
-    end = frame(spark, [at(33, 0), at(31, 1, hour=1), at(32, 2, hour=1)], "end")
-    torn = frame(spark, [at(41, 1), at(43, 0), at(42, 2, hour=1)], "torn")
     cut_off = [at(51, 1, "a"), at(52, 2, "b", hour=1)]
-    single = frame(spark, [*cut_off, *(at(90, 0, says) for says in "abc")], "single")
-    log = whole.unionByName(end).unionByName(torn).unionByName(single)
+    transactions = {
+        "whole": [at(5, 1), at(6, 0), at(20, 1, hour=1), at(21, 2, hour=1), at(22, 0, hour=1)],
+        "end": [at(33, 0), at(31, 1, hour=1), at(32, 2, hour=1)],
+        "torn": [at(41, 1), at(43, 0), at(42, 2, hour=1)],
+        "single": [*cut_off, *(at(90, 0, says) for says in "abc")],
+    }
+    log = frame_of(spark, transactions)
     open_ = open_at(log, F.col("hour") == HOURS[0], KAFKA, HOURS[0])
     assert {row.tx for row in open_.collect()} == {"end", "torn"}
 
