@@ -14,7 +14,7 @@ from urllib.parse import quote, urlsplit
 import pyarrow as pa
 from pyiceberg.catalog import Catalog, load_catalog
 from pyiceberg.catalog.sql import SqlCatalog
-from pyiceberg.exceptions import NoSuchTableError
+from pyiceberg.exceptions import NoSuchNamespaceError, NoSuchTableError
 from pyiceberg.expressions import AlwaysTrue, BooleanExpression
 from pyiceberg.table import Table
 from sqlalchemy import inspect
@@ -25,6 +25,9 @@ from tidemark.lake.spark_conf import CATALOG
 from tidemark.lake.stored_formats import TABLE_FORMAT, check_table
 from tidemark.settings import Settings
 from tidemark.storage.retry import retry
+
+#: The property of the namespace ``tidemark`` that says which lake the catalog belongs to.
+LAKE_ID = "tidemark.lake"
 
 
 def open_catalog(settings: Settings) -> Catalog:
@@ -110,6 +113,19 @@ def list_tables(settings: Settings) -> list[tuple[str, ...]]:
             namespaces += catalog.list_namespaces(namespace)
             found += catalog.list_tables(namespace)
     return sorted(found)
+
+
+@retry
+def lake_of_catalog(settings: Settings) -> str | None:
+    """The id of the lake that the catalog belongs to; None where it has not been told one, or is not made yet."""
+    with reading(CATALOG):
+        catalog = _used_catalog(settings)
+        if catalog is None or (isinstance(catalog, SqlCatalog) and not _is_made(catalog)):
+            return None
+        try:
+            return catalog.load_namespace_properties("tidemark").get(LAKE_ID)
+        except NoSuchNamespaceError:
+            return None
 
 
 def _used_catalog(settings: Settings) -> Catalog | None:

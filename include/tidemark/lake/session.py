@@ -18,6 +18,8 @@ from pyspark.sql import SparkSession
 
 from tidemark.errors import ConfigError
 from tidemark.identifiers import quote
+from tidemark.lake.catalog import LAKE_ID
+from tidemark.lake.lake_marker import read_marker, write_marker
 from tidemark.lake.spark_conf import CATALOG, spark_conf
 from tidemark.lake.stored_formats import TABLE_FORMAT, check_table
 from tidemark.logs import get_logger
@@ -122,6 +124,16 @@ def create_namespace(spark: SparkSession, *parts: str) -> None:
     for depth in range(1, len(parts) + 1):
         spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {full_name(*parts[:depth])}")
         log.debug("created a namespace where it was missing", namespace=".".join(parts[:depth]))
+
+
+def tell_catalog(spark: SparkSession, settings: Settings) -> None:
+    """Write the lake's id into its catalog, unless that was done before. Again, or by two at once: the same id."""
+    marker = read_marker(settings)
+    if marker is None or marker.in_catalog:
+        return
+    create_namespace(spark, "tidemark")
+    spark.sql(f"ALTER NAMESPACE {full_name('tidemark')} SET PROPERTIES ('{LAKE_ID}' = '{marker.id}')")
+    write_marker(settings, marker.model_copy(update={"in_catalog": True}))
 
 
 def check_tables(spark: SparkSession, *names: str) -> None:

@@ -13,14 +13,11 @@ from __future__ import annotations
 
 from typing import Any, TypeVar
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, Field
 from pydantic_core import from_json
 
 from tidemark import __version__
-from tidemark.errors import StoredFormatError, TerminalError
-from tidemark.settings import Settings
-from tidemark.storage.objects import storage_of
-from tidemark.storage.retry import retry
+from tidemark.errors import StoredFormatError
 
 #: The format that this release writes and reads. CHANGELOG.md says what each format is.
 FORMAT = 1
@@ -76,72 +73,3 @@ def check_format(found: Any, *, table: str | None = None, object: str | None = N
         table=table,
         object=object,
     )
-
-
-class LakeMarker(BaseModel):
-    """What ``_lake.json`` says. ``made_by``: the release that made the lake, or brought it to this format.
-    ``migrating_from``: the format that parts of the lake may still have, for its migration has not ended."""
-
-    model_config = ConfigDict(extra="ignore")
-
-    format: int
-    made_by: str
-    migrating_from: int | None = None
-
-
-@retry
-def open_lake(settings: Settings) -> None:
-    """Called before anything is written to the lake: refuse a lake of another format, and mark a new one.
-
-    Two processes that open a new lake at once agree: one writes the marker, and both read it.
-    """
-    if read_marker(settings) is None:
-        location = _location(settings)
-        marker = LakeMarker(format=FORMAT, made_by=__version__)
-        storage_of(location, settings).write_new(location, _text(marker))
-    check_lake(settings)
-
-
-@retry
-def check_lake(settings: Settings) -> None:
-    """StoredFormatError for a lake that has another format than this release's. A lake that is not made yet is fine."""
-    marker = read_marker(settings)
-    if marker is None:
-        return
-    location = _location(settings)
-    check_format(marker.format, object=location, made_by=marker.made_by)
-    if marker.migrating_from is not None:
-        raise StoredFormatError(
-            f"the lake's migration from format {marker.migrating_from} to {marker.format} has not ended",
-            fix="wait for the `tidemark migrate` that runs, or run it again",
-            object=location,
-        )
-
-
-def read_marker(settings: Settings) -> LakeMarker | None:
-    """What ``_lake.json`` says; None where no release has used the lake yet."""
-    location = _location(settings)
-    storage = storage_of(location, settings)
-    if storage.find(location) is None:
-        return None
-    try:
-        return LakeMarker.model_validate_json(storage.read_text(location))
-    except (ValidationError, UnicodeDecodeError) as error:
-        raise TerminalError(f"the lake's marker is damaged: {error}", object=location, fix=_DAMAGED) from error
-
-
-def write_marker(settings: Settings, marker: LakeMarker) -> None:
-    """Have the lake say another format. Only a migration does so."""
-    location = _location(settings)
-    storage_of(location, settings).write_text(location, _text(marker))
-
-
-_DAMAGED = "restore it from a backup; the property tidemark.format of the lake's tables says which format it must name"
-
-
-def _text(marker: LakeMarker) -> str:
-    return marker.model_dump_json(exclude_none=True) + "\n"
-
-
-def _location(settings: Settings) -> str:
-    return f"{settings.lake_root}/_lake.json"

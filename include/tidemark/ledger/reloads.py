@@ -12,7 +12,7 @@ from tidemark.errors import ConfigError, ConflictError
 from tidemark.feeds.model import Feed
 from tidemark.feeds.problems import nearest
 from tidemark.hours import Hour
-from tidemark.lake.stored_formats import open_lake
+from tidemark.lake.lake_marker import open_lake
 from tidemark.ledger.manifest import Manifest, all_objects, load_manifests, save_manifest
 from tidemark.ledger.publication_history import load_history
 from tidemark.settings import Settings

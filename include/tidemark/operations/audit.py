@@ -26,8 +26,9 @@ from tidemark.errors import ConfigError, StoredFormatError, TidemarkError
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.lake.catalog import read_rows
+from tidemark.lake.lake_marker import check_lake
 from tidemark.lake.session import open_session
-from tidemark.lake.stored_formats import check_lake, parse_document
+from tidemark.lake.stored_formats import parse_document
 from tidemark.ledger.change_log import changes_table, is_published, is_row
 from tidemark.ledger.manifest import LandedObject, Manifest, load_manifests
 from tidemark.ledger.pending_publication import load_pending

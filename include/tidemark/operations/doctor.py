@@ -12,7 +12,8 @@ from pathlib import Path
 from tidemark.errors import TidemarkError
 from tidemark.feeds.loading import check_feeds
 from tidemark.lake.catalog import open_catalog
-from tidemark.lake.stored_formats import FORMAT, check_lake, read_marker
+from tidemark.lake.lake_marker import check_lake, read_marker
+from tidemark.lake.stored_formats import FORMAT
 from tidemark.settings import Settings
 from tidemark.storage.objects import storage_of
 

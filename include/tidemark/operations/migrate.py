@@ -22,15 +22,9 @@ from pyspark.sql import SparkSession
 from tidemark import __version__
 from tidemark.errors import StoredFormatError
 from tidemark.lake.catalog import is_ours, list_tables, load_table, reading
+from tidemark.lake.lake_marker import read_marker, write_marker
 from tidemark.lake.session import full_name, open_session
-from tidemark.lake.stored_formats import (
-    FORMAT,
-    TABLE_FORMAT,
-    LakeMarker,
-    check_format,
-    read_marker,
-    write_marker,
-)
+from tidemark.lake.stored_formats import FORMAT, TABLE_FORMAT, check_format
 from tidemark.settings import Settings
 from tidemark.snapshots.parquet_pointers import is_document, snapshots_folder
 from tidemark.storage.feed_lock import feed_lock
@@ -73,19 +67,21 @@ def migrate(settings: Settings, progress: Callable[[str], None] = lambda doing: 
 
     StoredFormatError for a lake that is newer than this release. ConflictError when a run of a feed does not end.
     """
-    if not needs_migration(settings):
+    marker = read_marker(settings)
+    if marker is None or needs_migration(settings) is None:
         return []
     done: list[str] = []
     with ExitStack() as locks:
         locks.enter_context(feed_lock(settings, "_migration"))
         while (before := needs_migration(settings)) is not None:  # another migration may have ended meanwhile
             step = _step_from(before)
-            write_marker(settings, LakeMarker(format=before + 1, made_by=__version__, migrating_from=before))
+            new = marker.model_copy(update={"format": before + 1, "made_by": __version__, "migrating_from": None})
+            write_marker(settings, new.model_copy(update={"migrating_from": before}))
             if not done:
                 progress("waiting for the feeds' runs to end")
                 _lock_feeds(settings, locks)
             documents, tables = _apply(step, settings, progress)
-            write_marker(settings, LakeMarker(format=before + 1, made_by=__version__))
+            write_marker(settings, new)
             done.append(f"format {before} to {before + 1}: {step.changes} ({documents} documents, {tables} tables)")
     return done
 

@@ -17,7 +17,8 @@ from tidemark.feeds.problems import nearest
 from tidemark.hours import Hour
 from tidemark.identifiers import TIDEMARK, is_published_name
 from tidemark.lake.catalog import find_table, read_rows, reading
-from tidemark.lake.stored_formats import check_lake, parse_document
+from tidemark.lake.lake_marker import check_lake
+from tidemark.lake.stored_formats import parse_document
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.receipts import Receipt
 from tidemark.operations.reports import newest_receipts

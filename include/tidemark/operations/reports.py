@@ -11,7 +11,8 @@ from tidemark.errors import ConfigError
 from tidemark.feeds.loading import find_feed
 from tidemark.hours import Hour, hours_came_later
 from tidemark.lake.catalog import find_table, read_rows, reading
-from tidemark.lake.stored_formats import check_lake, parse_document
+from tidemark.lake.lake_marker import check_lake
+from tidemark.lake.stored_formats import parse_document
 from tidemark.ledger.publication_history import PublicationHistory, load_history
 from tidemark.ledger.quarantine import list_kept_back
 from tidemark.ledger.receipts import Receipt

@@ -15,8 +15,8 @@ from tidemark.errors import TerminalError
 from tidemark.feeds.loading import find_feed
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour, hours_between
-from tidemark.lake.session import open_session
-from tidemark.lake.stored_formats import check_lake
+from tidemark.lake.lake_marker import check_lake
+from tidemark.lake.session import open_session, tell_catalog
 from tidemark.ledger.change_log import decoded_version
 from tidemark.ledger.manifest import Manifest, all_objects
 from tidemark.ledger.pending_publication import discard_pending, load_pending
@@ -106,6 +106,7 @@ def decode_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings)
             log.info("published before: nothing to decode", stage="decode", version=manifest.version)
             return
         _tune_session(spark, manifest, history)
+        tell_catalog(spark, settings)
         _decode(spark, feed, manifest, history, settings)
 
 

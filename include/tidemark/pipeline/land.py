@@ -24,7 +24,7 @@ from tidemark.containers import load_container
 from tidemark.errors import ConflictError, ExportError, TidemarkError, TransientError
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
-from tidemark.lake.stored_formats import open_lake
+from tidemark.lake.lake_marker import open_lake
 from tidemark.ledger.manifest import LandedObject, Manifest, load_manifests, save_manifest
 from tidemark.logs import get_logger, log_stage
 from tidemark.pipeline.exports import Readiness, TopicExport, is_complete, list_exports, require_complete

@@ -19,7 +19,7 @@ from tests.e2e.feed_pair import FeedPair
 from tidemark.errors import ConfigError, ConflictError, StoredFormatError
 from tidemark.hours import Hour
 from tidemark.lake.catalog import find_table
-from tidemark.lake.stored_formats import read_marker, write_marker
+from tidemark.lake.lake_marker import read_marker, write_marker
 from tidemark.ledger.system_tables import system_table
 from tidemark.operations import maintenance
 from tidemark.operations.audit import audit

@@ -11,17 +11,8 @@ import pytest
 from tidemark import __version__
 from tidemark.errors import StoredFormatError, TerminalError, TidemarkError
 from tidemark.lake import stored_formats
-from tidemark.lake.stored_formats import (
-    FORMAT,
-    LakeMarker,
-    StoredDocument,
-    check_lake,
-    check_table,
-    open_lake,
-    parse_document,
-    read_marker,
-    write_marker,
-)
+from tidemark.lake.lake_marker import LakeMarker, check_lake, open_lake, read_marker, write_marker
+from tidemark.lake.stored_formats import FORMAT, StoredDocument, check_table, parse_document
 from tidemark.ledger.manifest import Manifest, load_manifests
 from tidemark.ledger.pending_publication import PendingPublication
 from tidemark.ledger.receipts import Receipt
@@ -43,15 +34,21 @@ def _marker(settings: Settings) -> Path:
 def test_the_first_use_marks_the_lake_and_no_later_one_does(settings: Settings) -> None:
     open_lake(settings)
     text = _marker(settings).read_text()
-    assert json.loads(text) == {"format": FORMAT, "made_by": __version__}
+    marker = json.loads(text)
+    assert len(marker.pop("id")) == 32
+    assert marker == {"format": FORMAT, "made_by": __version__, "in_catalog": False}
     open_lake(settings)
     assert _marker(settings).read_text() == text
 
 
 def test_two_that_open_a_new_lake_at_once_agree(settings: Settings) -> None:
+    def ids(_: int) -> str | None:
+        open_lake(settings)
+        marker = read_marker(settings)
+        return marker and marker.id
+
     with ThreadPoolExecutor(8) as pool:
-        list(pool.map(lambda _: open_lake(settings), range(40)))
-    assert read_marker(settings) == LakeMarker(format=FORMAT, made_by=__version__)
+        assert len(set(pool.map(ids, range(40)))) == 1
 
 
 def test_to_read_a_lake_that_is_not_made_yet_makes_nothing(settings: Settings) -> None:
@@ -62,7 +59,7 @@ def test_to_read_a_lake_that_is_not_made_yet_makes_nothing(settings: Settings) -
 
 
 def test_a_newer_lake_is_refused_and_names_the_release_to_install(settings: Settings) -> None:
-    write_marker(settings, LakeMarker(format=FORMAT + 1, made_by="7.8.9"))
+    write_marker(settings, LakeMarker(format=FORMAT + 1, made_by="7.8.9", id="its own"))
     for refuse in (open_lake, check_lake, newest_receipts, migrate.migrate):
         with pytest.raises(StoredFormatError) as raised:
             refuse(settings)
@@ -80,7 +77,7 @@ def test_an_older_lake_waits_for_its_migration(settings: Settings, monkeypatch: 
 
 
 def test_what_migrates_is_refused_by_old_and_new_releases(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_marker(settings, LakeMarker(format=FORMAT + 1, made_by="7.8.9", migrating_from=FORMAT))
+    write_marker(settings, LakeMarker(format=FORMAT + 1, made_by="7.8.9", id="its own", migrating_from=FORMAT))
     with pytest.raises(StoredFormatError, match="stored format is 2"):
         check_lake(settings)
     monkeypatch.setattr(stored_formats, "FORMAT", FORMAT + 1)
@@ -144,15 +141,18 @@ def test_every_format_that_was_left_behind_has_a_step() -> None:
 
 def test_a_format_without_a_step_is_refused(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     open_lake(settings)
+    before = read_marker(settings)
     monkeypatch.setattr(migrate, "FORMAT", FORMAT + 1)
     with pytest.raises(TidemarkError, match="has no migration from format 1"):
         migrate.migrate(settings)
-    assert read_marker(settings) == LakeMarker(format=FORMAT, made_by=__version__)
+    assert read_marker(settings) == before
 
 
 def test_documents_are_migrated_one_by_one(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     """Stopped after each document in turn, and run again: every step is made once on every document."""
     open_lake(settings)
+    made = read_marker(settings)
+    assert made is not None
     lake, new = Path(settings.lake_root), FORMAT + 2
     receipt = {"format": FORMAT, "steps": []}
     documents = {
@@ -190,7 +190,7 @@ def test_documents_are_migrated_one_by_one(settings: Settings, monkeypatch: pyte
             continue
         break
     assert done[-1].startswith("format 2 to 3: two (")
-    assert read_marker(settings) == LakeMarker(format=new, made_by=__version__)
+    assert read_marker(settings) == made.model_copy(update={"format": new})
     for path in documents:
         fields = json.loads((lake / path).read_text())
         kind = {"landing": "manifest", "_pending": "pending publication", "snapshots": "pointer"}[path.split("/")[0]]
