@@ -27,15 +27,24 @@ def test_a_poisoned_record_waits_byte_for_byte(run: OneTableFeed, settings: Sett
     hostile = event("c", 3, row(9, 9), table="x`; DROP TABLE y; --/../")
     hostile_value = "many\n\x1b[31m" + "y" * 80
     ends_in_a_line = event("c", 5, row(8, 8), table="orders\n")
-    records = [event("c", 1, row(1, 1)), poison, hostile, event("c", 4, row(2, hostile_value)), ends_in_a_line]
+    of_the_lake = event("c", 6, row(7, 7), table="receipts")
+    of_the_lake["value"] = of_the_lake["value"].replace('"schema": "s"', '"schema": "TideMark"')
+    records = [
+        event("c", 1, row(1, 1)),
+        poison,
+        hostile,
+        event("c", 4, row(2, hostile_value)),
+        ends_in_a_line,
+        of_the_lake,
+    ]
     receipt = run(HOURS[0], records)
-    assert (receipt.landed, receipt.counts.applied, receipt.quarantined) == (5, 1, 4)
+    assert (receipt.landed, receipt.counts.applied, receipt.quarantined) == (6, 1, 5)
     assert rows(settings, run) == [row(1, 1)]
     with pytest.raises(ConfigError, match=f"did you mean `{run.table}`"):
         read_snapshot(settings, run.table.upper())
     kept = {r["record"]: r for r in read_rows(settings, "tidemark", run.feed, "quarantine")}
     assert kept[2]["raw"] == poison and "not the JSON of a Kafka record" in kept[2]["reason"]
-    assert all("cannot be published under this name" in kept[record]["reason"] for record in (3, 5))
+    assert all("cannot be published under this name" in kept[record]["reason"] for record in (3, 5, 6))
     shown = '"many␣␣[31m' + "y" * 50 + '…"'
     assert kept[4]["reason"] == f"not a value of its column's type: n (int): {shown}"
 

@@ -1,10 +1,22 @@
-"""Names: which branches of a table are a feed's own."""
+"""Names: what may be published, and which branches of a table are a feed's own."""
 
 from __future__ import annotations
 
 import pytest
 
-from tidemark.identifiers import publication_name, publication_of_branch
+from tidemark.identifiers import is_published_name, publication_name, publication_of_branch
+
+
+@pytest.mark.parametrize(
+    ("name", "may"),
+    [
+        ("shop.orders", True), ("tidemarks.orders", True), ("orders.tidemark", True), ("_a.$b", False), ("a.b$", True),
+        ("tidemark.orders", False), ("TideMark.receipts", False), ("orders", False), ("a.b.c", False), ("a.b\n", False),
+        ("a." + "b" * 129, False),
+    ],
+)  # fmt: skip
+def test_what_a_table_may_be_published_as(name: str, may: bool) -> None:
+    assert is_published_name(name) == may
 
 
 @pytest.mark.parametrize("kind", ["audit", "cut"])

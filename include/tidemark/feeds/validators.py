@@ -19,7 +19,7 @@ from tidemark.feeds.problems import Found, nearest
 from tidemark.feeds.strict_yaml import YamlPath
 from tidemark.formats import FORMATS
 from tidemark.hours import Hour
-from tidemark.identifiers import TIDEMARK, default_name, is_published_name
+from tidemark.identifiers import RESERVED_SCHEMA, TIDEMARK, default_name, is_published_name
 
 _WILD = re.compile(r"[*?\[]")
 _TESTS = ("not_null", "min", "max", "isin", "pattern")
@@ -41,12 +41,12 @@ def topic_name(value: str) -> str:
 
 def published_name(value: str) -> str:
     """``schema.table``; the schema ``tidemark`` is the lake's own."""
+    if value.lower().startswith(f"{RESERVED_SCHEMA}."):
+        raise ValueError(f"another schema: `{RESERVED_SCHEMA}` is reserved for the lake's own tables")
     if not is_published_name(value):
         raise ValueError(
             "schema.table, each of letters, digits, _ and $ (at most 128), not beginning with a digit or $"
         )
-    if value.lower().startswith("tidemark."):
-        raise ValueError("another schema: `tidemark` is reserved for the lake's own tables")
     return value
 
 
