@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import re
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
 
 import pytest
 
 from scripts import near_tests, second_tier
+from tests import conftest
 
 PROJECT = Path(__file__).parent.parent.parent
 
@@ -109,3 +112,17 @@ def test_files_of_a_chosen_folder_are_not_named_again(project: Path) -> None:
 def test_a_commit_that_does_not_exist_is_said() -> None:
     with pytest.raises(SystemExit, match="There is no commit nosuch: name one with `make test-near SINCE=…`"):
         near_tests.changed_since("nosuch")
+
+
+def test_a_test_of_the_first_tier_that_takes_too_long_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow, quick = {"tests/unit/test_a.py::slow": 20.1}, {"tests/unit/test_a.py::quick": 19.9}
+    session: Any = SimpleNamespace(config=SimpleNamespace(), exitstatus=pytest.ExitCode.OK)
+    monkeypatch.setattr(conftest, "_is_whole_first_tier", lambda config: True)
+    for others, named in ((90, slow), (200, {})):  # of a slow machine the second
+        monkeypatch.setattr(conftest, "_SECONDS", quick | slow | {f"test {number}": 10.0 for number in range(others)})
+        assert conftest._too_slow(session.config) == named
+        session.exitstatus = pytest.ExitCode.OK
+        conftest.pytest_sessionfinish(session)
+        assert session.exitstatus == (pytest.ExitCode.TESTS_FAILED if named else pytest.ExitCode.OK)
+    monkeypatch.setattr(conftest, "_is_whole_first_tier", lambda config: False)
+    assert conftest._too_slow(session.config) == {}
