@@ -29,7 +29,7 @@ TIERS = {"make test": "not long and not full", "make test-full": "full and not l
 FIRST_TIER_SECONDS = 20
 #: What it may take in any case: this part of the run's seconds. On a slow machine all tests take longer, and none is to
 #: blame.
-FIRST_TIER_SHARE = 0.02
+FIRST_TIER_SHARE = 0.03
 #: What one of the second may take before it is ended; those of the first have the limit of pyproject.toml.
 SECOND_TIER_TIMEOUT = 1200
 #: The files that are started first. Two of many short tests, in which the JVM of each worker loads and compiles what all

@@ -118,7 +118,7 @@ def test_a_test_of_the_first_tier_that_takes_too_long_fails_the_run(monkeypatch:
     slow, quick = {"tests/unit/test_a.py::slow": 20.1}, {"tests/unit/test_a.py::quick": 19.9}
     session: Any = SimpleNamespace(config=SimpleNamespace(), exitstatus=pytest.ExitCode.OK)
     monkeypatch.setattr(conftest, "_is_whole_first_tier", lambda config: True)
-    for others, named in ((90, slow), (200, {})):  # of a slow machine the second
+    for others, named in ((50, slow), (200, {})):  # of a slow machine the second
         monkeypatch.setattr(conftest, "_SECONDS", quick | slow | {f"test {number}": 10.0 for number in range(others)})
         assert conftest._too_slow(session.config) == named
         session.exitstatus = pytest.ExitCode.OK
