@@ -39,11 +39,9 @@ class Tidemark:
         self.files = set(Path(self.settings.lake_root).rglob("*"))
 
     def reset(self) -> None:
-        """The lake as the base hour left it. Its files never change, but for the pending publication,
-        so later ones are deleted."""
+        """The lake as the base hour left it. Its files never change, so later ones are deleted."""
         self.spark.catalog.clearCache()
         _copy_database(self.base, self.catalog)
-        shutil.rmtree(f"{self.settings.lake_root}/_pending", ignore_errors=True)
         for path in set(Path(self.settings.lake_root).rglob("*")) - self.files:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)

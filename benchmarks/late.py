@@ -40,9 +40,9 @@ def main() -> int:
     options = parser.parse_args()
     shutil.rmtree(CACHE, ignore_errors=True)
     settings = Settings(home=HOME, lake=str(CACHE / "lake"), driver_memory="2g", spark_master="local[2]")
-    write(HOURS[0], (_event("c", key, 1) for key in range(options.keys)))
-    write(HOURS[1], (_event("u", key, 2) for key in range(options.touched)))
-    write(HOURS[2], (_event("u", key, 3) for key in range(options.keys)))
+    write(HOURS[0], (event("c", key, 1) for key in range(options.keys)))
+    write(HOURS[1], (event("u", key, 2) for key in range(options.touched)))
+    write(HOURS[2], (event("u", key, 3) for key in range(options.keys)))
     open_session(settings, "benchmark")
     done: list[tuple[str, Cost, Receipt]] = []
 
@@ -52,8 +52,8 @@ def main() -> int:
         done.append((what, cost, receipts[0]))
 
     for hour in HOURS:
-        run_hour(_feed("warm"), hour, settings)
-    late, rerun = _feed("late"), _feed("rerun")
+        run_hour(feed_of("warm"), hour, settings)
+    late, rerun = feed_of("late"), feed_of("rerun")
     run("first hour, every key", late, HOURS[0])
     run("third hour, every key", late, HOURS[2])
     run(f"second hour, late, {options.touched} keys", late, HOURS[1])
@@ -71,16 +71,16 @@ def main() -> int:
     return 0
 
 
-def write(hour: Hour, events: Iterable[dict[str, Any]]) -> None:
+def write(hour: Hour, events: Iterable[dict[str, Any]], cache: Path = CACHE) -> None:
     """An hour's export, of one object."""
-    folder = CACHE / f"exports/t/dt={hour.date}/hr={hour.clock}"
+    folder = cache / f"exports/t/dt={hour.date}/hr={hour.clock}"
     folder.mkdir(parents=True)
     with gzip.open(folder / "part-0.jsonl.gz", "wt", compresslevel=1) as file:
-        file.writelines(json.dumps(event) + "\n" for event in events)
+        file.writelines(json.dumps(one) + "\n" for one in events)
     (folder / "_SUCCESS").touch()
 
 
-def _event(op: str, key: int, at: int) -> dict[str, Any]:
+def event(op: str, key: int, at: int) -> dict[str, Any]:
     """The newest change of a key leaves out its large column: what that holds, an older one says."""
     lsn = at * 10**9 + key
     large = _UNAVAILABLE if at == 3 else f"large {at} {key} " * 8
@@ -94,11 +94,11 @@ def _event(op: str, key: int, at: int) -> dict[str, Any]:
     return {"topic": "t", "partition": 0, "offset": lsn, "key": json.dumps({"id": key}), "value": json.dumps(value)}
 
 
-def _feed(name: str) -> Feed:
+def feed_of(name: str, cache: Path = CACHE) -> Feed:
     return Feed.model_validate(
         {
             "feed": name, "description": "d", "owner": "o", "topics": ["t"],
-            "exports": {"path": f"{CACHE}/exports/{{topic}}/dt={{date}}/hr={{hour}}/*"},
+            "exports": {"path": f"{cache}/exports/{{topic}}/dt={{date}}/hr={{hour}}/*"},
             "container": {"type": "kafka_json"}, "format": {"type": "debezium"},
             "tables": {"s.items": {"name": f"{name}.items", "columns": {"id": "bigint", "n": "int", "big": "text"}}},
         }

@@ -35,7 +35,7 @@ SECOND_TIER = "full and not long"
 def run_part(part: str, report: Path) -> tuple[int, float]:
     """pytest's exit code, and the seconds it took."""
     begun = time.monotonic()
-    workers = ["-n", os.environ.get("WORKERS") or "2", "--dist", "load", "--junitxml", str(report)]
+    workers = ["-n", os.environ.get("WORKERS") or "2", "--dist", "loadgroup", "--junitxml", str(report)]
     more = shlex.split(os.environ.get("PYTEST", ""))
     command = [sys.executable, "-m", "pytest", *workers, "-m", SECOND_TIER, *PARTS[part], *more]
     return subprocess.run(command, cwd=PROJECT, check=False).returncode, time.monotonic() - begun

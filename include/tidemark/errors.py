@@ -73,5 +73,9 @@ class StoredFormatError(TerminalError):
     """The lake, a table or a document has a stored format that this release does not work on."""
 
 
+class StateError(TerminalError):
+    """The state of a feed, or what it speaks of, is missing or damaged."""
+
+
 class ConflictError(TransientError):
     """Another writer holds or changed what this one was about to publish."""

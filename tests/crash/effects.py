@@ -7,6 +7,7 @@ call is an *effect*; its name is the same in every run of the hour.
 from __future__ import annotations
 
 import functools
+import json
 import re
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
@@ -16,6 +17,7 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrameWriter, DataFrameWriterV2, SparkSession
 
+from tidemark.snapshots.iceberg_metadata import IcebergMetadata
 from tidemark.storage.local_files import LocalFiles
 from tidemark.storage.s3 import S3Objects
 
@@ -38,8 +40,7 @@ class _Call:
 def _statement(_self: Any, sql: str, *_: Any, **__: Any) -> str | None:
     if not _WRITES.match(sql):
         return None
-    called = re.search(r"fast_forward\(table => '([^']*)'", sql)
-    return f"fast_forward {called[1]}" if called else _VARIABLE.sub("", sql.replace("`", "")).strip()
+    return _VARIABLE.sub("", sql.replace("`", "")).strip()
 
 
 def _at(location: str) -> str:
@@ -48,18 +49,32 @@ def _at(location: str) -> str:
 
 
 def _small(method: str) -> Callable[..., str]:
-    """A small object, and whether it is a pending publication that is past the point of no return."""
+    """A small object; of a feed's state, the step of a publication that it is of."""
 
     def name(_self: Any, location: str, text: str) -> str:
-        return f"{method} {_at(location)}" + (" validated" if '"validated": true' in text else "")
+        if "/_state/" not in location:
+            return f"{method} {_at(location)}"
+        return f"state {_step(json.loads(text))}"
 
     return name
+
+
+def _table(metadata: IcebergMetadata) -> str:
+    return metadata._name.replace("`", "").removeprefix("lake.")
+
+
+def _step(state: dict[str, Any]) -> str:
+    made = state["next"]
+    if made is None:
+        return "published" if state["unrecorded"] else "recorded"
+    return "validated" if made["validated"] else "staged" if made["receipt"] else "begun"
 
 
 _CALLS = [
     _Call(SparkSession, "sql", _statement),
     _Call(DataFrameWriterV2, "append", lambda self: f"append {self.tidemark_table}"),
     _Call(DataFrameWriterV2, "overwrite", lambda self, *_: f"overwrite {self.tidemark_table}"),
+    _Call(IcebergMetadata, "write", lambda self, what, *_: f"{what} {_table(self)}"),
     _Call(DataFrameWriter, "parquet", lambda self, path, *_, **__: f"parquet {_at(path)}"),
     *(
         _Call(owner, method, _small(method))

@@ -10,16 +10,20 @@ import json
 import os
 import subprocess
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import pyarrow as pa
+import pytest
 import yaml
+from pyspark.sql import SparkSession
 
 from tests.e2e.debezium_messages import COLUMNS, DEBEZIUM, event, row
 from tidemark.errors import ConfigError
-from tidemark.lake.catalog import find_table
+from tidemark.lake.catalog import find_table, read_rows
 from tidemark.lake.spark_conf import QUICK_JAVA
 from tidemark.ledger.manifest import load_manifests
 from tidemark.ledger.publication_history import load_history
@@ -45,6 +49,10 @@ class Undisturbed:
     effects: list[str]
     tables: list[dict[str, list[str]]]
     state: dict[str, Any]
+
+
+#: Fields of receipts, and of their tables, that hold the number of a publication.
+_NUMBERS, _TABLE_NUMBERS = ("sequence", "cut_by", "recalls"), ("staged_in", "refolded_by")
 
 
 def make_exports(folder: Path) -> None:
@@ -75,6 +83,14 @@ def make_small_exports(folder: Path) -> None:
     }  # fmt: skip
     (folder / "feeds").mkdir()
     (folder / "feeds" / f"{FEED}.yaml").write_text(yaml.safe_dump(feed))
+
+
+@contextmanager
+def own_session(spark: SparkSession) -> Iterator[None]:
+    """The library opens a session of its own on Spark as it runs: one session knows one lake."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(SparkSession, "_instantiatedSession", spark.newSession())
+        yield
 
 
 def settings_of(folder: Path, name: str, **more: Any) -> Settings:
@@ -122,9 +138,8 @@ def run_undisturbed(folder: Path, hours: tuple[str, ...]) -> Undisturbed:
 def state(settings: Settings, hours: tuple[str, ...] = HOURS, tables: tuple[str, ...] = TABLES) -> dict[str, Any]:
     """Everything that counts, comparable: tables at each cut with their ``_tidemark``, receipts but for the time of
     their publication, the system tables and the change log, the manifests."""
-    published = load_history(settings, FEED)
     seen: dict[str, Any] = {
-        "receipts": [r.model_dump(mode="json", exclude={"published_at"}) for r in published.receipts],
+        "receipts": receipts(settings),
         "manifests": {
             hour: [m.model_dump(mode="json", exclude={"created_at"}) for m in load_manifests(settings, FEED, hour)]
             for hour in hours
@@ -134,11 +149,31 @@ def state(settings: Settings, hours: tuple[str, ...] = HOURS, tables: tuple[str,
         for hour in (None, *hours):
             rows, key = read_snapshot(settings, table, hour)
             seen[f"{table} at {hour or 'now'}"] = list(json_lines(rows, key))
-    for name in ("changes", "held", "tombstones", "quarantine"):
-        seen[name] = _rows(settings, "tidemark", FEED, name)
+    seen["changes"] = _rows(settings, "tidemark", FEED, "changes")
+    numbers = _numbers(settings)
+    for name in ("held", "tombstones", "quarantine"):
+        rows = read_rows(settings, "tidemark", FEED, name)
+        counted = (row | {"sequence": numbers[row["sequence"]]} for row in rows if row["sequence"] in numbers)
+        seen[name] = sorted(map(repr, counted))
     for table in tables[:2]:
         seen[f"{table} with places"] = _rows(settings, *table.split("."))
     return seen
+
+
+def receipts(settings: Settings) -> list[dict[str, Any]]:
+    """Receipts but for the time of their publication, with publications numbered from 1: attempts that died took numbers."""
+    numbers = _numbers(settings) | {0: 0}
+    found = [
+        receipt.model_dump(mode="json", exclude={"published_at"}) for receipt in load_history(settings, FEED).receipts
+    ]
+    for receipt in found:
+        for part, names in ((receipt, _NUMBERS), *((table, _TABLE_NUMBERS) for table in receipt["tables"])):
+            part |= {name: numbers[part[name]] for name in names}
+    return found
+
+
+def _numbers(settings: Settings) -> dict[int, int]:
+    return {receipt.sequence: number for number, receipt in enumerate(load_history(settings, FEED).receipts, 1)}
 
 
 def shown(settings: Settings, table: str, hour: str | None) -> list[str]:

@@ -8,9 +8,9 @@ import pytest
 
 from tests.e2e.debezium_messages import HOURS, event, row
 from tests.e2e.one_table_feed import OneTableFeed, rows
-from tidemark.lake.catalog import read_rows
-from tidemark.ledger.pending_publication import PendingPublication
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.publication_history import load_history
+from tidemark.ledger.quarantine import list_kept_back
 from tidemark.pipeline import validate
 from tidemark.settings import Settings
 
@@ -40,7 +40,7 @@ def test_what_landed_after_a_publication_had_begun_is_published_too(
 
 
 @pytest.mark.parametrize("storage", ["iceberg", "parquet"])
-@pytest.mark.parametrize("dies_at", ["the hour staged again", "the pending publication"])
+@pytest.mark.parametrize("dies_at", ["the hour staged again", "the state"])
 def test_rows_that_a_check_held_back_are_let_go_when_it_is_fixed(
     run: OneTableFeed,
     settings: Settings,
@@ -55,20 +55,20 @@ def test_rows_that_a_check_held_back_are_let_go_when_it_is_fixed(
         check = {"column": "n", "max": largest, "consequence": "quarantine"}
         return {"feed": name, "table": {"name": run.table, "storage": storage, "checks": [check]}}
 
-    saved = validate.save_pending
+    saved = validate.save_state
 
-    def dies_before(settings: Settings, pending: PendingPublication) -> None:
-        if pending.validated:
+    def dies_before(settings: Settings, state: FeedState) -> FeedState:
+        if state.attempt.validated:
             raise Died
-        saved(settings, pending)
+        return saved(settings, state)
 
     def dies(*_: Any, **__: Any) -> None:
         raise Died
 
     run(HOURS[0], [event("c", 1, row(1, 1)), event("c", 2, row(2, 2))], **feed(9))
     with monkeypatch.context() as patch, pytest.raises(Died):
-        if dies_at == "the pending publication":
-            patch.setattr(validate, "save_pending", dies_before)
+        if dies_at == "the state":
+            patch.setattr(validate, "save_state", dies_before)
         else:
             patch.setattr(validate, "stage_hour", dies)
         run(HOURS[1], [event("u", 20, row(1, 10)), event("u", 21, row(2, 3))], **feed(9))
@@ -76,6 +76,6 @@ def test_rows_that_a_check_held_back_are_let_go_when_it_is_fixed(
     receipt = run(HOURS[1], None, **feed(20))
     assert (receipt.counts.applied, receipt.quarantined) == (2, 0)
     assert rows(settings, run) == [row(1, 10), row(2, 3)]
-    assert read_rows(settings, "tidemark", name, "quarantine") == []
+    assert list_kept_back(settings, name) == []
     run(HOURS[2], [event("u", 15, row(1, 5))], **feed(20))  # late: the log's changes are folded again
     assert rows(settings, run) == [row(1, 10), row(2, 3)]

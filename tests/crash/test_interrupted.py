@@ -11,8 +11,7 @@ import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -28,6 +27,7 @@ from tests.crash.installation import (
     Undisturbed,
     assert_same,
     make_small_exports,
+    own_session,
     settings_of,
     shown,
     state,
@@ -46,18 +46,19 @@ KILLS = int(os.environ.get("TIDEMARK_KILLS", "50"))
 ON_ONE_LAKE = 10
 
 #: Where a run of one hour dies: the hour, the effect, and before or after it. One table is published, another is not.
-HALF_PUBLISHED = (0, "fast_forward payroll.payslip", "before")
+HALF_PUBLISHED = (0, "publish payroll.payslip", "before")
 #: Where `make test-full` does, in the order it gets there.
 BOUNDARIES = [
     (0, "write_new landing/.*", "after"),  # landed
     (0, "overwrite lake.tidemark.payroll.changes", "after"),  # decoded
     (0, "append lake.payroll.payslip.branch_.*", "after"),  # a table is compacted, another is not
-    (1, "write_text _pending/payroll.json", "before"),  # branches and rows without a pending publication
+    (1, "state staged", "before"),  # branches and rows that no state knows of
     (1, "overwrite lake.tidemark.payroll.quarantine", "after"),  # checked, and nobody knows
-    (2, "write_text _pending/payroll.json validated", "after"),  # the point of no return
+    (2, "state validated", "after"),  # the point of no return
     (2, "write_text snapshots/hr.position/_cuts/.*", "after"),  # a cut, and not yet the newest
-    (2, "append lake.tidemark.receipts", "before"),  # all is published but for the receipt
-    (3, "append lake.tidemark.receipts", "after"),  # nobody heard that it went well
+    (2, "state published", "before"),  # all tables are published, and no state knows
+    (3, "state published", "after"),  # and no receipt
+    (3, "overwrite lake.tidemark.receipts", "after"),  # nobody heard that it went well
 ]
 
 
@@ -89,14 +90,6 @@ def test_ended_between_two_tables(spark: SparkSession, tmp_path: Path) -> None:
         run_hour(feed, hour, whole)
     of_died, of_whole = (state(settings, (hour,), TABLES[:2]) for settings in (died, whole))
     assert_same(of_died, of_whole, where)
-
-
-@contextmanager
-def own_session(spark: SparkSession) -> Iterator[None]:
-    """The library opens a session of its own on Spark as it runs: one session knows one lake."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(SparkSession, "_instantiatedSession", spark.newSession())
-        yield
 
 
 @pytest.mark.full
@@ -150,7 +143,7 @@ def survived(undisturbed: Undisturbed, lake: str, deaths: list[dict[str, Any]]) 
 
 def assert_readable(undisturbed: Undisturbed, settings: Settings, death: dict[str, Any]) -> None:
     """What half-done hours left is not seen: whole receipts, and tables as they are after one hour or another."""
-    receipts = [r.model_dump(mode="json", exclude={"published_at"}) for r in load_history(settings, FEED).receipts]
+    receipts = installation.receipts(settings)
     assert receipts == undisturbed.state["receipts"][: len(receipts)], death
     for table in TABLES:
         for receipt in receipts:

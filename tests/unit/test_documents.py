@@ -20,8 +20,8 @@ from tidemark.feeds.model import Table
 from tidemark.formats import FORMATS
 from tidemark.formats.contract import CHANGES
 from tidemark.lake.stored_formats import FORMAT
+from tidemark.ledger.feed_state import FeedState, HourRange, NextPublication, Republication, TableProgress
 from tidemark.ledger.manifest import LandedObject, Manifest
-from tidemark.ledger.pending_publication import PendingPublication
 from tidemark.ledger.receipts import Counts, Receipt, TableReceipt
 from tidemark.ledger.system_tables import SYSTEM_COLUMNS
 from tidemark.merge.contract import TIDEMARK_TYPE
@@ -144,7 +144,11 @@ STORED = {
     "Published tables": TIDEMARK_TYPE.names,
     "System tables": [column for columns in SYSTEM_COLUMNS.values() for column in columns],
     "Receipts": [*Receipt.model_fields, *TableReceipt.model_fields, *Counts.model_fields],
-    "The pending publication": [*PendingPublication.model_fields],
+    "The state of a feed": [
+        name
+        for model in (FeedState, NextPublication, HourRange, Republication, TableProgress)
+        for name in model.model_fields
+    ],
 }
 
 

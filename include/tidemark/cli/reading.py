@@ -59,16 +59,25 @@ def audit(
     feed: FeedName,
     first: Annotated[str | None, typer.Option("--from", help="The first hour in UTC. Default: the oldest.")] = None,
     last: Annotated[str | None, typer.Option("--to", help="The last hour, included. Default: the newest.")] = None,
+    rebuild_state: Annotated[
+        bool, typer.Option("--rebuild-state", help="First make the feed's state again from its receipts.")
+    ] = False,
 ) -> None:
-    """Count again from the landed bytes, and hold receipts, change log, quarantine, cuts and tables against each other.
+    """Count again from the landed bytes, and hold state, receipts, log, quarantine, cuts and tables against each other.
 
     A line per hour; each difference with its place and what to do, and exit 1.
     """
     from tidemark.feeds.loading import find_feed
     from tidemark.operations.audit import audit as examine
+    from tidemark.operations.audit_state import rebuild_state as rebuild
 
     settings = Settings()
     found = find_feed(feed, settings)
+    if rebuild_state:
+        state = rebuild(feed, settings)
+        out.print(
+            f"{feed}: made the state again, from the receipts of {state.last_sequence} publications", markup=False
+        )
     begin, end = (Hour.parse(hour) if hour else None for hour in (first, last))
     with err.status(feed) as status:
         result = examine(found, settings, begin, end, lambda stage: status.update(f"{feed}: {stage}"))

@@ -37,6 +37,13 @@ class LakeMarker(BaseModel):
     """Whether the catalog has been told the id: not before the first hour makes a table."""
 
 
+#: Without it, two runs of one feed could both go on from the same state.
+NO_CONDITIONS = "the lake's storage writes over an object that is there, though asked to write only where none is"
+USE_ANOTHER_STORAGE = (
+    "put the lake (TIDEMARK_LAKE) on a storage with conditional writes: files, S3, or most servers like it"
+)
+
+
 @retry
 def open_lake(settings: Settings) -> None:
     """Called before anything is written to the lake: refuse what :func:`check_lake` refuses, and mark a new lake.
@@ -47,7 +54,11 @@ def open_lake(settings: Settings) -> None:
     if read_marker(settings) is None:
         location = _location(settings)
         marker = LakeMarker(format=current_format(), made_by=__version__, id=uuid.uuid4().hex)
-        storage_of(location, settings).write_new(location, _text(marker))
+        storage = storage_of(location, settings)
+        storage.write_new(location, _text(marker))
+        if storage.write_new(location, _text(marker)):
+            storage.remove(location)
+            raise ConfigError(NO_CONDITIONS, fix=USE_ANOTHER_STORAGE, object=location)
         check_lake(settings)
 
 

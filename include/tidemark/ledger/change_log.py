@@ -6,15 +6,19 @@ are changes of a table, and which transactions were rolled back.
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import or_
+
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.formats.contract import CHANGES
 from tidemark.lake.catalog import find_table
+from tidemark.lake.fenced_writes import current_snapshot, overwrite_unchanged
 from tidemark.lake.session import check_tables, create_namespace, full_name
 from tidemark.lake.stored_formats import FORMAT, TABLE_FORMAT
 from tidemark.ledger.change_stats import IMAGE_NAMES
-from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.feed_state import FeedState
 from tidemark.settings import Settings
 
 _ROW_OPS = ("insert", "update", "delete", "truncate")
@@ -62,13 +66,20 @@ def create_log(spark: SparkSession, feed: str) -> str:
     return table
 
 
-def write_hour(rows: DataFrame, feed: str, hour: str, version: int) -> int | None:
-    """Replace an hour's partition of the log. ``version``: the version of the hour's export that ``rows`` hold.
+def log_snapshot(spark: SparkSession, feed: str) -> int | None:
+    """The change log's snapshot as it is now; None where it has none."""
+    return current_snapshot(spark, changes_table(feed))
+
+
+def write_hour(rows: DataFrame, feed: str, hour: str, version: int, since: int | None) -> int | None:
+    """Replace an hour's partition of the log. ``version``: the version of the hour's export that ``rows`` hold. ``since``:
+    the log's snapshot before anything was read of which ``rows`` are made. ConflictError where another run has replaced
+    the partition since.
 
     The number of entries written, as the commit says; None where the decoding of another hour has committed since.
     """
     decoded, spark = f"{hour} {version}", rows.sparkSession
-    rows.writeTo(changes_table(feed)).option(f"snapshot-property.{_DECODED}", decoded).overwrite(in_hour(hour))
+    overwrite_unchanged(rows, changes_table(feed), in_hour(hour), since, {_DECODED: decoded})
     loader = getattr(spark._jvm, "org.apache.iceberg.spark.Spark3Util")
     commit = loader.loadIcebergTable(spark._jsparkSession, changes_table(feed)).currentSnapshot().summary()
     return int(commit.get("added-records") or 0) if commit.get(_DECODED) == decoded else None
@@ -100,27 +111,29 @@ def of_table(table: str, sources: tuple[str, ...]) -> Column:
     return (F.col("table") == table) | F.col("source_table").isin(*sources)
 
 
-def is_published(history: PublicationHistory) -> Column:
+def is_published(state: FeedState) -> Column:
     """Whether a log entry is part of a publication: its hour has a receipt for the entry's version of the export, or
     for a newer one."""
-    versions = {r.hour: r.manifest_version for r in history.receipts}
-    first_version = [hour for hour, version in versions.items() if version == 1]
-    published = F.col("hour").isin(first_version) & (F.col("version") <= 1)
-    for hour, version in versions.items():
-        if version > 1:
-            published |= in_hour(hour) & (F.col("version") <= version)
-    return published
+    spans = state.spans()
+    single: dict[int, list[str]] = {}  # by version
+    for one in spans:
+        if one.first == one.last:
+            single.setdefault(one.version, []).append(one.first)
+    parts = [(F.col("hour").isin(hours), version) for version, hours in single.items()]
+    parts += [(F.col("hour").between(one.first, one.last), one.version) for one in spans if one.first != one.last]
+    parts += [(in_hour(hour), published[-1].version) for hour, published in state.again.items()]
+    return reduce(or_, (hours & (F.col("version") <= version) for hours, version in parts), F.lit(False))
 
 
-def is_new(hour: str, history: PublicationHistory) -> Column:
+def is_new(hour: str, state: FeedState) -> Column:
     """Whether a log entry landed in the hour and no publication of the hour has taken account of it yet."""
-    return in_hour(hour) & ~is_published(history)
+    return in_hour(hour) & ~is_published(state)
 
 
-def rolled_back(log: DataFrame, history: PublicationHistory, hour: str | None = None) -> DataFrame | None:
+def rolled_back(log: DataFrame, state: FeedState, hour: str | None = None) -> DataFrame | None:
     """Transactions (``tx``) that their source rolled back, in what is published and in ``hour``; None where there are
     none. Their changes were never part of any table."""
-    if hour is None and not any(receipt.rollbacks for receipt in history.receipts):
+    if hour is None and not state.rolled_back:
         return None
-    entries = is_published(history) if hour is None else is_published(history) | in_hour(hour)
+    entries = is_published(state) if hour is None else is_published(state) | in_hour(hour)
     return F.broadcast(log.where(entries & F.col("tx_rollback")).select("tx").distinct())

@@ -26,9 +26,10 @@ from tidemark.errors import ConfigError, ConflictError
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.lake.catalog import read_rows
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.manifest import Manifest, all_objects, load_manifest, save_manifest
-from tidemark.ledger.publication_history import PublicationHistory, load_history
 from tidemark.ledger.receipts import Recalled
+from tidemark.ledger.state_store import load_state
 from tidemark.ledger.system_tables import published_rows
 from tidemark.settings import Settings
 
@@ -61,17 +62,17 @@ def beginning(text: Column) -> Column:
     return F.concat(F.regexp_replace(F.substring(text, 1, _SHOWN), r"[\p{C}\p{Zl}\p{Zp}]", "␣"), more)
 
 
-def kept_back(spark: SparkSession, feed: str, history: PublicationHistory) -> DataFrame:
+def kept_back(spark: SparkSession, feed: str, state: FeedState) -> DataFrame:
     """The quarantine's rows that count: of publications, and not recalled since."""
-    return published_rows(spark, feed, "quarantine", history).where(_not_recalled(history))
+    return published_rows(spark, feed, "quarantine", state).where(_not_recalled(state))
 
 
-def recalled(spark: SparkSession, feed: str, manifest: Manifest, history: PublicationHistory) -> DataFrame | None:
+def recalled(spark: SparkSession, feed: str, manifest: Manifest, state: FeedState) -> DataFrame | None:
     """The rows that the hour's manifest recalls and no publication has recalled yet; None where it recalls nothing."""
-    if manifest.recalls <= history.recalls.get(manifest.hour, 0):
+    if manifest.recalls <= state.recalls.get(manifest.hour, 0):
         return None
     of_hour = (F.col("hour") == manifest.hour) & (F.col("sequence") <= manifest.recalls)
-    return kept_back(spark, feed, history).where(of_hour)
+    return kept_back(spark, feed, state).where(of_hour)
 
 
 def count_recalled(rows: DataFrame) -> Recalled:
@@ -103,34 +104,36 @@ def waiting_whole(kept: DataFrame) -> DataFrame:
     return named.where(F.col("tx").isNotNull() & whole)
 
 
-def _not_recalled(history: PublicationHistory) -> Column:
-    if not history.recalls:
+def _not_recalled(state: FeedState) -> Column:
+    if not state.recalls:
         return F.lit(True)
-    pairs = (F.lit(value) for pair in history.recalls.items() for value in pair)
+    pairs = (F.lit(value) for pair in state.recalls.items() for value in pair)
     recalls = F.element_at(F.create_map(*pairs), F.col("hour"))
     return F.coalesce(F.col("sequence") > recalls, F.lit(True))
 
 
 def list_kept_back(settings: Settings, feed: str, hour: str | None = None) -> list[dict[str, Any]]:
-    """The rows that count, read without Spark, by hour, object, record and entry. Those of an hour that stopped before
-    it was published are among them: an entry that such an attempt looked at again is listed as the attempt saw it."""
-    history = load_history(settings, feed)
+    """The rows that count, read without Spark, by hour, object, record and entry. Those of the last attempt are among them,
+    though its hour stopped before it was published: an entry that it looked at again is listed as the attempt saw it."""
+    state = load_state(settings, feed)
     where: BooleanExpression | None = EqualTo(term="hour", value=hour) if hour else None
     newest: dict[tuple[Any, ...], dict[str, Any]] = {}
     for row in sorted(read_rows(settings, "tidemark", feed, "quarantine", where=where), key=lambda r: r["sequence"]):
-        if row["sequence"] > history.recalls.get(row["hour"], 0):
+        shown = state.counts(row["sequence"]) or row["sequence"] == state.taken
+        if shown and row["sequence"] > state.recalls.get(row["hour"], 0):
             newest[tuple(row[name] for name in ("hour", *ENTRY))] = row
     return [newest[at] for at in sorted(newest)]
 
 
 def hours_in_quarantine(settings: Settings, feed: str, first: str | None = None, last: str | None = None) -> list[Hour]:
     """The hours, oldest first, of which anything is in quarantine; from ``first`` to ``last``, both included."""
-    history = load_history(settings, feed)
+    state = load_state(settings, feed)
     rows = read_rows(
         settings, "tidemark", feed, "quarantine", columns=("sequence", "hour"),
-        where=LessThanOrEqual(term="sequence", value=history.last_sequence),
+        where=LessThanOrEqual(term="sequence", value=state.last_sequence),
     )  # fmt: skip
-    hours = {Hour.parse(r["hour"]) for r in rows if r["sequence"] > history.recalls.get(r["hour"], 0)}
+    counted = (row for row in rows if state.counts(row["sequence"]))
+    hours = {Hour.parse(r["hour"]) for r in counted if r["sequence"] > state.recalls.get(r["hour"], 0)}
     return sorted(hour for hour in hours if (first or hour) <= hour <= (last or hour))
 
 
@@ -141,15 +144,15 @@ def recall(feed: Feed, hour: str, settings: Settings) -> bool:
     ConfigError for an hour that was never published: to run it is enough.
     """
     for _ in range(3):  # again when another run wrote the version meanwhile
-        history, manifest = load_history(settings, feed.feed), all_objects(settings, feed.feed, hour)
-        if history.of_hour(hour) is None:
+        state, manifest = load_state(settings, feed.feed), all_objects(settings, feed.feed, hour)
+        if not state.has(hour):
             raise ConfigError(
                 "the hour was never published, so that nothing of it has to be replayed",
                 fix=f"`tidemark run {feed.feed} --hour {hour}` decodes all of it as the feed file is now",
                 feed=feed.feed,
                 hour=hour,
             )
-        if manifest.recalls > history.recalls.get(hour, 0):
+        if manifest.recalls > state.recalls.get(hour, 0):
             return True
         if hour not in hours_in_quarantine(settings, feed.feed, hour, hour):
             return False
@@ -158,7 +161,7 @@ def recall(feed: Feed, hour: str, settings: Settings) -> bool:
             update={
                 "version": newest.version + 1,
                 "created_at": datetime.now(UTC),
-                "recalls": history.last_sequence,
+                "recalls": state.last_sequence,
             }
         )
         if save_manifest(settings, again):

@@ -9,16 +9,16 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.ledger.change_log import is_new
-from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.system_tables import SYSTEM_COLUMNS
 
 _LOG_CHANGE = ("op", "key", "before", "after", "absent", "tx")
 _WITHHELD_CHANGE = ("op", "key", "prior_key", "before", "after", "absent")
 
 
-def undecodable(log: DataFrame, hour: str, history: PublicationHistory) -> DataFrame:
+def undecodable(log: DataFrame, hour: str, state: FeedState) -> DataFrame:
     """The hour's new log entries whose record could not be decoded, with its bytes."""
-    bad = log.where(is_new(hour, history) & (F.col("op") == "bad"))
+    bad = log.where(is_new(hour, state) & (F.col("op") == "bad"))
     return _rows(bad, "decode", landed_this_hour=F.lit(True), reason=F.col("problem"), raw=F.col("raw"))
 
 

@@ -1,8 +1,8 @@
 """The feed's own tables beside the change log: receipts, held transactions, tombstones, quarantine.
 
-Each publication of a feed has a sequence number. It writes its rows of these tables under that number, and then its
-receipt. Rows whose number has no receipt were never published and are not read: a run that died leaves nothing that
-counts, and the next run, which has the same number, replaces its rows.
+Each attempt to make a publication has a sequence number of its own, and writes its rows of these tables under it. Only
+the rows of numbers that the feed's state says are published are read: a run that died, or was overtaken, leaves nothing
+that counts, and maintenance removes it.
 """
 
 from __future__ import annotations
@@ -10,9 +10,10 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidemark.lake.fenced_writes import current_snapshot, overwrite_unchanged
 from tidemark.lake.session import check_tables, create_namespace, full_name
 from tidemark.lake.stored_formats import FORMAT, TABLE_FORMAT
-from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.receipts import Receipt
 
 #: System table → its columns but ``sequence``, with their Spark types.
@@ -63,25 +64,26 @@ def system_table(feed: str, name: str) -> str:
     return full_name("tidemark", feed, name)
 
 
-def published_rows(spark: SparkSession, feed: str, name: str, history: PublicationHistory) -> DataFrame:
+def published_rows(spark: SparkSession, feed: str, name: str, state: FeedState) -> DataFrame:
     """The rows of a system table that publications wrote, without those of one that is still in the making."""
-    return spark.table(system_table(feed, name)).where(F.col("sequence") <= history.last_sequence)
+    counts = F.col("sequence") <= state.last_sequence
+    if state.unpublished:
+        counts &= ~F.col("sequence").isin(state.unpublished)
+    return spark.table(system_table(feed, name)).where(counts)
 
 
-def held_transactions(spark: SparkSession, feed: str, history: PublicationHistory) -> DataFrame | None:
+def held_transactions(spark: SparkSession, feed: str, state: FeedState) -> DataFrame | None:
     """The transactions that the last publication left open; None where it left none."""
-    last = history.receipts[-1] if history.receipts else None
-    if last is None or not last.held_transactions:
+    if not state.held_transactions:
         return None
-    return spark.table(system_table(feed, "held")).where(F.col("sequence") == last.sequence)
+    return spark.table(system_table(feed, "held")).where(F.col("sequence") == state.last_sequence)
 
 
-def waiting_entries(spark: SparkSession, feed: str, history: PublicationHistory) -> DataFrame | None:
+def waiting_entries(spark: SparkSession, feed: str, state: FeedState) -> DataFrame | None:
     """The entries that wait for what describes them, as the last publication left them; None where there are none."""
-    last = history.waiting
-    if last is None:
+    if not state.waiting_entries:
         return None
-    return published_rows(spark, feed, "waiting", history).where(F.col("sequence") >= last.waiting_since)
+    return published_rows(spark, feed, "waiting", state).where(F.col("sequence") >= state.waiting_since)
 
 
 def pruned(spark: SparkSession, feed: str) -> str:
@@ -96,21 +98,16 @@ def note_pruned(spark: SparkSession, feed: str, sort_key: str) -> None:
     spark.sql(f"ALTER TABLE {system_table(feed, 'tombstones')} SET TBLPROPERTIES ('{_PRUNED}' = '{literal}')")
 
 
-def clear_rows(spark: SparkSession, feed: str, sequence: int) -> None:
-    """Remove the rows that an attempt which was never published, of this hour or another, left under the number."""
-    for name in SYSTEM_TABLES:
-        spark.sql(f"DELETE FROM {system_table(feed, name)} WHERE sequence = {sequence:d}")  # noqa: S608 - quoted, a number
-
-
 def write_rows(spark: SparkSession, feed: str, name: str, sequence: int, rows: DataFrame) -> None:
     """Replace the rows of the publication ``sequence`` in a system table."""
     numbered = rows.select(F.lit(sequence).cast("bigint").alias("sequence"), *SYSTEM_COLUMNS[name])
     numbered.writeTo(system_table(feed, name)).overwrite(F.col("sequence") == sequence)
 
 
-def append_receipt(spark: SparkSession, receipt: Receipt) -> None:
-    """The last step of a publication: from here on the hour is published."""
-    counts = receipt.counts
+def write_receipt(spark: SparkSession, receipt: Receipt) -> None:
+    """Write the receipt of a publication that is done. Written before, by this run or another: writes it once."""
+    table, counts = full_name("tidemark", "receipts"), receipt.counts
+    since = current_snapshot(spark, table)
     values = {
         "feed": receipt.feed, "hour": receipt.hour, "sequence": receipt.sequence, "landed": receipt.landed,
         "split": receipt.split, "applied": counts.applied, "duplicate": counts.duplicate,
@@ -120,4 +117,5 @@ def append_receipt(spark: SparkSession, receipt: Receipt) -> None:
     types = dict(part.split() for part in _RECEIPT.split(", "))
     # Literals, not createDataFrame: that would start a Python worker for one row.
     row = spark.range(1).select(*(F.lit(value).cast(types[name]).alias(name) for name, value in values.items()))
-    row.coalesce(1).writeTo(full_name("tidemark", "receipts")).append()
+    of_publication = (F.col("feed") == receipt.feed) & (F.col("sequence") == receipt.sequence)
+    overwrite_unchanged(row.coalesce(1), table, of_publication, since)

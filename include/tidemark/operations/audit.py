@@ -31,13 +31,13 @@ from tidemark.lake.session import open_session
 from tidemark.lake.stored_formats import parse_document
 from tidemark.ledger.change_log import changes_table, is_published, is_row
 from tidemark.ledger.manifest import LandedObject, Manifest, load_manifests
-from tidemark.ledger.pending_publication import load_pending
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.quarantine import kept_back
 from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.system_tables import system_table, waiting_entries
 from tidemark.operations.audit_cuts import wrong_cuts
 from tidemark.operations.audit_finding import AuditFinding
+from tidemark.operations.audit_state import wrong_state
 from tidemark.operations.audit_tables import wrong_rows
 from tidemark.pipeline.land import read_object
 from tidemark.settings import Settings
@@ -73,12 +73,12 @@ def audit(
     found = Audit()
     progress("receipts")
     history = _receipts(feed, settings, found.findings)
+    found.findings += wrong_state(feed.feed, history, settings, whole=not found.findings)
     hours = [hour for hour in history.hours if (first or hour) <= hour <= (last or hour)]
     if not hours and not found.findings:
         raise ConfigError("no hour of it is published", feed=feed.feed, fix="see `tidemark receipts`")
     receipts = {hour: receipt for hour in hours if (receipt := history.of_hour(hour))}
     found.hours = {hour: receipt.landed for hour, receipt in receipts.items()}
-    found.findings += _under_way(feed, settings, history)
     spark = open_session(settings, f"audit {feed.feed}")
     counted: Counted = {}
     for hour, receipt in receipts.items():
@@ -92,7 +92,7 @@ def audit(
     found.findings += wrong_cuts(feed, history, receipts, settings)
     progress("tables")
     whole = len(hours) == len(history.hours)
-    found.findings += wrong_rows(spark, feed, history, None if whole else hours, settings)
+    found.findings += wrong_rows(spark, feed, history.state, None if whole else hours, settings)
     return found
 
 
@@ -119,20 +119,9 @@ def _receipts(feed: Feed, settings: Settings, findings: list[AuditFinding]) -> P
             findings.append(AuditFinding("receipt", where, f"does not balance: {error.problem}", restore))
     receipts.sort(key=lambda receipt: receipt.sequence)
     numbers = Counter(receipt.sequence for receipt in receipts)
-    for missing in sorted(set(range(1, max(numbers, default=0) + 1)) - set(numbers)):
-        findings.append(AuditFinding("receipt", f"publication {missing}", "has no receipt", restore))
     for twice in sorted(number for number, times in numbers.items() if times > 1):
         findings.append(AuditFinding("receipt", f"publication {twice}", "has more than one receipt", restore))
     return PublicationHistory(receipts)
-
-
-def _under_way(feed: Feed, settings: Settings, history: PublicationHistory) -> list[AuditFinding]:
-    pending = load_pending(settings, feed.feed)
-    if pending is None or not pending.validated or not pending.follows(history):
-        return []
-    hour = pending.receipt.hour
-    fix = f"wait for it, or finish it: `tidemark run {feed.feed} --hour {hour}`; then audit again"
-    return [AuditFinding("publication", f"hour {hour}", "is under way or stopped half-way", fix)]
 
 
 def _wrong_bytes(
@@ -220,7 +209,7 @@ def _wrong_log(
     """Compare the hours' entries in the change log with the receipts. One Spark job; it collects one row per object."""
     if not receipts:
         return []
-    log = spark.table(changes_table(feed.feed)).where(is_published(history) & F.col("hour").isin(list(receipts)))
+    log = spark.table(changes_table(feed.feed)).where(is_published(history.state) & F.col("hour").isin(list(receipts)))
     per_object = log.groupBy("hour", "object").agg(
         F.count_if(F.col("entry") == 0).alias("landed"),
         F.count_if(F.col("entry") > 0).alias("split"),
@@ -245,9 +234,7 @@ def _wrong_log(
     ]
     for hour, receipt in receipts.items():
         wanted = {"landed": receipt.landed, "split": receipt.split, "bad": receipt.bad}
-        if not any(
-            r.rollbacks for r in history.receipts
-        ):  # else control also counts changes of transactions that were rolled back
+        if not history.state.rolled_back:  # else control also counts changes of transactions that were rolled back
             wanted["control"] = receipt.control
         for name, number in wanted.items():
             if in_log[hour][name] != number:
@@ -261,7 +248,7 @@ def _wrong_system_tables(
 ) -> list[AuditFinding]:
     """Compare the quarantine, the held transactions and what waits with the receipts."""
     findings = []
-    for hour, there in _in_quarantine(kept_back(spark, feed.feed, history), receipts).items():
+    for hour, there in _in_quarantine(kept_back(spark, feed.feed, history.state), receipts).items():
         wanted = Counter({"undecodable": receipts[hour].bad, "refused": receipts[hour].refused})
         wanted.update({table.table: table.counts.quarantined for table in receipts[hour].tables})
         for name in sorted(wanted.keys() | there.keys()):
@@ -276,7 +263,7 @@ def _wrong_system_tables(
             found = f"{held} transactions are listed as held, the receipt says {last.held_transactions}"
             fix = _restored(f"tidemark.{feed.feed}.held")
             findings.append(AuditFinding("held", f"hour {last.hour}, publication {last.sequence}", found, fix))
-    waiting = waiting_entries(spark, feed.feed, history)
+    waiting = waiting_entries(spark, feed.feed, history.state)
     if last is not None and waiting is not None and (listed := waiting.count()) != last.waiting_entries:
         found = f"{listed} entries are listed as waiting, the receipt says {last.waiting_entries}"
         fix = _restored(f"tidemark.{feed.feed}.waiting")

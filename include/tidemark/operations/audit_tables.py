@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from tidemark.feeds.model import Feed
 from tidemark.identifiers import TIDEMARK, quote
 from tidemark.ledger.change_log import changes_table, is_published, is_row
-from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.feed_state import FeedState
 from tidemark.merge.key_changes import rows_in_reach
 from tidemark.merge.typed_rows import TableShape
 from tidemark.operations.audit_finding import AuditFinding
@@ -23,23 +23,23 @@ from tidemark.tables.table_state import State, published_state
 
 
 def wrong_rows(
-    spark: SparkSession, feed: Feed, history: PublicationHistory, hours: Sequence[str] | None, settings: Settings
+    spark: SparkSession, feed: Feed, state: FeedState, hours: Sequence[str] | None, settings: Settings
 ) -> list[AuditFinding]:
     """What is wrong with the rows of the feed's tables. ``hours``: only keys that changes of these hours touch; None: all."""
-    log = spark.table(changes_table(feed.feed)).where(is_published(history))
+    log = spark.table(changes_table(feed.feed)).where(is_published(state))
     definitions = load_definitions(log.withColumn("landed_this_hour", F.lit(False)), feed)
     findings: list[AuditFinding] = []
     for row in log.where(is_row()).select("source_table").distinct().orderBy("source_table").collect():
         table = feed.published_name(row.source_table)
-        if history.receipts and table in history.receipts[-1].stopped:
+        if state.last_hour and table in state.stopped.get(state.last_hour, {}):
             continue  # what the log says of it cannot be followed yet
         snapshot = open_snapshot(spark, feed, table, settings)
         if stored := snapshot.columns():
             table_log = TableLog(
-                spark=spark, feed=feed, history=history, definitions=definitions, table=table,
+                spark=spark, feed=feed, state=state, definitions=definitions, table=table,
                 sources=(row.source_table,),
             )  # fmt: skip
-            findings += _compare(published_state(table_log, snapshot, history), stored, hours)
+            findings += _compare(published_state(table_log, snapshot, state), stored, hours)
     return findings
 
 

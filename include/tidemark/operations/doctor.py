@@ -12,7 +12,7 @@ from pathlib import Path
 from tidemark.errors import TidemarkError
 from tidemark.feeds.loading import check_feeds
 from tidemark.lake.catalog import open_catalog
-from tidemark.lake.lake_marker import check_lake, read_marker
+from tidemark.lake.lake_marker import NO_CONDITIONS, USE_ANOTHER_STORAGE, check_lake, read_marker
 from tidemark.lake.stored_formats import FORMAT
 from tidemark.settings import Settings
 from tidemark.storage.objects import storage_of
@@ -70,8 +70,11 @@ def _lake(settings: Settings) -> Finding:
         storage = storage_of(location, settings)
         storage.write_text(location, "well")
         good = storage.read_text(location) == "well"
+        conditional = not storage.write_new(location, "well")
     except Exception as error:  # the doctor reports every failure
         return Finding("lake", False, f"{settings.lake_root} cannot be written: {error}")
+    if not conditional:
+        return Finding("lake", False, f"{NO_CONDITIONS}: {USE_ANOTHER_STORAGE}")
     return Finding("lake", good, f"{settings.lake_root} can be written")
 
 

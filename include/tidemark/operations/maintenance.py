@@ -22,9 +22,10 @@ from tidemark.hours import Hour
 from tidemark.identifiers import publication_of_branch, quote
 from tidemark.lake.session import full_name, open_session
 from tidemark.lake.spark_conf import CATALOG
-from tidemark.ledger.pending_publication import load_pending
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.publication_history import PublicationHistory, load_history
 from tidemark.ledger.retention import expired_hours
+from tidemark.ledger.state_store import load_state
 from tidemark.ledger.system_tables import SYSTEM_TABLES, note_pruned, pruned, system_table
 from tidemark.logs import get_logger, log_stage
 from tidemark.operations.maintenance_files import clear_landing, clear_parquet
@@ -67,7 +68,7 @@ def maintain(
 
 
 def _maintain(feed: Feed, settings: Settings, progress: Callable[[str], None], now: datetime) -> Maintained:
-    history = load_history(settings, feed.feed)
+    history, state = load_history(settings, feed.feed), load_state(settings, feed.feed)
     spark = open_session(settings, f"maintain {feed.feed}")
     tables = [name for name in _iceberg_tables(feed, history) if spark.catalog.tableExists(full_name(*name))]
     system_tables = [("tidemark", feed.feed, name) for name in ("changes", *SYSTEM_TABLES)]
@@ -75,16 +76,15 @@ def _maintain(feed: Feed, settings: Settings, progress: Callable[[str], None], n
     safe = now - feed.retention.orphans
     progress("tombstones")
     tombstones = _prune_tombstones(spark, feed, history, now) if system_tables else 0
+    _remove_unpublished(spark, feed.feed, state)
     progress("cuts and branches")
     expired = expired_hours(feed, history, now)
     cuts = sum(_drop_cuts(spark, table, expired) for table in tables)
-    branches = sum(_drop_branches(spark, feed.feed, table, history) for table in tables)
+    branches = sum(_drop_branches(spark, feed.feed, table, state) for table in tables)
     progress("small files")
-    pending = load_pending(settings, feed.feed)
-    publishing = pending is not None and pending.follows(history)
     rewritten = 0
-    if not publishing:
-        discard_columns(spark, feed, [".".join(name) for name in tables], settings)
+    if state.next is None or state.next.receipt is None:
+        discard_columns(spark, feed, [".".join(name) for name in tables], settings, state.taken)
         rewritten = sum(_rewrite(spark, table) for table in tables)
     progress("snapshots and orphaned files")
     for table in (*tables, *system_tables):
@@ -132,6 +132,20 @@ def _prune_tombstones(spark: SparkSession, feed: Feed, history: PublicationHisto
     return int(old[0])
 
 
+def _remove_unpublished(spark: SparkSession, feed: str, state: FeedState) -> None:
+    """Remove the rows of attempts that were never published, but for the last one, which people may look at."""
+    for name in SYSTEM_TABLES:
+        table = system_table(feed, name)
+        if not spark.catalog.tableExists(table):
+            continue
+        found = {row.sequence for row in spark.table(table).select("sequence").distinct().collect()}
+        if left := sorted(n for n in found if not state.counts(n) and n != state.taken):
+            spark.sql(  # quoted, and numbers
+                f"DELETE FROM {table} WHERE sequence IN ({', '.join(f'{n:d}' for n in left)})"  # noqa: S608
+            )
+            log.info("removed rows that were never published", table=f"tidemark.{feed}.{name}", publications=len(left))
+
+
 def _refs(spark: SparkSession, table: tuple[str, ...]) -> list[str]:
     return [row["name"] for row in spark.table(f"{full_name(*table)}.refs").collect()]
 
@@ -144,12 +158,13 @@ def _drop_cuts(spark: SparkSession, table: tuple[str, ...], expired: set[Hour]) 
     return len(tags)
 
 
-def _drop_branches(spark: SparkSession, feed: str, table: tuple[str, ...], history: PublicationHistory) -> int:
-    """Drop the audit branches of publications that were never finished: another publication has their number by now."""
+def _drop_branches(spark: SparkSession, feed: str, table: tuple[str, ...], state: FeedState) -> int:
+    """Drop the audit branches of attempts that were never published."""
+    making = state.next.sequence if state.next is not None else None
     stale = [
         name
         for name in _refs(spark, table)
-        if (made := publication_of_branch(name, feed)) is not None and made <= history.last_sequence
+        if (made := publication_of_branch(name, feed)) is not None and made != making
     ]
     for branch in stale:
         spark.sql(f"ALTER TABLE {full_name(*table)} DROP BRANCH {quote(branch)}")

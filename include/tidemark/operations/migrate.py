@@ -47,7 +47,7 @@ def _same_table(spark: SparkSession, kind: str, table: str) -> None:
 class Step:
     """From the format ``before`` to the next. ``changes`` says to people what is different.
 
-    ``document`` gives the new fields of a document of a kind: ``manifest``, ``pending publication``, ``receipt`` or
+    ``document`` gives the new fields of a document of a kind: ``manifest``, ``state``, ``receipt`` or
     ``pointer``. ``table`` changes a table of a kind (``published``, ``changes``, ``held``, …, ``receipts``) by its full
     name; it may be run again on a table that it has changed already.
     """
@@ -160,9 +160,8 @@ def _documents(settings: Settings) -> Iterator[tuple[str, str]]:
     for feed in folders_in(settings.landing_root, settings):
         folder = f"{settings.landing_root}/{feed_manifests_folder(feed)}"
         yield from (("manifest", f"{folder}/{path}") for path in sorted(files_under(folder, settings)))
-    folder = f"{settings.lake_root}/_pending"
-    for stored in storage_of(folder, settings).list_objects(folder, "*.json"):
-        yield "pending publication", stored.location
+    folder = f"{settings.lake_root}/_state"
+    yield from (("state", f"{folder}/{path}") for path in sorted(files_under(folder, settings)))
     folder = snapshots_folder(settings)
     for path in sorted(files_under(folder, settings)):
         if is_document(path.partition("/")[2]):
@@ -181,8 +180,12 @@ def _rewrite(step: Step, settings: Settings, kind: str, location: str) -> bool:
 
 def _changed(step: Step, kind: str, fields: Document) -> str:
     """The text of a document after the step."""
-    if kind == "pending publication":  # which holds a receipt
-        fields = fields | {"receipt": json.loads(_changed(step, "receipt", fields["receipt"]))}
+    if kind == "state":  # which holds receipts
+        made = fields.get("next") or {}
+        if made.get("receipt"):
+            fields = fields | {"next": made | {"receipt": json.loads(_changed(step, "receipt", made["receipt"]))}}
+        if fields.get("unrecorded"):
+            fields = fields | {"unrecorded": json.loads(_changed(step, "receipt", fields["unrecorded"]))}
     return json.dumps({**step.document(kind, fields), "format": step.before + 1}, ensure_ascii=False)
 
 

@@ -67,8 +67,8 @@ def reloaded_in(settings: Settings, table: str, hour: str) -> bool:
     history = _history_of(settings, table)
     if history is None:
         return False
-    then = history.in_cut(hour)
-    return any(one.began == hour for source in then.sources(table) for one in then.reloads.get(source, []))
+    then = history.in_cut(hour).state
+    return any(one.began == hour for source in then.table(table).sources for one in then.reloads.get(source, []))
 
 
 def _history_of(settings: Settings, table: str) -> PublicationHistory | None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 from datetime import timedelta
 
-from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThanOrEqual
+from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, In, LessThanOrEqual, Not
 
 from tidemark.errors import ConfigError
 from tidemark.feeds.loading import find_feed
@@ -13,9 +13,11 @@ from tidemark.hours import Hour, hours_came_later
 from tidemark.lake.catalog import find_table, read_rows, reading
 from tidemark.lake.lake_marker import check_lake
 from tidemark.lake.stored_formats import parse_document
-from tidemark.ledger.publication_history import PublicationHistory, load_history
+from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.quarantine import list_kept_back
 from tidemark.ledger.receipts import Receipt
+from tidemark.ledger.state_store import load_state
 from tidemark.settings import Settings
 
 
@@ -88,18 +90,18 @@ def held_listing(settings: Settings, feed: str) -> Listing:
     """The transactions that wait for the rest of them, and the changes that wait for metadata: the oldest first, what is
     missing, and which are overdue."""
     check_lake(settings)
-    history, limit = load_history(settings, feed), _alarm(feed, settings)
+    state, limit = load_state(settings, feed), _alarm(feed, settings)
     # measured from the newest hour, not from the clock, as the feed's policy for overdue transactions is
-    oldest = f"{history.hours[-1].start - limit:%Y-%m-%dT%H}" if history.hours and limit else ""
-    held = read_rows(settings, "tidemark", feed, "held", where=EqualTo(term="sequence", value=history.last_sequence))
+    oldest = f"{state.newest_hour.start - limit:%Y-%m-%dT%H}" if state.newest_hour and limit else ""
+    held = read_rows(settings, "tidemark", feed, "held", where=EqualTo(term="sequence", value=state.last_sequence))
     rows = [
         (row["since"], row["tx"], row["changes"], ", ".join(t for t in row["tables"] if t), _missing(row))
         for row in held
     ]
-    rows += _waiting(settings, feed, history)
+    rows += _waiting(settings, feed, state)
     return Listing(
         f"{feed}: {len(held)} held transactions"
-        + (f", {history.waiting.waiting_entries} changes wait for metadata" if history.waiting else ""),
+        + (f", {state.waiting_entries} changes wait for metadata" if state.waiting_entries else ""),
         ["transaction", "since", "changes", "tables", "missing"],
         [
             [tx, since, str(changes), tables, missing + (_overdue(missing) if since < oldest else "")]
@@ -108,15 +110,16 @@ def held_listing(settings: Settings, feed: str) -> Listing:
     )
 
 
-def _waiting(settings: Settings, feed: str, history: PublicationHistory) -> list[tuple[str, str, int, str, str]]:
+def _waiting(settings: Settings, feed: str, state: FeedState) -> list[tuple[str, str, int, str, str]]:
     """What waits for metadata: (since, transaction, changes, tables, what for), grouped; without one, the transaction
     is empty."""
-    table, last = find_table(settings, "tidemark", feed, "waiting"), history.waiting
-    if table is None or last is None:
+    table = find_table(settings, "tidemark", feed, "waiting")
+    if table is None or not state.waiting_entries:
         return []
     where = And(
-        GreaterThanOrEqual(term="sequence", value=last.waiting_since),
-        LessThanOrEqual(term="sequence", value=last.sequence),
+        GreaterThanOrEqual(term="sequence", value=state.waiting_since),
+        LessThanOrEqual(term="sequence", value=state.last_sequence),
+        Not(In(term="sequence", literals=state.unpublished)),
     )
     names = ("tx", "waits_for", "table", "hour")
     with reading("tidemark", feed, "waiting"):

@@ -17,8 +17,8 @@ from tidemark.formats import load_format
 from tidemark.formats.contract import BindsRows
 from tidemark.ledger.change_log import changes_table, in_hour, is_new, is_published, is_row
 from tidemark.ledger.change_stats import IMAGE_NAMES, TableStats, change_stats, unpublishable
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.manifest import Manifest
-from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.quarantine import count_recalled, recalled
 from tidemark.ledger.receipts import Counts, Recalled
 from tidemark.ledger.system_tables import held_transactions
@@ -80,25 +80,25 @@ class Assembled:
     reloads: HourReloads = field(default_factory=HourReloads)
 
 
-def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, history: PublicationHistory) -> Assembled:
+def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, state: FeedState) -> Assembled:
     """Reads the hour's partition of the change log and the held transactions; writes nothing.
 
     What an earlier publication of the hour accounted for (an older version of its export) is not looked at again.
     """
     log = raw = spark.table(changes_table(feed.feed))
-    of_hour, new = in_hour(manifest.hour), is_new(manifest.hour, history)
+    of_hour, new = in_hour(manifest.hour), is_new(manifest.hour, state)
     landed = log.where(new)
     counted = _count(landed, feed)
     account, in_transactions = counted.account, counted.in_transactions
-    taken = recalled(spark, feed.feed, manifest, history)
+    taken = recalled(spark, feed.feed, manifest, state)
     before = count_recalled(taken) if taken is not None else Recalled()
-    _check_landed(feed, manifest, history, account.landed - before.landed)
-    entries = log.where(of_hour | is_published(history)).withColumn("landed_this_hour", new)
+    _check_landed(feed, manifest, state, account.landed - before.landed)
+    entries = log.where(of_hour | is_published(state)).withColumn("landed_this_hour", new)
     definitions = load_definitions(entries, feed)
-    held = held_transactions(spark, feed.feed, history)
-    edges = with_partners(counted.edges, feed, landed, log, history)
-    known = history.edges | {manifest.hour: [*history.edges.get(manifest.hour, []), *edges]} if edges else history.edges
-    log_before, account = tied(log, feed, history.edges), replace(account, edges=edges)
+    held = held_transactions(spark, feed.feed, state)
+    edges = with_partners(counted.edges, feed, landed, log, state)
+    known = state.edges | {manifest.hour: [*state.edges.get(manifest.hour, []), *edges]} if edges else state.edges
+    log_before, account = tied(log, feed, state.edges), replace(account, edges=edges)
     log, landed = tied(log, feed, known) if edges else log_before, tied(landed, feed, known)
     whole = WholeTransactions(landed.where(is_row()).withColumn("landed_this_hour", F.lit(True)))
     if in_transactions or held is not None or known:
@@ -106,14 +106,14 @@ def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, history: Publi
             HourEntries(
                 feed,
                 manifest.hour,
-                history,
+                state,
                 landed=landed,
                 log=log,
                 held=held,
                 has_rollbacks=account.rollbacks > 0,
                 replay=taken is not None,
                 log_before=log_before,
-                retied=retied(raw, feed, history, known) if edges else None,
+                retied=retied(raw, feed, state, known) if edges else None,
             )
         )
         account = replace(
@@ -127,10 +127,10 @@ def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, history: Publi
     redelivered = _counted_again(whole.redelivered, feed)
     account = replace(account, redelivered=_count_redelivered(redelivered, whole))
     rows = whole.rows
-    reloads = hour_reloads(manifest, counted.loads, landed, entries, history, feed)
+    reloads = hour_reloads(manifest, counted.loads, landed, entries, state, feed)
     if reloads.begun or counted.await_place or (held is not None and not held.where(awaits_place(feed)).isEmpty()):
         rows = placed(rows, log, feed, reloads.begun)
-    moved = moved_by(manifest.hour, log, history, feed) if counted.give_place and history.receipts else {}
+    moved = moved_by(manifest.hour, log, state, feed) if counted.give_place and state.last_sequence else {}
     moved = _with_reloaded(moved, reloads, feed)
     assembled = Assembled(
         rows, whole.still_open, whole.given_up, account, definitions,
@@ -138,7 +138,7 @@ def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, history: Publi
         withdrawn=_by_table(whole.withdrawn, feed), redelivered=redelivered, reloads=reloads,
     )  # fmt: skip
     if isinstance(load_format(feed.format["type"]), BindsRows):
-        return _described(assembled, log, feed, history.making(reloads.begun))
+        return _described(assembled, log, feed, state.making(reloads.begun))
     return replace(assembled, rows=with_definitions(rows, definitions, feed))
 
 
@@ -172,15 +172,15 @@ def _count_redelivered(redelivered: dict[str, tuple[str, Counts]], whole: WholeT
     return again + (0 if whole.redelivered is None or whole.withdrawn is None else whole.withdrawn.count())
 
 
-def _described(assembled: Assembled, log: DataFrame, feed: Feed, history: PublicationHistory) -> Assembled:
+def _described(assembled: Assembled, log: DataFrame, feed: Feed, state: FeedState) -> Assembled:
     """The assembled changes read by what the stream has stated, without those that wait for it, or never can be."""
-    found = described(assembled.rows, log, assembled.definitions, feed, history)
+    found = described(assembled.rows, log, assembled.definitions, feed, state)
     account = assembled.account
     account = replace(
         account,
         held=account.held + found.landed,
         waiting_entries=found.counted,
-        waiting_since=(found.since or history.last_sequence + 1) if found.counted else 0,
+        waiting_since=(found.since or state.last_sequence + 1) if found.counted else 0,
     )
     notes = assembled.notes + ([WAIT.format(found.counted)] if found.counted else [])
     assembled = replace(assembled, rows=found.ready, waiting=found.waiting, account=account, notes=notes)
@@ -190,7 +190,7 @@ def _described(assembled: Assembled, log: DataFrame, feed: Feed, history: Public
     return _refuse(assembled, unbound, found.ready.where("problem is null"))
 
 
-def with_stats(assembled: Assembled, feed: Feed, history: PublicationHistory) -> tuple[Assembled, list[TableStats]]:
+def with_stats(assembled: Assembled, feed: Feed, state: FeedState) -> tuple[Assembled, list[TableStats]]:
     """The statistics of all tables of the hour, and the assembled changes without those whose columns have names that
     no table can have: they go to quarantine. A published table whose columns the hour's stream describes, or of which
     changes are withdrawn or reloads have another place, without a change of its rows, has empty statistics."""
@@ -206,10 +206,10 @@ def with_stats(assembled: Assembled, feed: Feed, history: PublicationHistory) ->
         stats = change_stats(rows, generation)
     changed = {table.table for table in stats}
     described = {feed.published_name(source): source for source in sorted(assembled.definitions.new)}
-    unchanged = {table: described[table] for table in described.keys() & history.tables}
+    unchanged = {table: described[table] for table in described.keys() & state.tables.keys()}
     unchanged |= {table: source for table, (source, _) in (assembled.withdrawn | assembled.redelivered).items()}
     places = {feed.published_name(source): (source, place) for source, place in assembled.reloads.altered.items()}
-    unchanged |= {table: source for table, (source, _) in places.items() if table in history.tables}
+    unchanged |= {table: source for table, (source, _) in places.items() if table in state.tables}
     stats += [TableStats(name, [unchanged[name]]) for name in sorted(unchanged.keys() - changed)]
     return assembled, [replace(one, reloaded=places[one.table][1]) if one.table in places else one for one in stats]
 
@@ -259,10 +259,9 @@ def _count(landed: DataFrame, feed: Feed) -> _Counted:
     return _Counted(Account(**counts), **numbers, edges=edges, loads=loads)
 
 
-def _check_landed(feed: Feed, manifest: Manifest, history: PublicationHistory, landed: int) -> None:
+def _check_landed(feed: Feed, manifest: Manifest, state: FeedState, landed: int) -> None:
     """AccountError unless the manifest counts as many records as the change log, ``landed``."""
-    before = history.of_hour(manifest.hour)
-    counts = [o.records for o in manifest.objects if before is None or o.version > before.manifest_version]
+    counts = [o.records for o in manifest.objects if o.version > state.version_of(manifest.hour)]
     if all(o.records is not None for o in manifest.objects) and sum(c for c in counts if c is not None) != landed:
         raise AccountError(
             f"the manifest counts {sum(c for c in counts if c is not None)} records, the change log {landed}",

@@ -18,11 +18,12 @@ from pyspark.sql import functions as F
 from tidemark.errors import SchemaError, TerminalError
 from tidemark.feeds.model import Feed
 from tidemark.ledger.change_stats import TableStats
+from tidemark.ledger.feed_state import FeedState, NextPublication
 from tidemark.ledger.manifest import Manifest
-from tidemark.ledger.pending_publication import PendingPublication, discard_pending, load_pending, save_pending
-from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.publication_history import load_receipt
 from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.receipts import Counts, Receipt, TableReceipt
+from tidemark.ledger.state_store import save_state
 from tidemark.ledger.system_tables import create_system_tables
 from tidemark.logs import get_logger, log_context, log_stage
 from tidemark.pipeline.hour_changes import (
@@ -61,34 +62,31 @@ class Compacted:
     stopped: str | None = None
 
 
-def compact(
-    spark: SparkSession, feed: Feed, manifest: Manifest, history: PublicationHistory, settings: Settings
-) -> PendingPublication:
-    """Assemble and compact the hour. Reads the change log and the snapshots; writes audit branches, rows of the system
-    tables under the next sequence number, and the pending publication. Each run makes the branches again from main.
+def compact(spark: SparkSession, feed: Feed, manifest: Manifest, state: FeedState, settings: Settings) -> FeedState:
+    """Assemble and compact the hour, in an attempt of its own. Reads the change log and the snapshots; writes audit
+    branches, rows of the system tables, and the feed's state, which it returns.
 
     A TerminalError leaves the tables' columns as they are published.
     """
-    pending = load_pending(settings, feed.feed)
-    if pending and pending.follows(history):
-        if pending.validated and pending.of(manifest):
-            log.info("compacted and validated before", stage="compact", sequence=pending.receipt.sequence)
-            return pending
+    if (made := state.next) is not None:
+        if made.validated and made.of(manifest):
+            log.info("compacted and validated before", stage="compact", sequence=made.sequence)
+            return state
         log.info(
-            "discarded a publication that was not finished", stage="compact", sequence=pending.receipt.sequence,
-            of_hour=pending.receipt.hour, reason="this hour is compacted under the same number",
+            "discarded a publication that was not finished", stage="compact", sequence=made.sequence,
+            of_hour=made.hour, reason="this hour is compacted",
         )  # fmt: skip
-        discard_pending(settings, pending)  # its rows, and maybe its branches, are about to be replaced
     create_system_tables(spark, feed.feed)
-    work = Work(spark, feed, settings, manifest.hour, history)
-    pending, _ = stage_hour(_assemble(work, manifest), manifest)
-    save_pending(settings, pending)
-    return pending
+    state = save_state(settings, state.beginning(manifest))
+    work = Work(spark, feed, settings, manifest.hour, state)
+    made, _ = stage_hour(_assemble(work, manifest), manifest)
+    return save_state(settings, state.model_copy(update={"next": made}))
 
 
-def stage_hour(hour: HourChanges, manifest: Manifest) -> tuple[PendingPublication, HourChanges]:
+def stage_hour(hour: HourChanges, manifest: Manifest) -> tuple[NextPublication, HourChanges]:
     """Compact the hour's tables, again and again without what they refuse and what belongs to it, until none refuses
-    anything. Writes audit branches and rows of the system tables; the pending publication, and what the hour is then."""
+    anything. Writes audit branches and rows of the system tables; the publication in the making, and what the hour is
+    then."""
     work = hour.work
     tables: dict[str, Compacted] = {}
     try:
@@ -104,17 +102,18 @@ def stage_hour(hour: HourChanges, manifest: Manifest) -> tuple[PendingPublicatio
             tables = {name: table for name, table in tables.items() if name not in touched}
     except TerminalError:
         with log_context(stage="compact"):
-            discard_columns(work.spark, work.feed, [stats.table for stats in hour.stats], work.settings)
+            discard_columns(work.spark, work.feed, [stats.table for stats in hour.stats], work.settings, work.sequence)
         raise
     listed = [tables[stats.table] for stats in hour.stats]
     write_system_rows(work, hour, deleted=[rows for table in listed for rows in table.tombstones])
-    pending = PendingPublication(
-        receipt=_receipt(hour, manifest, [table.receipt for table in listed]),
-        publication=work.publication,
-        staged=[table.receipt.table for table in listed if table.staged],
-        retired={table.receipt.table: table.retired for table in listed if table.retired},
+    made = work.state.attempt.model_copy(
+        update={
+            "receipt": _receipt(hour, manifest, [table.receipt for table in listed]),
+            "staged": [table.receipt.table for table in listed if table.staged],
+            "retired": {table.receipt.table: table.retired for table in listed if table.retired},
+        }
     )
-    return pending, hour
+    return made, hour
 
 
 def _assemble(work: Work, manifest: Manifest) -> HourChanges:
@@ -146,8 +145,8 @@ def _assemble(work: Work, manifest: Manifest) -> HourChanges:
 
 def _compact_or_stop(hour: HourChanges, stats: TableStats) -> Compacted:
     """Compact a table, unless it is stopped; or leave it as it is, where it cannot go on and the feed is not to stop."""
-    highest, truncated = hour.work.history.table(stats.table)
-    alone = TableReceipt(table=stats.table, highest=highest, truncated=truncated)
+    before = hour.work.state.table(stats.table)
+    alone = TableReceipt(table=stats.table, highest=before.highest, truncated=before.truncated)
     if stats.table in hour.stopped:
         return Compacted(alone)
     try:
@@ -158,7 +157,7 @@ def _compact_or_stop(hour: HourChanges, stats: TableStats) -> Compacted:
         why = told(error)
         with log_context(stage="compact"):
             log.warning("stopped the table", table=stats.table, reason=why)
-            discard_columns(hour.work.spark, hour.work.feed, [stats.table], hour.work.settings)
+            discard_columns(hour.work.spark, hour.work.feed, [stats.table], hour.work.settings, hour.work.sequence)
         changes = changes_of(hour.assembled.rows, {stats.table: why}).select(*ENTRY, "stage", "reason")
         return Compacted(alone, refused=changes if stats.landed + stats.released else None, stopped=why)
 
@@ -210,18 +209,18 @@ def _receipt(hour: HourChanges, manifest: Manifest, tables: list[TableReceipt]) 
         recalls=manifest.recalls,
         **asdict(assembled.account),
         reloads=manifest.reloads or [],
-        reloaded={source: list(found) for source, found in work.history.reloads.items()},
+        reloaded={source: list(found) for source, found in work.state.reloads.items()},
         kept_whole=withheld.transactions if withheld is not None else 0,
         alongside=withheld.alongside if withheld is not None else 0,
         tables=tables,
         notes=notes,
         # a statement may also tell of tables that the feed never had
         stopped={
-            t: why for t, why in hour.stopped.items() if t in work.history.tables or t in {s.table for s in hour.stats}
+            t: why for t, why in hour.stopped.items() if t in work.state.tables or t in {s.table for s in hour.stats}
         },
     )
-    before = work.history.of_hour(manifest.hour)
-    if before:
+    before = load_receipt(work.settings, work.state.feed, manifest.hour) if work.state.has(manifest.hour) else None
+    if before is not None:
         receipt = receipt.follow(before.without(assembled.recalled))
     receipt.balance()
     return receipt.model_copy(update={"notes": [*receipt.notes, *notes_of(receipt)]})
@@ -229,14 +228,14 @@ def _receipt(hour: HourChanges, manifest: Manifest, tables: list[TableReceipt]) 
 
 def _compact_table(hour: HourChanges, stats: TableStats) -> Compacted:
     work = hour.work
-    snapshot = open_snapshot(work.spark, work.feed, stats.table, work.settings)
+    snapshot = open_snapshot(work.spark, work.feed, stats.table, work.settings, work.sequence)
     snapshot.discard()  # the columns that an attempt which was not published has changed
     highest, truncated = reached(work, stats)
     last = max(stats.last, hour.assembled.moved.get(stats.table, ""))
     highest = max(filter(None, (highest, last and last + "#9")), default=None)
     if not snapshot.columns() and stats.only_truncates:
         # There is nothing to empty, and nothing yet says which columns the table has.
-        below = emptied_below(work.history, stats.sources, truncated)
+        below = emptied_below(work.state, stats.sources, truncated)
         counts = without_truncated(hour, stats, below).counts
         only_emptied = TableReceipt(
             table=stats.table, sources=stats.sources, counts=counts, highest=highest, truncated=truncated
@@ -275,7 +274,7 @@ def _stage(changes: TableChanges, snapshot: Snapshot, receipt: TableReceipt, *, 
         return Compacted(receipt, refused=outcome.changes.withColumn("stage", F.lit("compact")))
     emptied = stats.emptied if state.emptied is None else state.emptied
     snapshot.stage(
-        work.publication,
+        work.state.publication,
         StagedChange(
             settled=outcome.settled,
             key=shape.key,

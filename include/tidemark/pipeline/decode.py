@@ -23,30 +23,29 @@ from tidemark.formats.contract import CHANGES
 from tidemark.identifiers import PUBLISHED_NAME, is_published_name
 from tidemark.ledger.change_log import create_log, in_hour, write_hour
 from tidemark.ledger.change_stats import image_names
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.manifest import Manifest
-from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.quarantine import ENTRY, recalled
 from tidemark.settings import Settings
 from tidemark.storage.landing_layout import landed_version
 
 
 def decode(
-    spark: SparkSession, feed: Feed, manifest: Manifest, history: PublicationHistory, settings: Settings
+    spark: SparkSession, feed: Feed, manifest: Manifest, state: FeedState, settings: Settings, since: int | None
 ) -> int | None:
     """Replace what is not published of the hour's partition of ``tidemark.<feed>.changes`` by what the manifest's
-    objects hold.
+    objects hold. ``since``: the log's snapshot before the manifest and the state were read.
 
     Reads the landing objects, the quarantine when the manifest recalls it, and what is published of the partition;
     writes the partition. An hour without objects leaves an empty one. The number of its entries, where it is known.
     """
-    table, before = create_log(spark, feed.feed), history.of_hour(manifest.hour)
-    version = before.manifest_version if before else 0
+    table, version = create_log(spark, feed.feed), state.version_of(manifest.hour)
     paths = [f"{settings.landing_root}/{o.path}" for o in manifest.objects if o.version > version]
     decoded = changes(spark, feed, paths, settings)
     rows = decoded.select(F.lit(manifest.hour).alias("hour"), landed_version(F.col("object")).alias("version"), "*")
-    if before is not None:
+    if version:
         kept = spark.table(table).where(in_hour(manifest.hour) & (F.col("version") <= version))
-        taken = recalled(spark, feed.feed, manifest, history)
+        taken = recalled(spark, feed.feed, manifest, state)
         if taken is not None:
             taken = taken.localCheckpoint()
             kept = kept.join(F.broadcast(taken.select(*ENTRY)), ENTRY, "left_anti").select(*kept.columns)
@@ -54,7 +53,7 @@ def decode(
             own_version = F.lit(manifest.version).alias("version")
             rows = rows.unionByName(again.select(F.lit(manifest.hour).alias("hour"), own_version, "*"))
         rows = kept.unionByName(rows)
-    return write_hour(rows, feed.feed, manifest.hour, manifest.version)
+    return write_hour(rows, feed.feed, manifest.hour, manifest.version, since)
 
 
 def _again(

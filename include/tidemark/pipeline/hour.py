@@ -11,23 +11,24 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from tidemark.errors import TerminalError
+from tidemark.errors import StateError, TerminalError
 from tidemark.feeds.loading import find_feed
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour, hours_between
 from tidemark.lake.lake_marker import check_lake
 from tidemark.lake.session import open_session, tell_catalog
-from tidemark.ledger.change_log import decoded_version
+from tidemark.ledger.change_log import decoded_version, log_snapshot
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.manifest import Manifest, all_objects
-from tidemark.ledger.pending_publication import discard_pending, load_pending
-from tidemark.ledger.publication_history import PublicationHistory, load_history
+from tidemark.ledger.publication_history import load_receipt
 from tidemark.ledger.quarantine import hours_in_quarantine, recall
 from tidemark.ledger.receipts import Receipt
+from tidemark.ledger.state_store import is_own, load_state, save_state, stops_when_overtaken
 from tidemark.logs import get_logger, log_context, log_stage
 from tidemark.pipeline.compact import compact
 from tidemark.pipeline.decode import decode
 from tidemark.pipeline.land import land
-from tidemark.pipeline.publish import publish
+from tidemark.pipeline.publish import publish, record_receipt
 from tidemark.pipeline.validate import validate
 from tidemark.settings import Settings
 from tidemark.snapshots import discard_columns
@@ -92,29 +93,27 @@ def locked(settings: Settings, feed: str, hour: str | None = None) -> Iterator[F
 def decode_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
     """Decode the hour, unless a receipt shows that this version of its export is published. An hour in which a table was
     stopped takes its quarantine up again."""
-    published = load_history(settings, feed.feed).of_hour(hour)
-    if published is not None and published.stopped and recall(feed, hour, settings):
+    stopped = load_state(settings, feed.feed).stopped.get(hour, {})
+    if stopped and recall(feed, hour, settings):
         with log_context(feed=feed.feed, hour=hour):
-            log.info(
-                "takes up again what waits", stage="decode", tables=len(published.stopped), reason="a table was stopped"
-            )
+            log.info("takes up again what waits", stage="decode", tables=len(stopped), reason="a table was stopped")
     # The newest of the hour's versions is what the log holds in the end.
     with log_context(feed=feed.feed, hour=hour), locked(settings, feed.feed, hour):
-        manifest = all_objects(settings, feed.feed, hour)
-        history = load_history(settings, feed.feed)
-        if _done(history, manifest):
+        since = log_snapshot(spark, feed.feed)
+        manifest, state = all_objects(settings, feed.feed, hour), load_state(settings, feed.feed)
+        if _done(state, manifest):
             log.info("published before: nothing to decode", stage="decode", version=manifest.version)
             return
-        _tune_session(spark, manifest, history)
+        _tune_session(spark, manifest, state)
         tell_catalog(spark, settings)
-        _decode(spark, feed, manifest, history, settings)
+        _decode(spark, feed, manifest, state, settings, since)
 
 
 def _decode(
-    spark: SparkSession, feed: Feed, manifest: Manifest, history: PublicationHistory, settings: Settings
+    spark: SparkSession, feed: Feed, manifest: Manifest, state: FeedState, settings: Settings, since: int | None
 ) -> None:
     with log_stage("decode", "decoded") as line:
-        entries = decode(spark, feed, manifest, history, settings)
+        entries = decode(spark, feed, manifest, state, settings, since)
         line |= {"objects": len(manifest.objects), "version": manifest.version}
         line |= {"entries": entries} if entries is not None else {}
 
@@ -128,24 +127,26 @@ def compact_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings
         _compact(spark, feed, hour, settings)
 
 
-def _compact(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
+def _compact(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> FeedState:
     with locked(settings, feed.feed, hour):  # what is compacted does not change meanwhile
-        manifest, history = all_objects(settings, feed.feed, hour), load_history(settings, feed.feed)
-        if _done(history, manifest):
+        since = log_snapshot(spark, feed.feed)
+        manifest, state = all_objects(settings, feed.feed, hour), load_state(settings, feed.feed)
+        state = record_receipt(spark, state, settings)
+        if _done(state, manifest):
             log.info("published before: nothing to compact", stage="compact", version=manifest.version)
-            return
-        _tune_session(spark, manifest, history)
-        pending = load_pending(settings, feed.feed)
-        if pending and pending.validated and pending.follows(history) and not pending.of(manifest):
-            with log_context(hour=pending.receipt.hour):
+            return state
+        _tune_session(spark, manifest, state)
+        if (made := state.next) is not None and made.validated and not made.of(manifest):
+            with log_context(hour=made.hour), stops_when_overtaken(settings, state):
                 log.info("finishing what another run began to publish", stage="publish", for_hour=hour)
-                _log_receipt(publish(spark, feed, history, pending, settings))
-            history = load_history(settings, feed.feed)
+                state, receipt = publish(spark, feed, state, settings)
+                _log_receipt(receipt)
         if decoded_version(settings, feed.feed, hour) != manifest.version:
             # More has landed since, or was recalled: the run that did so may be behind this one.
             log.info("decoding again", stage="decode", reason="more has landed, or was recalled, since it was decoded")
-            _decode(spark, feed, manifest, history, settings)
-        compact(spark, feed, manifest, history, settings)
+            _decode(spark, feed, manifest, state, settings, since)
+        with stops_when_overtaken(settings, state):
+            return compact(spark, feed, manifest, state, settings)
 
 
 def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> Receipt:
@@ -163,32 +164,46 @@ def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings
 
 
 def _publish(spark: SparkSession, feed: Feed, hour: str, settings: Settings, held: FeedLock) -> Receipt:
-    manifest, history = all_objects(settings, feed.feed, hour), load_history(settings, feed.feed)
-    receipt = history.of_hour(hour)
-    if receipt is not None and _done(history, manifest):
+    manifest, state = all_objects(settings, feed.feed, hour), load_state(settings, feed.feed)
+    state = record_receipt(spark, state, settings)
+    if _done(state, manifest):
         log.info("published before: nothing to publish", stage="publish", version=manifest.version)
-        return receipt
-    _tune_session(spark, manifest, history)
-    pending = load_pending(settings, feed.feed)
-    if pending is None or not pending.of(manifest) or not pending.follows(history):
+        return _published_receipt(feed, hour, settings)
+    _tune_session(spark, manifest, state)
+    if (made := state.next) is None or made.receipt is None or not made.of(manifest):
         log.info("compacting again", stage="compact", reason="another hour came between, or more has landed")
-        _compact(spark, feed, hour, settings)
-        history, pending = load_history(settings, feed.feed), load_pending(settings, feed.feed)
-        assert pending is not None
-    try:
-        with locked(settings, feed.feed, hour):  # what validate compacts again does not change meanwhile
-            pending = validate(spark, feed, manifest, history, pending, settings)
-    except TerminalError as error:
+        state = _compact(spark, feed, hour, settings)
+    with stops_when_overtaken(settings, state):
+        try:
+            with locked(settings, feed.feed, hour):  # what validate compacts again does not change meanwhile
+                state = validate(spark, feed, manifest, state, settings)
+        except TerminalError as error:
+            _discard(spark, feed, settings, type(error).__name__)
+            raise
+        held.check()
+        return publish(spark, feed, state, settings)[1]
+
+
+def _discard(spark: SparkSession, feed: Feed, settings: Settings, reason: str) -> None:
+    """Nobody goes on with the publication that this run was making: its hour is to be compacted again."""
+    state = load_state(settings, feed.feed)
+    if (made := state.next) is not None and is_own(state):
         with log_context(stage="validate"):
-            log.warning(
-                "discarded the publication", sequence=pending.receipt.sequence, tables=len(pending.staged),
-                reason=type(error).__name__,
-            )  # fmt: skip
-            discard_pending(settings, pending)
-            discard_columns(spark, feed, pending.staged, settings)
-        raise
-    held.check()
-    return publish(spark, feed, history, pending, settings)
+            log.warning("discarded the publication", sequence=made.sequence, tables=len(made.staged), reason=reason)
+            save_state(settings, state.model_copy(update={"next": None}))
+            discard_columns(spark, feed, made.staged, settings, made.sequence)
+
+
+def _published_receipt(feed: Feed, hour: str, settings: Settings) -> Receipt:
+    receipt = load_receipt(settings, feed.feed, hour)
+    if receipt is None:
+        raise StateError(
+            "the hour is published, and its receipt is missing",
+            fix=f"`tidemark audit {feed.feed}` says what else is missing; restore tidemark.receipts from a backup",
+            feed=feed.feed,
+            hour=hour,
+        )
+    return receipt
 
 
 def _log_receipt(receipt: Receipt) -> None:
@@ -203,10 +218,10 @@ def _log_receipt(receipt: Receipt) -> None:
     )  # fmt: skip
 
 
-def _tune_session(spark: SparkSession, manifest: Manifest, history: PublicationHistory) -> None:
+def _tune_session(spark: SparkSession, manifest: Manifest, state: FeedState) -> None:
     """Fit the session to the work: in a small hour of small tables, planning, code generation and the starts of tasks
     take most of the time, so there are as few of them as possible."""
-    small = manifest.small and history.rows_written < _FEW_ROWS
+    small = manifest.small and state.rows_written < _FEW_ROWS
     for_large = str(not small).lower()
     partitions = spark.sparkContext.getConf().get("spark.sql.shuffle.partitions", "4")
     spark.conf.set("spark.sql.codegen.wholeStage", for_large)
@@ -215,9 +230,8 @@ def _tune_session(spark: SparkSession, manifest: Manifest, history: PublicationH
     spark.conf.set("spark.sql.shuffle.partitions", "1" if small else str(partitions))
 
 
-def _done(history: PublicationHistory, manifest: Manifest) -> bool:
-    receipt = history.of_hour(manifest.hour)
-    return receipt is not None and receipt.manifest_version >= manifest.version
+def _done(state: FeedState, manifest: Manifest) -> bool:
+    return state.version_of(manifest.hour) >= manifest.version
 
 
 def decode_hour(feed: str, hour: str) -> None:

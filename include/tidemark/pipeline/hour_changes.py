@@ -101,7 +101,7 @@ def without_truncated(hour: HourChanges, stats: TableStats, truncated: str | Non
     known: set[str] = set()
     if truncated is not None and stats.truncates:
         log = hour.work.spark.table(changes_table(hour.work.feed.feed))
-        published = log.where(is_published(hour.work.history) & of_table(stats.table, tuple(stats.sources)))
+        published = log.where(is_published(hour.work.state) & of_table(stats.table, tuple(stats.sources)))
         # An older truncate cannot be one of the hour's own.
         repeatable = published.where((F.col("op") == "truncate") & (F.col("position") >= stats.first))
         known = {row.position for row in repeatable.select("position").distinct().collect()}

@@ -17,9 +17,10 @@ from pyspark.sql import functions as F
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.ledger.change_log import changes_table, in_hour, is_published, is_row
-from tidemark.ledger.pending_publication import PendingPublication
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.quarantine import ENTRY
+from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.retention import expired_hours
 from tidemark.ledger.system_tables import held_transactions, waiting_entries
 from tidemark.logs import log_stage
@@ -43,15 +44,18 @@ _SAYS = {False: "made the cut of a late hour", True: "made a cut again"}
 
 @dataclass(frozen=True)
 class LateHour:
-    """``hour``: of the cut. ``then``: the publications of the hour and of hours before it, the one in the making last.
-    ``all``: every publication, and it. ``open``: the transactions (``tx``) that only a later hour completes. ``again``:
-    whether the hour has a cut that is made again. ``from_start``: no cut is gone on from, because the publication may give
-    rows of other hours another place, or another meaning."""
+    """``receipt``, ``publication``, ``staged``: of the publication in the making, its name, and the tables it has staged.
+    ``then``: the publications of the hour and of hours before it, the one in the making last. ``all``: every publication,
+    and it. ``open``: the transactions (``tx``) that only a later hour completes. ``hour``: of the cut. ``again``: whether
+    the hour has a cut that is made again. ``from_start``: no cut is gone on from, because the publication may give rows of
+    other hours another place, or another meaning."""
 
     spark: SparkSession
     feed: Feed
     settings: Settings
-    pending: PendingPublication
+    receipt: Receipt
+    publication: str
+    staged: list[str]
     then: PublicationHistory
     all: PublicationHistory
     definitions: Definitions
@@ -71,29 +75,30 @@ def to_amend(feed: Feed, history: PublicationHistory, hour: Hour) -> list[Hour]:
 
 
 def make_late_cuts(
-    spark: SparkSession, feed: Feed, history: PublicationHistory, pending: PendingPublication, settings: Settings,
+    spark: SparkSession, feed: Feed, history: PublicationHistory, state: FeedState, settings: Settings,
     of: Hour | None = None,
 ) -> None:  # fmt: skip
     """Give every table that the hours up to this one know the hour's cut. ``of``: the later hour, or the same, whose cut is
     made again; None: the publication's own is made. Made before: makes it again, the same."""
-    receipt = pending.receipt
+    receipt = state.attempt.receipt
+    assert receipt is not None, "it is validated"
     at = of or receipt.hour
-    then = PublicationHistory([*(r for r in history.receipts if r.hour <= at), receipt])
     everything = PublicationHistory([*history.receipts, receipt])
+    then = everything.of([*(r for r in history.receipts if r.hour <= at), receipt])
     entries = spark.table(changes_table(feed.feed))
-    now = tied(entries.where(is_published(everything)), feed, everything.edges)
+    now = tied(entries.where(is_published(everything.state)), feed, everything.state.edges)
     definitions = load_definitions(now.withColumn("landed_this_hour", F.lit(False)), feed)
     if definitions.fills:  # rows have no value of a column that a later hour adds
         definitions = definitions.filled_by(_statements(entries, then))
     hour = LateHour(
-        spark, feed, settings, pending, then, everything, definitions,
-        open_at(now, is_published(then), feed, at).localCheckpoint(), at, again=of is not None,
+        spark, feed, settings, receipt, state.publication, state.attempt.staged, then, everything, definitions,
+        open_at(now, is_published(then.state), feed, at).localCheckpoint(), at, again=of is not None,
         from_start=of is not None and (receipt.redelivered > 0 or not _tells_of_others(now, feed, receipt.hour).isEmpty()),
     )  # fmt: skip
-    sources = entries.where(is_published(then) & is_row()).select("source_table").distinct().collect()
+    sources = entries.where(is_published(then.state) & is_row()).select("source_table").distinct().collect()
     for source in sorted(row.source_table for row in sources):
         table = feed.published_name(source)
-        snapshot = open_snapshot(spark, feed, table, settings)
+        snapshot = open_snapshot(spark, feed, table, settings, receipt.sequence)
         if snapshot.columns():
             with log_stage("publish", _SAYS[hour.again], table=table, cut=at) as line:
                 line["rows"] = _make(hour, source, snapshot)
@@ -112,44 +117,44 @@ def _make(hour: LateHour, source: str, snapshot: Snapshot) -> int | None:
     if hour.from_start:
         base = None
     before = hour.all.in_cut(base) if base is not None else PublicationHistory()
-    others = retied(hour.spark.table(changes_table(hour.feed.feed)), hour.feed, before, hour.all.edges)
+    others = retied(hour.spark.table(changes_table(hour.feed.feed)), hour.feed, before.state, hour.all.state.edges)
     # Changes that the cut shows, and that may be no part of it any more.
     if others is not None and not others.isEmpty():
         base, before = None, PublicationHistory()
-    if snapshot.table in hour.pending.receipt.stopped:  # it stays as it was
+    if snapshot.table in hour.receipt.stopped:  # it stays as it was
         if base is not None and not own:
-            snapshot.cut(hour.hour, hour.pending.publication, base, None)
+            snapshot.cut(hour.hour, hour.publication, base, None)
         return None
     if filled := {(source, step.position) for step in hour.definitions.of(source).column_renames if step.filled}:
         entries = hour.spark.table(changes_table(hour.feed.feed))
         if not filled <= _statements(entries, before):  # all rows have a value that the cut before does not show
             base, before = None, PublicationHistory()
     table_log = TableLog(
-        spark=hour.spark, feed=hour.feed, history=hour.then, definitions=hour.definitions, table=snapshot.table,
-        sources=(source,), left_out=hour.open, named_by=hour.all,
+        spark=hour.spark, feed=hour.feed, state=hour.then.state, definitions=hour.definitions, table=snapshot.table,
+        sources=(source,), left_out=hour.open, named_by=hour.all.state,
     )  # fmt: skip
     truncated, emptied = _newest_truncate(hour, table_log, before)
-    truncated = emptied_below(hour.then, [source], truncated)
-    emptied = emptied or source in altered(before.reloads, hour.then.reloads)
+    truncated = emptied_below(hour.then.state, [source], truncated)
+    emptied = emptied or source in altered(before.state.reloads, hour.then.state.reloads)
     rows = _marked(hour, table_log.rows(truncated), before)
     if emptied:  # what stands before a truncate or a reload that has come since does not stay
         base, rows = None, rows.withColumn("landed_this_hour", F.lit(True))
-    unchanged = not emptied and (hour.again or snapshot.table not in hour.pending.staged)
+    unchanged = not emptied and (hour.again or snapshot.table not in hour.staged)
     if unchanged and not (own and base is None) and rows.where("landed_this_hour").isEmpty():
         if base is not None and not own:
-            snapshot.cut(hour.hour, hour.pending.publication, base, None)
+            snapshot.cut(hour.hour, hour.publication, base, None)
         return 0 if base is not None else None
-    shape = published_state(table_log, snapshot, hour.all).shape
-    settled = _settled(shape, rows, hour.pending.receipt.hour).localCheckpoint()
+    shape = published_state(table_log, snapshot, hour.all.state).shape
+    settled = _settled(shape, rows, hour.receipt.hour).localCheckpoint()
     whole = base is None or not shape.key
     change = StagedChange(settled=settled, key=shape.key, first=whole)
-    snapshot.cut(hour.hour, hour.pending.publication, None if whole else base, change)
+    snapshot.cut(hour.hour, hour.publication, None if whole else base, change)
     return settled.count()
 
 
 def _newest_truncate(hour: LateHour, table_log: TableLog, before: PublicationHistory) -> tuple[str | None, bool]:
     """(the position of the newest truncate that the cut shows, whether the cut ``before`` may lack one)."""
-    if hour.all.table(table_log.table)[1] is None:
+    if hour.all.state.table(table_log.table).truncated is None:
         return None, False
     marked = _marked(hour, table_log.truncates(), before)
     newest, lacking = marked.agg(F.max("position"), F.bool_or("landed_this_hour")).first() or (None, None)
@@ -158,7 +163,7 @@ def _newest_truncate(hour: LateHour, table_log: TableLog, before: PublicationHis
 
 def _statements(entries: DataFrame, published: PublicationHistory) -> set[tuple[str, str]]:
     """The statements of published hours: the source's table and the position."""
-    stated = entries.where(is_published(published) & (F.col("op") == "schema"))
+    stated = entries.where(is_published(published.state) & (F.col("op") == "schema"))
     return {(row.source_table, row.position) for row in stated.select("source_table", "position").distinct().collect()}
 
 
@@ -171,14 +176,14 @@ def _marked(hour: LateHour, rows: DataFrame, before: PublicationHistory) -> Data
     """Log rows with ``landed_this_hour``: whether the cut ``before`` may lack them. It lacks what was published since,
     and what was held or waited when it was made: every part of such a transaction, and of one that has gone on since."""
     spark, feed = hour.spark, hour.feed.feed
-    since = is_published(hour.then) & ~is_published(before)
-    continued = tied_log(spark, hour.feed, hour.all).where(since & F.col("tx").isNotNull()).select("tx")
-    if (held := held_transactions(spark, feed, before)) is not None:
+    since = is_published(hour.then.state) & ~is_published(before.state)
+    continued = tied_log(spark, hour.feed, hour.all.state).where(since & F.col("tx").isNotNull()).select("tx")
+    if (held := held_transactions(spark, feed, before.state)) is not None:
         continued = continued.unionByName(held.select("tx"))
     continued = F.broadcast(continued.distinct().withColumn("continued", F.lit(True)))
     marked = rows.drop("landed_this_hour").join(continued, "tx", "left")
-    lacking = ~is_published(before) | F.col("continued").isNotNull()
-    if (waiting := waiting_entries(spark, feed, before)) is not None:
+    lacking = ~is_published(before.state) | F.col("continued").isNotNull()
+    if (waiting := waiting_entries(spark, feed, before.state)) is not None:
         marked = marked.join(waiting.select(*ENTRY, F.lit(True).alias("waited")), ENTRY, "left")
         lacking |= F.col("waited").isNotNull()
     return marked.withColumn("landed_this_hour", lacking).select(*rows.columns)

@@ -22,13 +22,13 @@ from tidemark.tables.table_state import Work
 def load_hour_changes(work: Work, manifest: Manifest) -> HourChanges:
     """Assemble the hour, without the transactions of which a record cannot be decoded, or a change can reach no table,
     and without those of stopped tables. Reads the change log; writes nothing."""
-    assembled = assemble(work.spark, work.feed, manifest, work.history)
-    work = replace(work, history=work.history.making(assembled.reloads.begun))
+    assembled = assemble(work.spark, work.feed, manifest, work.state)
+    work = replace(work, state=work.state.making(assembled.reloads.begun))
     if manifest.small:
         # Each table of the feed plans and reads its own part of this: of a small hour, all at once is cheaper.
         assembled = replace(assembled, rows=assembled.rows.localCheckpoint())
     stopped = known_stops(work, assembled.definitions)
-    stats = with_stats(assembled, work.feed, work.history)
+    stats = with_stats(assembled, work.feed, work.state)
     hour = HourChanges(work, *stats, small=manifest.small, stopped=stopped)
     broken = _broken_transactions(hour)
     waiting = any(s.table in stopped and s.landed + s.released for s in hour.stats)
@@ -41,12 +41,11 @@ def load_hour_changes(work: Work, manifest: Manifest) -> HourChanges:
 def _broken_transactions(hour: HourChanges) -> DataFrame | None:
     """Transactions of the hour's changes (``tx``, and ``why`` they wait) of which a record cannot be decoded, or a change
     can reach no table; None where there are none."""
-    feed, history, assembled, parts = hour.work.feed, hour.work.history, hour.assembled, []
-    earlier = [h for h in history.hours if (receipt := history.of_hour(h)) is not None and receipt.bad]
-    if assembled.account.bad or earlier:
+    feed, state, assembled, parts = hour.work.feed, hour.work.state, hour.assembled, []
+    if assembled.account.bad or state.with_bad:
         log = hour.work.spark.table(changes_table(feed.feed))
-        log = log.where(F.col("hour").isin([*earlier, hour.work.hour]) & (F.col("op") == "bad"))
-        bad = log.where((is_published(history) | in_hour(hour.work.hour)) & F.col("tx").isNotNull())
+        log = log.where(F.col("hour").isin([*state.with_bad, hour.work.hour]) & (F.col("op") == "bad"))
+        bad = log.where((is_published(state) | in_hour(hour.work.hour)) & F.col("tx").isNotNull())
         if feed.undeclared == "quarantine":  # what is no table of the feed leaves its transactions whole
             bad = bad.where(F.col("source_table").isNull() | F.col("source_table").isin(list(feed.tables)))
         why = F.concat(F.lit("a record of it cannot be decoded: "), "problem")

@@ -3,9 +3,9 @@
 Each table's main is fast-forwarded to its audit branch and gets the hour's tag; tables of the feed that the hour did
 not touch get the tag too, so that the cut is whole. An hour that ran before keeps the cut that it has, which people may
 have cited, unless the feed says `cuts: amend`: then its cut and those of later hours are made again. The cut of an hour
-that first runs late, and those that are made again, are made apart (:mod:`tidemark.pipeline.late_cuts`). The receipt
-comes last: from then on the hour is published. When it is stopped anywhere in between, a rerun finishes the same
-publication.
+that first runs late, and those that are made again, are made apart (:mod:`tidemark.pipeline.late_cuts`). Then the feed's
+state is replaced: from there on the hour is published. The receipt comes last. When it is stopped anywhere in between, a
+rerun finishes the same publication.
 """
 
 from __future__ import annotations
@@ -16,10 +16,12 @@ from pyspark.sql import SparkSession
 
 from tidemark.errors import ConflictError
 from tidemark.feeds.model import Feed
-from tidemark.ledger.pending_publication import PendingPublication
-from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.hours import Hour
+from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.publication_history import load_history
 from tidemark.ledger.receipts import Receipt
-from tidemark.ledger.system_tables import append_receipt
+from tidemark.ledger.state_store import check_state, save_state
+from tidemark.ledger.system_tables import write_receipt
 from tidemark.logs import get_logger, log_stage
 from tidemark.pipeline.late_cuts import make_late_cuts, to_amend
 from tidemark.settings import Settings
@@ -28,43 +30,57 @@ from tidemark.snapshots import open_snapshot
 log = get_logger()
 
 
-def publish(
-    spark: SparkSession, feed: Feed, history: PublicationHistory, pending: PendingPublication, settings: Settings
-) -> Receipt:
-    """Publish a validated pending publication; returns its receipt. Moves main, writes tags, appends the receipt."""
-    receipt = pending.receipt
-    if not pending.validated or receipt.sequence != history.last_sequence + 1:
+def publish(spark: SparkSession, feed: Feed, state: FeedState, settings: Settings) -> tuple[FeedState, Receipt]:
+    """Publish the validated publication in the making; the state after it, and its receipt. Moves main, writes tags and
+    cuts, the state and the receipt."""
+    made = state.attempt
+    if not made.validated or made.receipt is None:
         raise ConflictError(
-            f"publication {receipt.sequence} was made before another one finished",
+            f"publication {made.sequence} is not validated",
             fix="run the hour again from compact",
             feed=feed.feed,
-            hour=receipt.hour,
+            hour=made.hour,
         )
-    before, touched = history.of_hour(receipt.hour), set(pending.staged)
-    late = before is None and any(hour > receipt.hour for hour in history.hours)
-    cut = before is None and not late
-    others = {t.table for r in history.receipts for t in r.tables} - touched
-    for table in sorted(touched):
+    check_state(settings, state)
+    late = not state.has(made.hour) and (state.newest_hour or made.hour) > made.hour
+    cut = not state.has(made.hour) and not late
+    for table in sorted(made.staged):
         with log_stage("publish", "published", table=table):
-            snapshot = open_snapshot(spark, feed, table, settings)
-            snapshot.publish(receipt.hour, pending.publication, cut=cut)
-            snapshot.retire(pending.retired.get(table, []))
-    if late:
-        make_late_cuts(spark, feed, history, pending, settings)
-    amended = to_amend(feed, history, receipt.hour)
-    for hour in amended:
-        make_late_cuts(spark, feed, history, pending, settings, of=hour)
-    if others and cut:
+            retired = made.retired.get(table, [])
+            snapshot = open_snapshot(spark, feed, table, settings, made.sequence)
+            snapshot.publish(made.hour, state.publication, cut=cut, retired=retired)
+    amended: list[Hour] = []
+    if late or feed.cuts == "amend":
+        history = load_history(settings, feed.feed)
+        if late:
+            make_late_cuts(spark, feed, history, state, settings)
+        amended = to_amend(feed, history, made.hour)
+        for hour in amended:
+            make_late_cuts(spark, feed, history, state, settings, of=hour)
+    others = sorted(state.tables.keys() - set(made.staged)) if cut else []
+    if others:
         with log_stage("publish", "tagged the tables that the hour did not touch") as line:
             line["tables"] = len(others)
-            for table in sorted(others):
-                snapshot = open_snapshot(spark, feed, table, settings)
+            for table in others:
+                snapshot = open_snapshot(spark, feed, table, settings, made.sequence)
                 if snapshot.columns():  # none: only truncates have come of it so far
-                    snapshot.tag(receipt.hour)
-    cut_by = history.cut(receipt.hour).made_by or receipt.sequence
-    notes = receipt.notes + ([f"cuts made again: {', '.join(amended)}"] if amended else [])
-    receipt = receipt.model_copy(
-        update={"published_at": datetime.now(UTC), "cut_by": cut_by, "amended": amended, "notes": notes}
+                    snapshot.tag(made.hour)
+    notes = made.receipt.notes + ([f"cuts made again: {', '.join(amended)}"] if amended else [])
+    receipt = made.receipt.model_copy(
+        update={
+            "published_at": datetime.now(UTC),
+            "cut_by": state.cut_by(made.hour) or made.sequence,
+            "amended": amended,
+            "notes": notes,
+        }
     )
-    append_receipt(spark, receipt)
-    return receipt
+    state = save_state(settings, state.after(receipt).model_copy(update={"unrecorded": receipt}))
+    return record_receipt(spark, state, settings), receipt
+
+
+def record_receipt(spark: SparkSession, state: FeedState, settings: Settings) -> FeedState:
+    """Write the receipt that the last publication has left to be written, perhaps as its run died; the state after that."""
+    if state.unrecorded is None:
+        return state
+    write_receipt(spark, state.unrecorded)
+    return save_state(settings, state.model_copy(update={"unrecorded": None}))

@@ -22,18 +22,14 @@ from tidemark.tables.table_state import Work
 def known_stops(work: Work, definitions: Definitions) -> dict[str, str]:
     """The published tables that an hour leaves alone from the start, and why: a statement about them cannot be followed,
     or changes of another hour wait. An hour whose own changes wait takes them up again."""
-    feed, history = work.feed, work.history
+    feed, state = work.feed, work.state
     if feed.on_table_stop == "feed":
         return {}
     problems = definitions.problems.items()
     stops = {feed.published_name(source): told(not_understood(feed, source, problem)) for source, problem in problems}
-    newest = [receipt for hour in history.hours if (receipt := history.of_hour(hour)) is not None]
-    if any(receipt.stopped for receipt in newest):
-        own = history.of_hour(work.hour)
-        again = own.stopped if own is not None else {}
-        kept = kept_back(work.spark, feed.feed, history).where(
-            (F.col("stage") == STOPPED) & (F.col("hour") != work.hour)
-        )
+    if state.stopped:
+        again = state.stopped.get(work.hour, {})
+        kept = kept_back(work.spark, feed.feed, state).where((F.col("stage") == STOPPED) & (F.col("hour") != work.hour))
         for row in kept.groupBy("table").agg(F.min(F.struct("hour", "reason")).alias("first")).collect():
             if row.table not in again:
                 stops.setdefault(row.table, f"changes of {row.first.hour} wait: {row.first.reason}")

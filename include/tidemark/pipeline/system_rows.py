@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from tidemark.ledger.change_log import changes_table
 from tidemark.ledger.quarantine_rows import refused_changes, undecodable, withheld_changes
-from tidemark.ledger.system_tables import clear_rows, write_rows
+from tidemark.ledger.system_tables import write_rows
 from tidemark.pipeline.hour_changes import HourChanges
 from tidemark.tables.table_state import Work
 
@@ -26,7 +26,7 @@ def tombstones(table: str, settled: DataFrame, hour: str) -> DataFrame:
 
 
 def write_system_rows(work: Work, hour: HourChanges, deleted: Sequence[DataFrame]) -> None:
-    """Write the publication's rows under its number, in place of those of an earlier attempt. ``deleted``: what the
+    """Write the publication's rows under its number. ``deleted``: what the
     tables give to ``tombstones``."""
     assembled, kept_back = hour.assembled, []
     if hour.withheld is not None:
@@ -35,14 +35,13 @@ def write_system_rows(work: Work, hour: HourChanges, deleted: Sequence[DataFrame
         kept_back.append(refused_changes(assembled.refused))
     if assembled.account.bad:
         log = work.spark.table(changes_table(work.feed.feed))
-        kept_back.append(undecodable(log, work.hour, work.history))
+        kept_back.append(undecodable(log, work.hour, work.state))
     parts = {
         "quarantine": kept_back,
         "tombstones": list(deleted),
         "held": [assembled.open] if assembled.open is not None else [],
         "waiting": [assembled.waiting] if assembled.waiting is not None else [],
     }
-    clear_rows(work.spark, work.feed.feed, work.sequence)
     for name, rows in parts.items():
         if rows:
             write_rows(work.spark, work.feed.feed, name, work.sequence, reduce(DataFrame.unionByName, rows))

@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.ledger.change_log import is_new, is_published, is_row, rolled_back
-from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.quarantine import ENTRY, NEVER_COMPLETED, kept_back, waiting_whole
 from tidemark.pipeline.transaction_status import transaction_status
 from tidemark.tables.deliveries import (
@@ -43,7 +43,7 @@ class HourEntries:
 
     feed: Feed
     hour: Hour
-    history: PublicationHistory
+    state: FeedState
     landed: DataFrame
     log: DataFrame
     held: DataFrame | None
@@ -94,7 +94,7 @@ def complete_transactions(entries: HourEntries) -> WholeTransactions:
     if held is not None:
         rows = rows.unionByName(held.where(is_row()).withColumn("landed_this_hour", F.lit(False)))
     rolled_back_changes = 0
-    never_happened = rolled_back(entries.log, entries.history, entries.hour if entries.has_rollbacks else None)
+    never_happened = rolled_back(entries.log, entries.state, entries.hour if entries.has_rollbacks else None)
     if never_happened is not None:
         rolled_back_changes = _of(landed, never_happened).count()
         rows = _without(rows, never_happened)
@@ -191,9 +191,9 @@ def _without(rows: DataFrame, transactions: DataFrame) -> DataFrame:
 def _given_up_before(entries: HourEntries) -> DataFrame | None:
     """Entries in quarantine, each with its ``tx``, because their transaction never completed, or a change of it was
     refused (``reason``); None where there never were any. Not those that the hour takes up again."""
-    if not any(receipt.given_up or receipt.kept_whole for receipt in entries.history.receipts):
+    if not (entries.state.gave_up or entries.state.kept_whole):
         return None
-    kept = waiting_whole(kept_back(entries.log.sparkSession, entries.feed.feed, entries.history))
+    kept = waiting_whole(kept_back(entries.log.sparkSession, entries.feed.feed, entries.state))
     if entries.replay:
         kept = kept.where(F.col("hour") != entries.hour)
     return F.broadcast(kept.select(*ENTRY, "tx", "reason").localCheckpoint())
@@ -205,7 +205,7 @@ def _without_entries(rows: DataFrame, excluded: DataFrame | None) -> DataFrame:
 
 
 def _published_in_transactions(entries: HourEntries) -> DataFrame:
-    return entries.log.where(is_published(entries.history) & F.col("tx").isNotNull())
+    return entries.log.where(is_published(entries.state) & F.col("tx").isNotNull())
 
 
 def _held_entries(entries: HourEntries, given_up: DataFrame | None) -> DataFrame | None:
@@ -213,7 +213,7 @@ def _held_entries(entries: HourEntries, given_up: DataFrame | None) -> DataFrame
     if entries.held is None:
         return None
     names = F.broadcast(entries.held.select("tx", F.explode("hours").alias("hour")))
-    published = entries.log_before.where(is_published(entries.history) & F.col("tx").isNotNull())
+    published = entries.log_before.where(is_published(entries.state) & F.col("tx").isNotNull())
     held = _without_entries(published, given_up).join(names, ["tx", "hour"], "left_semi")
     if entries.log_before is entries.log:
         return held
@@ -258,7 +258,7 @@ def _incomplete(entries: HourEntries, candidates: DataFrame, given_up: DataFrame
     """The same, of transactions of which no change was refused."""
     seen = transaction_status(candidates, entries.feed).where(~F.col("complete") & _matters())
     seen = seen.drop("complete")
-    highest = entries.history.highest
+    highest = entries.state.highest
     if highest is None and not entries.replay:
         return seen.withColumn("spared", F.lit(False))
     # Below the highest sort key applied it may be a redelivery of a transaction that is complete in the log.
@@ -287,25 +287,25 @@ def _unused(entries: HourEntries, candidates: DataFrame) -> DataFrame | None:
         delivered(candidates, format_).groupBy("tx").agg(F.count(F.lit(1)).alias("n"), F.sum("parts").alias("parts"))
     )
     names = several.where("n > 1 and parts > 0").select("tx")
-    if entries.history.highest is not None:  # what stands below it may have come before
-        old = candidates.where(F.col("position") <= F.lit(entries.history.highest))
+    if entries.state.highest is not None:  # what stands below it may have come before
+        old = candidates.where(F.col("position") <= F.lit(entries.state.highest))
         names = names.unionByName(old.select("tx"))
     names = names.distinct().localCheckpoint()
     if names.isEmpty():
         return None
-    counted = is_published(entries.history) | is_new(entries.hour, entries.history)
+    counted = is_published(entries.state) | is_new(entries.hour, entries.state)
     return unused_messages(
-        entries.log.where(counted).join(F.broadcast(names), "tx", "left_semi"), format_, entries.feed, entries.history
+        entries.log.where(counted).join(F.broadcast(names), "tx", "left_semi"), format_, entries.feed, entries.state
     )
 
 
 def _displaced(entries: HourEntries, held: DataFrame | None, unused: DataFrame | None) -> DataFrame | None:
     """Published changes that were taken for all of a transaction, or were applied by the feed's policy, of which another
     delivery is whole now."""
-    if unused is None or not entries.history.receipts:
+    if unused is None or not entries.state.last_sequence:
         return None
-    now = unused.where(F.col("whole_by") > F.lit(entries.history.last_sequence))
-    shown = of_messages(entries.log.where(is_published(entries.history) & is_row()), now)
+    now = unused.where(F.col("whole_by") > F.lit(entries.state.last_sequence))
+    shown = of_messages(entries.log.where(is_published(entries.state) & is_row()), now)
     shown = _without_entries(shown, None if held is None else held.select(*ENTRY)).localCheckpoint()
     return None if shown.isEmpty() else shown
 
@@ -340,4 +340,4 @@ def _overdue(entries: HourEntries) -> Column:
 def _now(entries: HourEntries) -> Hour:
     """The hour as of which transactions are overdue: the one that runs. A replay runs later than its own hour: the newest
     hour there is."""
-    return max([entries.hour, *entries.history.hours]) if entries.replay else entries.hour
+    return max(entries.hour, entries.state.newest_hour or entries.hour) if entries.replay else entries.hour

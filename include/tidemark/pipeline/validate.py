@@ -20,11 +20,11 @@ from tidemark.errors import CheckError, QuarantineLimitError
 from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
 from tidemark.identifiers import TIDEMARK, quote
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.manifest import Manifest
-from tidemark.ledger.pending_publication import PendingPublication, discard_pending, save_pending
-from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.quarantine import ENTRY, OF_TABLES
-from tidemark.ledger.receipts import TableReceipt
+from tidemark.ledger.receipts import Receipt, TableReceipt
+from tidemark.ledger.state_store import save_state
 from tidemark.ledger.system_tables import system_table
 from tidemark.logs import get_logger, log_context, log_stage
 from tidemark.merge.typed_rows import key_is_whole, keyed_rows
@@ -68,53 +68,59 @@ def validate(
     spark: SparkSession,
     feed: Feed,
     manifest: Manifest,
-    history: PublicationHistory,
-    pending: PendingPublication,
+    state: FeedState,
     settings: Settings,
-) -> PendingPublication:
+) -> FeedState:
     """Check every staged table. CheckError or QuarantineLimitError stop the hour: readers keep what is published.
 
-    Reads the audit branches; where rows fail a check that puts them in quarantine, makes them again without the changes
-    that are to blame; saves and returns the pending publication, validated.
+    Reads the audit branches; where rows fail a check that puts them in quarantine, makes the publication again without the
+    changes that are to blame, under another number; writes the feed's state, which it returns.
     """
-    if pending.validated:
-        log.info("validated before", stage="validate", sequence=pending.receipt.sequence)
-        return pending
+    if state.attempt.validated:
+        log.info("validated before", stage="validate", sequence=state.attempt.sequence)
+        return state
     hour = None
     while True:
-        verdicts = _verdicts(spark, feed, pending, settings)
+        verdicts = _verdicts(spark, feed, state, settings)
         _stop(feed, manifest.hour, verdicts)
         failing = {name: verdict for name, verdict in verdicts.items() if verdict.failing is not None}
         if not failing:
             break
-        hour = hour or _staged_hour(Work(spark, feed, settings, manifest.hour, history), manifest, pending)
+        hour = hour or _staged_hour(Work(spark, feed, settings, manifest.hour, state), manifest)
         refused = _refused(hour, failing)
         if refused is None:
             break
-        # Stopped from here on, the hour is compacted again.
-        discard_pending(settings, pending)
         with log_context(stage="validate"):
             hour, _ = without(hour, refused)
-        pending, hour = stage_hour(hour, manifest)
+        state = save_state(settings, state.beginning(manifest))
+        hour = replace(hour, work=replace(hour.work, state=state.making(hour.work.state.reloads)))
+        made, hour = stage_hour(hour, manifest)
+        state = save_state(settings, state.model_copy(update={"next": made}))
     tables = [
         table.model_copy(update={"warnings": table.warnings + verdicts[table.table].all_warnings})
         if table.table in verdicts
         else table
-        for table in pending.receipt.tables
+        for table in _receipt(state).tables
     ]
-    receipt = pending.receipt.model_copy(update={"tables": tables})
+    receipt = _receipt(state).model_copy(update={"tables": tables})
     receipt.balance()
     _within_limit(feed, receipt.quarantined - receipt.alongside, receipt.landed, manifest.hour)
-    pending = pending.model_copy(update={"receipt": receipt, "validated": True})
-    save_pending(settings, pending)
-    return pending
+    made = state.attempt.model_copy(update={"receipt": receipt, "validated": True})
+    return save_state(settings, state.model_copy(update={"next": made}))
 
 
-def _verdicts(spark: SparkSession, feed: Feed, pending: PendingPublication, settings: Settings) -> dict[str, Verdict]:
+def _receipt(state: FeedState) -> Receipt:
+    """The receipt of the publication in the making."""
+    receipt = state.attempt.receipt
+    assert receipt is not None, "it is staged"
+    return receipt
+
+
+def _verdicts(spark: SparkSession, feed: Feed, state: FeedState, settings: Settings) -> dict[str, Verdict]:
     """The verdict of each staged table."""
-    tables = {table.table: table for table in pending.receipt.tables}
-    staged = [name for name in tables if name in pending.staged]
-    return {name: _judge_and_log(spark, feed, tables[name], pending, settings) for name in staged}
+    tables = {table.table: table for table in _receipt(state).tables}
+    staged = [name for name in tables if name in state.attempt.staged]
+    return {name: _judge_and_log(spark, feed, tables[name], state, settings) for name in staged}
 
 
 def _stop(feed: Feed, hour: str, verdicts: dict[str, Verdict]) -> None:
@@ -142,10 +148,10 @@ def _within_limit(feed: Feed, quarantined: int, landed: int, hour: str) -> None:
 
 
 def _judge_and_log(
-    spark: SparkSession, feed: Feed, table: TableReceipt, pending: PendingPublication, settings: Settings
+    spark: SparkSession, feed: Feed, table: TableReceipt, state: FeedState, settings: Settings
 ) -> Verdict:
     with log_stage("validate", "validated", table=table.table) as line:
-        verdict = _judge(spark, feed, table, pending, settings)
+        verdict = _judge(spark, feed, table, state, settings)
         line |= {
             "checks": verdict.checks,
             "stops": len(verdict.stops),
@@ -155,9 +161,7 @@ def _judge_and_log(
     return verdict
 
 
-def _judge(
-    spark: SparkSession, feed: Feed, table: TableReceipt, pending: PendingPublication, settings: Settings
-) -> Verdict:
+def _judge(spark: SparkSession, feed: Feed, table: TableReceipt, state: FeedState, settings: Settings) -> Verdict:
     declared = feed.declared(table.table)
     if not (declared.checks or declared.checks_module or declared.columns):
         return Verdict([], [], None)
@@ -166,7 +170,7 @@ def _judge(
 
     plan = plan_checks(table.table, declared, settings)
     snapshot = open_snapshot(spark, feed, table.table, settings)
-    staged = snapshot.staged(pending.publication)
+    staged = snapshot.staged(state.publication)
     types = load_format(feed.format["type"]).column_types(declared.all_columns, feed.format_options)
     wrong = wrong_types(staged, wider_of({f.name: f.dataType.simpleString() for f in staged.schema}, types))
     if plan.empty or wrong:
@@ -174,7 +178,7 @@ def _judge(
     if missing := plan.columns - set(staged.columns):
         names = ", ".join(sorted(missing))
         raise CheckError(f"checks name columns the table does not have: {names}", table=table.table)
-    written = staged.where(F.col(f"{TIDEMARK}.hour") == pending.receipt.hour)
+    written = staged.where(F.col(f"{TIDEMARK}.hour") == state.attempt.hour)
     if not plan.models:
         written = written.select(*map(quote, sorted(plan.columns | set(snapshot.key()))))
     written = written.localCheckpoint()
@@ -218,11 +222,11 @@ def _not_unique(plan: Plan, staged: DataFrame, written: DataFrame) -> list[tuple
     return found
 
 
-def _staged_hour(work: Work, manifest: Manifest, pending: PendingPublication) -> HourChanges:
+def _staged_hour(work: Work, manifest: Manifest) -> HourChanges:
     """The hour's changes as compact staged them: without those that it put in quarantine."""
-    hour = replace(load_hour_changes(work, manifest), stopped=pending.receipt.stopped)
+    hour = replace(load_hour_changes(work, manifest), stopped=_receipt(work.state).stopped)
     kept = work.spark.table(system_table(work.feed.feed, "quarantine"))
-    kept = kept.where((F.col("sequence") == pending.receipt.sequence) & F.col("stage").isin(*OF_TABLES))
+    kept = kept.where((F.col("sequence") == work.sequence) & F.col("stage").isin(*OF_TABLES))
     left = kept.join(hour.assembled.rows, ENTRY, "left_semi").localCheckpoint()
     return hour if left.isEmpty() else without(hour, left, silent=True)[0]
 
@@ -235,7 +239,8 @@ def _refused(hour: HourChanges, failing: dict[str, Verdict]) -> DataFrame | None
         if verdict is None or verdict.failing is None or not stats.first:
             continue
         work = hour.work
-        changes = table_changes(hour, stats, open_snapshot(work.spark, work.feed, stats.table, work.settings))
+        snapshot = open_snapshot(work.spark, work.feed, stats.table, work.settings, work.sequence)
+        changes = table_changes(hour, stats, snapshot)
         shape = changes.shape
         key = F.struct(*(F.col(quote(name)).alias(name) for name in shape.key)).alias("key")
         reason = F.concat(F.lit("check failed: "), "reason").alias("reason")

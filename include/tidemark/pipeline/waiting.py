@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from tidemark.feeds.model import Feed
 from tidemark.ledger.change_log import is_published
-from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.system_tables import waiting_entries
 from tidemark.tables.places import placed
@@ -35,16 +35,14 @@ class Described:
     landed: int = 0
 
 
-def described(
-    rows: DataFrame, log: DataFrame, definitions: Definitions, feed: Feed, history: PublicationHistory
-) -> Described:
+def described(rows: DataFrame, log: DataFrame, definitions: Definitions, feed: Feed, state: FeedState) -> Described:
     """The log rows of whole transactions completed by what the stream has stated, those that waited so far among them,
     and what waits."""
-    earlier, last = waiting_entries(log.sparkSession, feed.feed, history), history.waiting
+    earlier = waiting_entries(log.sparkSession, feed.feed, state)
     again = earlier is not None and _may_be_released(definitions, feed)
     if earlier is not None and again:
-        released = log.where(is_published(history)).join(earlier.select("hour", *ENTRY), ["hour", *ENTRY], "left_semi")
-        released = placed(released, log, feed, history.reloads)
+        released = log.where(is_published(state)).join(earlier.select("hour", *ENTRY), ["hour", *ENTRY], "left_semi")
+        released = placed(released, log, feed, state.reloads)
         rows = rows.unionByName(released.withColumn("landed_this_hour", F.lit(False)).select(*rows.columns))
     bound = with_definitions(rows, definitions, feed)
     if earlier is not None and not again:
@@ -54,12 +52,12 @@ def described(
         bound = _with_their_transactions(bound, bound).localCheckpoint()
     waits = bound.where("waits_for is not null")
     landed, found = waits.agg(F.count_if("landed_this_hour"), F.count(F.lit(1))).first() or (0, 0)
-    kept = 0 if again or last is None else last.waiting_entries
+    kept = 0 if again else state.waiting_entries
     return Described(
         bound.where("waits_for is null").drop("waits_for"),
         waits if found else None,
         counted=kept + found,
-        since=last.waiting_since if kept and last is not None else 0,
+        since=state.waiting_since if kept else 0,
         landed=landed,
     )
 

@@ -48,7 +48,7 @@ def without(
     left = rows.join(taken.select(*ENTRY), ENTRY, "left_anti").select(*rows.columns)
     if hour.small:
         left = left.localCheckpoint()
-    assembled, stats = with_stats(replace(hour.assembled, rows=left), feed, hour.work.history)
+    assembled, stats = with_stats(replace(hour.assembled, rows=left), feed, hour.work.state)
     withheld, touched = _added(hour.withheld, taken, named.where(~whole).select("tx"), left)
     there = {table.table for table in stats}
     stats += [TableStats(table.table, table.sources) for table in hour.stats if table.table not in there]

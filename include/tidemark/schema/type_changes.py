@@ -53,12 +53,6 @@ def refuse_other_key(table: str, feed: str, stored: list[str], key: tuple[str, .
         )
 
 
-def renames(old: str, new: str) -> list[tuple[str, str]]:
-    """A rename in steps that Spark accepts: for Spark, names that differ only in case are the same."""
-    between = f"{new}#"
-    return [(old, between), (between, new)] if old.lower() == new.lower() else [(old, new)]
-
-
 def wider_of(stored: dict[str, str], declared: dict[str, ColumnType]) -> dict[str, str]:
     """The types a table's columns should have: the declared ones, or the stored one where that is wider."""
     return {

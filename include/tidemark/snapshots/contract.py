@@ -50,9 +50,6 @@ class Snapshot(Protocol):
     def discard(self) -> None:
         """Undo what was evolved for an hour that was not published."""
 
-    def retire(self, columns: list[str]) -> None:
-        """Remove columns that nothing holds any more. Done before: does nothing."""
-
     def read(self) -> DataFrame:
         """What readers see now."""
 
@@ -62,9 +59,9 @@ class Snapshot(Protocol):
     def staged(self, publication: str) -> DataFrame:
         """The table as compact staged it."""
 
-    def publish(self, hour: Hour, publication: str, *, cut: bool = True) -> None:
-        """Make the staged publication the table, with the hour's cut unless ``cut`` is false. Done before: does nothing
-        again."""
+    def publish(self, hour: Hour, publication: str, *, cut: bool = True, retired: Sequence[str] = ()) -> None:
+        """Make the staged publication the table, without ``retired`` columns, which nothing holds any more, and with the
+        hour's cut unless ``cut`` is false. Done before: does nothing again."""
 
     def tag(self, hour: Hour) -> None:
         """Give the table as it is the cut of an hour that did not touch it."""

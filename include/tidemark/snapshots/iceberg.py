@@ -7,7 +7,8 @@ silence.
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
@@ -15,15 +16,15 @@ from pyspark.sql import functions as F
 
 from tidemark.errors import ConfigError, ConflictError
 from tidemark.hours import Hour
-from tidemark.identifiers import TIDEMARK, quote
+from tidemark.identifiers import TIDEMARK, publication_of_branch, quote
 from tidemark.lake.session import create_namespace, full_name
-from tidemark.lake.spark_conf import CATALOG
 from tidemark.lake.stored_formats import FORMAT, TABLE_FORMAT, check_table
 from tidemark.logs import get_logger
 from tidemark.merge.contract import TIDEMARK_TYPE
-from tidemark.schema.type_changes import reconcile, refuse_other_key, renames
+from tidemark.schema.type_changes import reconcile, refuse_other_key
 from tidemark.snapshots.contract import StagedChange
 from tidemark.snapshots.iceberg_merge import SETTLED_VIEW, fill, merge_sql, new_rows
+from tidemark.snapshots.iceberg_metadata import ATTEMPT, Alter, IcebergMetadata
 
 log = get_logger()
 
@@ -52,12 +53,13 @@ _NO_TABLE = "none"
 
 
 class IcebergSnapshot:
-    """One published table."""
+    """One published table. ``attempt``: the number under which it is written to; who only reads has none."""
 
-    def __init__(self, spark: SparkSession, table: str, feed: str) -> None:
-        self.spark, self.table, self.feed = spark, table, feed
+    def __init__(self, spark: SparkSession, table: str, feed: str, attempt: int = 0) -> None:
+        self.spark, self.table, self.feed, self.attempt = spark, table, feed, attempt
         self.namespace, self.short = table.split(".", 1)
         self.name = full_name(self.namespace, self.short)
+        self._metadata = IcebergMetadata(spark, self.name, attempt)
         self._known: Any = None
 
     def exists(self) -> bool:
@@ -83,7 +85,8 @@ class IcebergSnapshot:
             reconcile(self.table, {}, columns)
             create_namespace(self.spark, self.namespace)
             listed = ", ".join(f"{quote(name)} {kind}" for name, kind in columns.items())
-            properties = ", ".join(f"'{k}' = '{v}'" for k, v in {**_PROPERTIES, "tidemark.feed": self.feed}.items())
+            own = {**_PROPERTIES, "tidemark.feed": self.feed, ATTEMPT: str(self.attempt)}
+            properties = ", ".join(f"'{k}' = '{v}'" for k, v in own.items())
             key_columns = json.dumps(list(key)).replace("\\", "\\\\").replace("'", "\\'")
             properties += f", '{_KEY}' = '{key_columns}', '{_BEFORE}' = '{_NO_TABLE}'"
             self.spark.sql(
@@ -94,61 +97,58 @@ class IcebergSnapshot:
             return
         refuse_other_key(self.table, self.feed, self.key(), key)
         if renamed:
-            self._note_schema()
-        for old, new in renamed:
-            for before, after in renames(old, new):
-                self.spark.sql(f"ALTER TABLE {self.name} RENAME COLUMN {quote(before)} TO {quote(after)}")
-            log.info("renamed a column", table=self.table, column=old, to=new, reason="the source renamed it")
+            names = list(self.columns())
+            self._evolve("rename columns", partial(self._metadata.rename_columns, names, renamed))
+            for old, new in renamed:
+                log.info("renamed a column", table=self.table, column=old, to=new, reason="the source renamed it")
         add, widen = reconcile(self.table, self.columns(), columns)
         if add or widen:
-            self._note_schema()
+            self._evolve("add columns", partial(self._metadata.add_columns, add, widen, list(columns)))
         if add:
-            order = list(columns)
-            where = {name: f"AFTER {quote(order[i - 1])}" if i else "FIRST" for i, name in enumerate(order)}
-            listed = ", ".join(f"{quote(name)} {kind} {where[name]}" for name, kind in add.items())
-            self.spark.sql(f"ALTER TABLE {self.name} ADD COLUMNS ({listed})")
             log.info("added columns", table=self.table, columns=add, reason="the stream has them now")
         for name, kind in widen.items():
-            self.spark.sql(f"ALTER TABLE {self.name} ALTER COLUMN {quote(name)} TYPE {kind}")
             log.info("widened a column", table=self.table, column=name, type=kind, reason="the source's type grew")
 
-    def _note_schema(self) -> None:
-        """Note the schema that :meth:`discard` goes back to: Iceberg can set a whole schema, but not narrow a type."""
-        if self._property(_BEFORE) is None:
-            now = self._loaded().schema().schemaId()
-            self.spark.sql(f"ALTER TABLE {self.name} SET TBLPROPERTIES ('{_BEFORE}' = '{now:d}')")
-            self._known = None
+    def _evolve(self, what: str, evolve: Callable[[Any, Any], None]) -> None:
+        """Evolve the columns, and note the schema that :meth:`discard` goes back to."""
+
+        def alter(now: Any, build: Any) -> bool:
+            evolve(now, build)
+            if now.properties().get(_BEFORE) is None:
+                build.setProperties({_BEFORE: str(now.currentSchemaId())})
+            return True
+
+        self._commit(what, alter)
+
+    def _commit(self, what: str, alter: Alter) -> None:
+        self._metadata.commit(what, alter)
+        self._known = None
 
     def discard(self) -> None:
         """Go back to the published columns, without what an unpublished hour has evolved; drop a table that it made.
         Its audit branch is of no use then."""
         if not self.exists():
             return
+        self._metadata.table().refresh()
+        self._known = None
         self._refuse_foreign()
-        before = self._property(_BEFORE)
-        if before == _NO_TABLE:
+        if self._property(_BEFORE) == _NO_TABLE and int(self._property(ATTEMPT) or 0) <= self.attempt:
             self.spark.sql(f"DROP TABLE {self.name} PURGE")
             log.warning("dropped the table", table=self.table, reason="the hour that made it was not published")
-        elif before is not None:
-            operations = self._loaded().operations()
-            now = operations.current()
-            metadata = self.spark._jvm.org.apache.iceberg.TableMetadata  # type: ignore[union-attr]
-            noted = self.spark._jvm.java.util.Collections.singleton(_BEFORE)  # type: ignore[union-attr]
-            was = metadata.buildFrom(now).setCurrentSchema(int(before)).removeProperties(noted).build()
-            operations.commit(now, was)
+            self._known = None
+            return
+
+        def alter(now: Any, build: Any) -> bool:
+            before = now.properties().get(_BEFORE)
+            if before is None:
+                return False
+            build.setCurrentSchema(int(before))
+            self._metadata.remove_property(build, _BEFORE)
             log.warning("restored the published columns", table=self.table, reason="their hour was not published")
-        self._known = None
+            return True
 
-    def _loaded(self) -> Any:
-        """The table in Iceberg's own interface: SQL cannot go back to a schema."""
-        loader = getattr(self.spark._jvm, "org.apache.iceberg.spark.Spark3Util")
-        return loader.loadIcebergTable(self.spark._jsparkSession, self.name)
-
-    def retire(self, columns: list[str]) -> None:
-        """Remove columns that nothing holds any more: their values are under other names. Done before: does nothing."""
-        for name in [name for name in columns if name in self.columns()]:
-            self.spark.sql(f"ALTER TABLE {self.name} DROP COLUMN {quote(name)}")
-            log.info("dropped a column", table=self.table, column=name, reason="its values have another name now")
+        if self._property(_BEFORE) is not None:
+            self._commit("discard", alter)
 
     def read(self) -> DataFrame:
         """What readers see now."""
@@ -192,66 +192,45 @@ class IcebergSnapshot:
         """The table as compact staged it."""
         return self.spark.table(f"{self.name}.{quote('branch_' + _branch(publication))}")
 
+    def publish(self, hour: Hour, publication: str, *, cut: bool = True, retired: Sequence[str] = ()) -> None:
+        """In one commit: main is what is staged, it has the hour's tag where it is the hour's ``cut``, it is without
+        ``retired`` columns, and the feed's branches are gone. Done before: does nothing again."""
+
+        def alter(now: Any, build: Any) -> bool:
+            staged = now.ref(_branch(publication))
+            if staged is None:
+                if self._has_published(publication):
+                    return False
+                raise self._cannot_publish(f"its audit branch {_branch(publication)} is missing", hour)
+            made = int(staged.snapshotId())
+            if not self._metadata.goes_on_from_main(made, now):
+                raise self._cannot_publish("somebody has written to main since the hour was staged", hour)
+            build.setBranchSnapshot(made, "main")
+            if cut and now.ref(hour.tag) is None:  # people may have cited the one that is there
+                self._metadata.set_tag(build, hour.tag, made)
+            for name in [str(name) for name in now.refs().keySet()]:
+                if publication_of_branch(name, self.feed) is not None:
+                    build.removeRef(name)
+            self._metadata.remove_property(build, _BEFORE)
+            if left := [name for name in retired if name in self.columns()]:
+                self._metadata.drop_columns(left, now, build)
+            return True
+
+        self._commit("publish", alter)
+
+    def _cannot_publish(self, why: str, hour: Hour) -> ConflictError:
+        return ConflictError(why, fix="run the hour again from compact", feed=self.feed, hour=hour, table=self.table)
+
     def _ref(self, name: str) -> int | None:
         """The snapshot id of a branch or tag; None where there is none of this name."""
-        found = self._loaded().snapshot(name)
+        found = self._metadata.table().snapshot(name)
         return None if found is None else int(found.snapshotId())
-
-    def publish(self, hour: Hour, publication: str, *, cut: bool = True) -> None:
-        """Fast-forward main to the branch, tag it where it is the hour's ``cut``, drop the branch. Done before: does
-        nothing again."""
-        branch = _branch(publication)
-        staged = self._ref(branch)
-        if staged is not None:
-            self._fast_forward(branch)
-            if cut:
-                self._tag(hour, staged)
-            self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH {quote(branch)}")
-        elif not self._has_published(publication):
-            raise ConflictError(
-                f"its audit branch {branch} is missing",
-                fix="run the hour again from compact",
-                feed=self.feed,
-                hour=hour,
-                table=self.table,
-            )
-        if self._property(_BEFORE) is not None:
-            self.spark.sql(f"ALTER TABLE {self.name} UNSET TBLPROPERTIES ('{_BEFORE}')")
-            self._known = None
-
-    def _fast_forward(self, branch: str) -> None:
-        table = f"table => '{self.namespace}.{self.short}'"
-        forward = f"CALL {quote(CATALOG)}.system.fast_forward({table}, branch => 'main', to => '{branch}')"
-        try:
-            self.spark.sql(forward)
-        except Exception as error:
-            # Maintenance has compacted files since the branch was made: main holds the same rows as before.
-            if "not an ancestor" not in str(error) or (base := self._before_rewrite(branch)) is None:
-                raise
-            log.warning("rolled main back", table=self.table, to=base, reason="maintenance rewrote its files")
-            self.spark.sql(f"CALL {quote(CATALOG)}.system.rollback_to_snapshot({table}, snapshot_id => {base:d})")
-            self.spark.sql(forward)
-
-    def _before_rewrite(self, branch: str) -> int | None:
-        """The snapshot of main that the branch goes on from, when all that main has had since holds the same rows."""
-        snapshots = {row["snapshot_id"]: row for row in self.spark.table(f"{self.name}.snapshots").collect()}
-        at, ancestors = self._ref(branch), set()
-        while at in snapshots:
-            ancestors.add(at)
-            at = snapshots[at]["parent_id"]
-        at = self._ref("main")
-        while at in snapshots and at not in ancestors and snapshots[at]["operation"] == "replace":
-            at = snapshots[at]["parent_id"]
-        return at if at in ancestors else None
 
     def _has_published(self, publication: str) -> bool:
         """Whether main holds a commit of the publication."""
         made = self.spark.table(f"{self.name}.snapshots").where(F.col("summary")[_MARK] == publication)
         history = self.spark.table(f"{self.name}.history").where("is_current_ancestor")
         return not made.join(history, "snapshot_id", "left_semi").isEmpty()
-
-    def _tag(self, hour: Hour, snapshot: int) -> None:
-        self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE TAG {quote(hour.tag)} AS OF VERSION {snapshot:d}")
 
     def has_cut(self, hour: Hour) -> bool:
         """Whether the hour's tag is there."""
@@ -262,7 +241,7 @@ class IcebergSnapshot:
         begin = self._ref(base.tag) if base is not None else None
         if change is None:
             assert begin is not None, "the cut of base is there"
-            self._tag(hour, begin)
+            self._commit(f"cut {hour.tag}", lambda now, build: self._set_cut(hour, begin, build))
             return
         branch = _cut_branch(publication)
         self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH IF EXISTS {quote(branch)}")
@@ -273,19 +252,36 @@ class IcebergSnapshot:
         if begin is None:
             self.spark.sql(f"DELETE FROM {target}")  # noqa: S608 - quoted
         self._merge(target, change)
-        made = self._ref(branch)
-        assert made is not None, "it was just written"
-        self._tag(hour, made)
-        self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH {quote(branch)}")
+
+        def alter(now: Any, build: Any) -> bool:
+            made = now.ref(branch)
+            assert made is not None, "it was just written"
+            build.removeRef(branch)
+            return self._set_cut(hour, int(made.snapshotId()), build)
+
+        self._commit(f"cut {hour.tag}", alter)
+
+    def _set_cut(self, hour: Hour, snapshot: int, build: Any) -> bool:
+        self._metadata.set_tag(build, hour.tag, snapshot)
+        return True
 
     def tag(self, hour: Hour) -> None:
-        """Tag the current table for an hour that did not touch it, so that every table of a feed has the cut."""
-        self.spark.sql(f"ALTER TABLE {self.name} CREATE OR REPLACE TAG {quote(hour.tag)}")
+        """Tag the current table for an hour that did not touch it, so that every table of a feed has the cut. Done before:
+        does nothing again."""
+
+        def alter(now: Any, build: Any) -> bool:
+            main = now.currentSnapshot()
+            if main is None or now.ref(hour.tag) is not None:
+                return False
+            self._metadata.set_tag(build, hour.tag, int(main.snapshotId()))
+            return True
+
+        self._commit(f"tag {hour.tag}", alter)
 
     def _property(self, name: str) -> str | None:
         """One of the table's properties, read once: only this class changes them."""
         if self._known is None:
-            self._known = self._loaded().properties()
+            self._known = self._metadata.table().properties()
         return self._known.get(name)  # type: ignore[no-any-return]
 
     def _refuse_foreign(self) -> None:

@@ -65,9 +65,6 @@ class ParquetSnapshot:
     def discard(self) -> None:
         """Nothing to do: what was evolved is in no folder that readers are led to."""
 
-    def retire(self, columns: list[str]) -> None:
-        """Nothing to do: a folder is written with the columns of :meth:`evolve` alone."""
-
     def read(self) -> DataFrame:
         """What readers see now, in the evolved columns."""
         return self._stored(self._pointers.latest(), self._evolved or self.columns())
@@ -133,8 +130,9 @@ class ParquetSnapshot:
         """The table as it would be after this publication."""
         return self.spark.read.parquet(self._staged_folder(publication))
 
-    def publish(self, hour: Hour, publication: str, *, cut: bool = True) -> None:
-        """Have the pointers lead to the staged folder. Done before: does nothing again."""
+    def publish(self, hour: Hour, publication: str, *, cut: bool = True, retired: Sequence[str] = ()) -> None:
+        """Have the pointers lead to the staged folder, which has the columns of :meth:`evolve` alone. Done before: does
+        nothing again."""
         folder = _folder_name(publication)
         if cut:
             self._pointers.write_cut(hour, folder)

@@ -58,6 +58,10 @@ class Storage(ABC):
         """Write a small object only where none is. False: there is one already. Of several writers at once one wins."""
 
     @abstractmethod
+    def remove(self, location: str) -> None:
+        """Remove a small object; nothing where there is none."""
+
+    @abstractmethod
     def copy_from(self, source: Storage, stored: StoredObject, target: str, sha256: str) -> None:
         """Copy an object here, byte for byte. It appears whole or not at all.
 

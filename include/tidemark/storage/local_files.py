@@ -72,6 +72,10 @@ class LocalFiles(Storage):
                 return False
         return True
 
+    def remove(self, location: str) -> None:
+        with _file_errors(location):
+            Path(location).unlink(missing_ok=True)
+
     def copy_from(self, source: Storage, stored: StoredObject, target: str, sha256: str) -> None:
         with source.open(stored) as stream, self._written(target, VerifiedStream(stream, stored, sha256)) as temporary:
             temporary.replace(target)

@@ -120,6 +120,12 @@ class S3Objects(Storage):
                 raise
             return str(_whole(answer, "ETag")["ETag"])
 
+    @retry
+    def remove(self, location: str) -> None:
+        bucket, key = _split(location)
+        with _s3_errors(location):
+            self._s3.delete_object(Bucket=bucket, Key=key)
+
     def copy_from(self, source: Storage, stored: StoredObject, target: str, sha256: str) -> None:
         """From S3 the server copies by itself, held to the ETag that was listed; files are uploaded with SHA-256."""
         bucket, key = _split(target)

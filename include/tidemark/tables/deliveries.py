@@ -13,8 +13,9 @@ from pyspark.sql import functions as F
 from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
 from tidemark.formats.contract import TellsDeliveries
+from tidemark.hours import Hour
 from tidemark.ledger.change_log import in_hour, is_published
-from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.quarantine import ENTRY, NEVER_COMPLETED, kept_back
 
 #: Containers that keep no offsets.
@@ -100,16 +101,14 @@ def whole_deliveries(entries: DataFrame, format_: TellsDeliveries) -> DataFrame:
     return with_single_messages(found, entries, format_).localCheckpoint()
 
 
-def unused_messages(
-    entries: DataFrame, format_: TellsDeliveries, feed: Feed, history: PublicationHistory
-) -> DataFrame | None:
+def unused_messages(entries: DataFrame, format_: TellsDeliveries, feed: Feed, state: FeedState) -> DataFrame | None:
     """Of log entries of transactions, published or of the hour in the making: the messages (``message``: ``tx``, ``topic``,
     ``partition``, ``offset``) of deliveries that do not count, because another one does, and the publication that brought
     the last of that one (``whole_by``). None: there are none."""
-    given_up = _given_up(entries.sparkSession, feed, history)
+    given_up = _given_up(entries.sparkSession, feed, state)
     if given_up is not None:
         entries = entries.join(given_up, ENTRY, "left_anti").select(*entries.columns)
-    entries = entries.withColumn("published", published_by(history))
+    entries = entries.withColumn("published", published_by(state))
     found = whole_deliveries(entries, format_)
     first = F.struct("published", "topic", "partition", "delivery")
     chosen = found.where("whole").groupBy("tx").agg(F.min(first).alias("chosen"))
@@ -139,38 +138,38 @@ def _message() -> Column:
     return F.struct(*_MESSAGE)
 
 
-def published_by(history: PublicationHistory) -> Column:
+def published_by(state: FeedState) -> Column:
     """The publication that brought a log entry; the next one for an entry that none has brought yet."""
-    first = {receipt.hour: receipt for receipt in reversed(history.receipts)}
-    again = [receipt for receipt in history.receipts if receipt is not first[receipt.hour]]
-    found = F.lit(history.last_sequence + 1)
-    for receipt in reversed(again):
-        brought = in_hour(receipt.hour) & (F.col("version") <= receipt.manifest_version)
-        found = F.when(brought, F.lit(receipt.sequence)).otherwise(found)
-    if not first:
-        return found
-    # Not one condition per hour: there can be thousands.
-    sequences, versions = (
-        F.element_at(
-            F.create_map(*(F.lit(part) for r in first.values() for part in (r.hour, getattr(r, name)))), F.col("hour")
-        )
-        for name in ("sequence", "manifest_version")
-    )
-    return F.coalesce(F.when(F.col("version") <= versions, sequences), found)
+    since_1970 = F.unix_timestamp("hour", "yyyy-MM-dd'T'HH") / 3600
+    cases = [
+        (F.col("hour").between(one.first, one.last) & (F.col("version") <= one.version), one.sequence, one.first)
+        for one in state.hours
+    ]
+    cases += [
+        (in_hour(hour) & (F.col("version") <= one.version), one.sequence, Hour.parse(hour))
+        for hour, published in state.again.items()
+        for one in published
+    ]
+    # One case after the other, not one inside the other: there can be many.
+    found = F.when(F.lit(False), F.lit(0).cast("long"))
+    for condition, sequence, first in cases:
+        nth = since_1970 - F.lit(int(first.start.timestamp()) // 3600) + F.lit(sequence)
+        found = found.when(condition, nth.cast("long"))
+    return found.otherwise(F.lit(state.last_sequence + 1).cast("long"))
 
 
-def _given_up(spark: SparkSession, feed: Feed, history: PublicationHistory) -> DataFrame | None:
+def _given_up(spark: SparkSession, feed: Feed, state: FeedState) -> DataFrame | None:
     """Entries in quarantine because their transaction never completed; None: there are none."""
-    if not any(receipt.given_up for receipt in history.receipts):
+    if not state.gave_up:
         return None
-    kept = kept_back(spark, feed.feed, history).where(F.col("reason") == NEVER_COMPLETED)
+    kept = kept_back(spark, feed.feed, state).where(F.col("reason") == NEVER_COMPLETED)
     return F.broadcast(kept.select(*ENTRY))
 
 
-def published_unused(log: DataFrame, feed: Feed, history: PublicationHistory) -> DataFrame | None:
+def published_unused(log: DataFrame, feed: Feed, state: FeedState) -> DataFrame | None:
     """:func:`unused_messages` of all that is published in the log."""
     format_ = tells_deliveries(feed)
-    if format_ is None or not any(receipt.redelivered for receipt in history.receipts):
+    if format_ is None or not state.redelivered:
         return None
-    entries = log.where(is_published(history) & F.col("tx").isNotNull())
-    return unused_messages(entries, format_, feed, history)
+    entries = log.where(is_published(state) & F.col("tx").isNotNull())
+    return unused_messages(entries, format_, feed, state)

@@ -12,7 +12,7 @@ from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
 from tidemark.formats.contract import MarksLoads, PlacesRows
 from tidemark.ledger.change_log import in_hour, is_published, is_row
-from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.receipts import Reload
 
@@ -50,10 +50,10 @@ def _in_their_loads(without_place: Column, reloads: Mapping[str, Sequence[Reload
     return position
 
 
-def moved_by(hour: str, log: DataFrame, history: PublicationHistory, feed: Feed) -> dict[str, str]:
+def moved_by(hour: str, log: DataFrame, state: FeedState, feed: Feed) -> dict[str, str]:
     """Tables with published rows that the hour's entries give another place: the highest of these places. The hour then
     comes later than what stands behind it, and the tables are folded again."""
-    rows = log.where(is_published(history) & is_row() & awaits_place(feed))
+    rows = log.where(is_published(state) & is_row() & awaits_place(feed))
     before = placed(rows, log.where(~in_hour(hour)), feed, {}).select(*ENTRY, F.col("position").alias("place_before"))
     moved = placed(rows, log, feed, {}).join(before, ENTRY).where("position <> place_before")
     return {

@@ -23,8 +23,8 @@ from tidemark.formats import load_format
 from tidemark.formats.contract import MarksLoads
 from tidemark.hours import Hour
 from tidemark.ledger.change_log import is_row
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.manifest import Manifest
-from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.receipts import Reload
 from tidemark.ledger.reloads import ALL
 from tidemark.tables.places import placed
@@ -49,21 +49,21 @@ class HourReloads:
 
 
 def hour_reloads(
-    manifest: Manifest, loads: Sequence[tuple[str, str]], landed: DataFrame, log: DataFrame, history: PublicationHistory,
+    manifest: Manifest, loads: Sequence[tuple[str, str]], landed: DataFrame, log: DataFrame, state: FeedState,
     feed: Feed,
 ) -> HourReloads:  # fmt: skip
     """The reloads when an hour is made. ``loads``: as :func:`unplaced_loads` finds them; ``landed``: the hour's new log
     entries; ``log``: the published ones, and these."""
     hour, names = manifest.hour, manifest.reloads
-    begun = find_reloads(hour, _named(hour, names, history), landed, log, history, feed)
-    notes = _notes(hour, names, begun, feed) + _warnings(hour, loads, begun, history, feed)
-    return HourReloads(begun, altered(history.reloads, begun), notes)
+    begun = find_reloads(hour, _named(hour, names, state), landed, log, state, feed)
+    notes = _notes(hour, names, begun, feed) + _warnings(hour, loads, begun, state, feed)
+    return HourReloads(begun, altered(state.reloads, begun), notes)
 
 
-def _named(hour: str, names: Sequence[str] | None, history: PublicationHistory) -> dict[str, list[str]]:
+def _named(hour: str, names: Sequence[str] | None, state: FeedState) -> dict[str, list[str]]:
     """Hours with the tables that are reloaded from them on, the hour in the making among them. ``names``: its own; None:
     it names none."""
-    named = {each: tables for each, tables in history.named_reloads.items() if each != hour}
+    named = {each: tables for each, tables in state.named_reloads.items() if each != hour}
     return named | ({hour: list(names)} if names else {})
 
 
@@ -72,14 +72,14 @@ def find_reloads(
     named: Mapping[str, Sequence[str]],
     landed: DataFrame,
     log: DataFrame,
-    history: PublicationHistory,
+    state: FeedState,
     feed: Feed,
 ) -> dict[str, list[Reload]]:
     """All reloads that have begun, of those that are ``named``. The log is only searched where the hour can alter one."""
-    known = {source: list(found) for source, found in history.reloads.items()}
+    known = {source: list(found) for source, found in state.reloads.items()}
     if not named and not known:
         return {}
-    if named == history.named_reloads and not _may_alter(hour, named, landed, history, feed):
+    if named == state.named_reloads and not _may_alter(hour, named, landed, state, feed):
         return known
     found: dict[str, list[Reload]] = {}
     for first, tables in sorted(named.items()):
@@ -119,16 +119,13 @@ def unplaced_loads(feed: Feed) -> Column:
     return F.collect_set(F.when(is_row() & without_place, F.struct("source_table", "position")))
 
 
-def _warnings(
-    hour: str, loads: Sequence[tuple[str, str]], reloads: Reloads, history: PublicationHistory, feed: Feed
-) -> list[str]:
+def _warnings(hour: str, loads: Sequence[tuple[str, str]], reloads: Reloads, state: FeedState, feed: Feed) -> list[str]:
     """What the hour's receipt says of rows of loads that landed behind changes of their tables, without a reload that they
     could be of. ``loads``: as :func:`unplaced_loads` finds them."""
     notes = []
     for source, place in sorted(loads):
         table = feed.published_name(source)
-        earlier = (t.highest for r in history.receipts if r.hour < hour for t in r.tables if t.table == table)
-        changed = any(highest and highest > place + "#9" for highest in earlier)
+        changed = (state.table(table).highest or "") > place + "#9" and hour >= (state.newest_hour or hour)
         if changed and not any(reload.began <= hour for reload in reloads.get(source, [])):
             notes.append(
                 f"rows of a full load of {table} landed behind changes of it, and replace nothing: if the source loaded it "
@@ -137,15 +134,13 @@ def _warnings(
     return notes
 
 
-def _may_alter(
-    hour: str, named: Mapping[str, Sequence[str]], landed: DataFrame, history: PublicationHistory, feed: Feed
-) -> bool:
+def _may_alter(hour: str, named: Mapping[str, Sequence[str]], landed: DataFrame, state: FeedState, feed: Feed) -> bool:
     """Whether the hour's new rows can begin a reload, or come before one that has begun."""
     counted = landed.where(is_row()).groupBy("source_table").agg(F.count_if(_of_load(feed)).alias("loaded")).collect()
     for row in counted:
         for first, tables in named.items():
             if _names(tables, row.source_table):
-                known = [one for one in history.reloads.get(row.source_table, []) if one.hour == first]
+                known = [one for one in state.reloads.get(row.source_table, []) if one.hour == first]
                 if (known and hour <= known[0].began) or (not known and row.loaded and hour >= first):
                     return True
     return False

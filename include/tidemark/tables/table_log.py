@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from tidemark.feeds.model import Feed
 from tidemark.ledger.change_log import is_published, is_row, of_table, rolled_back
 from tidemark.ledger.change_stats import bounded, distinct, empties, names_in, unpublishable
-from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.quarantine import ENTRY, kept_back
 from tidemark.ledger.system_tables import held_transactions, waiting_entries
 from tidemark.tables.deliveries import published_unused, without_messages
@@ -24,17 +24,17 @@ from tidemark.tables.ties import tied_log
 class TableLog:
     """``sources``: the source's tables that are published as ``table``. ``definitions``: of all tables of the feed.
     ``left_out``: transactions (``tx``) that do not count, beside those that are held; ``withdrawn``: entries that do not;
-    None: no others. ``named_by``: the publications whose markers name transactions; None: those of ``history``."""
+    None: no others. ``named_by``: the publications whose markers name transactions; None: those of ``state``."""
 
     spark: SparkSession
     feed: Feed
-    history: PublicationHistory
+    state: FeedState
     definitions: Definitions
     table: str
     sources: tuple[str, ...]
     left_out: DataFrame | None = None
     withdrawn: DataFrame | None = None
-    named_by: PublicationHistory | None = None
+    named_by: FeedState | None = None
 
     def columns(self) -> list[str]:
         """Columns of log rows, with ``landed_this_hour``."""
@@ -43,7 +43,7 @@ class TableLog:
     def rows(self, truncated: str | None) -> DataFrame:
         """The log rows that are part of the snapshot: published, not held, not waiting, not in quarantine, not rolled back,
         and not older than the position ``truncated``."""
-        rows = placed(self._published().where(F.col("op") != "truncate"), self._log(), self.feed, self.history.reloads)
+        rows = placed(self._published().where(F.col("op") != "truncate"), self._log(), self.feed, self.state.reloads)
         if truncated is not None:
             rows = rows.where(F.col("position") >= truncated)
         rows = with_definitions(self._counted(rows), self.definitions, self.feed)
@@ -52,7 +52,7 @@ class TableLog:
     def truncates(self) -> DataFrame:
         """The log rows that empty the table, as :meth:`rows` gives the others."""
         rows = self._published().where(empties())
-        return self._counted(placed(rows, self._log(), self.feed, self.history.reloads))
+        return self._counted(placed(rows, self._log(), self.feed, self.state.reloads))
 
     def _counted(self, rows: DataFrame) -> DataFrame:
         """Published rows, with ``landed_this_hour``, without those that are no part of the snapshot."""
@@ -61,19 +61,19 @@ class TableLog:
             rows = rows.join(F.broadcast(self.left_out), "tx", "left_anti").select(*rows.columns)
         if self.withdrawn is not None:
             rows = rows.join(F.broadcast(self.withdrawn.select(*ENTRY)), ENTRY, "left_anti").select(*rows.columns)
-        held = held_transactions(self.spark, self.feed.feed, self.history)
+        held = held_transactions(self.spark, self.feed.feed, self.state)
         if held is not None:
             # What was published of it in other hours stays: then only a redelivery of it is held.
             names = held.select("tx", F.explode("hours").alias("hour"))
             rows = rows.join(F.broadcast(names), ["tx", "hour"], "left_anti").select(*rows.columns)
-        waiting = waiting_entries(self.spark, self.feed.feed, self.history)
+        waiting = waiting_entries(self.spark, self.feed.feed, self.state)
         if waiting is not None:
             rows = rows.join(waiting.select(*ENTRY), ENTRY, "left_anti").select(*rows.columns)
         rows = rows.join(self._kept_out(), ENTRY, "left_anti").select(*rows.columns)
-        unused = published_unused(self._log(), self.feed, self.history)
+        unused = published_unused(self._log(), self.feed, self.state)
         if unused is not None:
             rows = without_messages(rows, unused).select(*rows.columns)
-        never_committed = rolled_back(self._log(), self.history)
+        never_committed = rolled_back(self._log(), self.state)
         if never_committed is not None:
             rows = rows.join(never_committed, "tx", "left_anti").select(*rows.columns)
         return rows
@@ -100,11 +100,11 @@ class TableLog:
 
     def _kept_out(self) -> DataFrame:
         """Changes in quarantine (ENTRY)."""
-        kept = kept_back(self.spark, self.feed.feed, self.history).where("change is not null")
+        kept = kept_back(self.spark, self.feed.feed, self.state).where("change is not null")
         return F.broadcast(kept.select(*ENTRY))
 
     def _log(self) -> DataFrame:
-        return tied_log(self.spark, self.feed, self.named_by or self.history)
+        return tied_log(self.spark, self.feed, self.named_by or self.state)
 
     def _published(self) -> DataFrame:
-        return self._log().where(is_published(self.history) & is_row() & of_table(self.table, self.sources))
+        return self._log().where(is_published(self.state) & is_row() & of_table(self.table, self.sources))

@@ -13,9 +13,9 @@ from pyspark.sql.types import StructType
 from tidemark.errors import SchemaError
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
-from tidemark.identifiers import TIDEMARK, publication_name, quote
+from tidemark.identifiers import TIDEMARK, quote
 from tidemark.ledger.change_stats import TableStats
-from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.system_tables import pruned, published_rows
 from tidemark.merge.late_changes import PublishedTable
 from tidemark.merge.typed_rows import TableShape, key_is_whole, keyed_rows
@@ -39,17 +39,12 @@ class Work:
     feed: Feed
     settings: Settings
     hour: Hour
-    history: PublicationHistory
+    state: FeedState
 
     @property
     def sequence(self) -> int:
         """Its number."""
-        return self.history.last_sequence + 1
-
-    @property
-    def publication(self) -> str:
-        """Its name."""
-        return publication_name(self.feed.feed, self.hour, self.sequence)
+        return self.state.attempt.sequence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -95,7 +90,7 @@ class State:
 
     def needs_log_lookup(self, stats: TableStats) -> bool:
         """Whether any change of the hour may be late, or rests on another key, or whether keys collide."""
-        return self.rebuild or _needs_log_lookup(stats, self.highest, self.log.history)
+        return self.rebuild or _needs_log_lookup(stats, self.highest, self.log.state)
 
     def log_columns(self) -> list[str]:
         """Columns of log rows, with ``landed_this_hour``."""
@@ -137,8 +132,8 @@ class State:
             F.col(f"{TIDEMARK}.base_sort_key").alias("row_base"),
             F.lit(None).cast("string").alias("deleted_at"),
         )
-        tombstones = published_rows(self.log.spark, self.log.feed.feed, "tombstones", self.log.history)
-        counts = F.col("sequence") >= self.log.history.refolded_by(self.table)
+        tombstones = published_rows(self.log.spark, self.log.feed.feed, "tombstones", self.log.state)
+        counts = F.col("sequence") >= self.log.state.table(self.table).refolded_by
         deleted = tombstones.where((F.col("table") == self.table) & counts).select(
             F.from_json("key", cast(StructType, rows.schema["key"].dataType)).alias("key"),
             F.lit(None).cast("string").alias("row_at"),
@@ -154,10 +149,10 @@ class State:
         )
 
 
-def _needs_log_lookup(stats: TableStats, highest: str | None, history: PublicationHistory) -> bool:
+def _needs_log_lookup(stats: TableStats, highest: str | None, state: FeedState) -> bool:
     """Whether an hour's changes of a table can be older than what it holds up to the sort key ``highest``, rest on
     another key or have keys that collide, perhaps with those that an earlier hour has of the same transaction."""
-    arrived = history.newest_arrival(stats.table)
+    arrived = state.table(stats.table).arrived
     goes_on = arrived is not None and stats.began is not None and stats.began <= arrived
     late = stats.first != "" and highest is not None and stats.first + "#" <= highest
     return bool(stats.links or stats.collisions or goes_on or late)
@@ -165,13 +160,13 @@ def _needs_log_lookup(stats: TableStats, highest: str | None, history: Publicati
 
 def reached(work: Work, stats: TableStats) -> tuple[str | None, str | None]:
     """(the highest sort key applied before the hour, the position of the newest truncate, of the hour or before)."""
-    highest, truncated = work.history.table(stats.table)
-    return highest, _newest(truncated, stats.truncated)
+    before = work.state.table(stats.table)
+    return before.highest, _newest(before.truncated, stats.truncated)
 
 
-def emptied_below(history: PublicationHistory, sources: Sequence[str], truncated: str | None) -> str | None:
+def emptied_below(state: FeedState, sources: Sequence[str], truncated: str | None) -> str | None:
     """The position of a table's newest truncate or reload. ``truncated``: of its newest truncate."""
-    return _newest(truncated, history.reloaded(sources))
+    return _newest(truncated, state.reloaded(sources))
 
 
 def _newest(*positions: str | None) -> str | None:
@@ -186,27 +181,27 @@ def open_state(
     ``moved``: published rows have another place by the hour's, so that all are folded again. ``withdrawn``: published
     changes that are no part of it any more, so that it is folded again without them; None: there are none."""
     log = TableLog(
-        spark=work.spark, feed=work.feed, history=work.history, definitions=definitions, table=stats.table,
+        spark=work.spark, feed=work.feed, state=work.state, definitions=definitions, table=stats.table,
         sources=tuple(stats.sources), withdrawn=withdrawn,
     )  # fmt: skip
-    refuse_other_sources(work.feed, stats, work.history.sources(stats.table))
+    refuse_other_sources(work.feed, stats, set(work.state.table(stats.table).sources))
     definition, stored = definitions.of(stats.sources[0]), snapshot.columns()
     stored_key = snapshot.key() if stored else []
     highest, truncated = reached(work, stats)
     change = plan_renames(
-        definition, work.history.column_renames(stats.table), stored, highest, keyed=bool(stored_key),
+        definition, set(work.state.table(stats.table).column_renames), stored, highest, keyed=bool(stored_key),
         told=told_columns(work.feed, stats, definition, stored),
     )  # fmt: skip
     logged, rebuild = None, change.rebuild or moved or withdrawn is not None
     # A table that was made by an attempt that was not published is as new as one that is not there.
-    fresh = bool(work.history.receipts) and not (stored and stats.table in work.history.tables)
+    fresh = work.state.last_sequence > 0 and not (stored and stats.table in work.state.tables)
     keyless = bool(stored) and not stored_key
-    if fresh or keyless or rebuild or _needs_log_lookup(stats, highest, work.history):
+    if fresh or keyless or rebuild or _needs_log_lookup(stats, highest, work.state):
         logged, truncated_in_log = log.carried()
         if fresh and logged.columns:  # its rows are in the log, under another name
             rebuild, highest = True, _ANY
             truncated = _newest(truncated, truncated_in_log)
-    before = work.history.readings(stats.table)
+    before = work.state.table(stats.table).readings
     shape = shape_of(
         work.feed, stats, definition, change.applied(stored), stored_key, logged, PublishedReadings(before)
     )
@@ -215,18 +210,18 @@ def open_state(
     snapshot.evolve(columns, shape.key, change.renamed)
     return State(
         log=log, snapshot=snapshot, shape=shape, highest=highest,
-        truncated=emptied_below(work.history, stats.sources, truncated), by_source=truncated,
+        truncated=emptied_below(work.state, stats.sources, truncated), by_source=truncated,
         new_truncate=stats.emptied is not None, rebuild=rebuild, change=change, retired=retired,
         readings={name: reading for name, reading in shape.readings.items() if before.get(name) != reading},
     )  # fmt: skip
 
 
-def published_state(log: TableLog, snapshot: Snapshot, history: PublicationHistory) -> State:
-    """What is published of a table, as it stands: no hour is being made, and nothing is evolved. ``history``: all of the
+def published_state(log: TableLog, snapshot: Snapshot, state: FeedState) -> State:
+    """What is published of a table, as it stands: no hour is being made, and nothing is evolved. ``state``: all of the
     feed's."""
     (source,), (logged, _) = log.sources, log.carried()
     definition, unchanged = log.definitions.of(source), TableStats(log.table, [source])
-    before = PublishedReadings(history.readings(log.table), stand=True)
+    before = PublishedReadings(state.table(log.table).readings, stand=True)
     shape = shape_of(log.feed, unchanged, definition, snapshot.columns(), snapshot.key(), logged, before)
-    truncated = emptied_below(log.history, log.sources, log.history.table(log.table)[1])
+    truncated = emptied_below(log.state, log.sources, log.state.table(log.table).truncated)
     return State(log=log, snapshot=snapshot, shape=shape, truncated=truncated)

@@ -15,7 +15,7 @@ from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
 from tidemark.formats.contract import TiesTransactions
 from tidemark.ledger.change_log import changes_table, is_published
-from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.quarantine import ENTRY
 
 #: Hours and the edges that their publications kept.
@@ -39,9 +39,9 @@ def tied(entries: DataFrame, feed: Feed, edges: Edges) -> DataFrame:
     return format_.tied(entries, edges) if format_ and edges else entries
 
 
-def tied_log(spark: SparkSession, feed: Feed, history: PublicationHistory) -> DataFrame:
+def tied_log(spark: SparkSession, feed: Feed, state: FeedState) -> DataFrame:
     """The feed's change log with the transactions that all published hours show."""
-    return tied(spark.table(changes_table(feed.feed)), feed, history.edges)
+    return tied(spark.table(changes_table(feed.feed)), feed, state.edges)
 
 
 @dataclass(frozen=True)
@@ -54,39 +54,37 @@ class NewEdges:
     high: str | None
 
 
-def with_partners(
-    new: NewEdges, feed: Feed, landed: DataFrame, log: DataFrame, history: PublicationHistory
-) -> list[str]:
+def with_partners(new: NewEdges, feed: Feed, landed: DataFrame, log: DataFrame, state: FeedState) -> list[str]:
     """An hour's edges, with the other halves of those that have come before or come again: a begin or an end that was sent
     again by itself is of the transaction that it was of."""
     format_ = _ties(feed)
     if format_ is None or new.low is None or new.high is None:
         return new.found
-    before = {text for edges in history.edges.values() for text in edges}
+    before = {text for edges in state.edges.values() for text in edges}
     found, unpaired = set(new.found), format_.unpaired(before | set(new.found))
-    seen = max([history.highest or "", *(position for text, position in unpaired if text in before)])
+    seen = max([state.highest or "", *(position for text, position in unpaired if text in before)])
     again = {text for text, position in unpaired if text in found and position <= seen}
     reached = {text for text, position in unpaired if text not in found and new.low <= position <= new.high}
     if again:
-        found |= set(format_.partners(again, log.where(is_published(history))))
+        found |= set(format_.partners(again, log.where(is_published(state))))
     if reached:
         found |= set(format_.partners(reached, landed))
     return sorted(found)
 
 
-def retied(log: DataFrame, feed: Feed, history: PublicationHistory, now: Edges) -> DataFrame | None:
-    """Published entries of the log that have another transaction by the edges ``now`` than by those of ``history``, as
+def retied(log: DataFrame, feed: Feed, state: FeedState, now: Edges) -> DataFrame | None:
+    """Published entries of the log that have another transaction by the edges ``now`` than by those of ``state``, as
     they are now; None: there are none."""
     format_ = _ties(feed)
-    if format_ is None or not history.highest:
+    if format_ is None or not state.highest:
         return None
-    texts = ({text for edges in known.values() for text in edges} for known in (history.edges, now))
-    places = [place for place in format_.retied(*texts) if place[0] < history.highest]
+    texts = ({text for edges in known.values() for text in edges} for known in (state.edges, now))
+    places = [place for place in format_.retied(*texts) if place[0] < state.highest]
     if not places:
         return None
     position = F.col("position")
     within = reduce(or_, ((position > F.lit(after)) & (position <= F.lit(until)) for after, until in places))
-    published = log.where(is_published(history) & within)
-    before = tied(published, feed, history.edges).select(*ENTRY, F.col("tx").alias("tx_before"))
+    published = log.where(is_published(state) & within)
+    before = tied(published, feed, state.edges).select(*ENTRY, F.col("tx").alias("tx_before"))
     found = tied(published, feed, now).join(before, ENTRY)
     return found.where(~F.col("tx").eqNullSafe(F.col("tx_before"))).select(*log.columns).localCheckpoint()

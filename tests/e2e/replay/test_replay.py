@@ -330,7 +330,7 @@ def test_a_replay_that_died_is_carried_on(pair: FeedPair, settings: Settings, mo
     def dies(*_: object) -> Receipt:
         raise RuntimeError("the machine died")
 
-    for stage, module in (("decode", run), ("validate", run), ("append_receipt", publish_module)):
+    for stage, module in (("decode", run), ("validate", run), ("save_state", publish_module)):
         pair.fixed = f"r_died_{stage}"  # a feed for each, of the same exports
         for hour in HOURS[:2]:
             pair.run(hour)

@@ -13,8 +13,8 @@ from tidemark.errors import StoredFormatError, TerminalError, TidemarkError
 from tidemark.lake import stored_formats
 from tidemark.lake.lake_marker import LakeMarker, check_lake, open_lake, read_marker, write_marker
 from tidemark.lake.stored_formats import FORMAT, StoredDocument, check_table, parse_document
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.manifest import Manifest, load_manifests
-from tidemark.ledger.pending_publication import PendingPublication
 from tidemark.ledger.receipts import Receipt
 from tidemark.operations import migrate
 from tidemark.operations.doctor import examine
@@ -95,7 +95,7 @@ def test_a_damaged_marker_is_no_new_lake(settings: Settings, text: str) -> None:
     assert _marker(settings).read_text() == text
 
 
-@pytest.mark.parametrize("kind", [Manifest, Receipt, PendingPublication])
+@pytest.mark.parametrize("kind", [Manifest, Receipt, FeedState])
 def test_documents_say_their_format_first(kind: type[StoredDocument]) -> None:
     assert next(iter(kind.model_fields)) == "format"
     assert kind.model_construct().model_dump()["format"] == FORMAT
@@ -158,7 +158,8 @@ def test_documents_are_migrated_one_by_one(settings: Settings, monkeypatch: pyte
     documents = {
         "landing/shop/_manifests/2026-11-20T07/v00001.json": receipt,
         "landing/shop/_manifests/2026-11-20T07/v00002.json": receipt,
-        "_pending/shop.json": receipt | {"receipt": receipt},
+        "_state/shop/00000001.json": receipt | {"next": {"receipt": receipt}, "unrecorded": receipt},
+        "_state/shop/00000002.json": receipt | {"next": None, "unrecorded": None},
         "snapshots/shop.orders/latest": receipt,
         "snapshots/shop.orders/_key.json": receipt,
         "snapshots/shop.orders/_cuts/2026-11-20T07.json": receipt,
@@ -193,10 +194,11 @@ def test_documents_are_migrated_one_by_one(settings: Settings, monkeypatch: pyte
     assert read_marker(settings) == made.model_copy(update={"format": new})
     for path in documents:
         fields = json.loads((lake / path).read_text())
-        kind = {"landing": "manifest", "_pending": "pending publication", "snapshots": "pointer"}[path.split("/")[0]]
+        kind = {"landing": "manifest", "_state": "state", "snapshots": "pointer"}[path.split("/")[0]]
         assert (fields["format"], fields["steps"]) == (new, [f"{kind} 1", f"{kind} 2"]), path
-        if kind == "pending publication":
-            assert fields["receipt"] == {"format": new, "steps": ["receipt 1", "receipt 2"]}
+        if kind == "state" and fields["next"]:
+            of_new = {"format": new, "steps": ["receipt 1", "receipt 2"]}
+            assert (fields["next"], fields["unrecorded"]) == ({"receipt": of_new}, of_new)
     assert (lake / "snapshots/shop.orders/part.parquet").read_bytes() == b"no document"
     assert migrate.migrate(settings) == []
 

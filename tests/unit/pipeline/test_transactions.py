@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
-from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.receipts import Receipt
 from tidemark.pipeline.transaction_status import transaction_status
 from tidemark.pipeline.transactions import (
@@ -93,13 +93,13 @@ def completed(
 ) -> tuple[WholeTransactions, set[int]]:  # fmt: skip
     """What completes, and the numbers of the changes in it. ``before``: published entries; ``held``: open transactions."""
     hours = sorted({each["hour"] for each in before or []})
-    history = PublicationHistory([receipt(each, n, held_transactions=1) for n, each in enumerate(hours, 1)])
+    state = FeedState.of("f", [receipt(each, n, held_transactions=1) for n, each in enumerate(hours, 1)])
     log = frame(spark, [*landed, *(before or [])])
     whole = complete_transactions(
         HourEntries(
             feed(overdue, tables_outside=tables_outside),
             hour,
-            history,
+            state,
             landed=frame(spark, landed),
             log=log,
             log_before=log,

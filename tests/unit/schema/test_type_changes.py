@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from tidemark.errors import SchemaError
 from tidemark.schema.columns import ColumnType
-from tidemark.schema.type_changes import fits, reconcile, refuse_other_key, renames, unsafe, widens, wider_of
+from tidemark.schema.type_changes import fits, reconcile, refuse_other_key, unsafe, widens, wider_of
 
 DECIMALS = st.integers(1, 38).flatmap(lambda p: st.tuples(st.just(p), st.integers(0, p)))
 TYPES = st.one_of(
@@ -137,10 +137,3 @@ def test_another_key_is_refused(stored: list[str], key: tuple[str, ...], what: s
 def test_the_same_key_is_none_of_these() -> None:
     refuse_other_key("s.t", "shop", ["id"], ("id",))
     refuse_other_key("s.t", "shop", [], ())
-
-
-def test_a_rename_in_case_alone_takes_two_steps() -> None:
-    assert renames("a", "b") == [("a", "b")]
-    (old, between), (again, new) = renames("id", "Id")
-    assert (old, new) == ("id", "Id") and between == again
-    assert between.lower() not in ("id",)

@@ -42,7 +42,7 @@ class Store:
     @property
     def snapshot(self) -> Snapshot:
         """Opened again each time, as every stage does."""
-        return open_snapshot(self.spark, self.feed, self.table, self.settings)
+        return open_snapshot(self.spark, self.feed, self.table, self.settings, self.sequence)
 
     @property
     def hour(self) -> Hour:
@@ -212,25 +212,25 @@ def test_values_of_a_dropped_column_are_deleted_and_a_retired_column_is_removed(
     store.publish([{"id": 2, "a": "new", "at": "2#2"}], dropped=("n",))
     assert store.rows() == [(1, "x", None), (2, "new", None)]
     without = {"id": "int", "a": "string"}
-    store.publish([{"id": 3, "a": "z"}], without)
+    publication = store.stage([{"id": 3, "a": "z"}], without)
     for _ in range(2):
-        store.snapshot.retire(["n"])
+        store.snapshot.publish(store.hour, publication, retired=["n"])
     assert store.snapshot.columns() == without
     assert store.rows() == [(1, "x"), (2, "new"), (3, "z")]
 
 
 def test_what_an_unpublished_hour_evolved_is_discarded(store: Store) -> None:
     store.stage([{"id": 1, "a": "x"}])
-    discard_columns(store.spark, store.feed, [store.table], store.settings)
+    discard_columns(store.spark, store.feed, [store.table], store.settings, store.sequence)
     assert store.snapshot.columns() == {}, "the table that it made too"
     store.publish([{"id": 1, "a": "x", "n": 5}])
     evolved = {"id": "int", "title": "string", "n": "bigint", "more": "date"}
     store.snapshot.evolve(evolved, ("id",), [("a", "title")])
-    discard_columns(store.spark, store.feed, [store.table], store.settings)
+    discard_columns(store.spark, store.feed, [store.table], store.settings, store.sequence)
     assert store.snapshot.columns() == COLUMNS
     assert store.rows() == [(1, "x", 5)]
     store.publish([{"id": 2, "title": "y"}], evolved, renamed=[("a", "title")])
-    discard_columns(store.spark, store.feed, [store.table], store.settings)
+    discard_columns(store.spark, store.feed, [store.table], store.settings, store.sequence)
     assert store.rows() == [(1, "x", 5, None), (2, "y", None, None)], "what is published stays"
 
 

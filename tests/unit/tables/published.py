@@ -1,4 +1,4 @@
-"""A small change log with its system tables, a publication history, and a snapshot that holds what a test gives it."""
+"""A small change log with its system tables, the state of its feed, and a snapshot that holds what a test gives it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from tidemark.hours import Hour
 from tidemark.identifiers import TIDEMARK
 from tidemark.ledger.change_log import changes_table, create_log
 from tidemark.ledger.change_stats import IMAGE_NAMES, image_names
-from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.receipts import Receipt, TableReceipt
 from tidemark.ledger.system_tables import create_system_tables, system_table, write_rows
 from tidemark.merge.contract import TIDEMARK_TYPE
@@ -52,11 +52,11 @@ def write_system_rows(spark: SparkSession, feed: str, name: str, sequence: int, 
     write_rows(spark, feed, name, sequence, spark.createDataFrame(listed, schema))
 
 
-def history(feed: str, *tables: TableReceipt, **more: Any) -> PublicationHistory:
+def published(feed: str, *tables: TableReceipt, **more: Any) -> FeedState:
     """One publication, of the published hour."""
     receipt = {"feed": feed, "hour": PUBLISHED_HOUR, "sequence": 1, "manifest_version": 1, "objects": 1, "bytes": 1,
                "landed": 1, "split": 0, "control": 0, "bad": 0, "held": 0}  # fmt: skip
-    return PublicationHistory([Receipt.model_validate({**receipt, "tables": list(tables), **more})])
+    return FeedState.of(feed, [Receipt.model_validate({**receipt, "tables": list(tables), **more})])
 
 
 @dataclass

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 from tests.unit.formats.ibm_messages import feed
 from tidemark.formats.ibm import decode as ibm
 from tidemark.hours import Hour
-from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.receipts import Receipt
 from tidemark.pipeline.transaction_status import transaction_status
 from tidemark.pipeline.transactions import open_at
@@ -112,22 +112,22 @@ def test_the_delivery_that_was_published_whole_first_counts(
         spark,
         [at(5, 1, hour=0), at(6, 2, hour=1), at(7, 0, hour=1), at(20, 1, hour=2), at(21, 0, hour=2), at(40, 1, hour=2)],
     )
-    history = PublicationHistory([receipt(HOURS[hour], n) for n, hour in enumerate(order, 1)])
-    unused = unused_messages(entries, ibm, KAFKA, history)
+    state = FeedState.of("payroll", [receipt(HOURS[hour], n) for n, hour in enumerate(order, 1)])
+    unused = unused_messages(entries, ibm, KAFKA, state)
     assert unused is not None
     found = {row.message.offset for row in unused.collect()}
     assert found == {5, 6, 7, 20, 21, 40} - ({5, 6, 7} if chosen == 5 else {20, 21})
 
 
 def test_nothing_is_left_out_where_no_delivery_is_whole_or_each_is_one_message(spark: SparkSession) -> None:
-    history = PublicationHistory([])
+    state = FeedState(feed="payroll")
     transactions = {
         "no end": [at(5, 1), at(7, 0)],
         "one message, twice": [at(5, 0), at(9, 0)],
         "one delivery": [at(5, 1), at(6, 0)],
         "without offsets": [at(None, 1), at(None, 0)],
     }
-    assert unused_messages(frame_of(spark, transactions), ibm, KAFKA, history) is None
+    assert unused_messages(frame_of(spark, transactions), ibm, KAFKA, state) is None
 
 
 def test_a_whole_delivery_needs_nothing_of_a_later_hour(spark: SparkSession) -> None:

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
-from tidemark.ledger.publication_history import PublicationHistory
-from tidemark.ledger.receipts import Receipt, Reload, TableReceipt
+from tidemark.ledger.feed_state import FeedState, TableProgress
+from tidemark.ledger.receipts import Receipt, Reload
 from tidemark.tables.places import placed
 from tidemark.tables.reloads import altered, find_reloads
 
@@ -49,7 +47,7 @@ def rows_of(spark: SparkSession, *rows: tuple[int, int | None, int | None]) -> D
     )
 
 
-def published(reloads: list[Reload], *hours: int, names: list[str] | None = None) -> PublicationHistory:
+def published(reloads: list[Reload], *hours: int, names: list[str] | None = None) -> FeedState:
     receipts = [
         Receipt(
             feed="f", hour=Hour(HOURS[hour]), sequence=number, manifest_version=1, objects=1, bytes=1, landed=1, split=0,
@@ -58,12 +56,12 @@ def published(reloads: list[Reload], *hours: int, names: list[str] | None = None
         )
         for number, hour in enumerate(hours, 1)
     ]  # fmt: skip
-    return PublicationHistory(receipts)
+    return FeedState.of("f", receipts)
 
 
 def found(spark: SparkSession, feed: Feed, rows: DataFrame, first: int = 2) -> list[tuple[str, str, str]]:
     named = {HOURS[first]: ["S.T"]}
-    reloads = find_reloads(HOURS[first], named, rows.limit(0), rows, PublicationHistory(), feed)
+    reloads = find_reloads(HOURS[first], named, rows.limit(0), rows, FeedState(feed="f"), feed)
     return [(one.hour, one.began, one.position) for one in reloads.get("S.T", [])]
 
 
@@ -101,7 +99,7 @@ def test_a_load_that_has_not_begun(spark: SparkSession) -> None:
 def test_rows_of_a_load_stand_where_the_newest_reload_not_behind_them_began(spark: SparkSession) -> None:
     rows = rows_of(spark, (0, 1, None), (1, 2, 10), (2, 3, None), (3, 4, None), (3, 5, 30), (4, 6, None))
     named = {HOURS[2]: ["S.T"], HOURS[4]: ["*"]}
-    reloads = find_reloads(HOURS[4], named, rows.limit(0), rows, PublicationHistory(), QLIK)
+    reloads = find_reloads(HOURS[4], named, rows.limit(0), rows, FeedState(feed="f"), QLIK)
     assert [(one.began, one.position) for one in reloads["S.T"]] == [(HOURS[2], at(10) + "+"), (HOURS[4], at(30) + "+")]
     positions = [row.position for row in placed(rows, rows, QLIK, reloads).orderBy("offset").collect()]
     assert positions == [FIRST, at(10), at(10) + "+", at(10) + "+", at(30), at(30) + "+"]
@@ -130,22 +128,22 @@ def test_the_log_is_searched_where_the_hour_can_alter_a_reload(
     # Of what is not looked at, another place than the one that is known would be found.
     log = rows if position else rows.where(F.lit(False))
     new = rows.where(F.col("offset") == landed[1])
-    history = published([KNOWN], 2, 3)
-    reloads = find_reloads(HOURS[hour], {HOURS[2]: ["S.T"]}, new, log, history, QLIK)
+    state = published([KNOWN], 2, 3)
+    reloads = find_reloads(HOURS[hour], {HOURS[2]: ["S.T"]}, new, log, state, QLIK)
     assert [one.position for one in reloads["S.T"]] == [position or KNOWN.position]
 
 
 def test_what_is_taken_back_is_gone(spark: SparkSession) -> None:
     rows = rows_of(spark, (1, 2, 10), (3, 5, None))
-    history = published([KNOWN], 2, 3)
-    assert find_reloads(HOURS[2], {}, rows.limit(0), rows, history, QLIK) == {}
-    assert altered(history.reloads, {}) == {"S.T": ""}
-    assert altered(history.reloads, {"S.T": [KNOWN]}) == {}
+    state = published([KNOWN], 2, 3)
+    assert find_reloads(HOURS[2], {}, rows.limit(0), rows, state, QLIK) == {}
+    assert altered(state.reloads, {}) == {"S.T": ""}
+    assert altered(state.reloads, {"S.T": [KNOWN]}) == {}
     moved = KNOWN.model_copy(update={"position": at(12) + "+"})
-    assert altered(history.reloads, {"S.T": [moved]}) == {"S.T": moved.position}
+    assert altered(state.reloads, {"S.T": [moved]}) == {"S.T": moved.position}
 
 
-def test_a_history_knows_the_reloads_that_began_in_its_hours() -> None:
+def test_a_state_knows_the_reloads_that_began_in_its_hours() -> None:
     whole, part = published([KNOWN], 1, 2, 3), published([KNOWN], 1, 2)
     assert whole.reloaded(["S.T"]) == KNOWN.position and part.reloaded(["S.T"]) is None
     assert whole.named_reloads == {HOURS[2]: ["S.T"]}
@@ -160,11 +158,10 @@ def test_a_history_knows_the_reloads_that_began_in_its_hours() -> None:
 def test_a_load_behind_changes_that_nobody_named_is_told(hour: int, reloads: list[Reload], warned: bool) -> None:
     from tidemark.tables.reloads import _warnings
 
-    history = published([], 1)
-    history.receipts[0].tables.append(TableReceipt(table="pub.t", highest=at(10) + "#9"))
-    notes = _warnings(HOURS[hour], [("S.T", FIRST)], {"S.T": reloads}, history, QLIK)
+    state = published([], 1)
+    state.tables["pub.t"] = TableProgress(highest=at(10) + "#9")
+    notes = _warnings(HOURS[hour], [("S.T", FIRST)], {"S.T": reloads}, state, QLIK)
     assert bool(notes) == warned
     assert not notes or f"`tidemark reload f pub.t --hour {HOURS[hour]}`" in notes[0]
-    only_loaded: Any = [TableReceipt(table="pub.t", highest=FIRST + "#9")]
-    loading = PublicationHistory([history.receipts[0].model_copy(update={"tables": only_loaded})])
-    assert _warnings(HOURS[hour], [("S.T", FIRST)], {}, loading, QLIK) == []
+    state.tables["pub.t"] = TableProgress(highest=FIRST + "#9")
+    assert _warnings(HOURS[hour], [("S.T", FIRST)], {}, state, QLIK) == []

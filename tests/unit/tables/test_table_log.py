@@ -9,8 +9,8 @@ from tests.unit.tables.published import (
     PUBLISHED_HOUR,
     SOURCE,
     TABLE,
-    history,
     make_feed,
+    published,
     write_log,
     write_system_rows,
 )
@@ -59,7 +59,7 @@ def test_what_is_published_of_a_table(spark: SparkSession) -> None:
     # Of a publication that is still being made.
     write_system_rows(spark, feed.feed, "quarantine", 2, [{"object": "o", "record": 10, "entry": 0, "change": "{}"}])
     log = TableLog(
-        spark=spark, feed=feed, history=history(feed.feed, held_transactions=1, rollbacks=1),
+        spark=spark, feed=feed, state=published(feed.feed, held_transactions=1, rollbacks=1),
         definitions=Definitions(), table=TABLE, sources=(SOURCE,),
     )  # fmt: skip
     rows = log.rows("05")

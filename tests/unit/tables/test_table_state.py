@@ -13,15 +13,15 @@ from tests.unit.tables.published import (
     SOURCE,
     TABLE,
     HeldSnapshot,
-    history,
     make_feed,
+    published,
     write_log,
     write_system_rows,
 )
 from tidemark.errors import SchemaError
 from tidemark.feeds.model import Feed
 from tidemark.ledger.change_stats import TableStats
-from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.receipts import TableReceipt
 from tidemark.ledger.system_tables import note_pruned
 from tidemark.settings import Settings
@@ -58,15 +58,15 @@ def feed(spark: SparkSession) -> Feed:
 
 
 def opened(
-    spark: SparkSession, settings: Settings, feed: Feed, snapshot: HeldSnapshot, published: PublicationHistory,
+    spark: SparkSession, settings: Settings, feed: Feed, snapshot: HeldSnapshot, state: FeedState,
     stats: TableStats = STATS,
 ) -> State:  # fmt: skip
-    return open_state(Work(spark, feed, settings, NEXT_HOUR, published), stats, Definitions(), snapshot)  # type: ignore[arg-type]
+    return open_state(Work(spark, feed, settings, NEXT_HOUR, state), stats, Definitions(), snapshot)  # type: ignore[arg-type]
 
 
 def test_the_first_hour_makes_the_table(spark: SparkSession, settings: Settings, feed: Feed) -> None:
     snapshot = HeldSnapshot(spark)
-    state = opened(spark, settings, feed, snapshot, PublicationHistory())
+    state = opened(spark, settings, feed, snapshot, FeedState(feed=FEED))
     assert (state.highest, state.truncated, state.rebuild, state.retired) == (None, None, False, [])
     assert not state.needs_log_lookup(STATS)
     assert state.needs_log_lookup(replace(STATS, links=1)), "it rests on another key"
@@ -77,8 +77,8 @@ def test_the_first_hour_makes_the_table(spark: SparkSession, settings: Settings,
 def test_changes_may_be_late_up_to_the_highest_that_is_published(
     spark: SparkSession, settings: Settings, feed: Feed
 ) -> None:
-    published = history(FEED, TableReceipt(table=TABLE, highest="30#9", truncated="05"))
-    state = opened(spark, settings, feed, HeldSnapshot(spark, held=HELD), published)
+    before = published(FEED, TableReceipt(table=TABLE, highest="30#9", truncated="05"))
+    state = opened(spark, settings, feed, HeldSnapshot(spark, held=HELD), before)
     assert (state.highest, state.truncated, state.new_truncate, state.rebuild) == ("30#9", "05", False, False)
     assert [state.needs_log_lookup(replace(STATS, first=first)) for first in ("", "29", "30", "31")] == [
         False,
@@ -87,7 +87,7 @@ def test_changes_may_be_late_up_to_the_highest_that_is_published(
         False,
     ]
     truncating = TableStats(TABLE, [SOURCE], landed=1, first="31", last="31", truncated="31", truncates=1)
-    state = opened(spark, settings, feed, HeldSnapshot(spark, held=HELD), published, truncating)
+    state = opened(spark, settings, feed, HeldSnapshot(spark, held=HELD), before, truncating)
     assert (state.truncated, state.new_truncate) == ("31", True)
     assert state.shape.key == ("id",), "a truncate says nothing of the key"
 
@@ -97,14 +97,14 @@ def test_changes_may_go_on_with_a_transaction_that_an_earlier_hour_began(
 ) -> None:
     """Where the source does not name transactions, an hour may end in the middle of one that changes keys."""
     at = datetime(2026, 11, 20, 7)
-    published = history(FEED, TableReceipt(table=TABLE, highest="20#9", arrived=at))
-    state = opened(spark, settings, feed, HeldSnapshot(spark, held=HELD), published)
+    before = published(FEED, TableReceipt(table=TABLE, highest="20#9", arrived=at))
+    state = opened(spark, settings, feed, HeldSnapshot(spark, held=HELD), before)
     began = (None, at, at + timedelta(seconds=1))
     assert [state.needs_log_lookup(replace(STATS, began=when)) for when in began] == [False, True, False]
 
 
 def test_a_table_under_a_new_name_is_built_from_the_log(spark: SparkSession, settings: Settings, feed: Feed) -> None:
-    state = opened(spark, settings, feed, HeldSnapshot(spark), history(FEED, TableReceipt(table="old.name")))
+    state = opened(spark, settings, feed, HeldSnapshot(spark), published(FEED, TableReceipt(table="old.name")))
     assert state.rebuild
     assert state.needs_log_lookup(replace(STATS, first="99")), "whatever comes may be in the log"
     assert state.truncated == "05"
@@ -115,9 +115,9 @@ def test_late_changes_are_classified_by_rows_and_tombstones(
     spark: SparkSession, settings: Settings, feed: Feed
 ) -> None:
     snapshot = HeldSnapshot(spark, [(1, "x", "10#1", None), (2, "y", "25#2", None), (3, "z", "11#1", "11#1")], HELD)
-    published = history(FEED, TableReceipt(table=TABLE, highest="25#9"))
+    before = published(FEED, TableReceipt(table=TABLE, highest="25#9"))
     note_pruned(spark, FEED, "04#0")
-    table = opened(spark, settings, feed, snapshot, published).published_table()
+    table = opened(spark, settings, feed, snapshot, before).published_table()
     found = {row.key["id"]: (row.stored_sort_key, row.stored_base_sort_key) for row in table.stored.collect()}
     # 2 has come back since it was deleted; the delete of 3 took another row of its key, or waits in quarantine
     assert found == {1: ("10#1", None), 2: ("25#2", "20#0"), 3: ("11#1", "11#1"), 5: ("23#0", "23#0")}
@@ -129,6 +129,6 @@ def test_a_table_cannot_be_rebuilt_by_a_key_that_the_log_does_not_have(
     spark: SparkSession, settings: Settings, feed: Feed
 ) -> None:
     declared = feed.model_copy(update={"tables": {SOURCE: feed.tables[SOURCE].model_copy(update={"key": ["no"]})}})
-    state = opened(spark, settings, declared, HeldSnapshot(spark), history(FEED, TableReceipt(table="old.name")))
+    state = opened(spark, settings, declared, HeldSnapshot(spark), published(FEED, TableReceipt(table="old.name")))
     with pytest.raises(SchemaError, match="the change log holds changes without a value of the key no"):
         state.published_table()

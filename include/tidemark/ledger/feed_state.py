@@ -1,0 +1,274 @@
+"""The state of a feed: one small document with all that an hour reads of the past, and the publication in the making.
+
+It is what the feed's receipts add up to: :meth:`FeedState.after` takes it from one publication to the next, so that it
+can always be made again from them. Every attempt to make a publication takes a number of its own, and all that it
+writes (rows of system tables, audit branches) carries that number; the state says which numbers count. What an attempt
+writes that was cut off, or overtaken while it was paused, counts for nobody, whenever it comes.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from collections.abc import Iterable, Mapping, Sequence
+from datetime import datetime
+from typing import TypeVar
+
+from pydantic import BaseModel, Field
+
+from tidemark.hours import Hour
+from tidemark.identifiers import publication_name
+from tidemark.lake.stored_formats import StoredDocument
+from tidemark.ledger.manifest import Manifest
+from tidemark.ledger.receipts import Receipt, Reload, TableReceipt
+from tidemark.schema.columns import Reading
+
+V = TypeVar("V")
+
+
+class HourRange(BaseModel):
+    """Hours one after the other, each first published by the publication that follows that of the hour before."""
+
+    first: Hour
+    last: Hour
+    sequence: int = Field(description="The publication that first published the first of them.")
+    version: int = Field(description="The version of their exports that was published then.")
+
+
+class Republication(BaseModel):
+    """A publication of an hour that was published before."""
+
+    sequence: int
+    version: int = Field(description="The version of the hour's export that it published.")
+
+
+class TableProgress(BaseModel):
+    """What is published of one table, as far as its next hour needs it."""
+
+    highest: str | None = Field(None, description="The highest sort key applied.")
+    truncated: str | None = Field(None, description="The position of the newest truncate.")
+    arrived: datetime | None = Field(
+        None, description="When the newest transaction committed that changed a key and has no name at its source."
+    )
+    refolded_by: int = Field(0, description="The newest publication that folded all rows again; 0: none did.")
+    column_renames: list[str] = Field([], description="Columns renamed and dropped so far.")
+    readings: dict[str, Reading] = Field({}, description="How columns were read last, as far as it was noted.")
+    sources: list[str] = Field([], description="The source's tables that were published under its name.")
+
+    def apply(self, table: TableReceipt, sequence: int) -> None:
+        """Add what a publication did to the table."""
+        self.highest = max(filter(None, (self.highest, table.highest)), default=None)
+        self.truncated = max(filter(None, (self.truncated, table.truncated)), default=None)
+        self.arrived = max(filter(None, (self.arrived, table.arrived)), default=None)
+        self.refolded_by = max(self.refolded_by, table.refolded_by)
+        self.column_renames = sorted({*self.column_renames, *table.column_renames})
+        self.sources = sorted({*self.sources, *table.sources})
+        if table.staged_in == sequence:  # a later receipt of an hour repeats what an earlier one of it says
+            self.readings |= table.readings
+
+
+class NextPublication(BaseModel):
+    """The publication in the making. From ``validated`` on it is only ever finished, never made again."""
+
+    sequence: int = Field(description="The number that the attempt has taken: no other attempt ever has the same.")
+    hour: Hour
+    manifest_version: int
+    receipt: Receipt | None = Field(None, description="Its receipt; null until all of its tables are staged.")
+    staged: list[str] = Field([], description="The tables that have an audit branch.")
+    retired: dict[str, list[str]] = Field(
+        {}, description="By table, columns that hold nothing any more once it is published."
+    )
+    validated: bool = False
+
+    def of(self, manifest: Manifest) -> bool:
+        """Whether it is of this version of this hour's export."""
+        return (self.hour, self.manifest_version) == (manifest.hour, manifest.version)
+
+
+class FeedState(StoredDocument):
+    """What a feed has published so far. A stage reads it once, and replaces it at each step of a publication by
+    :func:`tidemark.ledger.state_store.save_state`."""
+
+    feed: str
+    revision: int = Field(0, description="How often the document was replaced.")
+    writer: str = Field("", description="The process that wrote this revision.")
+    token: str = Field("", description="By which it knows its own write again, should the answer to it be lost.")
+    taken: int = Field(0, description="The highest number that an attempt has taken.")
+    next: NextPublication | None = None
+    unrecorded: Receipt | None = Field(
+        None, description="The receipt of the last publication, until the table of receipts has it."
+    )
+    last_sequence: int = Field(0, description="The last publication; 0: there was none.")
+    last_hour: Hour | None = Field(None, description="Its hour.")
+    unpublished: list[int] = Field([], description="Numbers below it that were taken and never published.")
+    hours: list[HourRange] = Field([], description="Published hours, oldest first.")
+    again: dict[str, list[Republication]] = Field({}, description="Hours that were published again.")
+    amended: dict[str, int] = Field({}, description="Hours whose cut was made again, and the publication that did so.")
+    recalls: dict[str, int] = Field(
+        {}, description="Replayed hours, and the publication up to which their quarantine was taken up again."
+    )
+    named_reloads: dict[str, list[str]] = Field(
+        {}, description="Hours from which on an operator had tables reloaded, and these."
+    )
+    reloads: dict[str, list[Reload]] = Field({}, description="By the source's table: the reloads that have begun.")
+    edges: dict[str, list[str]] = Field({}, description="Hours' transaction markers that other hours need.")
+    stopped: dict[str, dict[str, str]] = Field({}, description="Hours that left tables as they were, and why.")
+    with_bad: list[Hour] = Field([], description="Hours with records that cannot be decoded.")
+    held_transactions: int = Field(0, description="Transactions that the last publication left open.")
+    waiting_entries: int = Field(0, description="Entries that wait for what describes them.")
+    waiting_since: int = Field(0, description="The publication from which on rows of `waiting` count.")
+    gave_up: bool = Field(False, description="Whether any transaction was ever given up to quarantine.")
+    kept_whole: bool = Field(False, description="Whether any ever went to quarantine whole.")
+    redelivered: bool = Field(False, description="Whether any delivery of a transaction was ever left out.")
+    rolled_back: bool = Field(False, description="Whether the source ever rolled a transaction back.")
+    rows_written: int = Field(0, description="Rows written to all tables so far; no table can hold more.")
+    tables: dict[str, TableProgress] = Field({}, description="Every table that a publication names.")
+
+    @classmethod
+    def of(cls, feed: str, receipts: Iterable[Receipt], unpublished: Sequence[int] | None = None) -> FeedState:
+        """What receipts, by sequence, add up to. ``unpublished``: the numbers that were never published, where the receipts
+        are not all there are."""
+        state = cls(feed=feed)
+        for receipt in receipts:
+            state._apply(receipt)
+        if unpublished is not None:
+            state.unpublished = [number for number in unpublished if number < state.last_sequence]
+        return state
+
+    def after(self, receipt: Receipt) -> FeedState:
+        """The state once a publication is done."""
+        state = self.model_copy(deep=True)
+        state._apply(receipt)
+        state.next = None
+        return state
+
+    def beginning(self, manifest: Manifest) -> FeedState:
+        """The state with an attempt begun, under a number of its own."""
+        number = max(self.taken, self.last_sequence) + 1
+        begun = NextPublication(sequence=number, hour=manifest.hour, manifest_version=manifest.version)
+        return self.model_copy(update={"taken": number, "next": begun})
+
+    def making(self, reloads: Mapping[str, Sequence[Reload]]) -> FeedState:
+        """The same, for a publication in the making after which these are the reloads that have begun."""
+        return self.model_copy(update={"reloads": {source: list(found) for source, found in reloads.items()}})
+
+    def _apply(self, receipt: Receipt) -> None:
+        hour, sequence = receipt.hour, receipt.sequence
+        self.unpublished += range(self.last_sequence + 1, sequence)
+        self.taken = max(self.taken, sequence)
+        self._add_hour(receipt)
+        self.last_sequence, self.last_hour = sequence, hour
+        self.amended |= dict.fromkeys(receipt.amended, sequence)
+        _set(self.recalls, hour, receipt.recalls)
+        _set(self.named_reloads, hour, receipt.reloads)
+        _set(self.stopped, hour, receipt.stopped)
+        if receipt.edges:
+            self.edges[hour] = [*self.edges.get(hour, []), *receipt.edges]
+        self.with_bad = sorted({*self.with_bad, hour} if receipt.bad else {*self.with_bad} - {hour})
+        begun = {
+            source: [reload for reload in found if self.has(reload.began)] for source, found in receipt.reloaded.items()
+        }
+        self.reloads = {source: found for source, found in begun.items() if found}
+        self.held_transactions = receipt.held_transactions
+        self.waiting_entries, self.waiting_since = receipt.waiting_entries, receipt.waiting_since
+        self.gave_up |= receipt.given_up > 0
+        self.kept_whole |= receipt.kept_whole > 0
+        self.redelivered |= receipt.redelivered > 0
+        self.rolled_back |= receipt.rollbacks > 0
+        for table in receipt.tables:
+            self.tables.setdefault(table.table, TableProgress()).apply(table, sequence)
+            self.rows_written += table.rows_written
+
+    def _add_hour(self, receipt: Receipt) -> None:
+        hour, sequence, version = receipt.hour, receipt.sequence, receipt.manifest_version
+        at = bisect_right(self.hours, hour, key=lambda known: known.first)
+        before = self.hours[at - 1] if at else None
+        if before is not None and hour <= before.last:
+            self.again.setdefault(hour, []).append(Republication(sequence=sequence, version=version))
+        elif before is not None and before.version == version and _follow(before, hour, sequence):
+            before.last = hour
+        else:
+            self.hours.insert(at, HourRange(first=hour, last=hour, sequence=sequence, version=version))
+
+    def counts(self, sequence: int) -> bool:
+        """Whether a number is that of a publication that is done."""
+        return sequence <= self.last_sequence and sequence not in self.unpublished
+
+    def has(self, hour: str) -> bool:
+        """Whether an hour is published."""
+        return self._range(hour) is not None
+
+    def version_of(self, hour: str) -> int:
+        """The version of an hour's export that was published last; 0: none was."""
+        again, found = self.again.get(hour), self._range(hour)
+        return again[-1].version if again else found.version if found is not None else 0
+
+    def cut_by(self, hour: str) -> int:
+        """The publication that made an hour's cut; 0: there is none."""
+        found = self._range(hour)
+        if found is None:
+            return 0
+        return self.amended.get(hour) or found.sequence + hours_from(found.first, hour)
+
+    def _range(self, hour: str) -> HourRange | None:
+        at = bisect_right(self.hours, hour, key=lambda known: known.first)
+        found = self.hours[at - 1] if at else None
+        return found if found is not None and hour <= found.last else None
+
+    @property
+    def newest_hour(self) -> Hour | None:
+        """The latest published hour."""
+        return self.hours[-1].last if self.hours else None
+
+    def spans(self) -> list[HourRange]:
+        """:attr:`hours` in as few ranges as their versions allow; their ``sequence`` says nothing."""
+        found: list[HourRange] = []
+        for one in self.hours:
+            last = found[-1] if found else None
+            if last is not None and last.version == one.version and hours_from(last.last, one.first) == 1:
+                found[-1] = last.model_copy(update={"last": one.last})
+            else:
+                found.append(one)
+        return found
+
+    def table(self, name: str) -> TableProgress:
+        """What is published of a table; nothing of one that no publication names."""
+        return self.tables.get(name) or TableProgress()
+
+    @property
+    def highest(self) -> str | None:
+        """The highest sort key applied in any table."""
+        return max((table.highest for table in self.tables.values() if table.highest), default=None)
+
+    def reloaded(self, sources: Iterable[str]) -> str | None:
+        """The place of the newest reload of a table, before which nothing of it counts; None: there is none."""
+        places = [reload.position for source in sources for reload in self.reloads.get(source, [])]
+        return max(filter(None, places), default=None)
+
+    @property
+    def attempt(self) -> NextPublication:
+        """The publication in the making, which there is."""
+        assert self.next is not None, "an attempt has begun"
+        return self.next
+
+    @property
+    def publication(self) -> str:
+        """Its name, which its audit branches carry."""
+        return publication_name(self.feed, self.attempt.hour, self.attempt.sequence)
+
+
+def hours_from(first: Hour, hour: str) -> int:
+    """How many hours an hour is later than another."""
+    return int((Hour.parse(hour).start - first.start).total_seconds() // 3600)
+
+
+def _follow(before: HourRange, hour: Hour, sequence: int) -> bool:
+    count = hours_from(before.first, before.last) + 1
+    return before.last.plus(1) == hour and before.sequence + count == sequence
+
+
+def _set(values: dict[str, V], hour: Hour, value: V) -> None:
+    """Set an hour's value, or remove it where it is empty."""
+    if value:
+        values[hour] = value
+    else:
+        values.pop(hour, None)

@@ -1,0 +1,169 @@
+"""A run that stands still before one of its writes, while another takes its lock over and goes on with the feed: an hour
+later it wakes up, and does that write. Each write of an hour in turn; which there are, a run of the hour tells.
+
+The other run has a session of Spark of its own, and is of the same process: what it must not share is set apart here.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from pyspark.sql import SparkSession
+
+from tests.crash.effects import effects
+from tests.crash.installation import FEED, own_session, settings_of, shown
+from tests.e2e.debezium_messages import DEBEZIUM, event
+from tidemark.errors import TidemarkError
+from tidemark.feeds.loading import find_feed
+from tidemark.feeds.model import Feed
+from tidemark.hours import Hour
+from tidemark.ledger import state_store
+from tidemark.ledger.state_store import load_state
+from tidemark.operations.audit import audit
+from tidemark.pipeline import hour as stages
+from tidemark.pipeline.hour import run_hour
+from tidemark.settings import Settings
+from tidemark.storage.feed_lock import FeedLock
+
+pytestmark = pytest.mark.promise(1, 5, 6)
+
+TABLES = ("payroll.employee", "payroll.payslip")
+FIRST = Hour("2026-11-20T00")
+#: Two writes for which all others stand in the first tier: past the point of no return, and of a table's columns.
+SOME = ("publish payroll.payslip", "add columns payroll.employee")
+
+
+def make_exports(folder: Path, hours: int) -> None:
+    """Hours with all that an hour writes: new rows, changes of older ones, a delete, a column that was not there before, a
+    record that cannot be decoded."""
+    for number in range(hours):
+        hour, at = FIRST.plus(number), number * 100
+        topic = folder / f"exports/t/dt={hour.date}/hr={hour.clock}"
+        topic.mkdir(parents=True)
+        events = []
+        for table in ("employee", "payslip"):
+            new = {"id": number, "n": number, f"c{number}": "x"}
+            events += [event("c", at + 1, new, table=table), event("u", at + 2, {"id": 0, "n": number}, table=table)]
+            if number > 1:
+                events.append(event("d", at + 3, None, key={"id": number - 1}, table=table))
+        lines = [json.dumps(one) for one in events]
+        (topic / "part.jsonl").write_text("\n".join([*lines, '{"topic": "t", "value": "{"}']) + "\n")
+    feed = {
+        "feed": FEED, "description": "d", "owner": "o", "topics": ["t"], **DEBEZIUM, "container": {"type": "kafka_json"},
+        "exports": {"path": "{topic}/dt={date}/hr={hour}/*", "marker": None, "settle": "0s", "missing": "empty"},
+        "quarantine": {"limit": 0.5}, "tables": {f"s.{name.split('.')[1]}": {"name": name} for name in TABLES},
+    }  # fmt: skip
+    (folder / "feeds").mkdir()
+    (folder / "feeds" / f"{FEED}.yaml").write_text(yaml.safe_dump(feed))
+
+
+@contextmanager
+def taken_over(spark: SparkSession) -> Iterator[None]:
+    """What runs here is another process, which believes that the one before it has died."""
+
+    @contextmanager
+    def free(*_: Any) -> Iterator[FeedLock]:
+        yield FeedLock()
+
+    with pytest.MonkeyPatch.context() as patch, own_session(spark):
+        patch.setattr(stages, "feed_lock", free)
+        patch.setattr(state_store, "_RUN", "another")
+        yield
+
+
+def paused(
+    spark: SparkSession, feed: Feed, hour: Hour, settings: Settings, at: int | str, other: Hour | None
+) -> list[str]:
+    """Run an hour, and in the middle of it another run, of the hour ``other``: before the write of this number, or name.
+    The names of the writes."""
+    seen: list[str] = []
+
+    def around(name: str, do: Callable[[], Any]) -> Any:
+        seen.append(name)
+        if other is not None and at in (len(seen) - 1, name) and not woken:
+            woken.append(name)
+            with taken_over(spark):
+                run_hour(feed, other, settings)
+        return do()
+
+    woken: list[str] = []
+    with own_session(spark), effects(around):
+        try:
+            run_hour(feed, hour, settings)
+        except TidemarkError as error:
+            assert woken, error
+    assert bool(woken) == (other is not None)
+    return seen
+
+
+def state(settings: Settings, hours: list[Hour]) -> dict[str, list[dict[str, Any]]]:
+    """What the tables hold, now and at each cut. Of values alone: the cut of an hour that came late also has the columns
+    that are younger than it."""
+    return {
+        f"{table} at {hour}": [
+            {name: value for name, value in json.loads(line).items() if value is not None}
+            for line in shown(settings, table, hour)
+        ]
+        for table in TABLES
+        for hour in (None, *hours)
+    }
+
+
+@pytest.fixture(scope="module")
+def installation(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
+    """Exports for every write of an hour, and the names of these."""
+    folder = tmp_path_factory.mktemp("paused")
+    make_exports(folder, 120)
+    tried = settings_of(folder, "tried")
+    feed = find_feed(FEED, tried)
+    for number in range(2):
+        writes = paused(spark, feed, FIRST.plus(number), tried, at=-1, other=None)
+    return folder, writes
+
+
+def goes_through(
+    spark: SparkSession, installation: tuple[Path, list[str]], name: str, stops: list[int | str], step: int
+) -> None:
+    """Hours of which each is paused at another of the ``stops``, while a run of the same hour (``step`` 1), or of the next
+    one (2), goes on; against hours that nothing happened to, and the audit."""
+    folder, writes = installation
+    settings, whole = settings_of(folder, name), settings_of(folder, f"{name}_whole")
+    feed = find_feed(FEED, settings)
+    with own_session(spark):
+        run_hour(feed, FIRST, settings)
+    hours = [FIRST]
+    for number, stop in enumerate(stops):
+        hour = FIRST.plus(1 + number * step)
+        assert isinstance(stop, int) or stop in writes, f"no write is {stop}: {writes}"
+        paused(spark, feed, hour, settings, stop, hour.plus(step - 1))
+        with own_session(spark):
+            run_hour(feed, hour, settings)
+        hours += [hour.plus(more) for more in range(step)]
+        assert not load_state(settings, FEED).next, (hour, stop)
+    with own_session(spark):
+        for hour in hours:
+            run_hour(feed, hour, whole)
+    want = state(whole, hours)
+    for part, got in state(settings, hours).items():
+        assert got == want[part], part
+    with own_session(spark):
+        assert [str(finding) for finding in audit(feed, settings).findings] == []
+
+
+@pytest.mark.parametrize("step", [1, 2], ids=["the same hour", "another hour"])
+def test_what_a_run_writes_that_was_overtaken_counts_for_nobody(
+    spark: SparkSession, installation: tuple[Path, list[str]], step: int
+) -> None:
+    goes_through(spark, installation, f"some_{step}", [SOME[step - 1]], step)
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("step", [1, 2], ids=["the same hour", "another hour"])
+def test_before_each_of_its_writes(spark: SparkSession, installation: tuple[Path, list[str]], step: int) -> None:
+    goes_through(spark, installation, f"all_{step}", list(range(len(installation[1]))), step)

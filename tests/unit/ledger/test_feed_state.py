@@ -1,0 +1,106 @@
+"""What a feed's receipts add up to."""
+
+from __future__ import annotations
+
+import random
+from datetime import UTC, datetime
+from typing import Any
+
+import pytest
+
+from tidemark.hours import Hour, hours_between
+from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.manifest import Manifest
+from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.receipts import Receipt, Reload, TableReceipt
+
+HOURS = hours_between("2026-11-20T00", "2026-11-21T03")
+
+
+def receipt(sequence: int, hour: Hour, version: int = 1, **more: Any) -> Receipt:
+    return Receipt(
+        feed="f", hour=hour, sequence=sequence, manifest_version=version, objects=1, bytes=1, landed=1, split=0, control=0,
+        **{"bad": 0, "held": 0, **more},
+    )  # fmt: skip
+
+
+def manifest(version: int) -> Manifest:
+    return Manifest(feed="f", hour=HOURS[1], version=version, objects=[], created_at=datetime.now(UTC))
+
+
+def test_hours_in_order_are_one_range() -> None:
+    state = FeedState.of("f", [receipt(n, hour) for n, hour in enumerate(HOURS, 1)])
+    assert [(one.first, one.last, one.sequence, one.version) for one in state.hours] == [(HOURS[0], HOURS[-1], 1, 1)]
+    assert state.cut_by(HOURS[5]) == 6
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_hours_in_any_order_are_found_again(seed: int) -> None:
+    """Against a plain dictionary: missing hours, hours again, numbers that attempts took and did not use."""
+    chance, sequence = random.Random(seed), 0
+    state, first, newest, receipts = FeedState(feed="f"), {}, {}, []
+    for hour in [*chance.sample(HOURS, 20), *chance.sample(HOURS, 5)]:
+        sequence += chance.choice((1, 1, 1, 3))
+        version = newest.get(hour, 0) + 1
+        receipts.append(receipt(sequence, hour, version))
+        state = state.after(receipts[-1])
+        first.setdefault(hour, sequence)
+        newest[hour] = version
+    for hour in HOURS:
+        assert state.version_of(hour) == newest.get(hour, 0)
+        assert (state.has(hour), state.cut_by(hour)) == (hour in first, first.get(hour, 0))
+        spans = [one for one in state.spans() if one.first <= hour <= one.last]
+        assert [one.version for one in spans] == ([1] if hour in first else [])
+    assert state.newest_hour == max(first)
+    used = {one.sequence for one in receipts}
+    assert [n for n in range(1, sequence + 1) if state.counts(n)] == sorted(used)
+    assert PublicationHistory(receipts).state == state
+
+
+def test_each_attempt_has_a_number_of_its_own() -> None:
+    state = FeedState.of("f", [receipt(1, HOURS[0])])
+    numbers = []
+    for version in (1, 1, 2):
+        state = state.beginning(manifest(version))
+        numbers.append(state.attempt.sequence)
+        assert state.attempt.of(manifest(version)) and not state.attempt.of(manifest(version + 1))
+    assert numbers == [2, 3, 4]
+    done = state.after(receipt(4, HOURS[1], 2))
+    assert done.next is None and done.unpublished == [2, 3]
+    assert done.beginning(manifest(1)).attempt.sequence == 5
+
+
+def test_a_table_goes_on_from_the_newest_that_was_said_of_it() -> None:
+    tables = [
+        TableReceipt(table="a", highest="20", truncated="05", sources=["S.A"], column_renames=["x"], rows_written=3),
+        TableReceipt(table="a", highest="10", sources=["S.B"], refolded_by=2, column_renames=["y"], rows_written=4),
+        TableReceipt(table="b", highest="30"),
+    ]
+    state = FeedState.of("f", [receipt(n, HOURS[n], tables=[table]) for n, table in enumerate(tables, 1)])
+    table = state.table("a")
+    assert (table.highest, table.truncated, table.refolded_by) == ("20", "05", 2)
+    assert (table.sources, table.column_renames) == (["S.A", "S.B"], ["x", "y"])
+    assert (state.highest, state.rows_written, sorted(state.tables)) == ("30", 7, ["a", "b"])
+    assert state.table("never") == FeedState(feed="f").table("a")
+
+
+def test_what_the_newest_receipt_of_an_hour_says_counts() -> None:
+    reload = Reload(hour=HOURS[1], began=HOURS[2], position="07+")
+    first = receipt(1, HOURS[1], bad=2, reloads=["S.A"], stopped={"a": "why"}, edges=["e1"], reloaded={"S.A": [reload]})
+    state = FeedState.of("f", [first])
+    assert (state.with_bad, state.stopped) == ([HOURS[1]], {HOURS[1]: {"a": "why"}})
+    assert state.reloads == {}, "its load began in an hour that is not published"
+    state = state.after(receipt(2, HOURS[2], reloaded={"S.A": [reload]}))
+    assert state.reloaded(["S.A", "S.C"]) == "07+" and state.named_reloads == {HOURS[1]: ["S.A"]}
+    state = state.after(receipt(3, HOURS[1], 2, edges=["e2"], recalls=1, held_transactions=4, waiting_entries=5))
+    assert (state.with_bad, state.stopped, state.named_reloads) == ([], {}, {})
+    assert (state.edges, state.recalls) == ({HOURS[1]: ["e1", "e2"]}, {HOURS[1]: 1})
+    assert (state.held_transactions, state.waiting_entries, state.last_hour) == (4, 5, HOURS[1])
+
+
+def test_a_state_is_the_same_when_it_is_read_again() -> None:
+    written = FeedState.of(
+        "f", [receipt(1, HOURS[1], 2, stopped={"a": "b"}), receipt(3, HOURS[1], 3, amended=[HOURS[1]])]
+    )
+    assert FeedState.model_validate_json(written.model_dump_json()) == written
+    assert written.cut_by(HOURS[1]) == 3
