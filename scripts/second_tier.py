@@ -25,10 +25,14 @@ PARTS = {
     "replay": ("tests/e2e/replay",),
     "late": ("tests/e2e/late", "tests/e2e/test_promises.py"),
     "operations": ("tests/e2e/operations",),
-    "crash": ("tests/crash",),
+    "crash": (
+        "tests/crash/test_interrupted.py", "tests/crash/test_changed_meanwhile.py", "tests/crash/test_bad_storage.py",
+        "tests/crash/test_lost_answers.py",
+    ),
+    "paused": ("tests/crash/test_paused.py",),
     "scheduler": ("tests/scheduler", "tests/dags"),
     "stack": ("tests/stack",),
-}
+}  # fmt: skip
 SECOND_TIER = "full and not long"
 
 

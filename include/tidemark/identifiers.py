@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import re
 
-_PART = r"[A-Za-z_][A-Za-z0-9_$]{0,127}"
+_PART = r"[a-z_][a-z0-9_$]{0,127}"
 
-#: The schema, in any spelling, of the lake's own tables: none of a source is published in it.
+#: The schema of the lake's own tables: none of a source is published in it.
 RESERVED_SCHEMA = "tidemark"
 
-#: A published table, ``schema.table``. The same expression holds in Python and in Java.
-PUBLISHED_NAME = rf"(?!(?i:{RESERVED_SCHEMA})\.){_PART}\.{_PART}"
+#: A published table, ``schema.table``. In small letters, for some readers and catalogs do not tell names apart that differ
+#: only in case. The same expression holds in Python and in Java.
+PUBLISHED_NAME = rf"(?!{RESERVED_SCHEMA}\.){_PART}\.{_PART}"
 
 #: How ``tx`` begins where it only ties the two messages of one update together: no transaction of the source.
 PAIR = "pair:"

@@ -5,12 +5,15 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tests.e2e.debezium_messages import HOURS, event, row
 from tests.e2e.one_table_feed import OneTableFeed, rows
+from tidemark.errors import ConflictError
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.publication_history import load_history
 from tidemark.ledger.quarantine import list_kept_back
+from tidemark.ledger.state_store import load_state
 from tidemark.pipeline import validate
 from tidemark.settings import Settings
 
@@ -79,3 +82,30 @@ def test_rows_that_a_check_held_back_are_let_go_when_it_is_fixed(
     assert list_kept_back(settings, name) == []
     run(HOURS[2], [event("u", 15, row(1, 5))], **feed(20))  # late: the log's changes are folded again
     assert rows(settings, run) == [row(1, 10), row(2, 3)]
+
+
+@pytest.mark.parametrize("next_hour", [False, True], ids=["its own run", "another hour's"])
+def test_a_publication_that_cannot_be_published_is_set_aside(
+    run: OneTableFeed, settings: Settings, spark: SparkSession, monkeypatch: pytest.MonkeyPatch, next_hour: bool
+) -> None:
+    """Somebody has written to the table since it was staged."""
+
+    def dies(*_: Any) -> None:
+        raise Died
+
+    run.feed, run.table = f"aside_{next_hour:d}", f"aside_{next_hour:d}.items"
+    run(HOURS[0], [event("c", 1, row(1, 1))])
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        patch.setattr("tidemark.pipeline.hour.publish", dies)
+        run(HOURS[1], [event("c", 2, row(2, 2))])
+    spark.table(f"lake.{run.table}").limit(0).writeTo(f"lake.{run.table}").append()
+    if not next_hour:
+        with pytest.raises(ConflictError, match="somebody has written to the table"):
+            run(HOURS[1], None)
+    else:
+        run(HOURS[2], [event("c", 3, row(3, 3))])
+        assert rows(settings, run) == [row(1, 1), row(3, 3)], "its hour is not published yet"
+    assert load_state(settings, run.feed).next is None
+    assert run(HOURS[1], None).counts.applied == 1
+    assert rows(settings, run) == [row(1, 1), row(2, 2), *([row(3, 3)] if next_hour else [])]
+    assert load_state(settings, run.feed).unpublished == [2]

@@ -89,3 +89,17 @@ def test_who_stood_still_for_too_long_has_lost_it(settings: Settings, monkeypatc
                 first.check()
         with pytest.raises(ConflictError):
             first.check()
+
+
+def test_all_locks_of_a_holder_that_died_are_free_after_one_lease(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(lock_module, "_GONE", set())
+    with feed_lock(settings, "shop"), feed_lock(settings, "shop", "2026-11-20T07"):
+        monkeypatch.setattr(lock_module, "_LEASE", 3 * SOON)  # too soon for the holder
+        monkeypatch.setattr(lock_module, "_RUN", "another process")
+        with feed_lock(settings, "shop"):
+            taken = time.monotonic()
+            with feed_lock(settings, "shop", "2026-11-20T07"):
+                assert time.monotonic() - taken < SOON.total_seconds()
+        monkeypatch.setattr(lock_module, "_GONE", set())

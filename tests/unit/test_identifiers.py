@@ -11,7 +11,8 @@ from tidemark.identifiers import is_published_name, publication_name, publicatio
     ("name", "may"),
     [
         ("shop.orders", True), ("tidemarks.orders", True), ("orders.tidemark", True), ("_a.$b", False), ("a.b$", True),
-        ("tidemark.orders", False), ("TideMark.receipts", False), ("orders", False), ("a.b.c", False), ("a.b\n", False),
+        ("tidemark.orders", False), ("TideMark.receipts", False), ("Shop.orders", False),
+        ("shop.Orders", False), ("orders", False), ("a.b.c", False), ("a.b\n", False),
         ("a." + "b" * 129, False),
     ],
 )  # fmt: skip

@@ -45,7 +45,7 @@ def published_name(value: str) -> str:
         raise ValueError(f"another schema: `{RESERVED_SCHEMA}` is reserved for the lake's own tables")
     if not is_published_name(value):
         raise ValueError(
-            "schema.table, each of letters, digits, _ and $ (at most 128), not beginning with a digit or $"
+            "schema.table, each of small letters, digits, _ and $ (at most 128), not beginning with a digit or $"
         )
     return value
 

@@ -91,7 +91,11 @@ def _maintain(feed: Feed, settings: Settings, progress: Callable[[str], None], n
         _call(spark, "expire_snapshots", table, older_than=safe, retain_last=1)
     orphans = sum(_remove_orphans(spark, table, safe) for table in (*tables, *system_tables))
     if history.receipts:
-        orphans += _remove_orphans(spark, ("tidemark", "receipts"), min(safe, now - _RECEIPTS_AGE))
+        receipts = ("tidemark", "receipts")
+        # Each receipt is a file and a snapshot of its own. Other feeds may be at work on theirs.
+        _call(spark, "rewrite_data_files", receipts, where=f"feed = '{feed.feed}'")
+        _call(spark, "expire_snapshots", receipts, older_than=min(safe, now - _RECEIPTS_AGE), retain_last=1)
+        orphans += _remove_orphans(spark, receipts, min(safe, now - _RECEIPTS_AGE))
     progress("folders")
     folders = clear_parquet(feed, history, expired, safe, settings)
     landed = clear_landing(feed, safe, settings)
@@ -188,11 +192,14 @@ def _remove_orphans(spark: SparkSession, table: tuple[str, ...], older_than: dat
     return len(_call(spark, "remove_orphan_files", table, older_than=min(older_than, day_ago)))
 
 
-def _call(spark: SparkSession, procedure: str, table: tuple[str, ...], **arguments: datetime | int) -> list:  # type: ignore[type-arg]
+def _call(spark: SparkSession, procedure: str, table: tuple[str, ...], **arguments: datetime | int | str) -> list:  # type: ignore[type-arg]
     """Call one of Iceberg's procedures on a table; the rows it returns."""
     name = ".".join(quote(part) for part in table).replace("'", "\\'")
-    given = "".join(
-        f", {key} => TIMESTAMP '{value:%Y-%m-%d %H:%M:%S}'" if isinstance(value, datetime) else f", {key} => {value:d}"
-        for key, value in arguments.items()
-    )
+    given = "".join(f", {key} => {_literal(value)}" for key, value in arguments.items())
     return spark.sql(f"CALL {quote(CATALOG)}.system.{procedure}(table => '{name}'{given})").collect()
+
+
+def _literal(value: datetime | int | str) -> str:
+    if isinstance(value, datetime):
+        return f"TIMESTAMP '{value:%Y-%m-%d %H:%M:%S}'"
+    return f"{value:d}" if isinstance(value, int) else "'" + value.replace("\\", "\\\\").replace("'", "\\'") + "'"

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from pyspark.sql import SparkSession
 
-from tidemark.errors import StateError, TerminalError
+from tidemark.errors import ConflictError, StateError, TerminalError
 from tidemark.feeds.loading import find_feed
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour, hours_between
@@ -137,16 +137,28 @@ def _compact(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> 
             return state
         _tune_session(spark, manifest, state)
         if (made := state.next) is not None and made.validated and not made.of(manifest):
-            with log_context(hour=made.hour), stops_when_overtaken(settings, state):
-                log.info("finishing what another run began to publish", stage="publish", for_hour=hour)
-                state, receipt = publish(spark, feed, state, settings)
-                _log_receipt(receipt)
+            state = _finish(spark, feed, state, hour, settings)
         if decoded_version(settings, feed.feed, hour) != manifest.version:
             # More has landed since, or was recalled: the run that did so may be behind this one.
             log.info("decoding again", stage="decode", reason="more has landed, or was recalled, since it was decoded")
             _decode(spark, feed, manifest, state, settings, since)
         with stops_when_overtaken(settings, state):
             return compact(spark, feed, manifest, state, settings)
+
+
+def _finish(spark: SparkSession, feed: Feed, state: FeedState, hour: str, settings: Settings) -> FeedState:
+    """Publish what another run, of another hour or of this one, has validated; the state after that."""
+    with log_context(hour=state.attempt.hour), stops_when_overtaken(settings, state):
+        log.info("finishing what another run began to publish", stage="publish", for_hour=hour)
+        try:
+            state, receipt = publish(spark, feed, state, settings)
+        except ConflictError:
+            state = load_state(settings, feed.feed)
+            if state.next is not None:
+                raise
+            return state  # it was set aside
+        _log_receipt(receipt)
+    return state
 
 
 def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> Receipt:

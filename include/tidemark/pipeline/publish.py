@@ -22,7 +22,7 @@ from tidemark.ledger.publication_history import load_history
 from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.state_store import check_state, save_state
 from tidemark.ledger.system_tables import write_receipt
-from tidemark.logs import get_logger, log_stage
+from tidemark.logs import get_logger, log_context, log_stage
 from tidemark.pipeline.late_cuts import make_late_cuts, to_amend
 from tidemark.settings import Settings
 from tidemark.snapshots import open_snapshot
@@ -42,6 +42,7 @@ def publish(spark: SparkSession, feed: Feed, state: FeedState, settings: Setting
             hour=made.hour,
         )
     check_state(settings, state)
+    _check_tables(spark, feed, state, settings)
     late = not state.has(made.hour) and (state.newest_hour or made.hour) > made.hour
     cut = not state.has(made.hour) and not late
     for table in sorted(made.staged):
@@ -76,6 +77,20 @@ def publish(spark: SparkSession, feed: Feed, state: FeedState, settings: Setting
     )
     state = save_state(settings, state.after(receipt).model_copy(update={"unrecorded": receipt}))
     return record_receipt(spark, state, settings), receipt
+
+
+def _check_tables(spark: SparkSession, feed: Feed, state: FeedState, settings: Settings) -> None:
+    """Set the publication aside where one of its tables cannot be published any more: its hour is compacted again, and no
+    other hour waits for it."""
+    made = state.attempt
+    try:
+        for table in sorted(made.staged):
+            open_snapshot(spark, feed, table, settings, made.sequence).check(made.hour, state.publication)
+    except ConflictError as error:
+        with log_context(stage="publish"):
+            log.warning("set the publication aside", sequence=made.sequence, table=error.table, reason=error.problem)
+        save_state(settings, state.model_copy(update={"next": None}))
+        raise
 
 
 def record_receipt(spark: SparkSession, state: FeedState, settings: Settings) -> FeedState:

@@ -59,6 +59,9 @@ class Snapshot(Protocol):
     def staged(self, publication: str) -> DataFrame:
         """The table as compact staged it."""
 
+    def check(self, hour: Hour, publication: str) -> None:
+        """ConflictError where the staged publication cannot become the table any more."""
+
     def publish(self, hour: Hour, publication: str, *, cut: bool = True, retired: Sequence[str] = ()) -> None:
         """Make the staged publication the table, without ``retired`` columns, which nothing holds any more, and with the
         hour's cut unless ``cut`` is false. Done before: does nothing again."""

@@ -192,19 +192,31 @@ class IcebergSnapshot:
         """The table as compact staged it."""
         return self.spark.table(f"{self.name}.{quote('branch_' + _branch(publication))}")
 
+    def check(self, hour: Hour, publication: str) -> None:
+        """ConflictError where the staged publication cannot become the table any more: its branch is gone, or somebody has
+        written to main."""
+        self._staged_snapshot(hour, publication, self._metadata.table().operations().refresh())
+
+    def _staged_snapshot(self, hour: Hour, publication: str, now: Any) -> int | None:
+        """The snapshot of the publication's branch, by the table's metadata; None where it is published."""
+        staged = now.ref(_branch(publication))
+        if staged is None:
+            if self._has_published(publication):
+                return None
+            raise self._cannot_publish(f"its audit branch {_branch(publication)} is missing", hour)
+        made = int(staged.snapshotId())
+        if not self._metadata.goes_on_from_main(made, now):
+            raise self._cannot_publish("somebody has written to the table since the hour was staged", hour)
+        return made
+
     def publish(self, hour: Hour, publication: str, *, cut: bool = True, retired: Sequence[str] = ()) -> None:
         """In one commit: main is what is staged, it has the hour's tag where it is the hour's ``cut``, it is without
         ``retired`` columns, and the feed's branches are gone. Done before: does nothing again."""
 
         def alter(now: Any, build: Any) -> bool:
-            staged = now.ref(_branch(publication))
-            if staged is None:
-                if self._has_published(publication):
-                    return False
-                raise self._cannot_publish(f"its audit branch {_branch(publication)} is missing", hour)
-            made = int(staged.snapshotId())
-            if not self._metadata.goes_on_from_main(made, now):
-                raise self._cannot_publish("somebody has written to main since the hour was staged", hour)
+            made = self._staged_snapshot(hour, publication, now)
+            if made is None:
+                return False
             build.setBranchSnapshot(made, "main")
             if cut and now.ref(hour.tag) is None:  # people may have cited the one that is there
                 self._metadata.set_tag(build, hour.tag, made)

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidemark.errors import ConflictError
 from tidemark.hours import Hour
 from tidemark.identifiers import TIDEMARK, quote
 from tidemark.logs import get_logger
@@ -129,6 +130,14 @@ class ParquetSnapshot:
     def staged(self, publication: str) -> DataFrame:
         """The table as it would be after this publication."""
         return self.spark.read.parquet(self._staged_folder(publication))
+
+    def check(self, hour: Hour, publication: str) -> None:
+        """A folder that is whole can always be led to."""
+        if not self._pointers.is_whole(self._staged_folder(publication)):
+            raise ConflictError(
+                "its staged folder is missing, or was not written to its end", fix="run the hour again from compact",
+                feed=self.feed, hour=hour, table=self.table,
+            )  # fmt: skip
 
     def publish(self, hour: Hour, publication: str, *, cut: bool = True, retired: Sequence[str] = ()) -> None:
         """Have the pointers lead to the staged folder, which has the columns of :meth:`evolve` alone. Done before: does

@@ -39,6 +39,10 @@ _TIMEOUT = timedelta(hours=1)
 #: On S3: a lock that is not renewed for this long may be taken over. Who waits measures it by watching the object, so
 #: the clocks of two machines are never compared.
 _LEASE = timedelta(seconds=90)
+#: With its number, tells a process from others, on whatever machine: those that it forks have the same.
+_RUN = uuid.uuid4().hex
+#: Processes whose locks were taken over: for their other locks nobody waits another lease.
+_GONE: set[Any] = set()
 #: Who has waited for longer than this (s) says so.
 _WORTH_A_LINE = 2.0
 
@@ -143,9 +147,10 @@ def _acquired(storage: S3Objects, location: str, ours: dict[str, Any], until: fl
         if fingerprint and fingerprint != seen:
             seen, since = fingerprint, time.monotonic()
         idle = time.monotonic() - since
-        free = holder is None or idle > _LEASE.total_seconds()
+        free = holder is None or idle > _LEASE.total_seconds() or found.get("run") in _GONE
         if free and (swapped := storage.swap(location, json.dumps(ours), fingerprint)):
             if holder is not None:
+                _GONE.update({found.get("run")} - {ours["run"]})
                 log.warning(
                     "took the feed lock over", lock=location, reason="its holder has not renewed it", idle=round(idle)
                 )
@@ -168,7 +173,13 @@ def _read(storage: S3Objects, location: str) -> tuple[dict[str, Any], str]:
 def _myself() -> dict[str, Any]:
     """What others are told of this process while it holds the lock."""
     began = datetime.now(UTC).strftime("%Y-%m-%d %H:%M:%S UTC")
-    return {"host": socket.gethostname(), "pid": os.getpid(), "hour": current_context().get("hour"), "since": began}
+    return {
+        "run": f"{os.getpid()} {_RUN}",
+        "host": socket.gethostname(),
+        "pid": os.getpid(),
+        "hour": current_context().get("hour"),
+        "since": began,
+    }
 
 
 def _parse(text: str) -> dict[str, Any]:

@@ -235,7 +235,7 @@ def test_unreadable_files_are_mistakes(tmp_path: Path) -> None:
 
 def test_two_feeds_publish_different_tables_and_have_different_names(tmp_path: Path) -> None:
     write(tmp_path, GOOD + "tables: {shop.Orders: {}}\n")
-    write(tmp_path, GOOD.replace("feed: shop", "feed: web") + "tables: {x.y: {name: shop.ORDERS}}\n", "web")
+    write(tmp_path, GOOD.replace("feed: shop", "feed: web") + "tables: {x.y: {name: shop.orders}}\n", "web")
     assert [(m.file.name, m.path) for m in check_feeds(tmp_path)] == [("web.yaml", "tables.x.y")]
     with pytest.raises(ConfigError, match=r"as is a table of shop\.yaml"):
         load_feeds(tmp_path)
@@ -256,7 +256,7 @@ def test_the_table_of_logical_messages_is_one_of_its_feeds_tables(tmp_path: Path
     assert mistake.problem == "is published as shop.messages, as is a table of depot.yaml"
     write(tmp_path, said + "tables: {Shop.Messages: {name: shop.messages_2}}\n")
     assert check_feeds(tmp_path) == []
-    write(tmp_path, GOOD + "tables: {s.t: {name: SHOP.messages}}\n")
+    write(tmp_path, GOOD + "tables: {s.t: {name: shop.messages}}\n")
     assert [mistake.path for mistake in check_feeds(tmp_path)] == ["tables.s.t"]
     assert list(mistakes(tmp_path, said + "tables: {s.t: {name: shop.messages}}\n")) == ["format.messages"]
     assert list(mistakes(tmp_path, said.replace("Shop.Messages", "tidemark.messages"))) == ["format.messages"]

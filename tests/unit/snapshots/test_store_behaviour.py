@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidemark.errors import SchemaError
+from tidemark.errors import ConflictError, SchemaError
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour, hours_between
 from tidemark.identifiers import TIDEMARK, publication_name
@@ -295,3 +296,41 @@ def test_a_cut_is_made_apart_from_the_table(store: Store) -> None:
     assert store.at_cut(HOURS[1]) == [(1, "x", None), (2, "x", None)]
     store.publish([{"id": 6, "a": "next"}])
     assert store.rows() == [(1, "later", None), (5, "later", None), (6, "next", None)]
+
+
+def test_a_table_that_somebody_has_written_to_is_not_published(spark: SparkSession, store: Store) -> None:
+    if store.feed.declared(store.table).storage == "parquet":
+        pytest.skip("a folder is written whole")
+    store.publish([{"id": 1, "a": "x"}])
+    publication = store.stage([{"id": 2, "a": "y"}])
+    store.snapshot.check(store.hour, publication)
+    table = full_name(*store.table.split("."))
+    theirs = spark.newSession().table(table)
+    theirs.limit(0).writeTo(table).overwrite(F.lit(True))
+    for refuse in (store.snapshot.check, store.snapshot.publish):
+        with pytest.raises(ConflictError, match="somebody has written to the table"):
+            refuse(store.hour, publication)
+    assert store.rows() == []
+    store.publish([{"id": 3, "a": "z"}])
+    with pytest.raises(ConflictError, match=r"its audit branch audit_\S+ is missing"):
+        store.snapshot.check(store.hour, publication)
+
+
+def test_an_attempt_that_was_overtaken_writes_to_no_table(store: Store) -> None:
+    if store.feed.declared(store.table).storage == "parquet":
+        pytest.skip("its pointers know no attempts")
+    store.publish([{"id": 1, "a": "x"}])
+    old, publication = store.snapshot, store.stage([{"id": 2, "a": "y"}])
+    store.snapshot.publish(store.hour, publication)
+    store.snapshot.publish(store.hour, publication)
+    wider = COLUMNS | {"more": "int"}
+    for late in (
+        lambda: old.publish(store.hour, publication_name(FEED, HOURS[1], 1)),
+        lambda: old.evolve(wider, ("id",)),
+        lambda: old.tag(HOURS[5]),
+        lambda: old.cut(HOURS[5], publication, HOURS[1], None),
+    ):
+        with pytest.raises(ConflictError, match="publication 2 has gone on with the table"):
+            late()
+    assert (store.snapshot.columns(), store.at_cut(HOURS[5])) == (COLUMNS, None)
+    assert store.rows() == [(1, "x", None), (2, "y", None)]
