@@ -35,7 +35,7 @@ def read_snapshot(settings: Settings, table: str, as_of: str | None = None) -> t
 
     ConfigError names what there is when the table or the cut is missing.
     """
-    if not is_published_name(table):
+    if not is_published_name(table.lower()):
         raise ConfigError(f"{table!r} is no table name", fix="write schema.table")
     hour = Hour.parse(as_of) if as_of is not None else None
     check_lake(settings)

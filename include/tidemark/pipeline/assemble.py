@@ -8,7 +8,7 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from datetime import datetime
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.errors import AccountError
@@ -18,6 +18,7 @@ from tidemark.formats.contract import BindsRows
 from tidemark.ledger.change_log import changes_table, in_hour, is_new, is_published, is_row
 from tidemark.ledger.change_stats import IMAGE_NAMES, TableStats, change_stats, unpublishable
 from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.manifest import Manifest
 from tidemark.ledger.quarantine import count_recalled, recalled
 from tidemark.ledger.receipts import Counts, Recalled
@@ -80,28 +81,28 @@ class Assembled:
     reloads: HourReloads = field(default_factory=HourReloads)
 
 
-def assemble(spark: SparkSession, feed: Feed, manifest: Manifest, state: FeedState) -> Assembled:
+def assemble(run: HourRun) -> Assembled:
     """Reads the hour's partition of the change log and the held transactions; writes nothing.
 
     What an earlier publication of the hour accounted for (an older version of its export) is not looked at again.
     """
-    log = raw = spark.table(changes_table(feed.feed))
+    feed, manifest, state = run.feed, run.manifest, run.state
+    log = raw = run.spark.table(changes_table(feed.feed))
     of_hour, new = in_hour(manifest.hour), is_new(manifest.hour, state)
     landed = log.where(new)
     counted = _count(landed, feed)
-    account, in_transactions = counted.account, counted.in_transactions
-    taken = recalled(spark, feed.feed, manifest, state)
+    taken = recalled(run.spark, feed.feed, manifest, state)
     before = count_recalled(taken) if taken is not None else Recalled()
-    _check_landed(feed, manifest, state, account.landed - before.landed)
+    _check_landed(feed, manifest, state, counted.account.landed - before.landed)
     entries = log.where(of_hour | is_published(state)).withColumn("landed_this_hour", new)
     definitions = load_definitions(entries, feed)
-    held = held_transactions(spark, feed.feed, state)
+    held = held_transactions(run.spark, feed.feed, state)
     edges = with_partners(counted.edges, feed, landed, log, state)
     known = state.edges | {manifest.hour: [*state.edges.get(manifest.hour, []), *edges]} if edges else state.edges
-    log_before, account = tied(log, feed, state.edges), replace(account, edges=edges)
+    log_before, account = tied(log, feed, state.edges), replace(counted.account, edges=edges)
     log, landed = tied(log, feed, known) if edges else log_before, tied(landed, feed, known)
     whole = WholeTransactions(landed.where(is_row()).withColumn("landed_this_hour", F.lit(True)))
-    if in_transactions or held is not None or known:
+    if counted.in_transactions or held is not None or known:
         whole = complete_transactions(
             HourEntries(
                 feed,

@@ -12,18 +12,16 @@ from __future__ import annotations
 from dataclasses import asdict, dataclass, field, replace
 from functools import reduce
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.errors import SchemaError, TerminalError
-from tidemark.feeds.model import Feed
 from tidemark.ledger.change_stats import TableStats
-from tidemark.ledger.feed_state import FeedState, NextPublication
-from tidemark.ledger.manifest import Manifest
+from tidemark.ledger.feed_state import NextPublication
+from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.publication_history import load_receipt
 from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.receipts import Counts, Receipt, TableReceipt
-from tidemark.ledger.state_store import save_state
 from tidemark.ledger.system_tables import create_system_tables
 from tidemark.logs import get_logger, log_context, log_stage
 from tidemark.pipeline.hour_changes import (
@@ -39,11 +37,10 @@ from tidemark.pipeline.stopped_tables import changes_of, notes_of, told
 from tidemark.pipeline.system_rows import tombstones, write_system_rows
 from tidemark.pipeline.table_outcome import Refused
 from tidemark.pipeline.withheld import without
-from tidemark.settings import Settings
 from tidemark.snapshots import discard_columns, open_snapshot
 from tidemark.snapshots.contract import Snapshot, StagedChange
 from tidemark.tables.column_readings import untyped_warning
-from tidemark.tables.table_state import Work, emptied_below, reached
+from tidemark.tables.table_state import emptied_below, reached
 
 log = get_logger()
 
@@ -62,32 +59,31 @@ class Compacted:
     stopped: str | None = None
 
 
-def compact(spark: SparkSession, feed: Feed, manifest: Manifest, state: FeedState, settings: Settings) -> FeedState:
+def compact(run: HourRun) -> HourRun:
     """Assemble and compact the hour, in an attempt of its own. Reads the change log and the snapshots; writes audit
-    branches, rows of the system tables, and the feed's state, which it returns.
+    branches, rows of the system tables, and the feed's state.
 
     A TerminalError leaves the tables' columns as they are published.
     """
-    if (made := state.next) is not None:
-        if made.validated and made.of(manifest):
+    if (made := run.state.next) is not None:
+        if made.validated and made.of(run.manifest):
             log.info("compacted and validated before", stage="compact", sequence=made.sequence)
-            return state
+            return run
         log.info(
             "discarded a publication that was not finished", stage="compact", sequence=made.sequence,
             of_hour=made.hour, reason="this hour is compacted",
         )  # fmt: skip
-    create_system_tables(spark, feed.feed)
-    state = save_state(settings, state.beginning(manifest))
-    work = Work(spark, feed, settings, manifest.hour, state)
-    made, _ = stage_hour(_assemble(work, manifest), manifest)
-    return save_state(settings, state.model_copy(update={"next": made}))
+    create_system_tables(run.spark, run.feed.feed)
+    run = run.begin()
+    made, _ = stage_hour(_assemble(run))
+    return run.save(run.state.model_copy(update={"next": made}))
 
 
-def stage_hour(hour: HourChanges, manifest: Manifest) -> tuple[NextPublication, HourChanges]:
+def stage_hour(hour: HourChanges) -> tuple[NextPublication, HourChanges]:
     """Compact the hour's tables, again and again without what they refuse and what belongs to it, until none refuses
     anything. Writes audit branches and rows of the system tables; the publication in the making, and what the hour is
     then."""
-    work = hour.work
+    run = hour.run
     tables: dict[str, Compacted] = {}
     try:
         while True:
@@ -102,13 +98,13 @@ def stage_hour(hour: HourChanges, manifest: Manifest) -> tuple[NextPublication, 
             tables = {name: table for name, table in tables.items() if name not in touched}
     except TerminalError:
         with log_context(stage="compact"):
-            discard_columns(work.spark, work.feed, [stats.table for stats in hour.stats], work.settings, work.sequence)
+            discard_columns(run.spark, run.feed, [stats.table for stats in hour.stats], run.settings, run.sequence)
         raise
     listed = [tables[stats.table] for stats in hour.stats]
-    write_system_rows(work, hour, deleted=[rows for table in listed for rows in table.tombstones])
-    made = work.state.attempt.model_copy(
+    write_system_rows(run, hour, deleted=[rows for table in listed for rows in table.tombstones])
+    made = run.state.attempt.model_copy(
         update={
-            "receipt": _receipt(hour, manifest, [table.receipt for table in listed]),
+            "receipt": _receipt(hour, [table.receipt for table in listed]),
             "staged": [table.receipt.table for table in listed if table.staged],
             "retired": {table.receipt.table: table.retired for table in listed if table.retired},
         }
@@ -116,10 +112,10 @@ def stage_hour(hour: HourChanges, manifest: Manifest) -> tuple[NextPublication, 
     return made, hour
 
 
-def _assemble(work: Work, manifest: Manifest) -> HourChanges:
+def _assemble(run: HourRun) -> HourChanges:
     """The hour's changes, with the lines that tell what became of all entries of the change log before the fold."""
     with log_stage("assemble", "assembled") as line:
-        hour = load_hour_changes(work, manifest)
+        hour = load_hour_changes(run)
         account = hour.assembled.account
         line |= {
             "landed": account.landed,
@@ -145,19 +141,19 @@ def _assemble(work: Work, manifest: Manifest) -> HourChanges:
 
 def _compact_or_stop(hour: HourChanges, stats: TableStats) -> Compacted:
     """Compact a table, unless it is stopped; or leave it as it is, where it cannot go on and the feed is not to stop."""
-    before = hour.work.state.table(stats.table)
+    before = hour.run.state.table(stats.table)
     alone = TableReceipt(table=stats.table, highest=before.highest, truncated=before.truncated)
     if stats.table in hour.stopped:
         return Compacted(alone)
     try:
         return _compact_and_log(hour, stats)
     except SchemaError as error:
-        if hour.work.feed.on_table_stop == "feed":
+        if hour.run.feed.on_table_stop == "feed":
             raise
         why = told(error)
         with log_context(stage="compact"):
             log.warning("stopped the table", table=stats.table, reason=why)
-            discard_columns(hour.work.spark, hour.work.feed, [stats.table], hour.work.settings, hour.work.sequence)
+            discard_columns(hour.run.spark, hour.run.feed, [stats.table], hour.run.settings, hour.run.sequence)
         changes = changes_of(hour.assembled.rows, {stats.table: why}).select(*ENTRY, "stage", "reason")
         return Compacted(alone, refused=changes if stats.landed + stats.released else None, stopped=why)
 
@@ -177,10 +173,11 @@ def _compact_and_log(hour: HourChanges, stats: TableStats) -> Compacted:
     return compacted
 
 
-def _receipt(hour: HourChanges, manifest: Manifest, tables: list[TableReceipt]) -> Receipt:
+def _receipt(hour: HourChanges, tables: list[TableReceipt]) -> Receipt:
     """The hour's receipt, with what an earlier publication of the hour accounted for. AccountError unless it
     balances."""
-    work, assembled, withheld = hour.work, hour.assembled, hour.withheld
+    run, assembled, withheld = hour.run, hour.assembled, hour.withheld
+    manifest = run.manifest
     notes = assembled.notes
     tables = [
         table.model_copy(update={"counts": table.counts.plus(assembled.redelivered[table.table][1])})
@@ -200,26 +197,26 @@ def _receipt(hour: HourChanges, manifest: Manifest, tables: list[TableReceipt]) 
             for table in tables
         ]
     receipt = Receipt(
-        feed=work.feed.feed,
+        feed=run.feed.feed,
         hour=manifest.hour,
-        sequence=work.sequence,
+        sequence=run.sequence,
         manifest_version=manifest.version,
         objects=len(manifest.objects),
         bytes=sum(landed.bytes for landed in manifest.objects),
         recalls=manifest.recalls,
         **asdict(assembled.account),
         reloads=manifest.reloads or [],
-        reloaded={source: list(found) for source, found in work.state.reloads.items()},
+        reloaded={source: list(found) for source, found in run.state.reloads.items()},
         kept_whole=withheld.transactions if withheld is not None else 0,
         alongside=withheld.alongside if withheld is not None else 0,
         tables=tables,
         notes=notes,
         # a statement may also tell of tables that the feed never had
         stopped={
-            t: why for t, why in hour.stopped.items() if t in work.state.tables or t in {s.table for s in hour.stats}
+            t: why for t, why in hour.stopped.items() if t in run.state.tables or t in {s.table for s in hour.stats}
         },
     )
-    before = load_receipt(work.settings, work.state.feed, manifest.hour) if work.state.has(manifest.hour) else None
+    before = load_receipt(run.settings, run.feed.feed, run.hour) if run.state.has(run.hour) else None
     if before is not None:
         receipt = receipt.follow(before.without(assembled.recalled))
     receipt.balance()
@@ -227,15 +224,15 @@ def _receipt(hour: HourChanges, manifest: Manifest, tables: list[TableReceipt]) 
 
 
 def _compact_table(hour: HourChanges, stats: TableStats) -> Compacted:
-    work = hour.work
-    snapshot = open_snapshot(work.spark, work.feed, stats.table, work.settings, work.sequence)
+    run = hour.run
+    snapshot = open_snapshot(run.spark, run.feed, stats.table, run.settings, run.sequence)
     snapshot.discard()  # the columns that an attempt which was not published has changed
-    highest, truncated = reached(work, stats)
+    highest, truncated = reached(run, stats)
     last = max(stats.last, hour.assembled.moved.get(stats.table, ""))
     highest = max(filter(None, (highest, last and last + "#9")), default=None)
     if not snapshot.columns() and stats.only_truncates:
         # There is nothing to empty, and nothing yet says which columns the table has.
-        below = emptied_below(work.state, stats.sources, truncated)
+        below = emptied_below(run.state, stats.sources, truncated)
         counts = without_truncated(hour, stats, below).counts
         only_emptied = TableReceipt(
             table=stats.table, sources=stats.sources, counts=counts, highest=highest, truncated=truncated
@@ -251,7 +248,7 @@ def _compact_table(hour: HourChanges, stats: TableStats) -> Compacted:
         truncated=changes.state.by_source,
         arrived=stats.arrived,
         column_renames=list(changes.state.change.ids),
-        refolded_by=work.sequence if stats.table in hour.assembled.withdrawn else 0,
+        refolded_by=run.sequence if stats.table in hour.assembled.withdrawn else 0,
     )
     change = changes.state.change
     if not (stats.first or change.dropped or change.filled or changes.state.rebuild):
@@ -261,7 +258,7 @@ def _compact_table(hour: HourChanges, stats: TableStats) -> Compacted:
 
 def _stage(changes: TableChanges, snapshot: Snapshot, receipt: TableReceipt, *, first: bool) -> Compacted:
     """Fold the changes and write them to the table's audit branch. ``first``: the table has just been made."""
-    work, stats, state, shape = changes.work, changes.stats, changes.state, changes.shape
+    run, stats, state, shape = changes.run, changes.stats, changes.state, changes.shape
     if state.rebuild:
         log.info(
             "folding all rows again", reason="its rows are under another name, or what comes before them came late"
@@ -274,7 +271,7 @@ def _stage(changes: TableChanges, snapshot: Snapshot, receipt: TableReceipt, *, 
         return Compacted(receipt, refused=outcome.changes.withColumn("stage", F.lit("compact")))
     emptied = stats.emptied if state.emptied is None else state.emptied
     snapshot.stage(
-        work.state.publication,
+        run.state.publication,
         StagedChange(
             settled=outcome.settled,
             key=shape.key,
@@ -290,10 +287,10 @@ def _stage(changes: TableChanges, snapshot: Snapshot, receipt: TableReceipt, *, 
             "counts": outcome.counts,
             "rows_written": outcome.written,
             "rows_deleted": outcome.deleted,
-            "staged_in": work.sequence,
+            "staged_in": run.sequence,
             "readings": dict(state.readings),
             "warnings": warnings,
         }
     )
-    deleted = [tombstones(stats.table, outcome.settled, work.hour)] if shape.key and outcome.deleted else []
+    deleted = [tombstones(stats.table, outcome.settled, run.hour)] if shape.key and outcome.deleted else []
     return Compacted(receipt, deleted, staged=True, retired=state.retired)

@@ -23,22 +23,21 @@ from tidemark.formats.contract import CHANGES
 from tidemark.identifiers import PUBLISHED_NAME, is_published_name
 from tidemark.ledger.change_log import create_log, in_hour, write_hour
 from tidemark.ledger.change_stats import image_names
-from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.manifest import Manifest
 from tidemark.ledger.quarantine import ENTRY, recalled
 from tidemark.settings import Settings
 from tidemark.storage.landing_layout import landed_version
 
 
-def decode(
-    spark: SparkSession, feed: Feed, manifest: Manifest, state: FeedState, settings: Settings, since: int | None
-) -> int | None:
+def decode(run: HourRun, since: int | None) -> int | None:
     """Replace what is not published of the hour's partition of ``tidemark.<feed>.changes`` by what the manifest's
     objects hold. ``since``: the log's snapshot before the manifest and the state were read.
 
     Reads the landing objects, the quarantine when the manifest recalls it, and what is published of the partition;
     writes the partition. An hour without objects leaves an empty one. The number of its entries, where it is known.
     """
+    spark, feed, settings, manifest, state = run.spark, run.feed, run.settings, run.manifest, run.state
     table, version = create_log(spark, feed.feed), state.version_of(manifest.hour)
     paths = [f"{settings.landing_root}/{o.path}" for o in manifest.objects if o.version > version]
     decoded = changes(spark, feed, paths, settings)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 
 from pyspark.sql import SparkSession
 
@@ -18,8 +19,8 @@ from tidemark.hours import Hour, hours_between
 from tidemark.lake.lake_marker import check_lake
 from tidemark.lake.session import open_session, tell_catalog
 from tidemark.ledger.change_log import decoded_version, log_snapshot
-from tidemark.ledger.feed_state import FeedState
-from tidemark.ledger.manifest import Manifest, all_objects
+from tidemark.ledger.hour_run import HourRun
+from tidemark.ledger.manifest import all_objects
 from tidemark.ledger.publication_history import load_receipt
 from tidemark.ledger.quarantine import hours_in_quarantine, recall
 from tidemark.ledger.receipts import Receipt
@@ -100,21 +101,26 @@ def decode_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings)
     # The newest of the hour's versions is what the log holds in the end.
     with log_context(feed=feed.feed, hour=hour), locked(settings, feed.feed, hour):
         since = log_snapshot(spark, feed.feed)
-        manifest, state = all_objects(settings, feed.feed, hour), load_state(settings, feed.feed)
-        if _done(state, manifest):
-            log.info("published before: nothing to decode", stage="decode", version=manifest.version)
+        run = _begin(spark, feed, hour, settings)
+        if _done(run):
+            log.info("published before: nothing to decode", stage="decode", version=run.manifest.version)
             return
-        _tune_session(spark, manifest, state)
+        _tune_session(run)
         tell_catalog(spark, settings)
-        _decode(spark, feed, manifest, state, settings, since)
+        _decode(run, since)
 
 
-def _decode(
-    spark: SparkSession, feed: Feed, manifest: Manifest, state: FeedState, settings: Settings, since: int | None
-) -> None:
+def _begin(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> HourRun:
+    """The hour as a stage finds it."""
+    manifest, state = all_objects(settings, feed.feed, hour), load_state(settings, feed.feed)
+    return HourRun(spark=spark, feed=feed, settings=settings, manifest=manifest, state=state)
+
+
+def _decode(run: HourRun, since: int | None) -> None:
+    """Decode the hour. ``since``: the log's snapshot before the manifest and the state were read."""
     with log_stage("decode", "decoded") as line:
-        entries = decode(spark, feed, manifest, state, settings, since)
-        line |= {"objects": len(manifest.objects), "version": manifest.version}
+        entries = decode(run, since)
+        line |= {"objects": len(run.manifest.objects), "version": run.manifest.version}
         line |= {"entries": entries} if entries is not None else {}
 
 
@@ -127,38 +133,37 @@ def compact_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings
         _compact(spark, feed, hour, settings)
 
 
-def _compact(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> FeedState:
+def _compact(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> HourRun:
     with locked(settings, feed.feed, hour):  # what is compacted does not change meanwhile
         since = log_snapshot(spark, feed.feed)
-        manifest, state = all_objects(settings, feed.feed, hour), load_state(settings, feed.feed)
-        state = record_receipt(spark, state, settings)
-        if _done(state, manifest):
-            log.info("published before: nothing to compact", stage="compact", version=manifest.version)
-            return state
-        _tune_session(spark, manifest, state)
-        if (made := state.next) is not None and made.validated and not made.of(manifest):
-            state = _finish(spark, feed, state, hour, settings)
-        if decoded_version(settings, feed.feed, hour) != manifest.version:
+        run = record_receipt(_begin(spark, feed, hour, settings))
+        if _done(run):
+            log.info("published before: nothing to compact", stage="compact", version=run.manifest.version)
+            return run
+        _tune_session(run)
+        if (made := run.state.next) is not None and made.validated and not made.of(run.manifest):
+            run = _finish(run)
+        if decoded_version(settings, feed.feed, hour) != run.manifest.version:
             # More has landed since, or was recalled: the run that did so may be behind this one.
             log.info("decoding again", stage="decode", reason="more has landed, or was recalled, since it was decoded")
-            _decode(spark, feed, manifest, state, settings, since)
-        with stops_when_overtaken(settings, state):
-            return compact(spark, feed, manifest, state, settings)
+            _decode(run, since)
+        with stops_when_overtaken(settings, run.state):
+            return compact(run)
 
 
-def _finish(spark: SparkSession, feed: Feed, state: FeedState, hour: str, settings: Settings) -> FeedState:
-    """Publish what another run, of another hour or of this one, has validated; the state after that."""
-    with log_context(hour=state.attempt.hour), stops_when_overtaken(settings, state):
-        log.info("finishing what another run began to publish", stage="publish", for_hour=hour)
+def _finish(run: HourRun) -> HourRun:
+    """Publish what another run, of another hour or of this one, has validated; the run after that."""
+    with log_context(hour=run.state.attempt.hour), stops_when_overtaken(run.settings, run.state):
+        log.info("finishing what another run began to publish", stage="publish", for_hour=run.hour)
         try:
-            state, receipt = publish(spark, feed, state, settings)
+            run, receipt = publish(run)
         except ConflictError:
-            state = load_state(settings, feed.feed)
+            state = load_state(run.settings, run.feed.feed)
             if state.next is not None:
                 raise
-            return state  # it was set aside
+            return replace(run, state=state)  # it was set aside
         _log_receipt(receipt)
-    return state
+    return run
 
 
 def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> Receipt:
@@ -176,34 +181,33 @@ def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings
 
 
 def _publish(spark: SparkSession, feed: Feed, hour: str, settings: Settings, held: FeedLock) -> Receipt:
-    manifest, state = all_objects(settings, feed.feed, hour), load_state(settings, feed.feed)
-    state = record_receipt(spark, state, settings)
-    if _done(state, manifest):
-        log.info("published before: nothing to publish", stage="publish", version=manifest.version)
+    run = record_receipt(_begin(spark, feed, hour, settings))
+    if _done(run):
+        log.info("published before: nothing to publish", stage="publish", version=run.manifest.version)
         return _published_receipt(feed, hour, settings)
-    _tune_session(spark, manifest, state)
-    if (made := state.next) is None or made.receipt is None or not made.of(manifest):
+    _tune_session(run)
+    if (made := run.state.next) is None or made.receipt is None or not made.of(run.manifest):
         log.info("compacting again", stage="compact", reason="another hour came between, or more has landed")
-        state = _compact(spark, feed, hour, settings)
-    with stops_when_overtaken(settings, state):
+        run = _compact(spark, feed, hour, settings)
+    with stops_when_overtaken(settings, run.state):
         try:
             with locked(settings, feed.feed, hour):  # what validate compacts again does not change meanwhile
-                state = validate(spark, feed, manifest, state, settings)
+                run = validate(run)
         except TerminalError as error:
-            _discard(spark, feed, settings, type(error).__name__)
+            _discard(run, type(error).__name__)
             raise
         held.check()
-        return publish(spark, feed, state, settings)[1]
+        return publish(run)[1]
 
 
-def _discard(spark: SparkSession, feed: Feed, settings: Settings, reason: str) -> None:
+def _discard(run: HourRun, reason: str) -> None:
     """Nobody goes on with the publication that this run was making: its hour is to be compacted again."""
-    state = load_state(settings, feed.feed)
-    if (made := state.next) is not None and is_own(state):
+    state = load_state(run.settings, run.feed.feed)
+    if (made := state.next) is not None and (state.revision == run.state.revision or is_own(state)):
         with log_context(stage="validate"):
             log.warning("discarded the publication", sequence=made.sequence, tables=len(made.staged), reason=reason)
-            save_state(settings, state.model_copy(update={"next": None}))
-            discard_columns(spark, feed, made.staged, settings, made.sequence)
+            save_state(run.settings, state.model_copy(update={"next": None}))
+            discard_columns(run.spark, run.feed, made.staged, run.settings, made.sequence)
 
 
 def _published_receipt(feed: Feed, hour: str, settings: Settings) -> Receipt:
@@ -230,10 +234,10 @@ def _log_receipt(receipt: Receipt) -> None:
     )  # fmt: skip
 
 
-def _tune_session(spark: SparkSession, manifest: Manifest, state: FeedState) -> None:
+def _tune_session(run: HourRun) -> None:
     """Fit the session to the work: in a small hour of small tables, planning, code generation and the starts of tasks
     take most of the time, so there are as few of them as possible."""
-    small = manifest.small and state.rows_written < _FEW_ROWS
+    spark, small = run.spark, run.manifest.small and run.state.rows_written < _FEW_ROWS
     for_large = str(not small).lower()
     partitions = spark.sparkContext.getConf().get("spark.sql.shuffle.partitions", "4")
     spark.conf.set("spark.sql.codegen.wholeStage", for_large)
@@ -242,8 +246,9 @@ def _tune_session(spark: SparkSession, manifest: Manifest, state: FeedState) -> 
     spark.conf.set("spark.sql.shuffle.partitions", "1" if small else str(partitions))
 
 
-def _done(state: FeedState, manifest: Manifest) -> bool:
-    return state.version_of(manifest.hour) >= manifest.version
+def _done(run: HourRun) -> bool:
+    """Whether this version of the hour's export, or a newer one, is published."""
+    return run.state.version_of(run.hour) >= run.manifest.version
 
 
 def decode_hour(feed: str, hour: str) -> None:

@@ -10,13 +10,14 @@ from pyspark.sql import functions as F
 
 from tidemark.ledger.change_log import changes_table, is_published, of_table
 from tidemark.ledger.change_stats import TableStats
+from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.receipts import Counts
 from tidemark.merge import late_changes as late
 from tidemark.merge.truncates import UnderTruncate, under_truncate
 from tidemark.merge.typed_rows import TableShape
 from tidemark.pipeline.assemble import Assembled
 from tidemark.snapshots.contract import Snapshot
-from tidemark.tables.table_state import State, Work, open_state
+from tidemark.tables.table_state import State, open_state
 
 #: Names of transactions that a receipt tells.
 MOST_NAMED = 20
@@ -57,7 +58,7 @@ class HourChanges:
     them. ``small``: whether they are kept at hand, rather than read again for each table. ``stopped``: the tables that are
     left as they are, and why."""
 
-    work: Work
+    run: HourRun
     assembled: Assembled
     stats: list[TableStats]
     small: bool
@@ -74,7 +75,7 @@ class TableChanges:
     """One table's changes of the hour. ``rows``: log rows that no truncate has removed; ``counts``: of the truncates
     and of the rows that they removed; ``state``: what is published of the table."""
 
-    work: Work
+    run: HourRun
     stats: TableStats
     state: State
     rows: DataFrame
@@ -89,9 +90,9 @@ class TableChanges:
 def table_changes(hour: HourChanges, stats: TableStats, snapshot: Snapshot) -> TableChanges:
     """One table's changes. The table is made, or its columns evolve, as the changes need it."""
     moved, (_, withdrawn) = stats.table in hour.assembled.moved, hour.assembled.withdrawn.get(stats.table, ("", None))
-    state = open_state(hour.work, stats, hour.assembled.definitions, snapshot, moved=moved, withdrawn=withdrawn)
+    state = open_state(hour.run, stats, hour.assembled.definitions, snapshot, moved=moved, withdrawn=withdrawn)
     left = without_truncated(hour, stats, state.truncated)
-    return TableChanges(hour.work, stats, state, left.rows, left.counts)
+    return TableChanges(hour.run, stats, state, left.rows, left.counts)
 
 
 def without_truncated(hour: HourChanges, stats: TableStats, truncated: str | None) -> UnderTruncate:
@@ -100,8 +101,8 @@ def without_truncated(hour: HourChanges, stats: TableStats, truncated: str | Non
         truncated = None  # nothing of the hour stands before it
     known: set[str] = set()
     if truncated is not None and stats.truncates:
-        log = hour.work.spark.table(changes_table(hour.work.feed.feed))
-        published = log.where(is_published(hour.work.state) & of_table(stats.table, tuple(stats.sources)))
+        log = hour.run.spark.table(changes_table(hour.run.feed.feed))
+        published = log.where(is_published(hour.run.state) & of_table(stats.table, tuple(stats.sources)))
         # An older truncate cannot be one of the hour's own.
         repeatable = published.where((F.col("op") == "truncate") & (F.col("position") >= stats.first))
         known = {row.position for row in repeatable.select("position").distinct().collect()}

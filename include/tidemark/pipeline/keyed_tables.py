@@ -54,7 +54,7 @@ class SettledSizes:
 
 def settle_keyed(changes: TableChanges) -> TableOutcome | Refused:
     """Fold the hour's changes of a table with a key, or say which of them cannot be read."""
-    shape, stats, hour = changes.shape, changes.stats, changes.work.hour
+    shape, stats, hour = changes.shape, changes.stats, changes.run.hour
     rows = keyed_rows(changes.rows, shape, expand=stats.moves > 0)
     classified = classify(changes, rows.where(key_is_whole(shape)))
     counts = changes.counts.plus(classified.counts)

@@ -31,7 +31,7 @@ def settle_keyless(changes: TableChanges) -> TableOutcome | Refused:
     # When the table is rebuilt or emptied, every copy is written; otherwise only the images whose number changes.
     written = F.col("now") > 0 if state.rebuild or stats.emptied is not None else F.col("now") != F.col("before")
     images = keyless.copies(effective).where(written)
-    settled = keyless.settle_copies(images, shape, changes.work.hour).localCheckpoint()
+    settled = keyless.settle_copies(images, shape, changes.run.hour).localCheckpoint()
     landed = stats.landed - counts.applied - counts.duplicate - counts.superseded
     applied = min(int(sums.more), landed)
     released_applied = min(int(sums.more) - applied, stats.released)

@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.ledger.change_log import changes_table, in_hour, is_published, is_row
-from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.receipts import Receipt
@@ -74,13 +74,11 @@ def to_amend(feed: Feed, history: PublicationHistory, hour: Hour) -> list[Hour]:
     return [one for one in history.hours if one >= hour and one not in expired]
 
 
-def make_late_cuts(
-    spark: SparkSession, feed: Feed, history: PublicationHistory, state: FeedState, settings: Settings,
-    of: Hour | None = None,
-) -> None:  # fmt: skip
+def make_late_cuts(run: HourRun, history: PublicationHistory, of: Hour | None = None) -> None:
     """Give every table that the hours up to this one know the hour's cut. ``of``: the later hour, or the same, whose cut is
     made again; None: the publication's own is made. Made before: makes it again, the same."""
-    receipt = state.attempt.receipt
+    spark, feed, settings, made = run.spark, run.feed, run.settings, run.state.attempt
+    receipt = made.receipt
     assert receipt is not None, "it is validated"
     at = of or receipt.hour
     everything = PublicationHistory([*history.receipts, receipt])
@@ -91,7 +89,7 @@ def make_late_cuts(
     if definitions.fills:  # rows have no value of a column that a later hour adds
         definitions = definitions.filled_by(_statements(entries, then))
     hour = LateHour(
-        spark, feed, settings, receipt, state.publication, state.attempt.staged, then, everything, definitions,
+        spark, feed, settings, receipt, run.state.publication, made.staged, then, everything, definitions,
         open_at(now, is_published(then.state), feed, at).localCheckpoint(), at, again=of is not None,
         from_start=of is not None and (receipt.redelivered > 0 or not _tells_of_others(now, feed, receipt.hour).isEmpty()),
     )  # fmt: skip

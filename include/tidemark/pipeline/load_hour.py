@@ -9,27 +9,26 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.ledger.change_log import changes_table, in_hour, is_published
-from tidemark.ledger.manifest import Manifest
+from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.quarantine import NEVER_COMPLETED
 from tidemark.logs import log_context
 from tidemark.pipeline.assemble import assemble, with_stats
 from tidemark.pipeline.hour_changes import HourChanges
 from tidemark.pipeline.stopped_tables import changes_of, known_stops
 from tidemark.pipeline.withheld import refusal, without
-from tidemark.tables.table_state import Work
 
 
-def load_hour_changes(work: Work, manifest: Manifest) -> HourChanges:
+def load_hour_changes(run: HourRun) -> HourChanges:
     """Assemble the hour, without the transactions of which a record cannot be decoded, or a change can reach no table,
     and without those of stopped tables. Reads the change log; writes nothing."""
-    assembled = assemble(work.spark, work.feed, manifest, work.state)
-    work = replace(work, state=work.state.making(assembled.reloads.begun))
-    if manifest.small:
+    assembled = assemble(run)
+    run = replace(run, state=run.state.making(assembled.reloads.begun))
+    if run.manifest.small:
         # Each table of the feed plans and reads its own part of this: of a small hour, all at once is cheaper.
         assembled = replace(assembled, rows=assembled.rows.localCheckpoint())
-    stopped = known_stops(work, assembled.definitions)
-    stats = with_stats(assembled, work.feed, work.state)
-    hour = HourChanges(work, *stats, small=manifest.small, stopped=stopped)
+    stopped = known_stops(run, assembled.definitions)
+    stats = with_stats(assembled, run.feed, run.state)
+    hour = HourChanges(run, *stats, small=run.manifest.small, stopped=stopped)
     broken = _broken_transactions(hour)
     waiting = any(s.table in stopped and s.landed + s.released for s in hour.stats)
     if broken is None and not waiting:
@@ -41,11 +40,11 @@ def load_hour_changes(work: Work, manifest: Manifest) -> HourChanges:
 def _broken_transactions(hour: HourChanges) -> DataFrame | None:
     """Transactions of the hour's changes (``tx``, and ``why`` they wait) of which a record cannot be decoded, or a change
     can reach no table; None where there are none."""
-    feed, state, assembled, parts = hour.work.feed, hour.work.state, hour.assembled, []
+    feed, state, assembled, parts = hour.run.feed, hour.run.state, hour.assembled, []
     if assembled.account.bad or state.with_bad:
-        log = hour.work.spark.table(changes_table(feed.feed))
-        log = log.where(F.col("hour").isin([*state.with_bad, hour.work.hour]) & (F.col("op") == "bad"))
-        bad = log.where((is_published(state) | in_hour(hour.work.hour)) & F.col("tx").isNotNull())
+        log = hour.run.spark.table(changes_table(feed.feed))
+        log = log.where(F.col("hour").isin([*state.with_bad, hour.run.hour]) & (F.col("op") == "bad"))
+        bad = log.where((is_published(state) | in_hour(hour.run.hour)) & F.col("tx").isNotNull())
         if feed.undeclared == "quarantine":  # what is no table of the feed leaves its transactions whole
             bad = bad.where(F.col("source_table").isNull() | F.col("source_table").isin(list(feed.tables)))
         why = F.concat(F.lit("a record of it cannot be decoded: "), "problem")

@@ -12,27 +12,24 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from pyspark.sql import SparkSession
-
 from tidemark.errors import ConflictError
-from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
-from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.publication_history import load_history
 from tidemark.ledger.receipts import Receipt
-from tidemark.ledger.state_store import check_state, save_state
+from tidemark.ledger.state_store import check_state
 from tidemark.ledger.system_tables import write_receipt
 from tidemark.logs import get_logger, log_context, log_stage
 from tidemark.pipeline.late_cuts import make_late_cuts, to_amend
-from tidemark.settings import Settings
 from tidemark.snapshots import open_snapshot
 
 log = get_logger()
 
 
-def publish(spark: SparkSession, feed: Feed, state: FeedState, settings: Settings) -> tuple[FeedState, Receipt]:
-    """Publish the validated publication in the making; the state after it, and its receipt. Moves main, writes tags and
-    cuts, the state and the receipt."""
+def publish(run: HourRun) -> tuple[HourRun, Receipt]:
+    """Publish the validated publication in the making, of whatever hour; the run after it, and its receipt. Moves main,
+    writes tags and cuts, the state and the receipt."""
+    feed, state = run.feed, run.state
     made = state.attempt
     if not made.validated or made.receipt is None:
         raise ConflictError(
@@ -41,29 +38,29 @@ def publish(spark: SparkSession, feed: Feed, state: FeedState, settings: Setting
             feed=feed.feed,
             hour=made.hour,
         )
-    check_state(settings, state)
-    _check_tables(spark, feed, state, settings)
+    check_state(run.settings, state)
+    _check_tables(run)
     late = not state.has(made.hour) and (state.newest_hour or made.hour) > made.hour
     cut = not state.has(made.hour) and not late
     for table in sorted(made.staged):
         with log_stage("publish", "published", table=table):
             retired = made.retired.get(table, [])
-            snapshot = open_snapshot(spark, feed, table, settings, made.sequence)
+            snapshot = open_snapshot(run.spark, feed, table, run.settings, made.sequence)
             snapshot.publish(made.hour, state.publication, cut=cut, retired=retired)
     amended: list[Hour] = []
     if late or feed.cuts == "amend":
-        history = load_history(settings, feed.feed)
+        history = load_history(run.settings, feed.feed)
         if late:
-            make_late_cuts(spark, feed, history, state, settings)
+            make_late_cuts(run, history)
         amended = to_amend(feed, history, made.hour)
         for hour in amended:
-            make_late_cuts(spark, feed, history, state, settings, of=hour)
+            make_late_cuts(run, history, of=hour)
     others = sorted(state.tables.keys() - set(made.staged)) if cut else []
     if others:
         with log_stage("publish", "tagged the tables that the hour did not touch") as line:
             line["tables"] = len(others)
             for table in others:
-                snapshot = open_snapshot(spark, feed, table, settings, made.sequence)
+                snapshot = open_snapshot(run.spark, feed, table, run.settings, made.sequence)
                 if snapshot.columns():  # none: only truncates have come of it so far
                     snapshot.tag(made.hour)
     notes = made.receipt.notes + ([f"cuts made again: {', '.join(amended)}"] if amended else [])
@@ -75,27 +72,28 @@ def publish(spark: SparkSession, feed: Feed, state: FeedState, settings: Setting
             "notes": notes,
         }
     )
-    state = save_state(settings, state.after(receipt).model_copy(update={"unrecorded": receipt}))
-    return record_receipt(spark, state, settings), receipt
+    run = run.save(state.after(receipt).model_copy(update={"unrecorded": receipt}))
+    return record_receipt(run), receipt
 
 
-def _check_tables(spark: SparkSession, feed: Feed, state: FeedState, settings: Settings) -> None:
+def _check_tables(run: HourRun) -> None:
     """Set the publication aside where one of its tables cannot be published any more: its hour is compacted again, and no
     other hour waits for it."""
-    made = state.attempt
+    made = run.state.attempt
     try:
         for table in sorted(made.staged):
-            open_snapshot(spark, feed, table, settings, made.sequence).check(made.hour, state.publication)
+            snapshot = open_snapshot(run.spark, run.feed, table, run.settings, made.sequence)
+            snapshot.check(made.hour, run.state.publication)
     except ConflictError as error:
         with log_context(stage="publish"):
             log.warning("set the publication aside", sequence=made.sequence, table=error.table, reason=error.problem)
-        save_state(settings, state.model_copy(update={"next": None}))
+        run.save(run.state.model_copy(update={"next": None}))
         raise
 
 
-def record_receipt(spark: SparkSession, state: FeedState, settings: Settings) -> FeedState:
-    """Write the receipt that the last publication has left to be written, perhaps as its run died; the state after that."""
-    if state.unrecorded is None:
-        return state
-    write_receipt(spark, state.unrecorded)
-    return save_state(settings, state.model_copy(update={"unrecorded": None}))
+def record_receipt(run: HourRun) -> HourRun:
+    """Write the receipt that the last publication has left to be written, perhaps as its run died; the run after that."""
+    if run.state.unrecorded is None:
+        return run
+    write_receipt(run.spark, run.state.unrecorded)
+    return run.save(run.state.model_copy(update={"unrecorded": None}))

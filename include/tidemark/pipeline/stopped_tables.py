@@ -13,23 +13,23 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.errors import SchemaError
+from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.quarantine import STOPPED, kept_back
 from tidemark.ledger.receipts import Receipt
 from tidemark.tables.table_history import Definitions, not_understood
-from tidemark.tables.table_state import Work
 
 
-def known_stops(work: Work, definitions: Definitions) -> dict[str, str]:
+def known_stops(run: HourRun, definitions: Definitions) -> dict[str, str]:
     """The published tables that an hour leaves alone from the start, and why: a statement about them cannot be followed,
     or changes of another hour wait. An hour whose own changes wait takes them up again."""
-    feed, state = work.feed, work.state
+    feed, state = run.feed, run.state
     if feed.on_table_stop == "feed":
         return {}
     problems = definitions.problems.items()
     stops = {feed.published_name(source): told(not_understood(feed, source, problem)) for source, problem in problems}
     if state.stopped:
-        again = state.stopped.get(work.hour, {})
-        kept = kept_back(work.spark, feed.feed, state).where((F.col("stage") == STOPPED) & (F.col("hour") != work.hour))
+        again = state.stopped.get(run.hour, {})
+        kept = kept_back(run.spark, feed.feed, state).where((F.col("stage") == STOPPED) & (F.col("hour") != run.hour))
         for row in kept.groupBy("table").agg(F.min(F.struct("hour", "reason")).alias("first")).collect():
             if row.table not in again:
                 stops.setdefault(row.table, f"changes of {row.first.hour} wait: {row.first.reason}")

@@ -9,10 +9,10 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.ledger.change_log import changes_table
+from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.quarantine_rows import refused_changes, undecodable, withheld_changes
 from tidemark.ledger.system_tables import write_rows
 from tidemark.pipeline.hour_changes import HourChanges
-from tidemark.tables.table_state import Work
 
 
 def tombstones(table: str, settled: DataFrame, hour: str) -> DataFrame:
@@ -25,7 +25,7 @@ def tombstones(table: str, settled: DataFrame, hour: str) -> DataFrame:
     )
 
 
-def write_system_rows(work: Work, hour: HourChanges, deleted: Sequence[DataFrame]) -> None:
+def write_system_rows(run: HourRun, hour: HourChanges, deleted: Sequence[DataFrame]) -> None:
     """Write the publication's rows under its number. ``deleted``: what the
     tables give to ``tombstones``."""
     assembled, kept_back = hour.assembled, []
@@ -34,8 +34,8 @@ def write_system_rows(work: Work, hour: HourChanges, deleted: Sequence[DataFrame
     if assembled.refused is not None:
         kept_back.append(refused_changes(assembled.refused))
     if assembled.account.bad:
-        log = work.spark.table(changes_table(work.feed.feed))
-        kept_back.append(undecodable(log, work.hour, work.state))
+        log = run.spark.table(changes_table(run.feed.feed))
+        kept_back.append(undecodable(log, run.hour, run.state))
     parts = {
         "quarantine": kept_back,
         "tombstones": list(deleted),
@@ -44,4 +44,4 @@ def write_system_rows(work: Work, hour: HourChanges, deleted: Sequence[DataFrame
     }
     for name, rows in parts.items():
         if rows:
-            write_rows(work.spark, work.feed.feed, name, work.sequence, reduce(DataFrame.unionByName, rows))
+            write_rows(run.spark, run.feed.feed, name, run.sequence, reduce(DataFrame.unionByName, rows))

@@ -13,18 +13,16 @@ from functools import reduce
 from operator import or_
 from typing import TYPE_CHECKING
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.errors import CheckError, QuarantineLimitError
 from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
 from tidemark.identifiers import TIDEMARK, quote
-from tidemark.ledger.feed_state import FeedState
-from tidemark.ledger.manifest import Manifest
+from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.quarantine import ENTRY, OF_TABLES
-from tidemark.ledger.receipts import Receipt, TableReceipt
-from tidemark.ledger.state_store import save_state
+from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.system_tables import system_table
 from tidemark.logs import get_logger, log_context, log_stage
 from tidemark.merge.typed_rows import key_is_whole, keyed_rows
@@ -34,10 +32,8 @@ from tidemark.pipeline.hour_changes import HourChanges, classify, table_changes
 from tidemark.pipeline.load_hour import load_hour_changes
 from tidemark.pipeline.withheld import without
 from tidemark.schema.type_changes import wider_of
-from tidemark.settings import Settings
 from tidemark.snapshots import open_snapshot
 from tidemark.snapshots.contract import Snapshot
-from tidemark.tables.table_state import Work
 
 if TYPE_CHECKING:
     from tidemark.pipeline.checks import Plan, PlannedCheck
@@ -64,63 +60,57 @@ class Verdict:
         return self.warnings + ([stay] if self.failing is not None else [])
 
 
-def validate(
-    spark: SparkSession,
-    feed: Feed,
-    manifest: Manifest,
-    state: FeedState,
-    settings: Settings,
-) -> FeedState:
+def validate(run: HourRun) -> HourRun:
     """Check every staged table. CheckError or QuarantineLimitError stop the hour: readers keep what is published.
 
     Reads the audit branches; where rows fail a check that puts them in quarantine, makes the publication again without the
-    changes that are to blame, under another number; writes the feed's state, which it returns.
+    changes that are to blame, under another number; writes the feed's state.
     """
-    if state.attempt.validated:
-        log.info("validated before", stage="validate", sequence=state.attempt.sequence)
-        return state
+    feed = run.feed
+    if run.state.attempt.validated:
+        log.info("validated before", stage="validate", sequence=run.sequence)
+        return run
     hour = None
     while True:
-        verdicts = _verdicts(spark, feed, state, settings)
-        _stop(feed, manifest.hour, verdicts)
+        verdicts = _verdicts(run)
+        _stop(feed, run.hour, verdicts)
         failing = {name: verdict for name, verdict in verdicts.items() if verdict.failing is not None}
         if not failing:
             break
-        hour = hour or _staged_hour(Work(spark, feed, settings, manifest.hour, state), manifest)
+        hour = hour or _staged_hour(run)
         refused = _refused(hour, failing)
         if refused is None:
             break
         with log_context(stage="validate"):
             hour, _ = without(hour, refused)
-        state = save_state(settings, state.beginning(manifest))
-        hour = replace(hour, work=replace(hour.work, state=state.making(hour.work.state.reloads)))
-        made, hour = stage_hour(hour, manifest)
-        state = save_state(settings, state.model_copy(update={"next": made}))
+        run = run.begin()
+        hour = replace(hour, run=replace(run, state=run.state.making(hour.run.state.reloads)))
+        made, hour = stage_hour(hour)
+        run = run.save(run.state.model_copy(update={"next": made}))
     tables = [
         table.model_copy(update={"warnings": table.warnings + verdicts[table.table].all_warnings})
         if table.table in verdicts
         else table
-        for table in _receipt(state).tables
+        for table in _receipt(run).tables
     ]
-    receipt = _receipt(state).model_copy(update={"tables": tables})
+    receipt = _receipt(run).model_copy(update={"tables": tables})
     receipt.balance()
-    _within_limit(feed, receipt.quarantined - receipt.alongside, receipt.landed, manifest.hour)
-    made = state.attempt.model_copy(update={"receipt": receipt, "validated": True})
-    return save_state(settings, state.model_copy(update={"next": made}))
+    _within_limit(feed, receipt.quarantined - receipt.alongside, receipt.landed, run.hour)
+    made = run.state.attempt.model_copy(update={"receipt": receipt, "validated": True})
+    return run.save(run.state.model_copy(update={"next": made}))
 
 
-def _receipt(state: FeedState) -> Receipt:
+def _receipt(run: HourRun) -> Receipt:
     """The receipt of the publication in the making."""
-    receipt = state.attempt.receipt
+    receipt = run.state.attempt.receipt
     assert receipt is not None, "it is staged"
     return receipt
 
 
-def _verdicts(spark: SparkSession, feed: Feed, state: FeedState, settings: Settings) -> dict[str, Verdict]:
+def _verdicts(run: HourRun) -> dict[str, Verdict]:
     """The verdict of each staged table."""
-    tables = {table.table: table for table in _receipt(state).tables}
-    staged = [name for name in tables if name in state.attempt.staged]
-    return {name: _judge_and_log(spark, feed, tables[name], state, settings) for name in staged}
+    tables = [table.table for table in _receipt(run).tables if table.table in run.state.attempt.staged]
+    return {table: _judge_and_log(run, table) for table in tables}
 
 
 def _stop(feed: Feed, hour: str, verdicts: dict[str, Verdict]) -> None:
@@ -147,11 +137,9 @@ def _within_limit(feed: Feed, quarantined: int, landed: int, hour: str) -> None:
         )
 
 
-def _judge_and_log(
-    spark: SparkSession, feed: Feed, table: TableReceipt, state: FeedState, settings: Settings
-) -> Verdict:
-    with log_stage("validate", "validated", table=table.table) as line:
-        verdict = _judge(spark, feed, table, state, settings)
+def _judge_and_log(run: HourRun, table: str) -> Verdict:
+    with log_stage("validate", "validated", table=table) as line:
+        verdict = _judge(run, table)
         line |= {
             "checks": verdict.checks,
             "stops": len(verdict.stops),
@@ -161,24 +149,25 @@ def _judge_and_log(
     return verdict
 
 
-def _judge(spark: SparkSession, feed: Feed, table: TableReceipt, state: FeedState, settings: Settings) -> Verdict:
-    declared = feed.declared(table.table)
+def _judge(run: HourRun, table: str) -> Verdict:
+    feed, settings = run.feed, run.settings
+    declared = feed.declared(table)
     if not (declared.checks or declared.checks_module or declared.columns):
         return Verdict([], [], None)
     # pandera takes seconds to import: only for a table that has something to be checked
     from tidemark.pipeline.checks import failing, judge, model_fails, plan_checks, wrong_types
 
-    plan = plan_checks(table.table, declared, settings)
-    snapshot = open_snapshot(spark, feed, table.table, settings)
-    staged = snapshot.staged(state.publication)
+    plan = plan_checks(table, declared, settings)
+    snapshot = open_snapshot(run.spark, feed, table, settings)
+    staged = snapshot.staged(run.state.publication)
     types = load_format(feed.format["type"]).column_types(declared.all_columns, feed.format_options)
     wrong = wrong_types(staged, wider_of({f.name: f.dataType.simpleString() for f in staged.schema}, types))
     if plan.empty or wrong:
         return Verdict([wrong] if wrong else [], [], None, checks=len(types))
     if missing := plan.columns - set(staged.columns):
         names = ", ".join(sorted(missing))
-        raise CheckError(f"checks name columns the table does not have: {names}", table=table.table)
-    written = staged.where(F.col(f"{TIDEMARK}.hour") == state.attempt.hour)
+        raise CheckError(f"checks name columns the table does not have: {names}", table=table)
+    written = staged.where(F.col(f"{TIDEMARK}.hour") == run.hour)
     if not plan.models:
         written = written.select(*map(quote, sorted(plan.columns | set(snapshot.key()))))
     written = written.localCheckpoint()
@@ -197,7 +186,7 @@ def _judge(spark: SparkSession, feed: Feed, table: TableReceipt, state: FeedStat
         stops.append(f"a table without a key cannot keep a row's last good version: {names}")
     elif keep_out:
         failing_rows = _failing_rows(written, snapshot, keep_out)
-    refusing = [(check.column, failing(check, table.table)) for check in keep_out]
+    refusing = [(check.column, failing(check, table)) for check in keep_out]
     return Verdict(stops, warnings, failing_rows, checks=len(types) + plan.size, refusing=refusing)
 
 
@@ -222,11 +211,11 @@ def _not_unique(plan: Plan, staged: DataFrame, written: DataFrame) -> list[tuple
     return found
 
 
-def _staged_hour(work: Work, manifest: Manifest) -> HourChanges:
+def _staged_hour(run: HourRun) -> HourChanges:
     """The hour's changes as compact staged them: without those that it put in quarantine."""
-    hour = replace(load_hour_changes(work, manifest), stopped=_receipt(work.state).stopped)
-    kept = work.spark.table(system_table(work.feed.feed, "quarantine"))
-    kept = kept.where((F.col("sequence") == work.sequence) & F.col("stage").isin(*OF_TABLES))
+    hour = replace(load_hour_changes(run), stopped=_receipt(run).stopped)
+    kept = run.spark.table(system_table(run.feed.feed, "quarantine"))
+    kept = kept.where((F.col("sequence") == run.sequence) & F.col("stage").isin(*OF_TABLES))
     left = kept.join(hour.assembled.rows, ENTRY, "left_semi").localCheckpoint()
     return hour if left.isEmpty() else without(hour, left, silent=True)[0]
 
@@ -238,15 +227,15 @@ def _refused(hour: HourChanges, failing: dict[str, Verdict]) -> DataFrame | None
         verdict = failing.get(stats.table)
         if verdict is None or verdict.failing is None or not stats.first:
             continue
-        work = hour.work
-        snapshot = open_snapshot(work.spark, work.feed, stats.table, work.settings, work.sequence)
+        run = hour.run
+        snapshot = open_snapshot(run.spark, run.feed, stats.table, run.settings, run.sequence)
         changes = table_changes(hour, stats, snapshot)
         shape = changes.shape
         key = F.struct(*(F.col(quote(name)).alias(name) for name in shape.key)).alias("key")
         reason = F.concat(F.lit("check failed: "), "reason").alias("reason")
         rows = keyed_rows(changes.rows, shape, expand=stats.moves > 0).where(key_is_whole(shape))
         failed = verdict.failing.select(key, reason)
-        found.append(failing_changes(classify(changes, rows), failed, verdict.refusing, shape, work.hour))
+        found.append(failing_changes(classify(changes, rows), failed, verdict.refusing, shape, run.hour))
     if not found or (together := reduce(DataFrame.unionByName, found)).isEmpty():
         return None
     return together.withColumn("stage", F.lit("validate"))

@@ -36,7 +36,7 @@ def without(
     """The hour without the changes that are ``refused`` (ENTRY, ``stage``, ``reason``), and without those of ``broken``
     transactions (``tx``, and ``why`` they wait), each with what belongs to it; and the tables that lose changes.
     ``silent``: the log has told of them before."""
-    feed, rows, own = hour.work.feed, hour.assembled.rows, None
+    feed, rows, own = hour.run.feed, hour.assembled.rows, None
     parts = [] if broken is None else [broken.select("tx", "why")]
     if refused is not None:
         first = refused.groupBy(*ENTRY).agg(F.min(F.struct("stage", "reason")).alias("first"))
@@ -48,7 +48,7 @@ def without(
     left = rows.join(taken.select(*ENTRY), ENTRY, "left_anti").select(*rows.columns)
     if hour.small:
         left = left.localCheckpoint()
-    assembled, stats = with_stats(replace(hour.assembled, rows=left), feed, hour.work.state)
+    assembled, stats = with_stats(replace(hour.assembled, rows=left), feed, hour.run.state)
     withheld, touched = _added(hour.withheld, taken, named.where(~whole).select("tx"), left)
     there = {table.table for table in stats}
     stats += [TableStats(table.table, table.sources) for table in hour.stats if table.table not in there]

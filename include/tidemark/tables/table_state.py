@@ -6,21 +6,19 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from tidemark.errors import SchemaError
-from tidemark.feeds.model import Feed
-from tidemark.hours import Hour
 from tidemark.identifiers import TIDEMARK, quote
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.system_tables import pruned, published_rows
 from tidemark.merge.late_changes import PublishedTable
 from tidemark.merge.typed_rows import TableShape, key_is_whole, keyed_rows
 from tidemark.schema.columns import Reading
-from tidemark.settings import Settings
 from tidemark.snapshots.contract import Snapshot
 from tidemark.tables.renames import RenamePlan, plan_renames
 from tidemark.tables.resolve import PublishedReadings, refuse_other_sources, shape_of, told_columns
@@ -29,22 +27,6 @@ from tidemark.tables.table_log import TableLog
 
 #: A sort key behind all others: whatever comes may be known already.
 _ANY = "~"
-
-
-@dataclass(frozen=True)
-class Work:
-    """The publication of an hour of a feed that is being made."""
-
-    spark: SparkSession
-    feed: Feed
-    settings: Settings
-    hour: Hour
-    state: FeedState
-
-    @property
-    def sequence(self) -> int:
-        """Its number."""
-        return self.state.attempt.sequence
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -158,9 +140,9 @@ def _needs_log_lookup(stats: TableStats, highest: str | None, state: FeedState) 
     return bool(stats.links or stats.collisions or goes_on or late)
 
 
-def reached(work: Work, stats: TableStats) -> tuple[str | None, str | None]:
+def reached(run: HourRun, stats: TableStats) -> tuple[str | None, str | None]:
     """(the highest sort key applied before the hour, the position of the newest truncate, of the hour or before)."""
-    before = work.state.table(stats.table)
+    before = run.state.table(stats.table)
     return before.highest, _newest(before.truncated, stats.truncated)
 
 
@@ -174,43 +156,41 @@ def _newest(*positions: str | None) -> str | None:
 
 
 def open_state(
-    work: Work, stats: TableStats, definitions: Definitions, snapshot: Snapshot, *, moved: bool = False,
+    run: HourRun, stats: TableStats, definitions: Definitions, snapshot: Snapshot, *, moved: bool = False,
     withdrawn: DataFrame | None = None,
 ) -> State:  # fmt: skip
     """What is published of a table. The table is made, or its columns are evolved, for the changes of the hour.
     ``moved``: published rows have another place by the hour's, so that all are folded again. ``withdrawn``: published
     changes that are no part of it any more, so that it is folded again without them; None: there are none."""
     log = TableLog(
-        spark=work.spark, feed=work.feed, state=work.state, definitions=definitions, table=stats.table,
+        spark=run.spark, feed=run.feed, state=run.state, definitions=definitions, table=stats.table,
         sources=tuple(stats.sources), withdrawn=withdrawn,
     )  # fmt: skip
-    refuse_other_sources(work.feed, stats, set(work.state.table(stats.table).sources))
+    refuse_other_sources(run.feed, stats, set(run.state.table(stats.table).sources))
     definition, stored = definitions.of(stats.sources[0]), snapshot.columns()
     stored_key = snapshot.key() if stored else []
-    highest, truncated = reached(work, stats)
+    highest, truncated = reached(run, stats)
     change = plan_renames(
-        definition, set(work.state.table(stats.table).column_renames), stored, highest, keyed=bool(stored_key),
-        told=told_columns(work.feed, stats, definition, stored),
+        definition, set(run.state.table(stats.table).column_renames), stored, highest, keyed=bool(stored_key),
+        told=told_columns(run.feed, stats, definition, stored),
     )  # fmt: skip
     logged, rebuild = None, change.rebuild or moved or withdrawn is not None
     # A table that was made by an attempt that was not published is as new as one that is not there.
-    fresh = work.state.last_sequence > 0 and not (stored and stats.table in work.state.tables)
+    fresh = run.state.last_sequence > 0 and not (stored and stats.table in run.state.tables)
     keyless = bool(stored) and not stored_key
-    if fresh or keyless or rebuild or _needs_log_lookup(stats, highest, work.state):
+    if fresh or keyless or rebuild or _needs_log_lookup(stats, highest, run.state):
         logged, truncated_in_log = log.carried()
         if fresh and logged.columns:  # its rows are in the log, under another name
             rebuild, highest = True, _ANY
             truncated = _newest(truncated, truncated_in_log)
-    before = work.state.table(stats.table).readings
-    shape = shape_of(
-        work.feed, stats, definition, change.applied(stored), stored_key, logged, PublishedReadings(before)
-    )
+    before = run.state.table(stats.table).readings
+    shape = shape_of(run.feed, stats, definition, change.applied(stored), stored_key, logged, PublishedReadings(before))
     retired = [name for name in stored if name in change.left - shape.live]
     columns = {name: kind for name, kind in shape.spark_types.items() if name not in retired}
     snapshot.evolve(columns, shape.key, change.renamed)
     return State(
         log=log, snapshot=snapshot, shape=shape, highest=highest,
-        truncated=emptied_below(work.state, stats.sources, truncated), by_source=truncated,
+        truncated=emptied_below(run.state, stats.sources, truncated), by_source=truncated,
         new_truncate=stats.emptied is not None, rebuild=rebuild, change=change, retired=retired,
         readings={name: reading for name, reading in shape.readings.items() if before.get(name) != reading},
     )  # fmt: skip

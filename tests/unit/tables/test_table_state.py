@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 
 import pytest
 from pyspark.sql import SparkSession
@@ -22,11 +22,13 @@ from tidemark.errors import SchemaError
 from tidemark.feeds.model import Feed
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.hour_run import HourRun
+from tidemark.ledger.manifest import Manifest
 from tidemark.ledger.receipts import TableReceipt
 from tidemark.ledger.system_tables import note_pruned
 from tidemark.settings import Settings
 from tidemark.tables.table_history import Definitions
-from tidemark.tables.table_state import State, Work, open_state
+from tidemark.tables.table_state import State, open_state
 
 FEED = "unit_table_state"
 STATS = TableStats(
@@ -61,7 +63,13 @@ def opened(
     spark: SparkSession, settings: Settings, feed: Feed, snapshot: HeldSnapshot, state: FeedState,
     stats: TableStats = STATS,
 ) -> State:  # fmt: skip
-    return open_state(Work(spark, feed, settings, NEXT_HOUR, state), stats, Definitions(), snapshot)  # type: ignore[arg-type]
+    manifest = Manifest(feed=FEED, hour=NEXT_HOUR, version=1, objects=[], created_at=datetime.now(UTC))
+    return open_state(
+        HourRun(spark=spark, feed=feed, settings=settings, manifest=manifest, state=state),
+        stats,
+        Definitions(),
+        snapshot,
+    )  # type: ignore[arg-type]
 
 
 def test_the_first_hour_makes_the_table(spark: SparkSession, settings: Settings, feed: Feed) -> None:
