@@ -34,8 +34,12 @@ class OneTableFeed:
             ]
             part = folder / f"part-{len(list(folder.iterdir()))}.jsonl.gz"
             part.write_bytes(gzip.compress(b"\n".join(lines) + b"\n"))
+        return run_hour(self.definition(**changes), hour, self._settings)
+
+    def definition(self, **changes: Any) -> Feed:
+        """The feed, with other keys."""
         table = {"name": self.table, "columns": COLUMNS} | changes.pop("table", {})
-        feed = Feed.model_validate(
+        return Feed.model_validate(
             {
                 "feed": self.feed, "description": "d", "owner": "o", "topics": ["t"],
                 "exports": {"path": f"{self._exports}/{{topic}}/dt={{date}}/hr={{hour}}/*", "marker": None,
@@ -43,7 +47,6 @@ class OneTableFeed:
                 "container": {"type": "kafka_json"}, **DEBEZIUM, "tables": {"s.items": table}, **changes,
             }
         )  # fmt: skip
-        return run_hour(feed, hour, self._settings)
 
 
 def rows(settings: Settings, run: OneTableFeed, as_of: str | None = None) -> list[Event]:

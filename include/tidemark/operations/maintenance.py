@@ -91,15 +91,20 @@ def _maintain(feed: Feed, settings: Settings, progress: Callable[[str], None], n
         _call(spark, "expire_snapshots", table, older_than=safe, retain_last=1)
     orphans = sum(_remove_orphans(spark, table, safe) for table in (*tables, *system_tables))
     if history.receipts:
-        receipts = ("tidemark", "receipts")
-        # Each receipt is a file and a snapshot of its own. Other feeds may be at work on theirs.
-        _call(spark, "rewrite_data_files", receipts, where=f"feed = '{feed.feed}'")
-        _call(spark, "expire_snapshots", receipts, older_than=min(safe, now - _RECEIPTS_AGE), retain_last=1)
-        orphans += _remove_orphans(spark, receipts, min(safe, now - _RECEIPTS_AGE))
+        orphans += _maintain_receipts(spark, feed.feed, min(safe, now - _RECEIPTS_AGE))
     progress("folders")
     folders = clear_parquet(feed, history, expired, safe, settings)
     landed = clear_landing(feed, safe, settings)
     return Maintained(tombstones, cuts, branches, rewritten, orphans, folders, landed)
+
+
+def _maintain_receipts(spark: SparkSession, feed: str, older_than: datetime) -> int:
+    """Each receipt is a file and a snapshot of its own: a feed's become few, while other feeds are at work on theirs. Returns
+    how many orphaned files are gone."""
+    receipts = ("tidemark", "receipts")
+    _call(spark, "rewrite_data_files", receipts, where=f"feed = '{feed}'")
+    _call(spark, "expire_snapshots", receipts, older_than=older_than, retain_last=1)
+    return _remove_orphans(spark, receipts, older_than)
 
 
 def maintain_feed(feed: str) -> Maintained:

@@ -22,6 +22,7 @@ from tidemark.operations.maintenance import maintain
 from tidemark.operations.read_table import read_snapshot
 from tidemark.operations.reports import newest_receipts
 from tidemark.settings import Settings
+from tidemark.storage.local_files import LocalFiles
 
 
 @pytest.fixture
@@ -121,3 +122,19 @@ def test_the_doctor_says_whether_they_belong_together(mine: Settings) -> None:
     catalog.unlink()
     good, text = found()
     assert not good and "does not know this lake" in text
+
+
+def test_a_storage_without_conditional_writes_is_refused(mine: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """It says that it has written, and has written over what was there."""
+
+    def write_anyway(self: LocalFiles, location: str, text: str) -> bool:
+        self.write_text(location, text)
+        return True
+
+    monkeypatch.setattr(LocalFiles, "write_new", write_anyway)
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="writes over an object that is there"):
+            open_lake(mine)
+        assert read_marker(mine) is None
+    (finding,) = [one for one in examine(mine) if one.what == "lake"]
+    assert not finding.good and "conditional writes" in finding.found
