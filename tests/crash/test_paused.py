@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,8 @@ from tidemark.feeds.loading import find_feed
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.ledger import state_store
+from tidemark.ledger.feed_state import hours_from
+from tidemark.ledger.publication_history import load_history
 from tidemark.ledger.state_store import load_state
 from tidemark.operations.audit import audit
 from tidemark.pipeline import hour as stages
@@ -115,55 +118,67 @@ def state(settings: Settings, hours: list[Hour]) -> dict[str, list[dict[str, Any
     }
 
 
+@dataclass(frozen=True)
+class Tried:
+    """An installation whose first two hours are published, the names of the writes of the second, and its exports."""
+
+    folder: Path
+    settings: Settings
+    feed: Feed
+    writes: list[str]
+
+
 @pytest.fixture(scope="module")
-def installation(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, list[str]]:
-    """Exports for every write of an hour, and the names of these."""
+def tried(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Tried:
     folder = tmp_path_factory.mktemp("paused")
     make_exports(folder, 120)
-    tried = settings_of(folder, "tried")
-    feed = find_feed(FEED, tried)
-    for number in range(2):
-        writes = paused(spark, feed, FIRST.plus(number), tried, at=-1, other=None)
-    return folder, writes
-
-
-def goes_through(
-    spark: SparkSession, installation: tuple[Path, list[str]], name: str, stops: list[int | str], step: int
-) -> None:
-    """Hours of which each is paused at another of the ``stops``, while a run of the same hour (``step`` 1), or of the next
-    one (2), goes on; against hours that nothing happened to, and the audit."""
-    folder, writes = installation
-    settings, whole = settings_of(folder, name), settings_of(folder, f"{name}_whole")
+    settings = settings_of(folder, "tried")
     feed = find_feed(FEED, settings)
-    with own_session(spark):
-        run_hour(feed, FIRST, settings)
-    hours = [FIRST]
-    for number, stop in enumerate(stops):
-        hour = FIRST.plus(1 + number * step)
-        assert isinstance(stop, int) or stop in writes, f"no write is {stop}: {writes}"
-        paused(spark, feed, hour, settings, stop, hour.plus(step - 1))
-        with own_session(spark):
-            run_hour(feed, hour, settings)
-        hours += [hour.plus(more) for more in range(step)]
-        assert not load_state(settings, FEED).next, (hour, stop)
-    with own_session(spark):
-        for hour in hours:
-            run_hour(feed, hour, whole)
-    want = state(whole, hours)
-    for part, got in state(settings, hours).items():
-        assert got == want[part], part
-    with own_session(spark):
-        assert [str(finding) for finding in audit(feed, settings).findings] == []
+    for number in range(2):
+        writes = paused(spark, feed, FIRST.plus(number), settings, at=-1, other=None)
+    return Tried(folder, settings, feed, writes)
 
 
 @pytest.mark.parametrize("step", [1, 2], ids=["the same hour", "another hour"])
-def test_what_a_run_writes_that_was_overtaken_counts_for_nobody(
-    spark: SparkSession, installation: tuple[Path, list[str]], step: int
-) -> None:
-    goes_through(spark, installation, f"some_{step}", [SOME[step - 1]], step)
+def test_what_a_run_writes_that_was_overtaken_counts_for_nobody(spark: SparkSession, tried: Tried, step: int) -> None:
+    newest = load_state(tried.settings, FEED).newest_hour
+    assert newest is not None
+    before, hour, other, stop = hours_from(FIRST, newest), newest.plus(1), newest.plus(step), SOME[step - 1]
+    assert stop in tried.writes, tried.writes
+    paused(spark, tried.feed, hour, tried.settings, stop, other)
+    last = hours_from(FIRST, other)
+    want = [{"id": "0", "n": str(last)}, {"id": str(last), "n": str(last), f"c{last}": "x"}]
+    if step > 1:  # the hour itself, which deletes that row, is not published
+        want.append({"id": str(before), "n": str(before), f"c{before}": "x"})
+    for table in TABLES:
+        rows = [json.loads(line) for line in shown(tried.settings, table, None)]
+        held = [{name: value for name, value in row.items() if value is not None} for row in rows]
+        assert sorted(held, key=str) == sorted(want, key=str)
+    receipts = [receipt.hour for receipt in load_history(tried.settings, FEED).receipts]
+    assert (receipts.count(other), receipts[-1]) == (1, other)
 
 
 @pytest.mark.full
 @pytest.mark.parametrize("step", [1, 2], ids=["the same hour", "another hour"])
-def test_before_each_of_its_writes(spark: SparkSession, installation: tuple[Path, list[str]], step: int) -> None:
-    goes_through(spark, installation, f"all_{step}", list(range(len(installation[1]))), step)
+def test_before_each_of_its_writes(spark: SparkSession, tried: Tried, step: int) -> None:
+    """Hours of which each is paused before another write, while a run of the same hour, or of the next one, goes on;
+    against hours that nothing happened to, and the audit."""
+    settings, whole = settings_of(tried.folder, f"all_{step}"), settings_of(tried.folder, f"whole_{step}")
+    with own_session(spark):
+        run_hour(tried.feed, FIRST, settings)
+    hours = [FIRST]
+    for number in range(len(tried.writes)):
+        hour = FIRST.plus(1 + number * step)
+        paused(spark, tried.feed, hour, settings, number, hour.plus(step - 1))
+        with own_session(spark):
+            run_hour(tried.feed, hour, settings)
+        hours += [hour.plus(more) for more in range(step)]
+        assert not load_state(settings, FEED).next, (hour, tried.writes[number])
+    with own_session(spark):
+        for hour in hours:
+            run_hour(tried.feed, hour, whole)
+    want = state(whole, hours)
+    for part, got in state(settings, hours).items():
+        assert got == want[part], part
+    with own_session(spark):
+        assert [str(finding) for finding in audit(tried.feed, settings).findings] == []
