@@ -49,7 +49,7 @@ def feed_of(sample: Path, name: str) -> Feed:
     """The generated feed under a name and with tables of its own."""
     feed = load_feed(sample / "feeds" / "payroll.yaml")
     tables = {
-        source: table.model_copy(update={"name": f"{name}.{source.split('.')[1]}"})
+        source: table.model_copy(update={"name": f"{name}.{source.split('.')[1].lower()}"})
         for source, table in feed.tables.items()
     }
     exports = feed.exports.model_copy(update={"path": f"{sample}/exports/{feed.exports.path}"})
