@@ -82,7 +82,9 @@ def test_what_is_old_goes_and_all_reads_the_same(tmp_path: Path, spark: SparkSes
         stray(landed / "v00002", "next.gz", 4),
     ]
     kept = {table: pair.rows(name, table, storage) for table, storage in (("items", "iceberg"), ("folders", "parquet"))}
-    assert not any(ref.startswith("audit_") for ref in refs(settings, f"{name}.items")), "the next publication dropped it"
+    assert not any(ref.startswith("audit_") for ref in refs(settings, f"{name}.items")), (
+        "the next publication dropped it"
+    )
     spark.sql(f"ALTER TABLE lake.{name}.items CREATE BRANCH audit_{name}_2026_11_20T04_4")  # its run wakes up
 
     usual = maintain(pair.feed(name), settings)
