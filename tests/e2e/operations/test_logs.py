@@ -242,8 +242,8 @@ from pyspark.sql import functions as F
 from tidemark.cli import main
 from tidemark.feeds.loading import find_feed
 from tidemark.pipeline import hour
-def decode(spark, *rest):
-    spark.range(2).select(F.concat(F.col("id"), F.lit("{SECRET}")).cast("int")).collect()
+def decode(run, *rest):
+    run.spark.range(2).select(F.concat(F.col("id"), F.lit("{SECRET}")).cast("int")).collect()
 hour.decode = decode
 main()
 """
