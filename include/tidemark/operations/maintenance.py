@@ -25,7 +25,7 @@ from tidemark.lake.spark_conf import CATALOG
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.publication_history import PublicationHistory, load_history
 from tidemark.ledger.retention import expired_hours
-from tidemark.ledger.state_store import load_state
+from tidemark.ledger.state_store import load_state, save_state
 from tidemark.ledger.system_tables import SYSTEM_TABLES, note_pruned, pruned, system_table
 from tidemark.logs import get_logger, log_stage
 from tidemark.operations.maintenance_files import clear_landing, clear_parquet
@@ -69,6 +69,9 @@ def maintain(
 
 def _maintain(feed: Feed, settings: Settings, progress: Callable[[str], None], now: datetime) -> Maintained:
     history, state = load_history(settings, feed.feed), load_state(settings, feed.feed)
+    if state.next is not None and state.next.receipt is None:
+        # Its run has died, or stands still: should it wake up, it goes on no more, for its columns are discarded below.
+        state = save_state(settings, state.model_copy(update={"next": None}))
     spark = open_session(settings, f"maintain {feed.feed}")
     tables = [name for name in _iceberg_tables(feed, history) if spark.catalog.tableExists(full_name(*name))]
     system_tables = [("tidemark", feed.feed, name) for name in ("changes", *SYSTEM_TABLES)]
@@ -83,7 +86,7 @@ def _maintain(feed: Feed, settings: Settings, progress: Callable[[str], None], n
     branches = sum(_drop_branches(spark, feed.feed, table, state) for table in tables)
     progress("small files")
     rewritten = 0
-    if state.next is None or state.next.receipt is None:
+    if state.next is None:
         discard_columns(spark, feed, [".".join(name) for name in tables], settings, state.taken)
         rewritten = sum(_rewrite(spark, table) for table in tables)
     progress("snapshots and orphaned files")

@@ -14,6 +14,7 @@ from tests.e2e.debezium_messages import HOURS, event, row
 from tests.e2e.one_table_feed import OneTableFeed, rows
 from tidemark.errors import ConflictError, QuarantineLimitError, StateError
 from tidemark.lake.catalog import find_table, read_rows
+from tidemark.ledger.manifest import load_manifest
 from tidemark.ledger.publication_history import load_history
 from tidemark.ledger.quarantine import list_kept_back
 from tidemark.ledger.state_store import load_state, save_state
@@ -89,6 +90,20 @@ def test_maintenance_removes_what_attempts_left_and_keeps_the_last(run: OneTable
     assert numbers() == {4}
     run(HOURS[2], [event("c", 9, row(9, 9))])
     assert found(run, settings) == []
+
+
+@pytest.mark.full
+@pytest.mark.promise(5)
+def test_a_run_that_stood_still_while_maintenance_ran_goes_on_no_more(run: OneTableFeed, settings: Settings) -> None:
+    """Maintenance takes back the columns that it has added."""
+    run(HOURS[0], [event("c", 1, row(1, 1))])
+    begun = load_state(settings, run.feed)
+    begun = save_state(settings, begun.beginning(load_manifest(settings, run.feed, HOURS[0])))
+    maintain(run.definition(), settings)
+    with pytest.raises(ConflictError):
+        save_state(settings, begun)
+    run(HOURS[1], [event("c", 2, row(2, 2))])
+    assert (rows(settings, run), found(run, settings)) == ([row(1, 1), row(2, 2)], [])
 
 
 @pytest.mark.full

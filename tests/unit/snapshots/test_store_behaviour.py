@@ -298,9 +298,8 @@ def test_a_cut_is_made_apart_from_the_table(store: Store) -> None:
     assert store.rows() == [(1, "later", None), (5, "later", None), (6, "next", None)]
 
 
+@pytest.mark.parametrize("store", ["iceberg"], indirect=True)
 def test_a_table_that_somebody_has_written_to_is_not_published(spark: SparkSession, store: Store) -> None:
-    if store.feed.declared(store.table).storage == "parquet":
-        pytest.skip("a folder is written whole")
     store.publish([{"id": 1, "a": "x"}])
     publication = store.stage([{"id": 2, "a": "y"}])
     store.snapshot.check(store.hour, publication)
@@ -316,9 +315,8 @@ def test_a_table_that_somebody_has_written_to_is_not_published(spark: SparkSessi
         store.snapshot.check(store.hour, publication)
 
 
+@pytest.mark.parametrize("store", ["iceberg"], indirect=True)
 def test_an_attempt_that_was_overtaken_writes_to_no_table(store: Store) -> None:
-    if store.feed.declared(store.table).storage == "parquet":
-        pytest.skip("its pointers know no attempts")
     store.publish([{"id": 1, "a": "x"}])
     old, publication = store.snapshot, store.stage([{"id": 2, "a": "y"}])
     store.snapshot.publish(store.hour, publication)
