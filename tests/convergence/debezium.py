@@ -11,7 +11,7 @@ from tests.convergence.wire import Sent, key_row, name_of, prior_row, row
 from tidemark.samples.debezium_wire import UNAVAILABLE
 
 _NONE, _S, _BIG = frozenset[str](), frozenset({"s"}), frozenset({"big"})
-TRAITS = Traits(absent=(_BIG, _S, _S | _BIG, _NONE), loads="here")
+TRAITS = Traits(absent=(_BIG, _S, _S | _BIG, _NONE), loads="here", split_moves=True)
 _META = "srv.transaction"
 _TABLES = ("a", "b", "t0", "t1", KEYLESS)
 TOPICS = (*(f"srv.c.{table}" for table in _TABLES), _META)

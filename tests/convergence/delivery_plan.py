@@ -16,7 +16,7 @@ from pathlib import Path
 
 from tests.convergence.histories import KEYLESS, KEYS, SPREAD, Deed, History, Unit
 from tests.convergence.oracle import Account, Message, Source, account
-from tests.convergence.wire import Format, Sent, transactions
+from tests.convergence.wire import CHECKED, Format, Sent, transactions
 from tidemark.samples.exporting import Message as Record
 from tidemark.samples.exporting import write_export
 
@@ -76,7 +76,7 @@ class DeliveryPlan:
     ) -> None:
         self.format, self.exports, self.size = format_, exports, size
         self.random = random.Random(f"{format_.name} {of_seed}")
-        self.source = Source(keyless={KEYLESS})
+        self.source = Source(keyless={KEYLESS}, checked=CHECKED)
         self.order = self._order()
         units = sorted((unit for history in histories for unit in size.of(history).units), key=lambda unit: unit.number)
         encoded = [(unit, format_.encoder.encode(unit)) for unit in units]
@@ -212,7 +212,8 @@ class DeliveryPlan:
         newest, total = published[-1], Account()
         for index, at in enumerate(published):
             if at.hour == newest.hour:
-                total += account(self.source, self.delivered(at), self.landed(published[: index + 1]))
+                before = self.landed(published[:index])
+                total += account(self.source, self.delivered(at), [*before, *self.delivered(at)], before)
         return total
 
     def story(self, history: int) -> str:

@@ -29,7 +29,8 @@ KEYLESS = "m"
 @dataclass(frozen=True)
 class Traits:
     """What a format can say. ``absent``: the sets of columns that a change may leave out. ``loads``: whether rows are
-    read again, and where such a reading stands: ``here`` in the order, or ``first``, before all of it."""
+    read again, and where such a reading stands: ``here`` in the order, or ``first``, before all of it. ``split_moves``:
+    whether a key change is two messages, which come in any hours where no transaction ties them."""
 
     absent: tuple[frozenset[str], ...]
     partial_inserts: bool = False
@@ -38,6 +39,7 @@ class Traits:
     truncates: bool = True
     keyless: bool = True
     loads: str | None = None
+    split_moves: bool = False
 
 
 #: What the source did as one: a change, or the delete and the insert of a key change.
@@ -69,6 +71,8 @@ class History:
 _STEPS = (
     "write", "write", "part", "part", "part", "drop", "move", "move", "swap", "cycle", "shift", "onto", "load", "truncate",
 )  # fmt: skip
+#: What a step's number makes of the value of ``n`` that it sends: none of its type, or one that fails the table's check.
+_UNREADABLE, _FAILING, _FAULTS = 0, 1, 24
 #: Rows that move onto keys that are taken: the steps' moves, as places in the list of keys that they were given (one,
 #: other and the third), and whether the key that was moved onto last is deleted afterwards.
 _COLLISIONS = {
@@ -79,7 +83,7 @@ _COLLISIONS = {
 }
 _step = st.tuples(
     st.sampled_from(_STEPS), st.sampled_from("aaabbbtttmm"), st.integers(0, 2), st.integers(0, 2), st.integers(0, 3),
-    st.booleans(),
+    st.booleans(), st.integers(0, _FAULTS),
 )  # fmt: skip
 _unit = st.tuples(
     st.lists(_step, min_size=1, max_size=4),
@@ -113,6 +117,16 @@ def _told(can: Traits, number: int, drawn: list[tuple]) -> History:
     return History(number, tuple(writer.unit(index, *parts) for index, parts in enumerate(drawn)))
 
 
+def spoilt(change: Change, fault: int) -> Change:
+    """The change with a value of ``n`` that a table cannot hold, or may not; or the same, where it sends none."""
+    sent = dict(change.sent)
+    if sent.get("n") is None or fault not in (_UNREADABLE, _FAILING):
+        return change
+    return replace(
+        change, sent=frozenset((sent | {"n": "none" if fault == _UNREADABLE else -1 - change.position}).items())
+    )
+
+
 @dataclass
 class _Writer:
     """The source: which keys it has, so that it does what a database could. A key that it was never seen to write may
@@ -143,6 +157,15 @@ class _Writer:
         return Unit(number, deeds, together, ending, choices, fates)
 
     def _deed(
+        self, at: int, together: bool, what: str, table: str, one: int, other: int, lacks: int, null: bool, fault: int
+    ) -> Iterator[Deed]:
+        deed: Deed
+        for deed in self._good_deed(at, together, what, table, one, other, lacks, null):
+            if together or len(deed) == 1 or not self.can.split_moves:
+                deed = (*deed[:-1], spoilt(deed[-1], fault))
+            yield deed
+
+    def _good_deed(
         self, at: int, together: bool, what: str, table: str, one: int, other: int, lacks: int, null: bool
     ) -> Iterator[Deed]:
         if table == "m" and self.can.keyless:

@@ -13,6 +13,8 @@ place: a transaction takes part when all of its messages are there.
 - Within a transaction rows may move onto keys that are taken: the key then has several rows. A delete or a key change
   takes away the one that its image before shows, else the one that was there first; an update changes the one that its
   image shows, else the newest. When the transaction ends, the newest is the key's row.
+- A change is bad when it sends a value that is none of its column's type, or that fails the table's check. It takes no
+  part, and nothing that belongs to it does: its whole transaction, the other half of its key change.
 - In a table without a key each insert adds a copy of its row, each delete takes one away, an update does both. No order
   is needed, and what was taken away before it came is owed.
 """
@@ -85,9 +87,11 @@ Copies = Counter[Image]
 
 @dataclass
 class Source:
-    """``keyless``: tables without a key. ``transactions`` by name."""
+    """``keyless``: tables without a key. ``checked``: tables in which ``n`` may not be below zero. ``transactions`` by
+    name."""
 
     keyless: Collection[str] = ()
+    checked: Collection[str] = ()
     transactions: dict[str, Transaction] = field(default_factory=dict)
 
     def complete(self, tx: str, landed: Collection[str]) -> bool:
@@ -104,8 +108,39 @@ class Source:
             for name in {message.tx for message in messages if message.tx is not None}
             if self.complete(name, names) and self.transactions[name].taken_back is None
         }
+        whole -= self.bad_transactions(messages)
         return {
-            change for message in messages if message.tx is None or message.tx in whole for change in message.changes
+            change
+            for message in messages
+            if message.tx is None or message.tx in whole
+            for change in message.changes
+            if message.tx is not None or not self.waits(change, message)
+        }
+
+    def is_bad(self, change: Change) -> bool:
+        """Whether a change sends what no table can hold, or what its table may not."""
+        n = dict(change.sent).get("n")
+        return isinstance(n, str) or (change.table in self.checked and n is not None and n < 0)
+
+    def waits(self, change: Change, message: Message) -> bool:
+        """Whether a change of a message that stands alone is bad, or its other half is."""
+        return any(self.is_bad(one) for one in message.changes if one.position == change.position)
+
+    def bad_transactions(self, landed: Iterable[Message]) -> set[str]:
+        """The transactions of which a change is bad."""
+        return {m.tx for m in landed if m.tx is not None and any(map(self.is_bad, m.changes))}
+
+    def refused(self, landed: Iterable[Message]) -> set[Change]:
+        """The changes that are bad themselves, once their transactions are whole."""
+        messages = list(landed)
+        names = {message.name for message in messages}
+        return {
+            change
+            for message in messages
+            if message.tx is None
+            or (self.transactions[message.tx].taken_back not in names and self.complete(message.tx, names))
+            for change in message.changes
+            if self.is_bad(change)
         }
 
     def tables(self, landed: Iterable[Message]) -> dict[str, Rows | Copies]:
@@ -192,29 +227,41 @@ def copies(changes: Iterable[Change]) -> Copies:
 
 @dataclass(frozen=True)
 class Account:
-    """What the receipt of an hour says that does not depend on the order in which hours are run, and ``held``."""
+    """What the receipt of an hour says that does not depend on the order in which hours are run, ``held``, and
+    ``quarantined``."""
 
     landed: int = 0
     split: int = 0
     control: int = 0
     held: int = 0
+    quarantined: int = 0
 
     def __add__(self, other: Account) -> Account:
         return Account(
-            self.landed + other.landed, self.split + other.split, self.control + other.control, self.held + other.held
-        )
+            self.landed + other.landed, self.split + other.split, self.control + other.control, self.held + other.held,
+            self.quarantined + other.quarantined,
+        )  # fmt: skip
 
 
-def account(source: Source, delivered: Iterable[Message], landed: Iterable[Message]) -> Account:
-    """The account of what was ``delivered`` in an hour, when everything that has ``landed`` (with it) is published."""
-    names = {message.name for message in landed}
+def account(
+    source: Source, delivered: Iterable[Message], landed: Sequence[Message], before: Iterable[Message]
+) -> Account:
+    """The account of what was ``delivered`` in an hour, when everything that has ``landed`` (with it) is published, and
+    ``before`` was. Of a transaction that was bad then, what comes again is held: it waits with the rest."""
+    names, bad = {message.name for message in landed}, source.bad_transactions(landed)
+    names_before = {message.name for message in before}
     total = Account()
     for message in delivered:
-        entries = message.entries
+        entries, tx = message.entries, message.tx
         counted = Account(landed=1, split=entries - 1)
-        if not message.changes or (message.tx is not None and source.transactions[message.tx].taken_back in names):
+        if not message.changes or (tx is not None and source.transactions[tx].taken_back in names):
             counted += Account(control=entries)
-        elif message.tx is not None and not source.complete(message.tx, names):
+        elif tx is None:
+            waiting = {change.position for change in message.changes if source.waits(change, message)}
+            counted += Account(quarantined=len(waiting))
+        elif not source.complete(tx, names) or (tx in bad and source.complete(tx, names_before)):
             counted += Account(held=entries)
+        elif tx in bad:
+            counted += Account(quarantined=entries)
         total += counted
     return total

@@ -92,8 +92,32 @@ def test_a_transaction_takes_part_when_all_of_it_is_there() -> None:
     d = Message("d", (insert(3, 3, a=3), insert(4, 4, a=4)), "y", entries=2)
     assert source.tables([a, b, b, d]) == {}
     assert source.tables([c, b, a, d]) == {"t": {KEY: Row({"id": 1, "a": 1}), (2,): Row({"id": 2, "a": 2})}}
-    assert account(source, [a, b, b], [a, b]) == Account(landed=3, held=3)
-    assert account(source, [c, d], [a, b, c, d]) == Account(landed=2, split=1, control=1, held=2)
+    assert account(source, [a, b, b], [a, b], []) == Account(landed=3, held=3)
+    assert account(source, [c, d], [a, b, c, d], [a, b]) == Account(landed=2, split=1, control=1, held=2)
     e = Message("e", (), "y")
-    assert account(source, [d, e], [d, e]) == Account(landed=2, split=1, control=3)
+    assert account(source, [d, e], [d, e], []) == Account(landed=2, split=1, control=3)
     assert source.tables([d, e]) == {}
+
+
+def test_a_bad_change_waits_with_its_transaction_whatever_comes_before_or_after_it() -> None:
+    source = Source(checked={"t"}, transactions={"x": Transaction(frozenset("ab"))})
+    a, b = Message("a", (insert(1, 1, n=-1),), "x"), Message("b", (insert(2, 2, n=2),), "x")
+    alone, newer = Message("c", (insert(3, 3, n="none"),)), Message("d", (update(4, 1, n=4),))
+    assert source.tables([a, b, alone, newer]) == {"t": {KEY: Row({"id": 1, "n": 4})}}
+    assert source.tables([newer, alone]) == source.tables([a, newer]) == source.tables([newer])
+    assert source.refused([a, b, alone, newer]) == {*a.changes, *alone.changes}
+    assert source.refused([a, newer]) == set(), "it is not whole"
+    assert Source(transactions=source.transactions).tables([a, b]) == {
+        "t": {KEY: Row({"id": 1, "n": -1}), (2,): Row({"id": 2, "n": 2})}
+    }
+    assert account(source, [a, b, alone], [a, b, alone], []) == Account(landed=3, quarantined=3)
+    assert account(source, [b], [a, b], [a]) == Account(landed=1, quarantined=1)
+    assert account(source, [b], [a, b, b], [a, b]) == Account(landed=1, held=1)
+
+
+def test_the_other_half_of_a_bad_key_change_waits() -> None:
+    source = Source()
+    moved = delete(3), Change("t", 3, "insert", (2,), image(id=2, n="none"), frozenset(), (1,))
+    sent = [Message("a", (insert(1, n=1),)), Message("b", (*moved, insert(4, 4, n=4)))]
+    assert source.tables(sent) == {"t": {KEY: Row({"id": 1, "n": 1}), (4,): Row({"id": 4, "n": 4})}}
+    assert account(source, sent, sent, []) == Account(landed=2, quarantined=1)

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from tests.convergence.histories import KEYS, Unit
+from tests.convergence.histories import KEYLESS, KEYS, Unit
 from tests.convergence.oracle import Change, Message, Transaction
 
 
@@ -28,6 +28,10 @@ class Sent:
     delivery: int = 0
 
 
+#: The tables whose ``n`` may not be below zero: by their check, the changes that say so go to quarantine.
+CHECKED = ("a", KEYLESS)
+
+
 @dataclass(frozen=True)
 class Format:
     """A format under test. ``stream``: only the order tells which rows are of a transaction, so that exports keep it:
@@ -46,12 +50,15 @@ class Format:
         """The feed file."""
         own: dict[str, Any] = self.encoder.feed(name)
         for table in own["tables"].values():
-            if table["name"].removeprefix(f"{name}.") in self.parquet:
+            short = table["name"].removeprefix(f"{name}.")
+            if short in self.parquet:
                 table["storage"] = "parquet"
+            if short in CHECKED:
+                table["checks"] = [{"column": "n", "min": 0, "consequence": "quarantine"}]
         return {
             "feed": name, "description": "d", "owner": "o", "topics": list(self.encoder.TOPICS),
             "exports": {"path": f"{exports}/{{topic}}/dt={{date}}/hr={{hour}}/*", "missing": "empty"},
-            "container": {"type": self.container}, **own,
+            "container": {"type": self.container}, "quarantine": {"limit": 1}, **own,
         }  # fmt: skip
 
 

@@ -98,8 +98,8 @@ class Check(Model):
 
     consequence: Literal["stop", "quarantine", "warn"] = Field(
         "stop",
-        description="stop: nothing of the hour is published. quarantine: the failing rows keep their last good "
-        "version. warn: noted in the receipt.",
+        description="stop: nothing of the hour is published. quarantine: a change that sends a failing value "
+        "waits, and its row keeps its last good version. warn: noted in the receipt.",
     )
     column: str | None = Field(None, description="The column checked. Not for `unique`.")
     not_null: bool = Field(False, description="No null.")

@@ -1,8 +1,8 @@
 """Quarantine: what a feed's hours kept back, whole and with its reason, and the way back.
 
 Each row of the system table ``quarantine`` names the stage that kept it back: decode (a record that cannot be decoded),
-assemble (a change that its metadata do not fit, or whose transaction never completed), compact (a key or value that
-cannot be read), validate (its row failed a check); or it is ``transaction``: not the change itself was refused, but
+assemble (a change that its metadata do not fit, or whose transaction never completed), screen (a key or value that
+cannot be read, or that fails a check); or it is ``transaction``: not the change itself was refused, but
 another one of its transaction; or ``stopped``: its table cannot go on. ``hour`` is the hour it landed in.
 ``landed_this_hour`` is true when that hour's own publication kept it back, and false when a later one did that released
 it.
@@ -36,6 +36,12 @@ from tidemark.settings import Settings
 #: The columns that identify an entry of the change log, and a row of the quarantine.
 ENTRY = ["object", "record", "entry"]
 
+#: The stage of changes that are refused for what they sent.
+SCREEN = "screen"
+
+#: With this begins the reason of changes of which a value fails a check.
+CHECK_FAILED = "check failed: "
+
 #: The stage of changes that are not refused themselves, but wait with their transaction.
 ALONGSIDE = "transaction"
 
@@ -46,7 +52,7 @@ STOPPED = "stopped"
 NOT_BAD = (ALONGSIDE, STOPPED)
 
 #: The stages whose rows count as quarantined in their table's part of the receipt.
-OF_TABLES = ("compact", "validate", *NOT_BAD)
+OF_TABLES = (SCREEN, *NOT_BAD)
 
 #: Why a change is given up by the feed's policy for overdue transactions.
 NEVER_COMPLETED = "its transaction never completed"

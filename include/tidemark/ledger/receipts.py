@@ -74,7 +74,7 @@ class TableReceipt(BaseModel):
         0,
         description="The publication that withdrew changes and folded all rows again; tombstones of before do not count.",
     )
-    waiting: int = Field(0, description="Changes whose rows keep their last good version: a check failed.")
+    waiting: int = Field(0, description="Changes in quarantine of which a value fails a check.")
     warnings: list[str] = []
 
 

@@ -11,7 +11,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tidemark.merge.contract import tidemark
-from tidemark.merge.typed_rows import TableShape, unreadable
+from tidemark.merge.typed_rows import TableShape
 
 _SAME_CHANGE = ("position", "op", "removed", "added")
 
@@ -73,16 +73,6 @@ def _in_runs(rows: DataFrame) -> DataFrame:
         F.col("after").alias("image"),
         F.struct("committed_at", "tx").alias("newest"),
     )  # fmt: skip
-
-
-def with_unreadable(rows: DataFrame, image: str, shape: TableShape) -> DataFrame:
-    """Rows with ``unreadable``: the columns of which the map ``image`` has a text that is not a value of their type, as one
-    text; empty: none."""
-    texts = {name: F.element_at(image, F.lit(name)) for name in shape.columns}
-    row = F.struct(*(shape.value(name, text).alias(name) for name, text in texts.items()))
-    return (
-        rows.withColumn("typed", row).withColumn("unreadable", unreadable(shape, texts, F.col("typed"))).drop("typed")
-    )
 
 
 def copies(changes: DataFrame) -> DataFrame:

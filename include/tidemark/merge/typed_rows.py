@@ -22,7 +22,7 @@ from tidemark.schema.encodings import Encoding, rewrite
 class TableShape:
     """How a table's text is read: key columns in order (none: a multiset), columns in order, encodings by name.
 
-    ``rewrites``: by message schema, the columns whose texts are first rewritten (:func:`in_one_notation`), and how that
+    ``rewrites``: by message schema, the columns whose texts are first rewritten (:meth:`in_one_notation`), and how that
     schema's messages write them. ``live``: the columns that the feed file, a message or the stream names; a column that
     only the stored table has is not one of them. ``readings``: of the columns of which anything is known in this hour, and
     of those that were sent without.
@@ -40,6 +40,18 @@ class TableShape:
         kind = self.columns[column]
         return self.encodings[kind.encoding](text, kind.spark, kind.arg)
 
+    def is_text(self, column: str) -> bool:
+        """Whether every text is a value of the column."""
+        return self.columns[column] == ColumnType("string")
+
+    def in_one_notation(self, image: Column) -> Column:
+        """A map of texts of a log row, those that the table's messages write in several ways rewritten into one."""
+        found = image
+        for schema, kinds in self.rewrites.items():
+            texts = F.transform_values(image, partial(_rewritten, self, kinds))
+            found = F.when(F.col("message_schema") == schema, texts).otherwise(found)
+        return found
+
     def key_struct(self, texts: Column) -> Column:
         """The typed key of a map of texts; null when the map is null."""
         values = [self.value(name, F.element_at(texts, F.lit(name))).alias(name) for name in self.key]
@@ -55,15 +67,8 @@ def in_one_notation(log_rows: DataFrame, shape: TableShape) -> DataFrame:
     """Log rows of a table, the texts of columns that its messages write in several ways rewritten into one."""
     if not shape.rewrites:
         return log_rows
-
-    def rewritten(image: Column) -> Column:
-        found = image
-        for schema, kinds in shape.rewrites.items():
-            texts = F.transform_values(image, partial(_rewritten, shape, kinds))
-            found = F.when(F.col("message_schema") == schema, texts).otherwise(found)
-        return found
-
-    return log_rows.withColumns({name: rewritten(F.col(name)) for name in ("key", "prior_key", "before", "after")})
+    images = ("key", "prior_key", "before", "after")
+    return log_rows.withColumns({name: shape.in_one_notation(F.col(name)) for name in images})
 
 
 def _rewritten(shape: TableShape, kinds: Mapping[str, ColumnType], column: Column, text: Column) -> Column:
@@ -117,8 +122,8 @@ def unreadable(shape: TableShape, texts: Mapping[str, Column], row: Column) -> C
     # The names are no array, because Spark would filter an array uncompiled.
     without_value = [
         F.when(row[name].isNull() & texts[name].isNotNull(), F.lit(name))
-        for name, kind in shape.columns.items()
-        if kind != ColumnType("string")
+        for name in shape.columns
+        if not shape.is_text(name)
     ]
     return F.concat_ws(", ", *without_value)
 

@@ -1,14 +1,14 @@
 """Checks: those in a feed's YAML and those of pandera models in the checks folder, as one plan per table.
 
-pandera judges the checks. It does not tell which rows failed, so for the consequence *quarantine* the same check is
-also written as a Spark condition (:func:`failing`).
+pandera judges the rows that an hour writes. It cannot judge one change before it is folded, so for the consequence
+*quarantine* the same check is also written as a Spark condition (:func:`fails`).
 """
 
 from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -25,6 +25,9 @@ from tidemark.errors import CheckError, ConfigError
 from tidemark.feeds.model import Check, Table
 from tidemark.identifiers import quote
 from tidemark.settings import Settings
+
+#: Checks that need values with an order, as pandera has it: numbers, dates and times.
+_IN_ORDER = ("greater_than_or_equal_to", "greater_than", "less_than_or_equal_to", "less_than")
 
 
 @dataclass(frozen=True)
@@ -109,25 +112,52 @@ def _matches(data: Any, *, pattern: str) -> bool:
     return bool(data.dataframe.where(~F.col(data.column_name).rlike(pattern)).isEmpty())
 
 
-def failing(check: PlannedCheck, table: str) -> Column:
-    """Whether a row fails the check; null values pass but for the check against null."""
-    column = F.col(quote(check.column))
+def quarantine_checks(
+    table: str, declared: Table, columns: Mapping[str, str], settings: Settings
+) -> dict[str, list[tuple[str, Callable[[Column], Column]]]]:
+    """By column, its checks with the consequence *quarantine*: what each is called, and whether a value fails it.
+
+    ``columns``: those of the table, and their Spark types. Checks that cannot be made on them are left out: validate says
+    so of all checks. ConfigError for one that is no condition of a value.
+    """
+    found: dict[str, list[tuple[str, Callable[[Column], Column]]]] = {}
+    for check in plan_checks(table, declared, settings).checks:
+        if check.consequence == "quarantine":
+            condition = fails(check, table)
+            if check.column in columns and _fits(check, columns[check.column]):
+                found.setdefault(check.column, []).append((str(check), condition))
+    return found
+
+
+def _fits(check: PlannedCheck, kind: str) -> bool:
+    """Whether pandera makes the check on a column of this type."""
+    in_order = (T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType)
+    return check.rule is None or check.rule.name not in _IN_ORDER or isinstance(_type_of(kind), in_order)
+
+
+def _type_of(kind: str) -> T.DataType:
+    return T._parse_datatype_string(kind)
+
+
+def fails(check: PlannedCheck, table: str) -> Callable[[Column], Column]:
+    """Whether a value fails the check; null passes but for the check against null. ConfigError where the check is no
+    condition of one value."""
     if check.rule is None:
-        return column.isNull()
+        return lambda value: value.isNull()
     rule = check.rule
     limits: dict[str, Any] = rule.statistics or {}
-    conditions: dict[str, Callable[[], Column]] = {
-        "greater_than_or_equal_to": lambda: column < limits["min_value"],
-        "greater_than": lambda: column <= limits["min_value"],
-        "less_than_or_equal_to": lambda: column > limits["max_value"],
-        "less_than": lambda: column >= limits["max_value"],
-        "equal_to": lambda: column != limits["value"],
-        "not_equal_to": lambda: column == limits["value"],
-        "isin": lambda: ~column.isin(list(limits["allowed_values"])),
-        "notin": lambda: column.isin(list(limits["forbidden_values"])),
-        "pattern": lambda: ~column.rlike(rule._check_kwargs["pattern"]),
-        "str_matches": lambda: ~column.rlike("^(?:" + _pattern(limits["pattern"]) + ")"),
-        "str_contains": lambda: ~column.rlike(_pattern(limits["pattern"])),
+    conditions: dict[str, Callable[[Column], Column]] = {
+        "greater_than_or_equal_to": lambda value: value < limits["min_value"],
+        "greater_than": lambda value: value <= limits["min_value"],
+        "less_than_or_equal_to": lambda value: value > limits["max_value"],
+        "less_than": lambda value: value >= limits["max_value"],
+        "equal_to": lambda value: value != limits["value"],
+        "not_equal_to": lambda value: value == limits["value"],
+        "isin": lambda value: ~value.isin(list(limits["allowed_values"])),
+        "notin": lambda value: value.isin(list(limits["forbidden_values"])),
+        "pattern": lambda value: ~value.rlike(rule._check_kwargs["pattern"]),
+        "str_matches": lambda value: ~value.rlike("^(?:" + _pattern(limits["pattern"]) + ")"),
+        "str_contains": lambda value: ~value.rlike(_pattern(limits["pattern"])),
     }
     if rule.name not in conditions:
         raise ConfigError(
@@ -135,7 +165,8 @@ def failing(check: PlannedCheck, table: str) -> Column:
             fix="give it the consequence stop or warn, or write it with one of pandera's built-in checks",
             table=table,
         )
-    return F.coalesce(conditions[rule.name](), F.lit(False))
+    condition = conditions[rule.name]
+    return lambda value: F.coalesce(condition(value), F.lit(False))
 
 
 def _pattern(pattern: Any) -> str:
@@ -173,7 +204,7 @@ def _fails(rows: DataFrame, check: PlannedCheck) -> bool:
 
 def wrong_types(rows: DataFrame, declared: dict[str, str]) -> str | None:
     """What pandera reports of columns that have not their declared type; None when all have. Reads no data."""
-    wanted = {name: T._parse_datatype_string(kind) for name, kind in declared.items()}
+    wanted = {name: _type_of(kind) for name, kind in declared.items()}
     found = {field.name: field.dataType for field in rows.schema.fields}
     for name in [name for name, kind in wanted.items() if _holds_struct(kind)]:  # pandera knows no structs
         if name not in found or found[name].simpleString() != wanted[name].simpleString():

@@ -9,18 +9,16 @@ How the changes of one table are folded is in :mod:`tidemark.pipeline.keyed_tabl
 
 from __future__ import annotations
 
-from dataclasses import asdict, dataclass, field, replace
-from functools import reduce
+from dataclasses import asdict, dataclass, field
 
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.errors import SchemaError, TerminalError
+from tidemark.errors import TerminalError
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.feed_state import NextPublication
 from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.publication_history import load_receipt
-from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.receipts import Counts, Receipt, TableReceipt
 from tidemark.ledger.system_tables import create_system_tables
 from tidemark.logs import get_logger, log_context, log_stage
@@ -33,12 +31,11 @@ from tidemark.pipeline.hour_changes import (
 from tidemark.pipeline.keyed_tables import settle_keyed
 from tidemark.pipeline.keyless_tables import settle_keyless
 from tidemark.pipeline.load_hour import load_hour_changes
-from tidemark.pipeline.stopped_tables import changes_of, notes_of, told
+from tidemark.pipeline.screen import screen
+from tidemark.pipeline.stopped_tables import notes_of
 from tidemark.pipeline.system_rows import tombstones, write_system_rows
-from tidemark.pipeline.table_outcome import Refused
-from tidemark.pipeline.withheld import without
-from tidemark.snapshots import discard_columns, open_snapshot
-from tidemark.snapshots.contract import Snapshot, StagedChange
+from tidemark.snapshots import discard_columns
+from tidemark.snapshots.contract import StagedChange
 from tidemark.tables.column_readings import untyped_warning
 from tidemark.tables.table_state import emptied_below, reached
 
@@ -48,19 +45,16 @@ log = get_logger()
 @dataclass(frozen=True)
 class Compacted:
     """One table's part of the publication: its receipt, rows for the tombstones. ``staged``: whether there is an audit
-    branch. ``retired``: columns that hold nothing once it is published. ``refused``: changes (ENTRY, ``stage``, ``reason``)
-    without which it is to be compacted again. ``stopped``: why the table is left as it is; None: it is not."""
+    branch. ``retired``: columns that hold nothing once it is published."""
 
     receipt: TableReceipt
     tombstones: list[DataFrame] = field(default_factory=list)
     staged: bool = False
     retired: list[str] = field(default_factory=list)
-    refused: DataFrame | None = None
-    stopped: str | None = None
 
 
 def compact(run: HourRun) -> HourRun:
-    """Assemble and compact the hour, in an attempt of its own. Reads the change log and the snapshots; writes audit
+    """Assemble, screen and compact the hour, in an attempt of its own. Reads the change log and the snapshots; writes audit
     branches, rows of the system tables, and the feed's state.
 
     A TerminalError leaves the tables' columns as they are published.
@@ -75,41 +69,27 @@ def compact(run: HourRun) -> HourRun:
         )  # fmt: skip
     create_system_tables(run.spark, run.feed.feed)
     run = run.begin()
-    made, _ = stage_hour(_assemble(run))
+    made = _stage_hour(_screen(_assemble(run)))
     return run.save(run.state.model_copy(update={"next": made}))
 
 
-def stage_hour(hour: HourChanges) -> tuple[NextPublication, HourChanges]:
-    """Compact the hour's tables, again and again without what they refuse and what belongs to it, until none refuses
-    anything. Writes audit branches and rows of the system tables; the publication in the making, and what the hour is
-    then."""
+def _stage_hour(hour: HourChanges) -> NextPublication:
+    """Compact the hour's tables. Writes audit branches and rows of the system tables; the publication in the making."""
     run = hour.run
-    tables: dict[str, Compacted] = {}
     try:
-        while True:
-            tables |= {s.table: _compact_or_stop(hour, s) for s in hour.stats if s.table not in tables}
-            stops = {name: table.stopped for name, table in tables.items() if table.stopped is not None}
-            hour = replace(hour, stopped={**hour.stopped, **stops})
-            refused = [table.refused for table in tables.values() if table.refused is not None]
-            if not refused:
-                break
-            with log_context(stage="compact"):
-                hour, touched = without(hour, reduce(DataFrame.unionByName, refused))
-            tables = {name: table for name, table in tables.items() if name not in touched}
+        tables = [_compact_and_log(hour, stats) for stats in hour.stats]
     except TerminalError:
         with log_context(stage="compact"):
             discard_columns(run.spark, run.feed, [stats.table for stats in hour.stats], run.settings, run.sequence)
         raise
-    listed = [tables[stats.table] for stats in hour.stats]
-    write_system_rows(run, hour, deleted=[rows for table in listed for rows in table.tombstones])
-    made = run.state.attempt.model_copy(
+    write_system_rows(run, hour, deleted=[rows for table in tables for rows in table.tombstones])
+    return run.state.attempt.model_copy(
         update={
-            "receipt": _receipt(hour, [table.receipt for table in listed]),
-            "staged": [table.receipt.table for table in listed if table.staged],
-            "retired": {table.receipt.table: table.retired for table in listed if table.retired},
+            "receipt": _receipt(hour, [table.receipt for table in tables]),
+            "staged": [table.receipt.table for table in tables if table.staged],
+            "retired": {table.receipt.table: table.retired for table in tables if table.retired},
         }
     )
-    return made, hour
 
 
 def _assemble(run: HourRun) -> HourChanges:
@@ -139,26 +119,18 @@ def _assemble(run: HourRun) -> HourChanges:
     return hour
 
 
-def _compact_or_stop(hour: HourChanges, stats: TableStats) -> Compacted:
-    """Compact a table, unless it is stopped; or leave it as it is, where it cannot go on and the feed is not to stop."""
-    before = hour.run.state.table(stats.table)
-    alone = TableReceipt(table=stats.table, highest=before.highest, truncated=before.truncated)
-    if stats.table in hour.stopped:
-        return Compacted(alone)
-    try:
-        return _compact_and_log(hour, stats)
-    except SchemaError as error:
-        if hour.run.feed.on_table_stop == "feed":
-            raise
-        why = told(error)
-        with log_context(stage="compact"):
-            log.warning("stopped the table", table=stats.table, reason=why)
-            discard_columns(hour.run.spark, hour.run.feed, [stats.table], hour.run.settings, hour.run.sequence)
-        changes = changes_of(hour.assembled.rows, {stats.table: why}).select(*ENTRY, "stage", "reason")
-        return Compacted(alone, refused=changes if stats.landed + stats.released else None, stopped=why)
+def _screen(hour: HourChanges) -> HourChanges:
+    with log_stage("screen", "screened") as line:
+        hour = screen(hour)
+        taken = hour.withheld.counts.values() if hour.withheld is not None else []
+        line |= {"tables": len(hour.states), "quarantined": sum(c.quarantined + c.released_quarantined for c in taken)}
+    return hour
 
 
 def _compact_and_log(hour: HourChanges, stats: TableStats) -> Compacted:
+    if stats.table in hour.stopped:
+        before = hour.run.state.table(stats.table)
+        return Compacted(TableReceipt(table=stats.table, highest=before.highest, truncated=before.truncated))
     with log_stage("compact", "compacted", table=stats.table) as line:
         compacted = _compact_table(hour, stats)
         counts = compacted.receipt.counts
@@ -167,7 +139,6 @@ def _compact_and_log(hour: HourChanges, stats: TableStats) -> Compacted:
             "applied": counts.applied,
             "duplicate": counts.duplicate,
             "superseded": counts.superseded,
-            "refused": compacted.refused is not None,
             "released": counts.released_applied,
         }
     return compacted
@@ -224,13 +195,11 @@ def _receipt(hour: HourChanges, tables: list[TableReceipt]) -> Receipt:
 
 
 def _compact_table(hour: HourChanges, stats: TableStats) -> Compacted:
-    run = hour.run
-    snapshot = open_snapshot(run.spark, run.feed, stats.table, run.settings, run.sequence)
-    snapshot.discard()  # the columns that an attempt which was not published has changed
+    run, state = hour.run, hour.states.get(stats.table)
     highest, truncated = reached(run, stats)
     last = max(stats.last, hour.assembled.moved.get(stats.table, ""))
     highest = max(filter(None, (highest, last and last + "#9")), default=None)
-    if not snapshot.columns() and stats.only_truncates:
+    if state is None:
         # There is nothing to empty, and nothing yet says which columns the table has.
         below = emptied_below(run.state, stats.sources, truncated)
         counts = without_truncated(hour, stats, below).counts
@@ -238,25 +207,24 @@ def _compact_table(hour: HourChanges, stats: TableStats) -> Compacted:
             table=stats.table, sources=stats.sources, counts=counts, highest=highest, truncated=truncated
         )
         return Compacted(only_emptied)
-    first = not snapshot.columns()
-    changes = table_changes(hour, stats, snapshot)
+    first = not state.snapshot.columns()
+    changes = table_changes(hour, stats, state)
     receipt = TableReceipt(
         table=stats.table,
         sources=stats.sources,
         counts=changes.counts,
         highest=highest,
-        truncated=changes.state.by_source,
+        truncated=state.by_source,
         arrived=stats.arrived,
-        column_renames=list(changes.state.change.ids),
+        column_renames=list(state.change.ids),
         refolded_by=run.sequence if stats.table in hour.assembled.withdrawn else 0,
     )
-    change = changes.state.change
-    if not (stats.first or change.dropped or change.filled or changes.state.rebuild):
+    if not (stats.first or state.change.dropped or state.change.filled or state.rebuild):
         return Compacted(receipt)
-    return _stage(changes, snapshot, receipt, first=first)
+    return _stage(changes, receipt, first=first)
 
 
-def _stage(changes: TableChanges, snapshot: Snapshot, receipt: TableReceipt, *, first: bool) -> Compacted:
+def _stage(changes: TableChanges, receipt: TableReceipt, *, first: bool) -> Compacted:
     """Fold the changes and write them to the table's audit branch. ``first``: the table has just been made."""
     run, stats, state, shape = changes.run, changes.stats, changes.state, changes.shape
     if state.rebuild:
@@ -267,10 +235,8 @@ def _stage(changes: TableChanges, snapshot: Snapshot, receipt: TableReceipt, *, 
     for warning in warnings:
         log.warning(warning, table=stats.table)
     outcome = settle_keyed(changes) if shape.key else settle_keyless(changes)
-    if isinstance(outcome, Refused):
-        return Compacted(receipt, refused=outcome.changes.withColumn("stage", F.lit("compact")))
     emptied = stats.emptied if state.emptied is None else state.emptied
-    snapshot.stage(
+    state.snapshot.stage(
         run.state.publication,
         StagedChange(
             settled=outcome.settled,

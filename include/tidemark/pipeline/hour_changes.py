@@ -1,4 +1,4 @@
-"""An hour's changes, table by table, beside what is published of the table: what compact folds and validate withholds."""
+"""An hour's changes, table by table, beside what is published of the table."""
 
 from __future__ import annotations
 
@@ -16,8 +16,7 @@ from tidemark.merge import late_changes as late
 from tidemark.merge.truncates import UnderTruncate, under_truncate
 from tidemark.merge.typed_rows import TableShape
 from tidemark.pipeline.assemble import Assembled
-from tidemark.snapshots.contract import Snapshot
-from tidemark.tables.table_state import State, open_state
+from tidemark.tables.table_state import State
 
 #: Names of transactions that a receipt tells.
 MOST_NAMED = 20
@@ -56,7 +55,7 @@ class Withheld:
 class HourChanges:
     """The assembled changes of an hour, and the statistics of each table in them. ``withheld``: what was taken out of
     them. ``small``: whether they are kept at hand, rather than read again for each table. ``stopped``: the tables that are
-    left as they are, and why."""
+    left as they are, and why. ``states``: what is published of each other table whose columns are known."""
 
     run: HourRun
     assembled: Assembled
@@ -64,6 +63,7 @@ class HourChanges:
     small: bool
     withheld: Withheld | None = None
     stopped: Mapping[str, str] = field(default_factory=dict)
+    states: Mapping[str, State] = field(default_factory=dict)
 
     def rows_of(self, table: str) -> DataFrame:
         """The log rows of one table."""
@@ -87,10 +87,9 @@ class TableChanges:
         return self.state.shape
 
 
-def table_changes(hour: HourChanges, stats: TableStats, snapshot: Snapshot) -> TableChanges:
+def table_changes(hour: HourChanges, stats: TableStats, state: State) -> TableChanges:
     """One table's changes. The table is made, or its columns evolve, as the changes need it."""
-    moved, (_, withdrawn) = stats.table in hour.assembled.moved, hour.assembled.withdrawn.get(stats.table, ("", None))
-    state = open_state(hour.run, stats, hour.assembled.definitions, snapshot, moved=moved, withdrawn=withdrawn)
+    state.evolve()
     left = without_truncated(hour, stats, state.truncated)
     return TableChanges(hour.run, stats, state, left.rows, left.counts)
 

@@ -7,27 +7,19 @@ from pyspark.sql import functions as F
 from tidemark.ledger.receipts import Counts
 from tidemark.merge import keyless
 from tidemark.merge.typed_rows import in_one_notation
-from tidemark.pipeline.bad_changes import unreadable_images
 from tidemark.pipeline.hour_changes import TableChanges
-from tidemark.pipeline.table_outcome import Refused, TableOutcome
+from tidemark.pipeline.table_outcome import TableOutcome
 
 
-def settle_keyless(changes: TableChanges) -> TableOutcome | Refused:
-    """Count the copies of each row that the hour touches, over everything published and the hour's own changes; or say
-    which of these bring values that cannot be read."""
+def settle_keyless(changes: TableChanges) -> TableOutcome:
+    """Count the copies of each row that the hour touches, over everything published and the hour's own changes."""
     state, shape, stats, counts = changes.state, changes.shape, changes.stats, changes.counts
     # Released changes are as new to the table as the hour's own.
     new = changes.rows.select(*state.log_columns()).withColumn("landed_this_hour", F.lit(True))
     together = state.published_rows().unionByName(new, allowMissingColumns=True)
     effective = keyless.effective(in_one_notation(together, shape)).localCheckpoint()
-    of_hour = (F.col("landed_this_hour") > 0) & (F.col("unreadable") != "")
-    sums = keyless.with_unreadable(effective, "image", shape).agg(
-        F.coalesce(F.sum(F.col("times") - F.col("times_before")), F.lit(0)).alias("more"),
-        F.count_if(of_hour).alias("unreadable"),
-    ).first()  # fmt: skip
+    sums = effective.agg(F.coalesce(F.sum(F.col("times") - F.col("times_before")), F.lit(0)).alias("more")).first()
     assert sums is not None
-    if sums.unreadable:
-        return Refused(unreadable_images(new, shape).localCheckpoint())
     # When the table is rebuilt or emptied, every copy is written; otherwise only the images whose number changes.
     written = F.col("now") > 0 if state.rebuild or stats.emptied is not None else F.col("now") != F.col("before")
     images = keyless.copies(effective).where(written)

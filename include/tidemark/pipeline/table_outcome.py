@@ -20,11 +20,3 @@ class TableOutcome:
     deleted: int
     counts: Counts
     kept_columns: frozenset[str] = frozenset()
-
-
-@dataclass(frozen=True)
-class Refused:
-    """Changes that a table cannot take: it is compacted again without them. ``changes``: the columns ENTRY, and why
-    (``reason``)."""
-
-    changes: DataFrame

@@ -1,8 +1,6 @@
 """Changes that are taken out of an hour because one is refused: with it what belongs to it.
 
 Its whole transaction waits, unless the feed says `transactions.bad: split`; and the other half of a key change, always.
-The hour is made again without them. What then remains is judged again: a transaction that rested on one which was taken
-out may be refused in its turn, and one that was refused stays out.
 """
 
 from __future__ import annotations
@@ -16,7 +14,7 @@ from pyspark.sql import functions as F
 from tidemark.feeds.model import Feed
 from tidemark.identifiers import PAIR
 from tidemark.ledger.change_stats import TableStats
-from tidemark.ledger.quarantine import ALONGSIDE, ENTRY, NOT_BAD, beginning
+from tidemark.ledger.quarantine import ALONGSIDE, CHECK_FAILED, ENTRY, NOT_BAD, SCREEN, beginning
 from tidemark.ledger.receipts import Counts
 from tidemark.logs import get_logger
 from tidemark.pipeline.assemble import with_stats
@@ -31,11 +29,10 @@ def refusal(table: Column, reason: Column) -> Column:
 
 
 def without(
-    hour: HourChanges, refused: DataFrame | None, broken: DataFrame | None = None, *, silent: bool = False
+    hour: HourChanges, refused: DataFrame | None, broken: DataFrame | None = None
 ) -> tuple[HourChanges, set[str]]:
     """The hour without the changes that are ``refused`` (ENTRY, ``stage``, ``reason``), and without those of ``broken``
-    transactions (``tx``, and ``why`` they wait), each with what belongs to it; and the tables that lose changes.
-    ``silent``: the log has told of them before."""
+    transactions (``tx``, and ``why`` they wait), each with what belongs to it; and the tables that lose changes."""
     feed, rows, own = hour.run.feed, hour.assembled.rows, None
     parts = [] if broken is None else [broken.select("tx", "why")]
     if refused is not None:
@@ -53,8 +50,7 @@ def without(
     there = {table.table for table in stats}
     stats += [TableStats(table.table, table.sources) for table in hour.stats if table.table not in there]
     stats.sort(key=lambda table: table.table)
-    if not silent:
-        _log(hour.withheld, withheld)
+    _log(hour.withheld, withheld)
     return replace(hour, assembled=assembled, stats=stats, withheld=withheld), touched
 
 
@@ -102,11 +98,12 @@ def _added(before: Withheld | None, taken: DataFrame, named: DataFrame, left: Da
         before, rows=before.rows.unionByName(taken), named=before.named.unionByName(named)
     )  # fmt: skip
     counts, checked, alongside = dict(found.counts), dict(found.checked), found.alongside
-    groups = taken.groupBy("table", "stage", "landed_this_hour").count().collect()
-    for table, stage, landed, number in groups:
+    checked_itself = (F.col("stage") == SCREEN) & F.startswith("reason", F.lit(CHECK_FAILED))
+    groups = taken.groupBy("table", "stage", "landed_this_hour", checked_itself.alias("checked")).count().collect()
+    for table, stage, landed, by_check, number in groups:
         more = Counts(quarantined=number) if landed else Counts(released_quarantined=number)
         counts[table] = counts.get(table, Counts()).plus(more)
-        checked[table] = checked.get(table, 0) + (number if stage == "validate" else 0)
+        checked[table] = checked.get(table, 0) + (number if by_check else 0)
         alongside += number if stage in NOT_BAD and landed else 0
     transactions = found.transactions + taken.where("whole").select("tx").distinct().count()
     return replace(

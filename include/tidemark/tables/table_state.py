@@ -19,6 +19,7 @@ from tidemark.ledger.system_tables import pruned, published_rows
 from tidemark.merge.late_changes import PublishedTable
 from tidemark.merge.typed_rows import TableShape, key_is_whole, keyed_rows
 from tidemark.schema.columns import Reading
+from tidemark.schema.type_changes import reconcile, refuse_other_key
 from tidemark.snapshots.contract import Snapshot
 from tidemark.tables.renames import RenamePlan, plan_renames
 from tidemark.tables.resolve import PublishedReadings, refuse_other_sources, shape_of, told_columns
@@ -37,8 +38,8 @@ class State:
     this hour or before; ``by_source``: of the newest truncate; ``new_truncate``: whether this hour brought one of both.
     ``rebuild``: all rows are folded again, because they have not been under this name, or because a change of columns or a
     snapshot comes late, or a reload has another place than before. ``change``: what the stream states about the columns
-    since the last publication; ``retired``: the columns that hold nothing then. ``readings``: of columns that were read in
-    another way before, or not at all.
+    since the last publication; ``columns``: all that it has then, and their types; ``retired``: those of before that hold
+    nothing then. ``readings``: of columns that were read in another way before, or not at all.
     """
 
     log: TableLog
@@ -50,6 +51,7 @@ class State:
     new_truncate: bool = False
     rebuild: bool = False
     change: RenamePlan = field(default_factory=RenamePlan)
+    columns: dict[str, str] = field(default_factory=dict)
     retired: list[str] = field(default_factory=list)
     readings: Mapping[str, Reading] = field(default_factory=dict)
 
@@ -74,6 +76,10 @@ class State:
         """Whether any change of the hour may be late, or rests on another key, or whether keys collide."""
         return self.rebuild or _needs_log_lookup(stats, self.highest, self.log.state)
 
+    def evolve(self) -> None:
+        """Make the table, or rename, add and widen its columns, for the changes of the hour."""
+        self.snapshot.evolve(self.columns, self.shape.key, self.change.renamed)
+
     def log_columns(self) -> list[str]:
         """Columns of log rows, with ``landed_this_hour``."""
         return self.log.columns()
@@ -83,18 +89,10 @@ class State:
         return self.log.rows(self.truncated)
 
     def published_table(self) -> PublishedTable:
-        """What late changes are classified by. SchemaError where all rows must be folded again, and the log holds changes
-        without a key."""
-        logged, whole = keyed_rows(self.published_rows(), self.shape, expand=True), key_is_whole(self.shape)
-        if self.rebuild and not logged.where(~whole).isEmpty():
-            raise SchemaError(
-                f"the change log holds changes without a value of the key {', '.join(self.shape.key)}",
-                fix="declare the key that the table has had; or take a new snapshot of it into a new feed",
-                feed=self.log.feed.feed,
-                table=self.table,
-            )
+        """What late changes are classified by."""
+        logged = keyed_rows(self.published_rows(), self.shape, expand=True)
         return PublishedTable(
-            rows=logged.where(whole),
+            rows=logged.where(key_is_whole(self.shape)),
             # What is withdrawn is stored still: nothing is older than it.
             stored=self.stored() if self.log.withdrawn is None else self.stored().limit(0),
             highest=self.highest,
@@ -103,6 +101,19 @@ class State:
             pruned=pruned(self.log.spark, self.log.feed.feed),
             rebuild=self.rebuild,
         )
+
+    def check_logged_keys(self) -> None:
+        """SchemaError where all rows of a table with a key must be folded again, and the log holds changes without it."""
+        if not (self.rebuild and self.shape.key):
+            return
+        logged = keyed_rows(self.published_rows(), self.shape, expand=True)
+        if not logged.where(~key_is_whole(self.shape)).isEmpty():
+            raise SchemaError(
+                f"the change log holds changes without a value of the key {', '.join(self.shape.key)}",
+                fix="declare the key that the table has had; or take a new snapshot of it into a new feed",
+                feed=self.log.feed.feed,
+                table=self.table,
+            )
 
     def stored(self) -> DataFrame:
         """``key``, ``stored_sort_key``, ``stored_base_sort_key`` of each row, and of the newest tombstone of each key that
@@ -159,7 +170,9 @@ def open_state(
     run: HourRun, stats: TableStats, definitions: Definitions, snapshot: Snapshot, *, moved: bool = False,
     withdrawn: DataFrame | None = None,
 ) -> State:  # fmt: skip
-    """What is published of a table. The table is made, or its columns are evolved, for the changes of the hour.
+    """What is published of a table, and what it is to be for the changes of the hour: :meth:`State.evolve` makes it so.
+    SchemaError where it cannot be.
+
     ``moved``: published rows have another place by the hour's, so that all are folded again. ``withdrawn``: published
     changes that are no part of it any more, so that it is folded again without them; None: there are none."""
     log = TableLog(
@@ -187,13 +200,17 @@ def open_state(
     shape = shape_of(run.feed, stats, definition, change.applied(stored), stored_key, logged, PublishedReadings(before))
     retired = [name for name in stored if name in change.left - shape.live]
     columns = {name: kind for name, kind in shape.spark_types.items() if name not in retired}
-    snapshot.evolve(columns, shape.key, change.renamed)
-    return State(
+    if stored:
+        refuse_other_key(stats.table, run.feed.feed, stored_key, shape.key)
+    reconcile(stats.table, change.applied(stored), columns)
+    opened = State(
         log=log, snapshot=snapshot, shape=shape, highest=highest,
         truncated=emptied_below(run.state, stats.sources, truncated), by_source=truncated,
-        new_truncate=stats.emptied is not None, rebuild=rebuild, change=change, retired=retired,
+        new_truncate=stats.emptied is not None, rebuild=rebuild, change=change, columns=columns, retired=retired,
         readings={name: reading for name, reading in shape.readings.items() if before.get(name) != reading},
     )  # fmt: skip
+    opened.check_logged_keys()
+    return opened
 
 
 def published_state(log: TableLog, snapshot: Snapshot, state: FeedState) -> State:

@@ -163,17 +163,14 @@ def test_the_lines_tell_an_hour_in_its_order_with_the_receipt_last(two_hours: Pr
         ("land", "landed", None),
         ("decode", "decoded", None),
         ("assemble", "assembled", None),
-        # once more without what cannot be read, and again without what fails a check
-        *(("compact", event, "vault.people") for event in 2 * ("created the table", "compacted")),
-        ("validate", "validated", "vault.people"),
+        ("screen", "screened", None),
         *(("compact", event, "vault.people") for event in ("created the table", "compacted")),
         ("validate", "validated", "vault.people"),
         ("publish", "published", "vault.people"),
         (None, "receipt", None),
     ], two_hours.err[-6000:]
     by_event = {line["event"]: line for line in lines}
-    assert [line["keeps_back"] for line in lines if line["event"] == "validated"] == [True, False]
-    assert [line["refused"] for line in lines if line["event"] == "compacted"] == [True, False, False]
+    assert (by_event["screened"]["tables"], by_event["screened"]["quarantined"]) == (1, 2)
     assert (by_event["landed"]["objects"], by_event["landed"]["records"]) == (1, 4)
     assert by_event["decoded"]["entries"] == 4
     assert by_event["compacted"]["written"] == 1
@@ -186,8 +183,7 @@ def test_what_is_kept_back_is_logged_with_its_reason(two_hours: Printed) -> None
     kept = [line for line in two_hours.lines if line["event"] == "quarantined"]
     assert [(line["stage"], line["reason"]) for line in kept] == [
         ("assemble", "they cannot be decoded"),
-        ("compact", "they are refused, or wait with one that is"),
-        ("validate", "they are refused, or wait with one that is"),
+        ("screen", "they are refused, or wait with one that is"),
     ]
 
 

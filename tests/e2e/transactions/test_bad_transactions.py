@@ -57,8 +57,8 @@ def test_a_transaction_with_a_bad_change_waits_whole(spark: SparkSession, settin
     value, check = f'not a value of its column\'s type: n (int): "{TOO_LONG}"', "check failed: n <= 9"
     waits = f"waits with its transaction: a change of {pair.fixed}.items is refused: "
     assert {key: (r["stage"], r["reason"]) for key, r in reasons.items()} == {
-        ("items", "1"): ("compact", value), ("others", "2"): ("transaction", waits + value),
-        ("items", "2"): ("validate", check), ("others", "1"): ("transaction", waits + check),
+        ("items", "1"): ("screen", value), ("others", "2"): ("transaction", waits + value),
+        ("items", "2"): ("screen", check), ("others", "1"): ("transaction", waits + check),
         ("others", "3"): ("transaction", waits + check),
     }  # fmt: skip
     assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
@@ -98,8 +98,8 @@ def test_a_truncate_waits_with_its_transaction(spark: SparkSession, settings: Se
         assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
     kept = [(r["hour"], r["table"].split(".")[1], r["stage"]) for r in list_kept_back(settings, pair.fixed)]
     assert sorted(kept) == [
-        (HOURS[0], "items", "compact"), (HOURS[0], "others", "transaction"),
-        (HOURS[1], "items", "validate"), (HOURS[1], "others", "transaction"),
+        (HOURS[0], "items", "screen"), (HOURS[0], "others", "transaction"),
+        (HOURS[1], "items", "screen"), (HOURS[1], "others", "transaction"),
     ]  # fmt: skip
     pair.run_right(HOURS[:2], **RIGHT)
     for hour in (HOURS[1], HOURS[0]):  # the older truncate comes last

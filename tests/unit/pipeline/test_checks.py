@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from tidemark.errors import CheckError, ConfigError
 from tidemark.feeds.model import Table
-from tidemark.pipeline.checks import PlannedCheck, failing, judge, model_fails, plan_checks, wrong_types
+from tidemark.pipeline.checks import PlannedCheck, fails, judge, model_fails, plan_checks, wrong_types
 from tidemark.settings import Settings
 
 MODEL = """
@@ -159,7 +159,7 @@ def test_the_condition_of_a_check_fails_on_the_rows_that_pandera_fails(
     type_, rule, values = case
     check = PlannedCheck("value", rule, "quarantine")
     rows = rows_of(spark, type_, values)
-    failed = {row["n"] for row in rows.where(failing(check, "s.t")).collect()}
+    failed = {row["n"] for row in rows.where(fails(check, "s.t")(F.col("value"))).collect()}
     passed = rows.where(~F.col("n").isin(list(failed))) if failed else rows
     assert judge(passed, [check]) == []
     for number in failed:
@@ -175,7 +175,7 @@ def rows_of(spark: SparkSession, type_: str, values: list[Any]) -> DataFrame:
 def test_a_check_that_no_condition_stands_for_cannot_quarantine() -> None:
     check = PlannedCheck("value", pa.Check(lambda data: True, name="own", error="its own"), "quarantine")
     with pytest.raises(ConfigError, match=re.escape("check value its own cannot quarantine")):
-        failing(check, "s.t")
+        fails(check, "s.t")
 
 
 def test_a_check_that_does_not_fit_its_columns_type_is_refused(spark: SparkSession) -> None:

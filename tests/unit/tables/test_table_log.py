@@ -51,7 +51,7 @@ def test_what_is_published_of_a_table(spark: SparkSession) -> None:
         "quarantine",
         1,
         [
-            {"stage": "compact", "object": "o", "record": 8, "entry": 0, "change": "{}"},
+            {"stage": "screen", "object": "o", "record": 8, "entry": 0, "change": "{}"},
             {"stage": "decode", "object": "o", "record": 9, "entry": 0},
             {"stage": "transaction", "object": "o", "record": 16, "entry": 0, "change": "{}"},
         ],

@@ -1,0 +1,167 @@
+"""Screen: each change is judged by itself, on what it sent, before anything is folded.
+
+A change is refused when its key cannot be read, when it sent a text that is no value of its column's type, or when a value
+that it sent fails a check with the consequence *quarantine*. What stands in other changes does not matter to that, nor what
+is published. So it is the same whichever hours the changes fall into. With a refused change goes what belongs to it
+(:mod:`tidemark.pipeline.withheld`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping, Sequence
+from dataclasses import replace
+from functools import reduce
+from operator import and_
+
+from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import functions as F
+
+from tidemark.errors import SchemaError
+from tidemark.ledger.change_stats import TableStats
+from tidemark.ledger.hour_run import HourRun
+from tidemark.ledger.quarantine import CHECK_FAILED, ENTRY, SCREEN, STOPPED, beginning
+from tidemark.logs import get_logger
+from tidemark.merge.typed_rows import TableShape
+from tidemark.pipeline.hour_changes import HourChanges
+from tidemark.pipeline.stopped_tables import told
+from tidemark.pipeline.withheld import without
+from tidemark.snapshots import open_snapshot
+from tidemark.tables.table_state import State, open_state
+
+#: By column, what each check of a value is called, and whether a value fails it.
+Checks = Mapping[str, Sequence[tuple[str, Callable[[Column], Column]]]]
+
+_UNREADABLE = "not a value of its column's type: "
+
+log = get_logger()
+
+
+def screen(hour: HourChanges) -> HourChanges:
+    """The hour without the changes that no table can take, each with what belongs to it; and what is published of the
+    tables of the others. Tables that cannot go on are stopped. Writes nothing.
+
+    SchemaError for a table that cannot go on, unless the feed says `on_table_stop: table`. CheckError and ConfigError for
+    checks that cannot be made.
+    """
+    hour = _open_tables(hour, [stats.table for stats in hour.stats])
+    refused = _refused(hour)
+    if refused is None:
+        return hour
+    hour, touched = without(hour, refused)
+    # Columns and types that only refused changes brought are of no table.
+    return _open_tables(hour, touched)
+
+
+def _open_tables(hour: HourChanges, names: Collection[str]) -> HourChanges:
+    """The hour with the states of its tables of these names, or why they are stopped."""
+    states, stopped = dict(hour.states), dict(hour.stopped)
+    for stats in hour.stats:
+        if stats.table not in names or stats.table in stopped:
+            continue
+        states.pop(stats.table, None)
+        try:
+            if (state := _open_table(hour, stats)) is not None:
+                states[stats.table] = state
+        except SchemaError as error:
+            if hour.run.feed.on_table_stop == "feed":
+                raise
+            stopped[stats.table] = told(error)
+            log.warning("stopped the table", table=stats.table, reason=stopped[stats.table])
+    return replace(hour, states=states, stopped=stopped)
+
+
+def _open_table(hour: HourChanges, stats: TableStats) -> State | None:
+    """What is published of a table; None of one that only truncates speak of: nothing says which columns it has."""
+    run, assembled = hour.run, hour.assembled
+    snapshot = open_snapshot(run.spark, run.feed, stats.table, run.settings, run.sequence)
+    snapshot.discard()  # the columns that an attempt which was not published has changed
+    if stats.only_truncates and not snapshot.columns():
+        return None
+    moved, (_, withdrawn) = stats.table in assembled.moved, assembled.withdrawn.get(stats.table, ("", None))
+    return open_state(run, stats, assembled.definitions, snapshot, moved=moved, withdrawn=withdrawn)
+
+
+def _refused(hour: HourChanges) -> DataFrame | None:
+    """The changes that are refused (ENTRY, ``stage``, ``reason``); None where there are none. One Spark job."""
+    run, sent = (
+        hour.run,
+        {stats.table: stats for stats in hour.stats if stats.landed + stats.released > stats.truncates},
+    )
+    verdict = F.lit(None).cast("string")
+    for table in sorted(sent.keys() & hour.states.keys()):
+        shape = hour.states[table].shape
+        verdict = F.when(F.col("table") == table, judge_change(shape, _checks(run, table, shape))).otherwise(verdict)
+    stage = F.lit(SCREEN)
+    # changes that were stopped from the start are out of the hour already
+    if stopped := {
+        s.table: hour.stopped[s.table] for s in hour.stats if s.table in hour.stopped and s.landed + s.released
+    }:
+        is_stopped = F.col("table").isin(list(stopped))
+        reasons = F.create_map(*(F.lit(part) for pair in sorted(stopped.items()) for part in pair))
+        verdict = F.when(is_stopped, F.element_at(reasons, F.col("table"))).otherwise(verdict)
+        stage = F.when(is_stopped, F.lit(STOPPED)).otherwise(stage)
+    if not sent and not stopped:
+        return None
+    found = Observation()
+    judged = hour.assembled.rows.select(*ENTRY, stage.alias("stage"), verdict.alias("reason")).where(
+        "reason is not null"
+    )
+    refused = judged.observe(found, F.count(F.lit(1)).alias("changes")).localCheckpoint()
+    return refused if found.get["changes"] else None
+
+
+def _checks(run: HourRun, table: str, shape: TableShape) -> Checks:
+    declared = run.feed.declared(table)
+    if not declared.checks_module and all(check.consequence != "quarantine" for check in declared.checks):
+        return {}
+    # pandera takes seconds to import: only for a table that has something to be checked
+    from tidemark.pipeline.checks import quarantine_checks
+
+    return quarantine_checks(table, declared, shape.spark_types, run.settings)
+
+
+def judge_change(shape: TableShape, checks: Checks) -> Column:
+    """Why a log row of a table is refused; null: it is not."""
+    brings_row = F.col("op").isin("insert", "update")
+    absent = F.coalesce("absent", F.array().cast("array<string>"))
+    unreadable, failed = [], []
+    after = shape.in_one_notation(F.col("after"))
+    for name, kind in shape.columns.items():
+        value = shape.value(name, F.element_at(after, F.lit(name)))
+        if not shape.is_text(name):
+            text = F.element_at("after", F.lit(name))
+            wanted = kind.spark if kind.spark != "string" else kind.encoding
+            shown = F.concat(F.lit(f'{name} ({wanted}): "'), beginning(text), F.lit('"'))
+            unreadable.append(F.when(text.isNotNull() & value.isNull(), shown))
+        # An insert that does not send a column leaves it null; an update leaves it as it is.
+        sent = (F.col("op") == "insert") | ~F.array_contains(absent, F.lit(name))
+        failed += [F.when(sent & fails(value), F.lit(called)) for called, fails in checks.get(name, ())]
+    reasons = [
+        F.when(brings_row, _listed(kind, found))
+        for kind, found in ((_UNREADABLE, unreadable), (CHECK_FAILED, failed))
+        if found
+    ]
+    if shape.key:
+        reasons.insert(
+            0, F.when(~_keys_are_whole(shape), F.lit(f"the key ({', '.join(shape.key)}) is missing or cannot be read"))
+        )
+    return F.coalesce(*reasons, F.lit(None).cast("string"))
+
+
+def _listed(kind: str, found: list[Column]) -> Column:
+    listed = F.concat_ws("; ", *found)
+    return F.when(listed != "", F.concat(F.lit(kind), listed))
+
+
+def _keys_are_whole(shape: TableShape) -> Column:
+    """Whether a change's key, and the one that an update moves its row away from, can be read."""
+
+    def whole(image: str) -> Column:
+        texts = shape.in_one_notation(F.col(image))
+        values = (shape.value(name, F.element_at(texts, F.lit(name))).isNotNull() for name in shape.key)
+        return F.col(image).isNotNull() & reduce(and_, values)
+
+    stays = (F.col("op") != "update") | F.col("prior_key").isNull()
+    return (F.col("op") == "truncate") | (
+        F.coalesce(whole("key"), F.lit(False)) & (stays | F.coalesce(whole("prior_key"), F.lit(False)))
+    )
