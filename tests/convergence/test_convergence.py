@@ -103,7 +103,9 @@ def run_plan(format_: Format, seed: int, count: int, settings: Settings, out: Pa
         histories = [history for history in histories if history.number == int(ALONE[3])]
     plan = DeliveryPlan(format_, histories, seed, out / "exports", size)
     file = format_.feed(name, str(plan.exports))
-    file["tables"] = {source: table for source, table in file["tables"].items() if source.split(".")[1] in size.tables}
+    file["tables"] = {
+        source: table for source, table in file["tables"].items() if source.split(".")[1].lower() in size.tables
+    }
     feed = Feed.model_validate(file)
     published: list[Publication] = []
     for at in plan.order:

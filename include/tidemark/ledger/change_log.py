@@ -106,9 +106,9 @@ def is_row() -> Column:
     return F.col("op").isin(*_ROW_OPS)
 
 
-def of_table(table: str, sources: tuple[str, ...]) -> Column:
-    """Whether a log row is of a published table, even if it was decoded when the table had another name."""
-    return (F.col("table") == table) | F.col("source_table").isin(*sources)
+def of_tables(tables: tuple[str, ...], sources: tuple[str, ...]) -> Column:
+    """Whether a log row is of published tables, even if it was decoded when its table had another name."""
+    return F.col("table").isin(*tables) | F.col("source_table").isin(*sources)
 
 
 def is_published(state: FeedState) -> Column:

@@ -49,6 +49,10 @@ class TableProgress(BaseModel):
     arrived: datetime | None = Field(
         None, description="When the newest transaction committed that changed a key and has no name at its source."
     )
+    partial: bool = Field(False, description="Whether a change of it ever lacked columns.")
+    entangled: bool = Field(
+        False, description="Whether a row of it ever rested on another key, or met another one at its key."
+    )
     refolded_by: int = Field(0, description="The newest publication that folded all rows again; 0: none did.")
     column_renames: list[str] = Field([], description="Columns renamed and dropped so far.")
     readings: dict[str, Reading] = Field({}, description="How columns were read last, as far as it was noted.")
@@ -59,6 +63,8 @@ class TableProgress(BaseModel):
         self.highest = max(filter(None, (self.highest, table.highest)), default=None)
         self.truncated = max(filter(None, (self.truncated, table.truncated)), default=None)
         self.arrived = max(filter(None, (self.arrived, table.arrived)), default=None)
+        self.partial |= table.partial
+        self.entangled |= table.entangled
         self.refolded_by = max(self.refolded_by, table.refolded_by)
         self.column_renames = sorted({*self.column_renames, *table.column_renames})
         self.sources = sorted({*self.sources, *table.sources})

@@ -68,6 +68,11 @@ class TableReceipt(BaseModel):
     arrived: datetime | None = Field(
         None, description="When the newest transaction committed that changed a key and has no name at its source."
     )
+    partial: bool = Field(False, description="Whether changes of it lacked columns.")
+    entangled: bool = Field(
+        False,
+        description="Whether rows of it rest on other keys, or met at one key: only the log tells what a late change alters.",
+    )
     column_renames: list[str] = Field([], description="Columns renamed and dropped by this publication.")
     readings: dict[str, Reading] = Field({}, description="How this publication read columns, where that is new.")
     refolded_by: int = Field(

@@ -16,12 +16,14 @@ _TEXTS = T.MapType(T.StringType(), T.StringType())
 TIDEMARK_TYPE = T.StructType(
     [
         T.StructField("sort_key", T.StringType()),  # of the newest change of the row, in the source's order
-        # of the oldest change that the row rests on: an older change cannot alter the row
+        # of the newest change that needs nothing before it: an older change cannot alter the row
         T.StructField("base_sort_key", T.StringType()),
         T.StructField("transaction", T.StringType()),
         T.StructField("committed_at", T.TimestampType()),
         T.StructField("hour", T.StringType()),
         T.StructField("absent", _NAMES),  # columns that no change has sent yet
+        # columns whose value is newer than the base, with the sort key of the change that sent it; null: there are none
+        T.StructField("newer", _TEXTS),
     ]
 )
 
@@ -63,8 +65,9 @@ def folded_type(key: T.StructType) -> T.StructType:
             T.StructField("deleted", T.BooleanType()),  # whether the newest change is a delete
             T.StructField("after", _TEXTS),
             T.StructField("absent", _NAMES),
-            # of the oldest change that the row rests on; null: it rests on the row that is stored
+            # of the newest change that needs nothing before it; null: the row rests on what is stored
             T.StructField("base_sort_key", T.StringType()),
+            T.StructField("newer", _TEXTS),  # as in _tidemark
             T.StructField("tx", T.StringType()),
             T.StructField("committed_at", T.TimestampType()),
             *(T.StructField(name, T.LongType()) for name in COUNTED),
@@ -79,16 +82,16 @@ def settled_type(key: T.StructType, row: T.StructType) -> T.StructType:
             T.StructField("key", key),
             T.StructField("deleted", T.BooleanType()),
             T.StructField("row", row),
-            # columns named in tidemark.absent keep what is stored
-            T.StructField("keep_stored", T.BooleanType()),
+            # whether it is joined with the row that is stored (tidemark.merge.row_join); false: it takes its place
+            T.StructField("joins", T.BooleanType()),
             T.StructField("tidemark", TIDEMARK_TYPE),
         ]
     )
 
 
 def tidemark(
-    sort_key: Column, base_sort_key: Column, tx: Column, committed_at: Column, hour: str, absent: Column
+    sort_key: Column, base_sort_key: Column, tx: Column, committed_at: Column, hour: str, absent: Column, newer: Column
 ) -> Column:
     """The ``_tidemark`` struct of one row."""
-    values = (sort_key, base_sort_key, tx, committed_at, F.lit(hour), absent)
+    values = (sort_key, base_sort_key, tx, committed_at, F.lit(hour), absent, newer)
     return F.struct(*(v.cast(f.dataType).alias(f.name) for v, f in zip(values, TIDEMARK_TYPE, strict=True)))

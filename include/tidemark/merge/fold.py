@@ -1,7 +1,8 @@
 """Fold: what the changes of each key come to, in the source's order. From ROWS to FOLDED (:mod:`tidemark.merge.contract`).
 
 For each key, begin at the last insert or delete, or at the last update that sent every column. Then take, column by
-column, the newest value that was sent. A column that no change sent stays absent.
+column, the newest value that was sent. A column that no change sent stays absent. The sort keys of columns that are
+newer than where it begins are kept, so that what comes late can be joined (:mod:`tidemark.merge.row_join`).
 """
 
 from __future__ import annotations
@@ -44,11 +45,12 @@ def fold(rows: DataFrame, *, partial: bool) -> DataFrame:
         folded = folded.withColumn("state", F.when(several, fold_steps(F.col("steps"))))
         after = F.when(several, F.col("state.after")).otherwise(F.col("sent"))
         absent = F.when(several, F.col("state.absent")).otherwise(F.col("absent"))
+        newer = F.when(F.size("state.newer") > 0, F.col("state.newer"))
     else:
-        after, absent = F.col("sent"), F.col("absent")
+        after, absent, newer = F.col("sent"), F.col("absent"), F.lit(None).cast("map<string, string>")
     return folded.select(
         "key", "sort_key", (F.col("op") == "delete").alias("deleted"), after.alias("after"), absent.alias("absent"),
-        F.col("base").alias("base_sort_key"), "tx", "committed_at", *COUNTED,
+        F.col("base").alias("base_sort_key"), newer.alias("newer"), "tx", "committed_at", *COUNTED,
     )  # fmt: skip
 
 
@@ -101,23 +103,30 @@ def _no_columns() -> Column:
 
 
 def fold_steps(steps: Column) -> Column:
-    """Ordered steps of one key (sort_key, op, after, absent) → struct(after, absent, deleted).
+    """Ordered steps of one key (sort_key, op, after, absent) → struct(after, absent, deleted, newer).
 
     An update that meets no row, because it is the first step or comes after a delete, leaves the columns that it did
     not send absent.
     """
 
+    def sent_at(step: Column) -> Column:
+        return F.transform_values(step["after"], lambda _, __: step["sort_key"])
+
     def state(step: Column) -> Column:
+        is_base = step["op"].isin("insert", "delete") | (F.size(step["absent"]) == 0)
         return F.struct(
-            step["after"].alias("after"), step["absent"].alias("absent"), (step["op"] == "delete").alias("deleted")
-        )
+            step["after"].alias("after"), step["absent"].alias("absent"), (step["op"] == "delete").alias("deleted"),
+            F.when(is_base, _no_columns()).otherwise(sent_at(step)).alias("newer"),
+        )  # fmt: skip
 
     def merge(so_far: Column, step: Column) -> Column:
         kept = F.map_filter(so_far["after"], lambda column, _: F.array_contains(step["absent"], column))
+        newer = F.map_filter(so_far["newer"], lambda column, _: F.array_contains(step["absent"], column))
         merged = F.struct(
             F.map_concat(kept, step["after"]).alias("after"),
             F.array_intersect(step["absent"], so_far["absent"]).alias("absent"),
             F.lit(False).alias("deleted"),
+            F.map_concat(newer, sent_at(step)).alias("newer"),
         )
         fresh = so_far["deleted"] | (step["op"] == "delete")
         return F.when(fresh, state(step)).otherwise(merged)

@@ -107,6 +107,8 @@ def settle_copies(images: DataFrame, shape: TableShape, hour: str) -> DataFrame:
         F.struct(sort_key.alias("copy")).alias("key"),
         (F.col("copy") > F.col("now")).alias("deleted"),
         F.struct(*values).alias("row"),
-        F.lit(False).alias("keep_stored"),
-        tidemark(sort_key, sort_key, newest["tx"], newest["committed_at"], hour, nothing).alias("tidemark"),
+        F.lit(False).alias("joins"),
+        tidemark(sort_key, sort_key, newest["tx"], newest["committed_at"], hour, nothing, F.lit(None)).alias(
+            "tidemark"
+        ),
     )

@@ -1,9 +1,9 @@
-"""Late and repeated changes: classified by what is published, and folded again where they can still alter a row.
+"""Changes that no row's own state tells enough of: classified by what is published, and folded again from the change log.
 
-Only needed when a change is not newer than all that its table holds, or rests on another key, or when keys collide.
-Such a change is one of three: the change log has it already (*duplicate*); the key's row rests wholly on newer changes,
-or a newer delete stands (*superseded*); or it can still fill or alter columns. In the last case its key is folded again
-from the change log (*refold*).
+Only needed when a change rests on another key, or when keys collide, in this hour or, for what comes late, in any before it;
+and when all rows are folded again. Such a change is one of three: the change log has it already (*duplicate*); the key's row
+rests wholly on newer changes, or a newer delete stands (*superseded*); or it can still fill or alter columns. In the last
+case its key is folded again from the change log (*refold*).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ def _in_reach(table: PublishedTable, rows: DataFrame) -> PublishedTable:
     if not moves.isEmpty():
         keys = keys.unionByName(rows.select("key").join(moves.select("key"), "key", "left_semi"))
     if table.new_truncate:
-        keys = keys.unionByName(_keys_under_a_late_truncate(table))
+        keys = keys.unionByName(keys_under_a_truncate(table.stored, table.truncated or ""))
     near = tied_by(moves.where("link"), keys)
     return replace(
         table, rows=of_keys(table.rows, near).localCheckpoint(), stored=of_keys(table.stored, near).localCheckpoint()
@@ -143,7 +143,7 @@ def _keys_to_refold(
     collided = colliding.where("new").join(live.select("key").distinct(), "key", "left_semi").select("key")
     targets = judged.where("fate = 'refold'").select("key").unionByName(collided).distinct()
     if table.new_truncate:
-        targets = targets.unionByName(_keys_under_a_late_truncate(table)).distinct()
+        targets = targets.unionByName(keys_under_a_truncate(table.stored, table.truncated or "")).distinct()
     if links or not table.rows.where(is_link()).isEmpty():
         # A superseded change of a key that others rest on may still be what they inherited.
         changed = judged.where("fate <> 'duplicate'").select("key").unionByName(collided).distinct()
@@ -152,11 +152,11 @@ def _keys_to_refold(
     return targets
 
 
-def _keys_under_a_late_truncate(table: PublishedTable) -> DataFrame:
-    """Keys whose rows are newer than a truncate that came late, but rest on what was there before it."""
-    newer = F.col("stored_sort_key") >= F.lit(table.truncated)
-    on_older = F.col("stored_base_sort_key").isNull() | (F.col("stored_base_sort_key") < F.lit(table.truncated))
-    return table.stored.where(newer & on_older).select("key")
+def keys_under_a_truncate(stored: DataFrame, truncated: str) -> DataFrame:
+    """Keys whose rows are newer than a truncate that came late, but rest on what was there before it. ``stored``: as in
+    :class:`PublishedTable`."""
+    on_older = F.col("stored_base_sort_key").isNull() | (F.col("stored_base_sort_key") < F.lit(truncated))
+    return stored.where((F.col("stored_sort_key") >= F.lit(truncated)) & on_older).select("key")
 
 
 def applied(late: DataFrame) -> Counts:

@@ -122,7 +122,7 @@ def unreadable(shape: TableShape, texts: Mapping[str, Column], row: Column) -> C
     # The names are no array, because Spark would filter an array uncompiled.
     without_value = [
         F.when(row[name].isNull() & texts[name].isNotNull(), F.lit(name))
-        for name in shape.columns
+        for name in texts
         if not shape.is_text(name)
     ]
     return F.concat_ws(", ", *without_value)
@@ -132,19 +132,25 @@ def settle(folded: DataFrame, shape: TableShape, hour: str, *, whole: bool = Fal
     """FOLDED → SETTLED, plus the counts of FOLDED and ``unreadable``: the columns whose text is not a value of their
     type, as one text; empty: none.
 
-    ``whole``: the rows were folded from all published changes of their keys, so no stored value is kept.
+    ``whole``: the rows were folded from all published changes of their keys, so they take the place of what is stored.
     """
-    texts = {name: F.element_at(F.col("after"), F.lit(name)) for name in shape.columns}
-    typed = folded.withColumn("row", F.struct(*(shape.value(name, text).alias(name) for name, text in texts.items())))
+    deleted, others = F.col("deleted"), [name for name in shape.columns if name not in shape.key]
+    texts = {name: F.when(~deleted, F.element_at(F.col("after"), F.lit(name))) for name in others}
+    values = {name: F.col("key")[name] for name in shape.key}
+    values |= {name: shape.value(name, text) for name, text in texts.items()}
+    typed = folded.withColumn("row", F.struct(*(values[name].alias(name) for name in shape.columns)))
+    # Of a deleted row nothing is known: where it is not the newest, that is what its columns come to.
+    absent = F.when(deleted, F.array(*map(F.lit, others)).cast("array<string>")).otherwise(F.col("absent"))
+    newer = F.map_filter("newer", lambda name, _: ~name.isin(list(shape.key)))
     counts = [name for name in COUNTED if name in folded.columns]
     return typed.select(
         "key",
         "deleted",
         "row",
-        (F.lit(not whole) & F.col("base_sort_key").isNull() & (F.size("absent") > 0)).alias("keep_stored"),
+        F.lit(not whole).alias("joins"),
         tidemark(
-            F.col("sort_key"), F.col("base_sort_key"), F.col("tx"), F.col("committed_at"), hour, F.col("absent")
+            F.col("sort_key"), F.col("base_sort_key"), F.col("tx"), F.col("committed_at"), hour, absent, newer
         ).alias("tidemark"),
-        F.when(F.col("deleted"), F.lit("")).otherwise(unreadable(shape, texts, F.col("row"))).alias("unreadable"),
+        F.when(deleted, F.lit("")).otherwise(unreadable(shape, texts, F.col("row"))).alias("unreadable"),
         *counts,
     )

@@ -31,6 +31,7 @@ from tidemark.pipeline.hour_changes import (
 from tidemark.pipeline.keyed_tables import settle_keyed
 from tidemark.pipeline.keyless_tables import settle_keyless
 from tidemark.pipeline.load_hour import load_hour_changes
+from tidemark.pipeline.repeated_changes import without_repeated
 from tidemark.pipeline.screen import screen
 from tidemark.pipeline.stopped_tables import notes_of
 from tidemark.pipeline.system_rows import tombstones, write_system_rows
@@ -69,7 +70,7 @@ def compact(run: HourRun) -> HourRun:
         )  # fmt: skip
     create_system_tables(run.spark, run.feed.feed)
     run = run.begin()
-    made = _stage_hour(_screen(_assemble(run)))
+    made = _stage_hour(without_repeated(_screen(_assemble(run))))
     return run.save(run.state.model_copy(update={"next": made}))
 
 
@@ -217,6 +218,8 @@ def _compact_table(hour: HourChanges, stats: TableStats) -> Compacted:
         truncated=state.by_source,
         arrived=stats.arrived,
         column_renames=list(state.change.ids),
+        partial=stats.partial > 0,
+        entangled=state.entangles(stats),
         refolded_by=run.sequence if stats.table in hour.assembled.withdrawn else 0,
     )
     if not (stats.first or state.change.dropped or state.change.filled or state.rebuild):
@@ -244,7 +247,8 @@ def _stage(changes: TableChanges, receipt: TableReceipt, *, first: bool) -> Comp
             first=first,
             truncated=emptied,
             dropped=state.change.dropped,
-            kept_columns=outcome.kept_columns,
+            joined=outcome.joined,
+            renamed=state.change.names_now,
             filled={name: shape.value(name, F.lit(text)) for name, text in state.change.filled},
         ),
     )

@@ -8,11 +8,10 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.ledger.change_log import changes_table, is_published, of_table
+from tidemark.ledger.change_log import changes_table, is_published, of_tables
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.receipts import Counts
-from tidemark.merge import late_changes as late
 from tidemark.merge.truncates import UnderTruncate, under_truncate
 from tidemark.merge.typed_rows import TableShape
 from tidemark.pipeline.assemble import Assembled
@@ -101,15 +100,8 @@ def without_truncated(hour: HourChanges, stats: TableStats, truncated: str | Non
     known: set[str] = set()
     if truncated is not None and stats.truncates:
         log = hour.run.spark.table(changes_table(hour.run.feed.feed))
-        published = log.where(is_published(hour.run.state) & of_table(stats.table, tuple(stats.sources)))
+        published = log.where(is_published(hour.run.state) & of_tables((stats.table,), tuple(stats.sources)))
         # An older truncate cannot be one of the hour's own.
         repeatable = published.where((F.col("op") == "truncate") & (F.col("position") >= stats.first))
         known = {row.position for row in repeatable.select("position").distinct().collect()}
     return under_truncate(hour.rows_of(stats.table), truncated, known)
-
-
-def classify(changes: TableChanges, rows: DataFrame) -> late.Classified:
-    """Separate the ROWS of a keyed table that are newer than all that it holds from late and repeated ones."""
-    if not changes.state.needs_log_lookup(changes.stats):
-        return late.Classified(rows, None, None, Counts())
-    return late.classify(changes.state.published_table(), rows, changes.stats.links)

@@ -1,23 +1,24 @@
-"""Tables with a key: the hour's changes of each key are folded.
+"""Tables with a key: the hour's changes of each key are folded, and what they come to is joined with what is stored.
 
-In the ordinary case every change is newer than all that the table holds, which one comparison shows, and only the
-hour's changes are folded. Otherwise (:mod:`tidemark.merge.late_changes`) repeated and outdated changes are set aside,
-and the keys that a late change can still alter are folded again from the change log.
+A change that comes late needs no other way than one in order: it is joined like it (:mod:`tidemark.merge.row_join`). Only
+what is in no row's own state is folded again from the change log (:mod:`tidemark.merge.late_changes`).
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from tidemark.ledger.receipts import Counts
 from tidemark.logs import get_logger
+from tidemark.merge import late_changes
 from tidemark.merge.contract import COUNTED
 from tidemark.merge.fold import fold
+from tidemark.merge.superseded import deletes_at, late_keys, without_superseded
 from tidemark.merge.typed_rows import keyed_rows, settle
-from tidemark.pipeline.hour_changes import TableChanges, classify
+from tidemark.pipeline.hour_changes import TableChanges
 from tidemark.pipeline.table_outcome import TableOutcome
 
 log = get_logger()
@@ -26,8 +27,7 @@ log = get_logger()
 @dataclass(frozen=True)
 class SettledSizes:
     """Sums over SETTLED rows: the changes behind them (of the hour, and released ones; ``*_duplicates``: the same
-    change again); how many rows are unreadable, write and delete; the columns that some row keeps as they are
-    stored."""
+    change again); how many rows are unreadable, write and delete; the columns that some row does not know."""
 
     landed_count: int
     landed_duplicates: int
@@ -36,7 +36,7 @@ class SettledSizes:
     unreadable: int
     written: int
     deleted: int
-    kept_columns: list[str]
+    unknown_columns: list[str]
 
     @property
     def counts(self) -> Counts:
@@ -50,38 +50,74 @@ class SettledSizes:
 
 
 def settle_keyed(changes: TableChanges) -> TableOutcome:
-    """Fold the hour's changes of a table with a key."""
-    shape, stats, hour = changes.shape, changes.stats, changes.run.hour
+    """Fold the hour's changes of a table with a key. One Spark job, unless the change log is needed."""
+    shape, stats, state = changes.shape, changes.stats, changes.state
     rows = keyed_rows(changes.rows, shape, expand=stats.moves > 0)
-    classified = classify(changes, rows)
-    counts = changes.counts.plus(classified.counts)
+    if state.needs_log(stats):
+        return _fold_from_log(changes, rows)
+    late, superseded = state.is_late(stats), Observation()
+    if late:
+        rows = _join_late(changes, rows, superseded)
+    settled, sizes = _settled(settle(fold(rows, partial=stats.partial > 0), shape, changes.run.hour))
+    counts = changes.counts.plus(sizes.counts)
+    if late:
+        counts = counts.plus(
+            Counts(superseded=superseded.get["landed"], released_superseded=superseded.get["released"])
+        )
+        # What is left was taken out because it is published.
+        landed = stats.landed - counts.applied - counts.duplicate - counts.superseded
+        released = counts.released_applied + counts.released_duplicate + counts.released_superseded
+        counts = counts.plus(Counts(duplicate=landed, released_duplicate=stats.released - released))
+    joined = frozenset(sizes.unknown_columns)
+    if late and state.may_be_partial(stats):
+        joined = frozenset(shape.columns) - frozenset(shape.key)
+    return TableOutcome(settled, sizes.written, sizes.deleted, counts, joined)
+
+
+def _join_late(changes: TableChanges, rows: DataFrame, superseded: Observation) -> DataFrame:
+    """The hour's ROWS that can alter what is stored."""
+    state = changes.state
+    assert state.highest is not None, "it is late"
+    if state.new_truncate and state.may_be_partial(changes.stats):
+        assert state.truncated is not None
+        under = late_changes.keys_under_a_truncate(state.stored(), state.truncated)
+        rows = rows.unionByName(deletes_at(under, state.truncated, rows))
+    return without_superseded(rows, state.stored(late_keys(rows, state.highest)), superseded)
+
+
+def _fold_from_log(changes: TableChanges, rows: DataFrame) -> TableOutcome:
+    """Fold with what the change log holds, where the stored rows do not tell enough."""
+    shape, stats, hour = changes.shape, changes.stats, changes.run.hour
+    classified = late_changes.classify(changes.state.published_table(), rows, stats.links)
     settled = settle(fold(classified.ordinary, partial=stats.partial > 0), shape, hour)
     if classified.refolded is not None:
         log.info("folding keys again from the change log", reason="changes came late, or rest on another key")
         settled = settled.unionByName(settle(classified.refolded, shape, hour, whole=True))
-    settled = settled.localCheckpoint()
-    sizes = _sizes(settled)
-    if sizes.unreadable:  # only by what came in earlier hours, under another type: such rows stay as they are stored
+    settled, sizes = _settled(settled)
+    counts = changes.counts.plus(classified.counts).plus(sizes.counts)
+    return TableOutcome(settled, sizes.written, sizes.deleted, counts, frozenset(sizes.unknown_columns))
+
+
+def _settled(settled: DataFrame) -> tuple[DataFrame, SettledSizes]:
+    """SETTLED rows, materialised, and what they come to; without those that earlier hours made unreadable, under another
+    type: they stay as they are stored."""
+    found = Observation()
+    settled = settled.observe(found, *_sums()).localCheckpoint()
+    sizes = SettledSizes(**found.get)
+    if sizes.unreadable:
         settled = settled.where("unreadable = ''")
-        sizes = _sizes(settled)
-    return TableOutcome(
-        settled.drop("unreadable", *COUNTED),
-        sizes.written,
-        sizes.deleted,
-        counts.plus(sizes.counts),
-        frozenset(sizes.kept_columns),
-    )
+        again = settled.agg(*_sums()).first()
+        assert again is not None
+        sizes = SettledSizes(**again.asDict())
+    return settled.drop("unreadable", *COUNTED), sizes
 
 
-def _sizes(settled: DataFrame) -> SettledSizes:
-    sums = settled.agg(
+def _sums() -> list[Column]:
+    unknown = F.when(F.col("joins") & F.col("tidemark.base_sort_key").isNull(), F.col("tidemark.absent"))
+    return [
         *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in COUNTED),
         F.count_if(F.col("unreadable") != "").alias("unreadable"),
         F.count_if(~F.col("deleted")).alias("written"),
         F.count_if("deleted").alias("deleted"),
-        F.array_distinct(F.flatten(F.collect_set(F.when(F.col("keep_stored"), F.col("tidemark.absent"))))).alias(
-            "kept_columns"
-        ),
-    ).first()
-    assert sums is not None
-    return SettledSizes(**sums.asDict())
+        F.array_distinct(F.flatten(F.collect_set(unknown))).alias("unknown_columns"),
+    ]

@@ -12,11 +12,11 @@ from tidemark.ledger.receipts import Counts
 @dataclass(frozen=True)
 class TableOutcome:
     """``settled``: SETTLED rows (:mod:`tidemark.merge.contract`), materialised, of which so many are ``written`` and
-    ``deleted``. ``counts``: what became of the table's changes. ``kept_columns``: columns that some row keeps as they are
-    stored."""
+    ``deleted``. ``counts``: what became of the table's changes. ``joined``: see
+    :class:`tidemark.snapshots.contract.StagedChange`."""
 
     settled: DataFrame
     written: int
     deleted: int
     counts: Counts
-    kept_columns: frozenset[str] = frozenset()
+    joined: frozenset[str] = frozenset()

@@ -18,7 +18,8 @@ class StagedChange:
     ``settled``: SETTLED rows (:func:`tidemark.merge.contract.settled_type`). ``key``: the key columns; empty: the table
     has no key. ``truncated``: rows with a lower sort key are deleted; in a table without a key, all rows. ``dropped``:
     columns whose stored values are deleted. ``filled``: columns with the constant that all stored rows get in them.
-    ``kept_columns``: columns that some row keeps as they are stored.
+    ``joined``: columns of which a stored value may be newer than a settled row's, or not known to it; of the others every
+    settled row has the newest. ``renamed``: stored columns that have another name now, by their old one.
     ``first``: the table has just been made.
     """
 
@@ -27,8 +28,14 @@ class StagedChange:
     first: bool
     truncated: str | None = None
     dropped: Sequence[str] = ()
-    kept_columns: Collection[str] = ()
+    joined: Collection[str] = ()
+    renamed: Mapping[str, str] = field(default_factory=dict)
     filled: Mapping[str, Column] = field(default_factory=dict)
+
+    @property
+    def names_now(self) -> dict[str, str | None]:
+        """Stored columns that have another name now, or (None) hold nothing any more."""
+        return {**self.renamed, **dict.fromkeys(self.dropped)}
 
 
 class Snapshot(Protocol):

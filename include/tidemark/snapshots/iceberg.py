@@ -21,6 +21,7 @@ from tidemark.lake.session import create_namespace, full_name
 from tidemark.lake.stored_formats import FORMAT, TABLE_FORMAT, check_table
 from tidemark.logs import get_logger
 from tidemark.merge.contract import TIDEMARK_TYPE
+from tidemark.merge.row_join import stamp_names
 from tidemark.schema.type_changes import reconcile, refuse_other_key
 from tidemark.snapshots.contract import StagedChange
 from tidemark.snapshots.iceberg_merge import SETTLED_VIEW, fill, merge_sql, new_rows
@@ -171,6 +172,10 @@ class IcebergSnapshot:
             nothing = ", ".join(f"{quote(name)} = NULL" for name in change.dropped)
             held = " OR ".join(f"{quote(name)} IS NOT NULL" for name in change.dropped)
             self.spark.sql(f"UPDATE {target} SET {nothing} WHERE {held}")  # noqa: S608 - quoted
+        if change.names_now:
+            concerned, stamp = stamp_names(change.names_now)
+            fields = ", ".join(f"{TIDEMARK}.{name} = {value}" for name, value in stamp.items())
+            self.spark.sql(f"UPDATE {target} SET {fields} WHERE {concerned}")  # noqa: S608 - quoted
         if change.filled:
             fill(self.spark, target, change.filled)
         self._merge(target, change)

@@ -8,6 +8,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.identifiers import TIDEMARK, quote
+from tidemark.merge.row_join import is_deleted, joined_stamp, joined_value
 from tidemark.snapshots.contract import StagedChange
 
 #: The temporary view that :func:`merge_sql` reads the SETTLED rows from.
@@ -36,29 +37,16 @@ def merge_sql(target: str, columns: Sequence[str], change: StagedChange) -> str:
         return f"s.row.{quote(name)}" if name in sent else "NULL"
 
     def assignment(name: str) -> str:
-        if name not in change.kept_columns:
-            return f"t.{quote(name)} = {value(name)}"
-        literal = "'" + name.replace("\\", "\\\\").replace("'", "\\'") + "'"
-        kept = f"s.keep_stored AND array_contains(s.tidemark.absent, {literal})"
-        return f"t.{quote(name)} = CASE WHEN {kept} THEN t.{quote(name)} ELSE {value(name)} END"
+        new = joined_value(name, value(name)) if name in change.joined else value(name)
+        return f"t.{quote(name)} = {new}"
 
-    stamp = "s.tidemark"
-    if change.kept_columns:
-        stamp = (
-            "named_struct('sort_key', s.tidemark.sort_key, "
-            f"'base_sort_key', CASE WHEN s.keep_stored THEN t.{TIDEMARK}.base_sort_key "
-            "ELSE s.tidemark.base_sort_key END, "
-            "'transaction', s.tidemark.transaction, 'committed_at', s.tidemark.committed_at, "
-            "'hour', s.tidemark.hour, "
-            f"'absent', CASE WHEN s.keep_stored THEN array_intersect(s.tidemark.absent, t.{TIDEMARK}.absent) "
-            "ELSE s.tidemark.absent END)"
-        )
+    stamp = joined_stamp() if change.joined else "s.tidemark"
     updates = ", ".join([*map(assignment, columns), f"t.{TIDEMARK} = {stamp}"])
     names = ", ".join([*map(quote, columns), TIDEMARK])
     values = ", ".join([*map(value, columns), "s.tidemark"])
     return (  # every name in it is quoted
         f"MERGE INTO {target} t USING {SETTLED_VIEW} s ON {on} "  # noqa: S608
-        f"WHEN MATCHED AND s.deleted THEN DELETE WHEN MATCHED THEN UPDATE SET {updates} "
+        f"WHEN MATCHED AND {is_deleted(change.joined)} THEN DELETE WHEN MATCHED THEN UPDATE SET {updates} "
         f"WHEN NOT MATCHED AND NOT s.deleted THEN INSERT ({names}) VALUES ({values})"
     )
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.errors import ConflictError
@@ -15,6 +15,7 @@ from tidemark.hours import Hour
 from tidemark.identifiers import TIDEMARK, quote
 from tidemark.logs import get_logger
 from tidemark.merge.contract import TIDEMARK_TYPE
+from tidemark.merge.row_join import merge_rows, stamp_names
 from tidemark.schema.type_changes import reconcile, refuse_other_key
 from tidemark.settings import Settings
 from tidemark.snapshots.contract import StagedChange
@@ -87,6 +88,12 @@ class ParquetSnapshot:
     def _altered(self, change: StagedChange) -> DataFrame:
         """What readers see now, without the values of dropped columns and with those of filled ones."""
         values = {name: F.lit(None).cast(self._evolved[name]) for name in change.dropped} | dict(change.filled)
+        if change.names_now:
+            concerned, fields = stamp_names(change.names_now)
+            stamp = F.col(TIDEMARK)
+            for name, value in fields.items():
+                stamp = stamp.withField(name, F.expr(value))
+            values[TIDEMARK] = F.when(F.expr(concerned), stamp).otherwise(F.col(TIDEMARK))
         return self.read().withColumns(values) if values else self.read()
 
     def stage(self, publication: str, change: StagedChange) -> None:
@@ -99,33 +106,7 @@ class ParquetSnapshot:
         if change.truncated is not None:
             # Rows of a table without a key have no order: they are all written again.
             stored = stored.where(F.col(f"{TIDEMARK}.sort_key") >= change.truncated) if change.key else stored.limit(0)
-        sent = set(change.settled.schema["row"].dataType.names)  # type: ignore[attr-defined]
-        t, s = stored.alias("t"), change.settled.alias("s")
-        matches = F.lit(True)
-        for name in change.key:
-            matches &= F.col(f"t.{quote(name)}").eqNullSafe(F.col(f"s.key.{quote(name)}"))
-        if not change.key:
-            matches = F.col(f"t.{TIDEMARK}.sort_key") == F.col("s.tidemark.sort_key")
-        both = t.join(s, matches, "full_outer")
-        touched = F.col("s.tidemark").isNotNull()
-        may_keep = bool(change.kept_columns) and not change.first
-        keeps = F.lit(may_keep) & F.col("s.keep_stored") & F.col(f"t.{TIDEMARK}").isNotNull()
-
-        def value(name: str) -> Column:
-            old = F.col(f"t.{quote(name)}")
-            new = F.col(f"s.row.{quote(name)}") if name in sent else F.lit(None)
-            keep = keeps & F.array_contains("s.tidemark.absent", F.lit(name))
-            return F.when(touched & ~F.coalesce(keep, F.lit(False)), new).otherwise(old).alias(name)
-
-        absent = F.array_intersect(F.col("s.tidemark.absent"), F.col(f"t.{TIDEMARK}.absent"))
-        moved = (
-            F.col("s.tidemark")
-            .withField("base_sort_key", F.col(f"t.{TIDEMARK}.base_sort_key"))
-            .withField("absent", absent)
-        )
-        stamp = F.when(keeps, moved).when(touched, F.col("s.tidemark")).otherwise(F.col(f"t.{TIDEMARK}"))
-        kept = both.where(~F.coalesce(F.col("s.deleted"), F.lit(False)))
-        return kept.select(*(value(name) for name in columns), stamp.alias(TIDEMARK))
+        return merge_rows(stored, change.settled, key=change.key, columns=columns, joined=change.joined)
 
     def staged(self, publication: str) -> DataFrame:
         """The table as it would be after this publication."""

@@ -26,6 +26,15 @@ class RenamePlan:
     ids: tuple[str, ...] = ()
     filled: tuple[tuple[str, str], ...] = ()
 
+    @property
+    def names_now(self) -> dict[str, str]:
+        """The columns that are renamed in place, and their names now."""
+        now: dict[str, str] = {}
+        for old, new in self.renamed:
+            first = next((name for name, found in now.items() if found == old), old)
+            now[first] = new
+        return now
+
     def applied(self, stored: Mapping[str, str]) -> dict[str, str]:
         """Stored columns and their types once they are renamed."""
         columns = dict(stored)

@@ -8,7 +8,7 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.feeds.model import Feed
-from tidemark.ledger.change_log import is_published, is_row, of_table, rolled_back
+from tidemark.ledger.change_log import is_published, is_row, of_tables, rolled_back
 from tidemark.ledger.change_stats import bounded, distinct, empties, names_in, unpublishable
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.quarantine import ENTRY, kept_back
@@ -22,7 +22,8 @@ from tidemark.tables.ties import tied_log
 
 @dataclass(frozen=True, kw_only=True)
 class TableLog:
-    """``sources``: the source's tables that are published as ``table``. ``definitions``: of all tables of the feed.
+    """``sources``: the source's tables that are published as ``table``, or as one of those that are ``also`` read.
+    ``definitions``: of all tables of the feed.
     ``left_out``: transactions (``tx``) that do not count, beside those that are held; ``withdrawn``: entries that do not;
     None: no others. ``named_by``: the publications whose markers name transactions; None: those of ``state``."""
 
@@ -32,6 +33,7 @@ class TableLog:
     definitions: Definitions
     table: str
     sources: tuple[str, ...]
+    also: tuple[str, ...] = ()
     left_out: DataFrame | None = None
     withdrawn: DataFrame | None = None
     named_by: FeedState | None = None
@@ -107,4 +109,6 @@ class TableLog:
         return tied_log(self.spark, self.feed, self.named_by or self.state)
 
     def _published(self) -> DataFrame:
-        return self._log().where(is_published(self.state) & is_row() & of_table(self.table, self.sources))
+        return self._log().where(
+            is_published(self.state) & is_row() & of_tables((self.table, *self.also), self.sources)
+        )

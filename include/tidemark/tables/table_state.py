@@ -72,9 +72,21 @@ class State:
             return _ANY
         return "" if self.rebuild and not self.shape.key else None
 
-    def needs_log_lookup(self, stats: TableStats) -> bool:
-        """Whether any change of the hour may be late, or rests on another key, or whether keys collide."""
-        return self.rebuild or _needs_log_lookup(stats, self.highest, self.log.state)
+    def is_late(self, stats: TableStats) -> bool:
+        """Whether any change of the hour may be older than what the table holds."""
+        return _is_late(stats, self.highest)
+
+    def needs_log(self, stats: TableStats) -> bool:
+        """Whether only the change log tells what the hour's changes come to."""
+        return self.rebuild or _needs_log(stats, self.highest, self.log)
+
+    def entangles(self, stats: TableStats) -> bool:
+        """Whether changes of the hour rest on other keys, or rows meet at one key, perhaps with those of an earlier hour."""
+        return _entangles(stats, self.log.state)
+
+    def may_be_partial(self, stats: TableStats) -> bool:
+        """Whether a row may have columns that are newer than its base."""
+        return stats.partial > 0 or self.log.state.table(self.table).partial
 
     def evolve(self) -> None:
         """Make the table, or rename, add and widen its columns, for the changes of the hour."""
@@ -115,10 +127,10 @@ class State:
                 table=self.table,
             )
 
-    def stored(self) -> DataFrame:
+    def stored(self, keys: DataFrame | None = None) -> DataFrame:
         """``key``, ``stored_sort_key``, ``stored_base_sort_key`` of each row, and of the newest tombstone of each key that
         has no row. A row that is older than its key's tombstone stands all the same: that delete waits in quarantine, or
-        took another row."""
+        took another row. ``keys``: of these alone (``key``, distinct); None: of all."""
         rows = self.snapshot.read().select(
             F.struct(*(F.col(quote(name)).alias(name) for name in self.shape.key)).alias("key"),
             F.col(f"{TIDEMARK}.sort_key").alias("row_at"),
@@ -136,19 +148,31 @@ class State:
         row_at, row_base, deleted_at = F.col("row_at"), F.col("row_base"), F.col("deleted_at")
         base = F.when(row_at < deleted_at, row_base).otherwise(F.greatest(row_base, deleted_at))
         newest = (F.max(name).alias(name) for name in ("row_at", "row_base", "deleted_at"))
-        of_key = rows.unionByName(deleted).groupBy("key").agg(*newest)
+        both = rows.unionByName(deleted)
+        if keys is not None:
+            both = both.join(F.broadcast(keys), "key", "left_semi")
+        of_key = both.groupBy("key").agg(*newest)
         return of_key.select(
             "key", F.coalesce(row_at, deleted_at).alias("stored_sort_key"), base.alias("stored_base_sort_key")
         )
 
 
-def _needs_log_lookup(stats: TableStats, highest: str | None, state: FeedState) -> bool:
-    """Whether an hour's changes of a table can be older than what it holds up to the sort key ``highest``, rest on
-    another key or have keys that collide, perhaps with those that an earlier hour has of the same transaction."""
+def _is_late(stats: TableStats, highest: str | None) -> bool:
+    return stats.first != "" and highest is not None and stats.first + "#" <= highest
+
+
+def _entangles(stats: TableStats, state: FeedState) -> bool:
     arrived = state.table(stats.table).arrived
     goes_on = arrived is not None and stats.began is not None and stats.began <= arrived
-    late = stats.first != "" and highest is not None and stats.first + "#" <= highest
-    return bool(stats.links or stats.collisions or goes_on or late)
+    return bool(stats.links or stats.collisions or goes_on)
+
+
+def _needs_log(stats: TableStats, highest: str | None, log: TableLog) -> bool:
+    """What rests on other keys is in no row's own state; nor is a key whose tombstone may have been removed."""
+    if _entangles(stats, log.state):
+        return True
+    late = _is_late(stats, highest)
+    return late and (log.state.table(log.table).entangled or stats.first <= pruned(log.spark, log.feed.feed))
 
 
 def reached(run: HourRun, stats: TableStats) -> tuple[str | None, str | None]:
@@ -191,7 +215,7 @@ def open_state(
     # A table that was made by an attempt that was not published is as new as one that is not there.
     fresh = run.state.last_sequence > 0 and not (stored and stats.table in run.state.tables)
     keyless = bool(stored) and not stored_key
-    if fresh or keyless or rebuild or _needs_log_lookup(stats, highest, run.state):
+    if fresh or keyless or rebuild or _needs_log(stats, highest, log):
         logged, truncated_in_log = log.carried()
         if fresh and logged.columns:  # its rows are in the log, under another name
             rebuild, highest = True, _ANY

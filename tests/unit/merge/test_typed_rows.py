@@ -97,11 +97,15 @@ def test_what_cannot_be_read_is_named_and_what_is_stored_is_kept(spark: SparkSes
     assert found[1].row["n"] == 5
     assert found[3].row["n"] is None
     assert [key for key, row in found.items() if row.deleted] == [4]
-    assert [key for key, row in found.items() if row.keep_stored] == [5], "an insert begins the row"
+    unknown = [key for key, row in found.items() if row.tidemark["base_sort_key"] is None]
+    assert unknown == [5], "an insert begins the row"
+    assert found[5].tidemark["newer"] == {"n": found[5].tidemark["sort_key"]}
+    assert found[4].tidemark["absent"] == ["n", "d"], "of a deleted row nothing is known"
+    assert all(row.joins for row in found.values())
     assert found[5].tidemark["absent"] == ["d"]
     assert found[5].tidemark["hour"] == HOUR
     assert found[5].tidemark["base_sort_key"] is None
-    assert not any(row.keep_stored for row in collected if row.all_known)
+    assert not any(row.joins for row in collected if row.all_known)
 
 
 def test_columns_that_messages_write_in_two_ways_come_to_one_value(spark: SparkSession) -> None:

@@ -59,9 +59,11 @@ class Store:
         first = not snapshot.columns()
         snapshot.evolve(columns, self.key, renamed)
         publication = publication_name(FEED, self.hour, self.sequence)
-        kept = {name for row in rows if row.get("keep_stored") for name in row["absent"]}
+        joined = set(columns) - set(self.key) if any(row.get("joins") for row in rows) else set()
         rows_settled = settled(self.spark, rows, columns, self.key, self.hour)
-        changes = StagedChange(settled=rows_settled, key=self.key, first=first, kept_columns=kept, **change)
+        changes = StagedChange(
+            settled=rows_settled, key=self.key, first=first, joined=joined, renamed=dict(renamed), **change
+        )
         snapshot.stage(publication, changes)
         return publication
 
@@ -102,20 +104,20 @@ def settled(
     spark: SparkSession, rows: Sequence[dict[str, Any]], columns: dict[str, str], key: Sequence[str], hour: str
 ) -> DataFrame:
     """SETTLED of rows in brief: column values, and where it matters ``at`` (the sort key), ``base``, ``deleted``,
-    ``absent``, ``keep_stored``. In a table without a key each row's sort key is its key."""
-    row_type = T.StructType().fromDDL(", ".join(f"{name} {kind}" for name, kind in columns.items()))
+    ``absent``, ``newer``, ``joins``. In a table without a key each row's sort key is its key."""
+    row_type = T.StructType().fromDDL(", ".join(f"`{name}` {kind}" for name, kind in columns.items()))
     key_type = T.StructType([row_type[name] for name in key]) if key else T.StructType.fromDDL("copy string")
     listed = []
     for row in rows:
         at, absent = row.get("at", "1#1"), row.get("absent", [])
-        base = row.get("base", None if row.get("keep_stored") else at)
+        base = row.get("base", at)
         listed.append(
             (
                 tuple(row[name] for name in key) if key else (at,),
                 row.get("deleted", False),
                 tuple(row.get(name) for name in columns),
-                row.get("keep_stored", False),
-                (at, base, None, None, str(hour), absent),
+                row.get("joins", False),
+                (at, base, row.get("tx"), None, str(hour), absent, row.get("newer")),
             )
         )
     return spark.createDataFrame(listed, settled_type(key_type, row_type))
@@ -149,12 +151,12 @@ def test_rows_are_inserted_updated_and_deleted_by_key(store: Store) -> None:
 
 def test_columns_that_were_not_sent_keep_what_is_stored(store: Store) -> None:
     store.publish([{"id": 1, "a": "x", "n": 5}, {"id": 2, "a": None, "n": 6, "absent": ["a"]}])
-    keeps = {"at": "2#2", "keep_stored": True}
+    keeps = {"at": "2#2", "base": None, "joins": True}
     store.publish(
         [
-            {"id": 1, "n": 7, "absent": ["a"], **keeps},
+            {"id": 1, "n": 7, "absent": ["a"], "newer": {"n": "2#2"}, **keeps},
             {"id": 2, "absent": ["a", "n"], **keeps},
-            {"id": 3, "n": 8, "absent": ["a"], **keeps},
+            {"id": 3, "n": 8, "absent": ["a"], "newer": {"n": "2#2"}, **keeps},
         ]
     )
     assert store.rows() == [(1, "x", 7), (2, None, 6), (3, None, 8)]
@@ -162,6 +164,51 @@ def test_columns_that_were_not_sent_keep_what_is_stored(store: Store) -> None:
     assert [stamps[key]["absent"] for key in (1, 2, 3)] == [[], ["a"], ["a"]], "what is stored is absent no more"
     assert [stamps[key]["base_sort_key"] for key in (1, 2, 3)] == ["1#1", "1#1", None]
     assert [stamps[key]["sort_key"] for key in (1, 2, 3)] == ["2#2"] * 3
+    assert [stamps[key]["newer"] for key in (1, 2, 3)] == [{"n": "2#2"}, None, {"n": "2#2"}]
+
+
+def test_what_comes_late_is_joined_column_by_column(store: Store) -> None:
+    at_5 = {"a": "5", "n": 5, "at": "5#1"}
+    store.publish([{"id": key, **at_5, "tx": "new"} for key in (1, 2, 3, 4)] + [
+        {"id": 5, "a": "9", "at": "9#2", "base": None, "absent": ["n"], "newer": {"a": "9#2"}},
+        {"id": 6, "a": "9", "n": 1, "at": "9#2", "base": "1#1", "newer": {"a": "9#2"}},
+    ])  # fmt: skip
+    late = {"joins": True, "tx": "late"}
+    store.publish(
+        [
+            {"id": 1, "n": 3, "at": "3#2", "base": None, "absent": ["a"], "newer": {"n": "3#2"}, **late},  # older
+            {"id": 2, "n": 7, "at": "7#2", "base": None, "absent": ["a"], "newer": {"n": "7#2"}, **late},
+            {"id": 3, "deleted": True, "at": "7#0", "absent": ["a", "n"], **late},
+            {"id": 4, "deleted": True, "at": "3#0", "absent": ["a", "n"], **late},  # older
+            {"id": 5, "a": "3", "n": 3, "at": "3#1", **late},
+            {"id": 6, "deleted": True, "at": "3#0", "absent": ["a", "n"], **late},
+            {"id": 7, "a": "1", "n": 1, "at": "1#1", **late},
+        ]
+    )
+    assert store.rows() == [(1, "5", 5), (2, "5", 7), (4, "5", 5), (5, "9", 3), (6, "9", None), (7, "1", 1)]
+    stamps = {row["id"]: row[TIDEMARK] for row in store.snapshot.read().collect()}
+    fields = ("sort_key", "base_sort_key", "transaction", "absent", "newer")
+    assert {key: tuple(stamps[key][name] for name in fields) for key in (1, 2, 5, 6)} == {
+        1: ("5#1", "5#1", "new", [], None),
+        2: ("7#2", "5#1", "late", [], {"n": "7#2"}),
+        5: ("9#2", "3#1", None, [], {"a": "9#2"}),
+        6: ("9#2", "3#0", None, ["n"], {"a": "9#2"}),
+    }
+
+
+def test_what_is_known_of_columns_follows_their_names(store: Store) -> None:
+    columns = {"id": "int", "a": "string", "b": "string", "c": "string"}
+    store.publish([
+        {"id": 1, "a": "x", "base": None, "absent": ["b", "c"], "newer": {"a": "1#1"}},
+        {"id": 2, "b": "y", "c": "z", "base": None, "absent": ["a"], "newer": {"b": "1#1", "c": "1#1"}},
+        {"id": 3, "a": "x", "b": "y", "c": "z"},
+    ], columns)  # fmt: skip
+    now = {"id": "int", "it's": "string", "b": "string", "c": "string"}
+    store.publish([], now, renamed=[("a", "it's")], dropped=["b"])
+    stamps = {row["id"]: row[TIDEMARK] for row in store.snapshot.read().collect()}
+    assert {key: (stamp["absent"], stamp["newer"]) for key, stamp in stamps.items()} == {
+        1: (["c"], {"it's": "1#1"}), 2: (["it's"], {"c": "1#1"}), 3: ([], None),
+    }  # fmt: skip
 
 
 def test_a_truncate_takes_what_is_older(store: Store) -> None:

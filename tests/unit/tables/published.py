@@ -79,5 +79,5 @@ class HeldSnapshot:
         self.evolved.append((columns, key, renamed))
 
     def read(self) -> DataFrame:
-        listed = [(id_, a, (sort_key, base, None, None, "h", [])) for id_, a, sort_key, base in self.rows]
+        listed = [(id_, a, (sort_key, base, None, None, "h", [], None)) for id_, a, sort_key, base in self.rows]
         return self.spark.createDataFrame(listed, f"id int, a string, {TIDEMARK} {TIDEMARK_TYPE.simpleString()}")

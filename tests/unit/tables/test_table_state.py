@@ -76,9 +76,12 @@ def test_the_first_hour_makes_the_table(spark: SparkSession, settings: Settings,
     snapshot = HeldSnapshot(spark)
     state = opened(spark, settings, feed, snapshot, FeedState(feed=FEED))
     assert (state.highest, state.truncated, state.rebuild, state.retired) == (None, None, False, [])
-    assert not state.needs_log_lookup(STATS)
-    assert state.needs_log_lookup(replace(STATS, links=1)), "it rests on another key"
-    assert state.needs_log_lookup(replace(STATS, collisions=1)), "for a moment a key had two rows"
+    assert not state.is_late(STATS)
+    assert not state.needs_log(STATS)
+    assert state.needs_log(replace(STATS, links=1)), "it rests on another key"
+    assert state.needs_log(replace(STATS, collisions=1)), "for a moment a key had two rows"
+    assert snapshot.evolved == [], "to look at it changes nothing"
+    state.evolve()
     assert snapshot.evolved == [({"id": "string", "a": "string"}, ("id",), ())]
 
 
@@ -88,12 +91,10 @@ def test_changes_may_be_late_up_to_the_highest_that_is_published(
     before = published(FEED, TableReceipt(table=TABLE, highest="30#9", truncated="05"))
     state = opened(spark, settings, feed, HeldSnapshot(spark, held=HELD), before)
     assert (state.highest, state.truncated, state.new_truncate, state.rebuild) == ("30#9", "05", False, False)
-    assert [state.needs_log_lookup(replace(STATS, first=first)) for first in ("", "29", "30", "31")] == [
-        False,
-        True,
-        True,
-        False,
-    ]
+    times = [replace(STATS, first=first) for first in ("", "29", "30", "31")]
+    assert [state.is_late(stats) for stats in times] == [False, True, True, False]
+    assert not any(map(state.needs_log, times)), "late changes are joined with what is stored"
+    assert [state.may_be_partial(replace(STATS, partial=partial)) for partial in (0, 1)] == [False, True]
     truncating = TableStats(TABLE, [SOURCE], landed=1, first="31", last="31", truncated="31", truncates=1)
     state = opened(spark, settings, feed, HeldSnapshot(spark, held=HELD), before, truncating)
     assert (state.truncated, state.new_truncate) == ("31", True)
@@ -108,13 +109,29 @@ def test_changes_may_go_on_with_a_transaction_that_an_earlier_hour_began(
     before = published(FEED, TableReceipt(table=TABLE, highest="20#9", arrived=at))
     state = opened(spark, settings, feed, HeldSnapshot(spark, held=HELD), before)
     began = (None, at, at + timedelta(seconds=1))
-    assert [state.needs_log_lookup(replace(STATS, began=when)) for when in began] == [False, True, False]
+    assert [state.needs_log(replace(STATS, began=when)) for when in began] == [False, True, False]
+
+
+def test_the_log_is_asked_for_late_changes_that_no_row_tells_of(
+    spark: SparkSession, settings: Settings, feed: Feed
+) -> None:
+    """Once a row of the table rested on another key, or where a tombstone may have been removed."""
+    late, newer = replace(STATS, first="29"), replace(STATS, first="31")
+    for before in (
+        TableReceipt(table=TABLE, highest="30#9", entangled=True),
+        TableReceipt(table=TABLE, highest="30#9"),
+    ):
+        state = opened(spark, settings, feed, HeldSnapshot(spark, held=HELD), published(FEED, before))
+        assert [state.needs_log(stats) for stats in (late, newer)] == [before.entangled, False]
+    note_pruned(spark, FEED, "29#0")
+    assert [state.needs_log(stats) for stats in (late, newer)] == [True, False]
+    note_pruned(spark, FEED, "")
 
 
 def test_a_table_under_a_new_name_is_built_from_the_log(spark: SparkSession, settings: Settings, feed: Feed) -> None:
     state = opened(spark, settings, feed, HeldSnapshot(spark), published(FEED, TableReceipt(table="old.name")))
     assert state.rebuild
-    assert state.needs_log_lookup(replace(STATS, first="99")), "whatever comes may be in the log"
+    assert state.needs_log(replace(STATS, first="99")), "whatever comes may be in the log"
     assert state.truncated == "05"
     assert set(state.shape.columns) == {"id", "a", "old"}
 
@@ -137,6 +154,5 @@ def test_a_table_cannot_be_rebuilt_by_a_key_that_the_log_does_not_have(
     spark: SparkSession, settings: Settings, feed: Feed
 ) -> None:
     declared = feed.model_copy(update={"tables": {SOURCE: feed.tables[SOURCE].model_copy(update={"key": ["no"]})}})
-    state = opened(spark, settings, declared, HeldSnapshot(spark), published(FEED, TableReceipt(table="old.name")))
     with pytest.raises(SchemaError, match="the change log holds changes without a value of the key no"):
-        state.published_table()
+        opened(spark, settings, declared, HeldSnapshot(spark), published(FEED, TableReceipt(table="old.name")))

@@ -1,0 +1,93 @@
+"""How many Spark jobs an hour takes: what it costs in small hours, where planning and starting are nearly all."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.e2e.debezium_messages import HOURS, Event
+from tests.e2e.feed_pair import FeedPair
+from tests.e2e.transaction_exports import DEBEZIUM, transaction
+from tidemark.settings import Settings
+
+TABLES = ("one", "two")
+UNSENT = "__debezium_unavailable_value"
+COLUMNS = {"id": "bigint", "n": "int", "big": "text"}
+
+
+def everywhere(number: int, op: str, *ids: int, partial: bool = False) -> list[Event]:
+    """A transaction that does the same in all tables."""
+    sent = transaction(number, *((op, table, id_, number) for table in TABLES for id_ in ids))
+    for one in sent[:-1] if partial else ():
+        value = json.loads(one["value"])
+        value["after"]["big"] = UNSENT
+        one["value"] = json.dumps(value)
+    return sent
+
+
+def moved(number: int, old: int, new: int) -> list[Event]:
+    """A transaction that changes a key in all tables, and sends whole rows."""
+    sent = transaction(number, *((op, table, old if op == "d" else new, 1) for table in TABLES for op in "dc"))
+    for one in sent[1:-1:2]:
+        one["headers"] = [{"key": "__debezium.oldkey", "value": json.dumps({"id": old})}]
+    return sent
+
+
+AT_FIRST = [*everywhere(11, "c", *range(10)), *everywhere(12, "c", *range(10, 20))]
+IN_ORDER = [*everywhere(21, "c", 20, 21, 22), *everywhere(22, "u", 1, 2, 3)]
+#: By what happens in it: an hour's events, and at most so many jobs, of which so many for each of the tables.
+HOURS_OF: dict[str, tuple[list[Event], int, int]] = {
+    "in order": (IN_ORDER, 12, 2),
+    "redelivered": ([*IN_ORDER, *everywhere(31, "u", 4, 5)], 16, 4),
+    "late": ([*everywhere(13, "u", *range(10), partial=True), *everywhere(41, "u", 4, 5)], 16, 4),
+    "a moved key": (moved(51, 1, 91), 13, 2),
+    "a truncate": ([*everywhere(61, "t", 0), *everywhere(62, "c", 1, 2)], 13, 3),
+}
+
+
+def export(pair: FeedPair, hour: str, sent: Sequence[Event]) -> None:
+    for topic in DEBEZIUM["topics"]:
+        pair.export(hour, [one for one in sent if one["topic"] == topic], topic=str(topic))
+
+
+@pytest.fixture(scope="module")
+def counted(spark: SparkSession, settings: Settings, tmp_path_factory: pytest.TempPathFactory) -> dict[str, int]:
+    """By what happens in an hour, the Spark jobs that it took, from landing to the receipt."""
+    usual = {**DEBEZIUM, "tables": {f"s.{table}": {"columns": COLUMNS} for table in TABLES}}
+    pair, jobs = FeedPair("jobs", tmp_path_factory.mktemp("jobs"), spark, settings, **usual), {}
+    export(pair, HOURS[0], AT_FIRST)
+    pair.run(HOURS[0])
+    for hour, (name, (sent, *_)) in zip(HOURS[1:], HOURS_OF.items(), strict=False):
+        export(pair, hour, sent)
+        jobs[name] = jobs_of(spark, pair, hour)
+    return jobs
+
+
+def jobs_of(spark: SparkSession, pair: FeedPair, hour: str) -> int:
+    scheduler = spark.sparkContext._jsc.sc().dagScheduler()
+    before = scheduler.nextJobId()
+    pair.run(hour)
+    return int(scheduler.nextJobId() - before)
+
+
+@pytest.mark.parametrize("name", HOURS_OF)
+def test_an_hour_takes_few_jobs(counted: dict[str, int], name: str) -> None:
+    _, each_hour, each_table = HOURS_OF[name]
+    assert counted[name] == each_hour + each_table * len(TABLES), counted
+
+
+def test_a_table_without_a_key_takes_few_jobs(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
+    table = {"columns": {"id": "bigint", "n": "int"}, "key": []}
+    pair = FeedPair("jobs_keyless", tmp_path, spark, settings, **DEBEZIUM, tables={"s.lines": table})
+    found = []
+    for hour, number in zip(HOURS[:2], (1, 2), strict=True):
+        sent = transaction(number, *(("c", "lines", id_, 1) for id_ in range(5)))
+        for one in sent[:-1]:
+            one["key"] = None
+        export(pair, hour, sent)
+        found.append(jobs_of(spark, pair, hour))
+    assert found[1] == 18, found
