@@ -23,7 +23,7 @@ PARTS = {
     "transactions": ("tests/e2e/transactions",),
     "schema": ("tests/e2e/schema",),
     "replay": ("tests/e2e/replay",),
-    "late": ("tests/e2e/late", "tests/e2e/test_promises.py"),
+    "late": ("tests/e2e/late", "tests/e2e/test_promises.py", "tests/e2e/test_job_counts.py"),
     "operations": ("tests/e2e/operations",),
     "crash": (
         "tests/crash/test_interrupted.py", "tests/crash/test_changed_meanwhile.py", "tests/crash/test_bad_storage.py",

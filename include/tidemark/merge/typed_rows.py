@@ -121,9 +121,7 @@ def unreadable(shape: TableShape, texts: Mapping[str, Column], row: Column) -> C
     """The columns whose text is not a value of their type, as one text; empty: none. ``row``: the typed values."""
     # The names are no array, because Spark would filter an array uncompiled.
     without_value = [
-        F.when(row[name].isNull() & texts[name].isNotNull(), F.lit(name))
-        for name in texts
-        if not shape.is_text(name)
+        F.when(row[name].isNull() & texts[name].isNotNull(), F.lit(name)) for name in texts if not shape.is_text(name)
     ]
     return F.concat_ws(", ", *without_value)
 
