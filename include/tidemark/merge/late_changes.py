@@ -41,10 +41,9 @@ class PublishedTable:
 @dataclass(frozen=True)
 class Classified:
     """``ordinary``: ROWS to fold onto what is stored. ``refolded``: the FOLDED states of keys that are folded again from
-    the change log. ``late``: the hour's ROWS of these keys. ``counts``: of all changes but the ordinary ones."""
+    the change log. ``counts``: of all changes but the ordinary ones."""
 
     ordinary: DataFrame
-    late: DataFrame | None
     refolded: DataFrame | None
     counts: Counts
 
@@ -66,12 +65,12 @@ def classify(table: PublishedTable, rows: DataFrame, links: int) -> Classified:
     live = rows.join(without_effect, ["key", "sort_key"], "left_anti").select(*rows.columns)
     targets = _keys_to_refold(table, judged, live, links, colliding)
     if targets.isEmpty():
-        return Classified(live, None, None, counts)
+        return Classified(live, None, counts)
     ordinary = live.join(targets, "key", "left_anti").select(*rows.columns)
     late = live.join(targets, "key", "left_semi").select(*rows.columns).localCheckpoint()
     everything = table.rows.unionByName(rows).withColumn("counts", F.lit(False))
     refolded = fold(with_ancestors(everything, targets, colliding), partial=True)
-    return Classified(ordinary, late, refolded, counts.plus(applied(late)))
+    return Classified(ordinary, refolded, counts.plus(applied(late)))
 
 
 def _in_reach(table: PublishedTable, rows: DataFrame) -> PublishedTable:

@@ -54,7 +54,8 @@ class Withheld:
 class HourChanges:
     """The assembled changes of an hour, and the statistics of each table in them. ``withheld``: what was taken out of
     them. ``small``: whether they are kept at hand, rather than read again for each table. ``stopped``: the tables that are
-    left as they are, and why. ``states``: what is published of each other table whose columns are known."""
+    left as they are, and why. ``states``: what is published of each other table whose columns are known. ``repeated``: how
+    many changes were taken out because they are published already, by table."""
 
     run: HourRun
     assembled: Assembled
@@ -63,6 +64,7 @@ class HourChanges:
     withheld: Withheld | None = None
     stopped: Mapping[str, str] = field(default_factory=dict)
     states: Mapping[str, State] = field(default_factory=dict)
+    repeated: Mapping[str, Counts] = field(default_factory=dict)
 
     def rows_of(self, table: str) -> DataFrame:
         """The log rows of one table."""
@@ -71,8 +73,8 @@ class HourChanges:
 
 @dataclass(frozen=True)
 class TableChanges:
-    """One table's changes of the hour. ``rows``: log rows that no truncate has removed; ``counts``: of the truncates
-    and of the rows that they removed; ``state``: what is published of the table."""
+    """One table's changes of the hour. ``rows``: log rows that no truncate has removed; ``counts``: of the truncates,
+    of the rows that they removed, and of repeated ones; ``state``: what is published of the table."""
 
     run: HourRun
     stats: TableStats
@@ -90,7 +92,8 @@ def table_changes(hour: HourChanges, stats: TableStats, state: State) -> TableCh
     """One table's changes. The table is made, or its columns evolve, as the changes need it."""
     state.evolve()
     left = without_truncated(hour, stats, state.truncated)
-    return TableChanges(hour.run, stats, state, left.rows, left.counts)
+    counts = left.counts.plus(hour.repeated.get(stats.table, Counts()))
+    return TableChanges(hour.run, stats, state, left.rows, counts)
 
 
 def without_truncated(hour: HourChanges, stats: TableStats, truncated: str | None) -> UnderTruncate:

@@ -64,10 +64,6 @@ def settle_keyed(changes: TableChanges) -> TableOutcome:
         counts = counts.plus(
             Counts(superseded=superseded.get["landed"], released_superseded=superseded.get["released"])
         )
-        # What is left was taken out because it is published.
-        landed = stats.landed - counts.applied - counts.duplicate - counts.superseded
-        released = counts.released_applied + counts.released_duplicate + counts.released_superseded
-        counts = counts.plus(Counts(duplicate=landed, released_duplicate=stats.released - released))
     joined = frozenset(sizes.unknown_columns)
     if late and state.may_be_partial(stats):
         joined = frozenset(shape.columns) - frozenset(shape.key)

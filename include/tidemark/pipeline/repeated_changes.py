@@ -11,10 +11,11 @@ from dataclasses import replace
 from functools import reduce
 from operator import or_
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from tidemark.ledger.change_stats import TableStats
+from tidemark.ledger.receipts import Counts
 from tidemark.merge.fold import sort_key
 from tidemark.pipeline.hour_changes import HourChanges
 from tidemark.tables.table_log import TableLog
@@ -28,14 +29,36 @@ def without_repeated(hour: HourChanges) -> HourChanges:
     late = [stats for stats in hour.stats if _looked_up(hour, stats)]
     if not late:
         return hour
-    rows = hour.assembled.rows
-    suspected = reduce(or_, (_suspected(hour, stats) for stats in late))
+    rows, published = hour.assembled.rows, F.coalesce("is_published", F.lit(False))
+    suspected = F.coalesce(reduce(or_, (_suspected(hour, stats) for stats in late)), F.lit(False))
     suspects = rows.where(suspected).withColumns({"published_name": F.col("table"), "key_text": _key_text()})
-    new = suspects.join(_published(hour, late), _SAME, "left_anti").select(*rows.columns)
-    left = rows.where(~suspected).unionByName(new)
+    known = _published(hour, late).withColumn("is_published", F.lit(True))
+    marked = suspects.join(known, _SAME, "left").select(*rows.columns, "is_published")
+    names = [stats.table for stats in late]
     if hour.small:
-        left = left.localCheckpoint()
-    return replace(hour, assembled=replace(hour.assembled, rows=left))
+        found = Observation()
+        others = rows.where(~suspected).withColumn("is_published", F.lit(False))
+        marked = others.unionByName(marked).observe(found, *_counted(names, published)).localCheckpoint()
+        counted, left = found.get, marked.where(~published).drop("is_published")
+    else:
+        row = marked.agg(*_counted(names, published)).first()
+        assert row is not None
+        counted = row.asDict()
+        left = rows.where(~suspected).unionByName(marked.where(~published).drop("is_published"))
+    repeated = {
+        name: Counts(duplicate=counted[f"landed_{number}"], released_duplicate=counted[f"released_{number}"])
+        for number, name in enumerate(names)
+    }
+    return replace(hour, assembled=replace(hour.assembled, rows=left), repeated=repeated)
+
+
+def _counted(names: list[str], published: Column) -> list[Column]:
+    """How many changes of each of these tables are published already: of the hour, and released ones."""
+    return [
+        F.count_if((F.col("table") == name) & published & of_these).alias(f"{which}_{number}")
+        for number, name in enumerate(names)
+        for which, of_these in (("landed", F.col("landed_this_hour")), ("released", ~F.col("landed_this_hour")))
+    ]
 
 
 def _looked_up(hour: HourChanges, stats: TableStats) -> bool:
