@@ -71,8 +71,9 @@ class History:
 _STEPS = (
     "write", "write", "part", "part", "part", "drop", "move", "move", "swap", "cycle", "shift", "onto", "load", "truncate",
 )  # fmt: skip
-#: What a step's number makes of the value of ``n`` that it sends: none of its type, or one that fails the table's check.
-_UNREADABLE, _FAILING, _FAULTS = 0, 1, 24
+#: What a number below so many makes of the value of ``n`` that a step sends: none of its type, or one that fails the
+#: table's check.
+_UNREADABLE, _FAILING, _FAULTS = 0, 1, 25
 #: Rows that move onto keys that are taken: the steps' moves, as places in the list of keys that they were given (one,
 #: other and the third), and whether the key that was moved onto last is deleted afterwards.
 _COLLISIONS = {
@@ -83,7 +84,7 @@ _COLLISIONS = {
 }
 _step = st.tuples(
     st.sampled_from(_STEPS), st.sampled_from("aaabbbtttmm"), st.integers(0, 2), st.integers(0, 2), st.integers(0, 3),
-    st.booleans(), st.integers(0, _FAULTS),
+    st.booleans(),
 )  # fmt: skip
 _unit = st.tuples(
     st.lists(_step, min_size=1, max_size=4),
@@ -149,7 +150,9 @@ class _Writer:
         deeds = tuple(
             tuple(replace(change, transaction=number if together and change.position else None) for change in deed)
             for at, step in enumerate(steps)
-            for deed in self._deed(number * ROOM + 4 * at + 10, together, *step)
+            for deed in self._deed(
+                number * ROOM + 4 * at + 10, together, *step, fault=(fates[at % len(fates)] + 11 * at) % _FAULTS
+            )
         )
         if ending != "commit":
             # What is not there in the end may be written again, so that other changes meet the same keys.

@@ -10,11 +10,11 @@ from pyspark.sql import SparkSession
 from tests.e2e.debezium_messages import HOURS, event, row
 from tests.e2e.one_table_feed import OneTableFeed, rows
 from tidemark.errors import ConflictError
+from tidemark.ledger import hour_run
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.publication_history import load_history
 from tidemark.ledger.quarantine import list_kept_back
 from tidemark.ledger.state_store import load_state
-from tidemark.pipeline import validate
 from tidemark.settings import Settings
 
 pytestmark = [pytest.mark.full, pytest.mark.promise(5, 6)]
@@ -43,7 +43,7 @@ def test_what_landed_after_a_publication_had_begun_is_published_too(
 
 
 @pytest.mark.parametrize("storage", ["iceberg", "parquet"])
-@pytest.mark.parametrize("dies_at", ["the hour staged again", "the state"])
+@pytest.mark.parametrize("dies_at", ["the tables", "the state"])
 def test_rows_that_a_check_held_back_are_let_go_when_it_is_fixed(
     run: OneTableFeed,
     settings: Settings,
@@ -58,7 +58,7 @@ def test_rows_that_a_check_held_back_are_let_go_when_it_is_fixed(
         check = {"column": "n", "max": largest, "consequence": "quarantine"}
         return {"feed": name, "table": {"name": run.table, "storage": storage, "checks": [check]}}
 
-    saved = validate.save_state
+    saved = hour_run.save_state
 
     def dies_before(settings: Settings, state: FeedState) -> FeedState:
         if state.attempt.validated:
@@ -71,16 +71,16 @@ def test_rows_that_a_check_held_back_are_let_go_when_it_is_fixed(
     run(HOURS[0], [event("c", 1, row(1, 1)), event("c", 2, row(2, 2))], **feed(9))
     with monkeypatch.context() as patch, pytest.raises(Died):
         if dies_at == "the state":
-            patch.setattr(validate, "save_state", dies_before)
+            patch.setattr(hour_run, "save_state", dies_before)
         else:
-            patch.setattr(validate, "stage_hour", dies)
+            patch.setattr("tidemark.pipeline.compact.write_system_rows", dies)
         run(HOURS[1], [event("u", 20, row(1, 10)), event("u", 21, row(2, 3))], **feed(9))
     assert rows(settings, run) == [row(1, 1), row(2, 2)]
     receipt = run(HOURS[1], None, **feed(20))
     assert (receipt.counts.applied, receipt.quarantined) == (2, 0)
     assert rows(settings, run) == [row(1, 10), row(2, 3)]
     assert list_kept_back(settings, name) == []
-    run(HOURS[2], [event("u", 15, row(1, 5))], **feed(20))  # late: the log's changes are folded again
+    run(HOURS[2], [event("u", 15, row(1, 5))], **feed(20))  # late: it is older than what was let go
     assert rows(settings, run) == [row(1, 10), row(2, 3)]
 
 

@@ -23,7 +23,8 @@ from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
 from tidemark.snapshots.iceberg import IcebergSnapshot
 
-pytestmark = [pytest.mark.full, pytest.mark.promise(5, 6)]
+# The tests publish the hours of one feed, one after the other.
+pytestmark = [pytest.mark.full, pytest.mark.promise(5, 6), pytest.mark.xdist_group("interleaved hours")]
 
 HOURS = hours_between("2026-11-20T00", "2026-11-20T03")
 
@@ -115,7 +116,7 @@ def test_a_pending_publication_is_discarded_once_another_compaction_touches_it(
             patch.setattr(IcebergSnapshot, "_name_publication", dies)  # a new branch, as yet without the hour
             run.compact_stage(spark, feed, first, settings)
         else:
-            patch.setattr("tidemark.pipeline.compact.stage_hour", dies)
+            patch.setattr("tidemark.pipeline.compact._stage_hour", dies)
             run.compact_stage(spark, feed, second, settings)
     run.publish_stage(spark, feed, first, settings)
     assert_cut(sample, feed, first, settings)
