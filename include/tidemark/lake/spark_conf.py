@@ -33,6 +33,8 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     conf = {
         "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
         "spark.sql.session.timeZone": "UTC",
+        # Statements hold names and values of messages: "${env:HOME}" in them is a text like any other.
+        "spark.sql.variable.substitute": "false",
         "spark.sql.shuffle.partitions": "4",
         "spark.sql.files.maxPartitionBytes": _NEVER_SPLIT,
         "spark.sql.files.openCostInBytes": _NEVER_SPLIT,
@@ -52,7 +54,6 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.driver.memory": settings.driver_memory,
         # Nobody waits for a pause here: the collector that takes the least in all. Decode's collections cost half.
         "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
-        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
         f"spark.sql.catalog.{CATALOG}": "org.apache.iceberg.spark.SparkCatalog",
         f"spark.sql.catalog.{CATALOG}.cache-enabled": "false",
         **{f"spark.sql.catalog.{CATALOG}.{key}": value for key, value in catalog_conf(settings).items()},
@@ -67,14 +68,7 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         conf["spark.driver.extraClassPath"] = ":".join([*jars, f"{spark_home()}/jars/*"])
         if not settings.spark_master.startswith("local"):
             conf["spark.jars"] = ",".join(jars)
-    if settings.s3_endpoint:
-        conf |= {
-            "spark.hadoop.fs.s3a.endpoint": settings.s3_endpoint,
-            "spark.hadoop.fs.s3a.path.style.access": "true",
-            "spark.hadoop.fs.s3a.connection.ssl.enabled": str(settings.s3_endpoint.startswith("https")).lower(),
-        }
-    conf["spark.hadoop.fs.s3a.endpoint.region"] = settings.s3_region
-    conf |= settings.spark_conf
+    conf |= _s3_conf(settings) | settings.spark_conf
     # As an option of the JVM, for it logs before there is a session. First, so that one that is given wins.
     quiet_log = f'"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"'
     conf["spark.driver.extraJavaOptions"] = f"{quiet_log} {conf['spark.driver.extraJavaOptions']}"
@@ -83,6 +77,20 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         # An archive that does not fit is ignored without a warning.
         quiet = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
         conf["spark.driver.extraJavaOptions"] = f'{given} "-XX:SharedArchiveFile={folder / ARCHIVE}" {quiet}'
+    return conf
+
+
+def _s3_conf(settings: Settings) -> dict[str, str]:
+    conf = {
+        "spark.hadoop.fs.s3.impl": "org.apache.hadoop.fs.s3a.S3AFileSystem",
+        "spark.hadoop.fs.s3a.endpoint.region": settings.s3_region,
+    }
+    if settings.s3_endpoint:
+        conf |= {
+            "spark.hadoop.fs.s3a.endpoint": settings.s3_endpoint,
+            "spark.hadoop.fs.s3a.path.style.access": "true",
+            "spark.hadoop.fs.s3a.connection.ssl.enabled": str(settings.s3_endpoint.startswith("https")).lower(),
+        }
     return conf
 
 

@@ -27,7 +27,7 @@ pytestmark = [pytest.mark.full, pytest.mark.promise(4)]
 
 Install = Callable[..., Installation]
 #: A column as hostile as MySQL allows.
-ODD = "a.b `c` 'd' \"e\\; --"
+ODD = "a.b `c` 'd' \"e\\; -- ${env:PATH}"
 V1 = {"id": "int", "name": "text", "qty": "int", "old": "text"}
 V2 = {"id": "int", "name": "text", "qty": "long", "note": "text", ODD: "text"}
 V3 = {"id": "int", "title": "text", "qty": "long", "note": "text", ODD: "text"}
