@@ -41,7 +41,7 @@ def main() -> None:
     declared["tables"]["HR.POSITION"]["storage"] = "parquet"
     feed.write_text(yaml.safe_dump(declared, sort_keys=False), "utf-8")
     _run(home, "tidemark", "run", "payroll", "--hour", HOURS[0], "--to", HOURS[1])
-    receipts = _run(home, "tidemark", "receipts", "payroll", "--format", "jsonl")
+    receipts = _run(home, "tidemark", "receipts", "payroll", "--json")
     (home / "receipts.jsonl").write_text(receipts, "utf-8")
     shutil.rmtree(home / "lake/_locks")
     archive.parent.mkdir(parents=True, exist_ok=True)

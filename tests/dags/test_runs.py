@@ -119,13 +119,13 @@ def test_no_secret_is_on_the_command_line(
 @pytest.mark.parametrize(
     "conf", [{}, {"hour": None}], ids=["no conf", "null, as the form in the UI sends an empty field"]
 )
-def test_a_run_by_hand_that_names_no_hour_fails_before_anything_happens(
+def test_a_run_by_hand_that_names_no_hour_is_for_that_of_its_logical_date(
     ingest: Any, submits: Submits, landed: list[tuple[str, str]], conf: dict[str, Any]
 ) -> None:
-    run = ingest.test(run_conf=conf, logical_date=datetime(2026, 11, 20, 7, tzinfo=UTC))
-    assert run.state == "failed"
-    assert states(run)["wait"] == "failed"
-    assert not landed and not submits.jobs
+    """As ``airflow dags test DAG DATE`` runs it, and the form in the UI."""
+    run = ingest.test(run_conf=conf, logical_date=datetime(2026, 11, 20, 7, 40, tzinfo=UTC))
+    assert run.state == "success"
+    assert landed == [("shop", "2026-11-20T07")] and submits.jobs
 
 
 @pytest.mark.parametrize("hour", ["2026-11-20", "2026-11-20T07:30", "yesterday", "2026-11-20T07; rm -rf /"])
@@ -141,7 +141,7 @@ def test_scheduled_and_backfill_runs_are_for_the_hour_their_interval_begins_in(r
     from tidemark.orchestration.operators import run_hour
 
     started = datetime(2026, 11, 20, 7, 5, tzinfo=UTC)
-    run = SimpleNamespace(run_type=DagRunType[run_type], data_interval_start=started)
+    run = SimpleNamespace(run_type=DagRunType[run_type], data_interval_start=started, logical_date=started)
     assert run_hour({"dag_run": run, "params": {"hour": None}}) == HOUR  # type: ignore[arg-type, typeddict-item]
     assert run_hour({"dag_run": run, "params": {"hour": "2026-11-19T23"}}) == "2026-11-19T23"  # type: ignore[arg-type, typeddict-item]
 
@@ -177,7 +177,7 @@ def failure_of(dag: Any, task_id: str) -> Any:
     """What the task raises, in the context of a run by hand for HOUR."""
     from airflow.sdk.api.datamodels._generated import DagRunType
 
-    run = SimpleNamespace(run_type=DagRunType.MANUAL, data_interval_start=None)
+    run = SimpleNamespace(run_type=DagRunType.MANUAL, data_interval_start=None, logical_date=None)
     with pytest.raises((TerminalError, TransientError)) as raised:
         dag.get_task(task_id).execute({"dag_run": run, "params": {"hour": HOUR}})
     return raised.value
@@ -211,7 +211,7 @@ def test_an_export_that_never_completes_fails_with_what_is_missing(
     monkeypatch.setattr(wait, "timeout", 0)
     from airflow.sdk.api.datamodels._generated import DagRunType
 
-    run = SimpleNamespace(run_type=DagRunType.MANUAL, data_interval_start=None)
+    run = SimpleNamespace(run_type=DagRunType.MANUAL, data_interval_start=None, logical_date=None)
     with pytest.raises(ExportError, match=why):
         wait.execute({"dag_run": run, "params": {"hour": HOUR}, "ti": None, "task_instance": None})
 

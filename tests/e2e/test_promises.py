@@ -267,7 +267,7 @@ def test_the_command_line_shows_it(run: OneTableFeed, settings: Settings, monkey
     def tidemark(*arguments: str) -> Any:
         return CliRunner().invoke(app, list(arguments))
 
-    assert tidemark("show", run.table, "--format", "jsonl").output == '{"id": 1, "n": 1, "big": "<b>\\u001b[31m"}\n'
+    assert tidemark("show", run.table, "--json").output == '{"id": 1, "n": 1, "big": "<b>\\u001b[31m"}\n'
     assert "\x1b" not in tidemark("show", run.table).output
     receipts = tidemark("receipts", run.feed).output.splitlines()
     assert receipts[1].split("\t")[:5] == [run.feed, HOURS[0], "2", "0", "1"]
@@ -275,5 +275,11 @@ def test_the_command_line_shows_it(run: OneTableFeed, settings: Settings, monkey
     object_, record = listed[2], listed[3].split(".")[0]
     assert tidemark("quarantine", "show", run.feed, object_, record).stdout_bytes == poison
     assert tidemark("held", run.feed).output == "transaction\tsince\tchanges\ttables\tmissing\n"
+    objects = [json.loads(line) for line in tidemark("quarantine", "list", run.feed, "--json").output.splitlines()]
+    assert [(one["object"], one["record"]) for one in objects] == [(object_, int(record))]
+    (whole,) = (json.loads(line) for line in tidemark("receipts", run.feed, "--json").output.splitlines())
+    assert (whole["hour"], whole["landed"], whole["tables"][0]["counts"]["applied"]) == (HOURS[0], 2, 1)
+    assert tidemark("receipts", run.feed, "--since", HOURS[1]).output.splitlines() == receipts[:1]
+    assert tidemark("tables", run.feed).output.splitlines()[1:] == [f"{run.feed}\t{run.table}\ts.items\t"]
     missing = tidemark("show", run.table, "--as-of", HOURS[5])
     assert isinstance(missing.exception, ConfigError) and "has no cut of" in str(missing.exception)

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from typing import NoReturn
+import sys
+from typing import Annotated, NoReturn
 
 import typer
 
+from tidemark import __version__
 from tidemark.cli import installation, reading, work
 from tidemark.cli.console import err, escape
 from tidemark.crash import report_crash
@@ -15,7 +17,6 @@ from tidemark.settings import Settings
 
 app = typer.Typer(
     no_args_is_help=True,
-    add_completion=False,
     pretty_exceptions_enable=False,
     help="Verified lakehouse tables out of hourly exports of change-data topics.",
 )
@@ -25,11 +26,29 @@ app.add_typer(feeds_app, name="feeds")
 app.add_typer(quarantine_app, name="quarantine")
 
 for command in (
-    work.run, work.reload, reading.show, reading.receipts, reading.audit, work.maintain, reading.held, installation.sample,
-    installation.migrate, installation.doctor,
+    work.run, work.reload, reading.status, reading.tables, reading.show, reading.receipts, reading.audit, work.maintain,
+    reading.held, installation.sample, installation.migrate, installation.doctor,
 ):  # fmt: skip
     app.command()(command)
 feeds_app.command("check")(installation.feeds_check)
+feeds_app.command("list")(installation.feeds_list)
+
+
+def _print_version(asked: bool) -> None:
+    if asked:
+        sys.stdout.write(f"tidemark {__version__}\n")
+        raise typer.Exit
+
+
+@app.callback()
+def options(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_print_version, is_eager=True, help="Print the version, and end.")
+    ] = False,
+) -> None:
+    """Verified lakehouse tables out of hourly exports of change-data topics."""
+
+
 quarantine_app.command("list")(reading.quarantine_list)
 quarantine_app.command("show")(reading.quarantine_show)
 quarantine_app.command("replay")(work.quarantine_replay)

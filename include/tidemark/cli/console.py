@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import json
 import sys
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -21,9 +23,21 @@ OneHour = Annotated[str | None, typer.Option(help="An hour in UTC, like 2026-11-
 LastHour = Annotated[str | None, typer.Option(help="The last hour, included. Default: only the first.")]
 
 
-def print_listing(listing: Listing) -> None:
+AsJson = Annotated[bool, typer.Option("--json", help="For programs: a JSON object per line.")]
+
+
+def print_listing(listing: Listing, *, as_json: bool = False) -> None:
     """A listing of :mod:`tidemark.operations.reports`."""
-    print_table(listing.title, listing.head, listing.rows)
+    if as_json:
+        print_objects(listing.objects)
+    else:
+        print_table(listing.title, listing.head, listing.cells)
+
+
+def print_objects(objects: Iterable[Mapping[str, object]]) -> None:
+    """A JSON object per line."""
+    for one in objects:
+        sys.stdout.write(json.dumps(one, ensure_ascii=False) + "\n")
 
 
 def print_table(title: str, head: list[str], cells: list[list[str]]) -> None:

@@ -7,7 +7,8 @@ from typing import Annotated
 
 import typer
 
-from tidemark.cli.console import err, out, print_table
+from tidemark.cli.console import AsJson, err, out, print_listing, print_table
+from tidemark.errors import TidemarkError
 from tidemark.settings import Settings
 
 
@@ -21,13 +22,31 @@ def feeds_check(
 
     settings = Settings()
     place = path or settings.path(settings.feeds)
-    mistakes = check_feeds(place)
+    mistakes = check_feeds(place, settings.path(settings.checks))
     for mistake in mistakes:
         out.print(str(mistake), markup=False)
     if mistakes:
         out.print(f"{len(mistakes)} mistakes", markup=False)
         raise typer.Exit(1)
     out.print(f"{place}: no mistakes", markup=False)
+
+
+def feeds_list(as_json: AsJson = False) -> None:
+    """List the feeds that have a feed file."""
+    from tidemark.feeds.loading import feed_names, find_feed
+    from tidemark.operations.reports import Listing, Row
+
+    settings = Settings()
+    rows: list[Row] = []
+    for name in feed_names(settings.path(settings.feeds)):
+        try:
+            feed = find_feed(name, settings, deep=False)
+        except TidemarkError:
+            rows.append([name, "", "", "", "its file has mistakes: `tidemark feeds check`"])
+        else:
+            begins = f"{feed.schedule} from {feed.start:%Y-%m-%dT%H}" if feed.start and feed.schedule else "on request"
+            rows.append([name, str(feed.format["type"]), begins, feed.owner, feed.description])
+    print_listing(Listing("Feeds", ["feed", "format", "schedule", "owner", "description"], rows), as_json=as_json)
 
 
 def sample(

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import sys
-from typing import Annotated, Literal
+from typing import Annotated
 
 import typer
 
-from tidemark.cli.console import FeedName, OneHour, err, out, plain, print_listing, print_table
+from tidemark.cli.console import AsJson, FeedName, OneHour, err, out, plain, print_listing, print_objects, print_table
 from tidemark.hours import Hour, hours_came_later
 from tidemark.settings import Settings
 
@@ -15,10 +15,8 @@ from tidemark.settings import Settings
 def show(
     table: Annotated[str, typer.Argument(help="The published schema.table.")],
     as_of: Annotated[str | None, typer.Option(help="The cut of this hour. Default: now.")] = None,
-    format: Annotated[
-        Literal["table", "jsonl"], typer.Option(help="table: the first rows; jsonl: all rows, one per line.")
-    ] = "table",
     limit: Annotated[int, typer.Option(help="Rows of a table.", min=1)] = 20,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs: all rows, a JSON object per line.")] = False,
 ) -> None:
     """Print a published table's rows, sorted by key."""
     from tidemark.operations.read_table import came_after_cut, json_lines, read_snapshot, reloaded_in, table_cells
@@ -29,30 +27,67 @@ def show(
         err.print(f"{table}: {hours_came_later(later)}; the cut stays as it was made", markup=False)
     if cut and reloaded_in(Settings(), table, cut):
         err.print(f"{table}: reloaded in this hour: what was sent before its load is gone", markup=False)
-    if format == "jsonl":
+    if as_json:
         for line in json_lines(rows, key):
             sys.stdout.write(line + "\n")
         return
     at = f" at {cut}" if cut else ""
     print_table(f"{table}{at}: {rows.num_rows} rows", rows.column_names, list(table_cells(rows, key, limit)))
     if rows.num_rows > limit:
-        out.print(f"… {rows.num_rows - limit} more; all of them with --format jsonl", markup=False)
+        out.print(f"… {rows.num_rows - limit} more; all of them with --json", markup=False)
+
+
+def status(
+    feed: Annotated[str | None, typer.Argument(help="Only this feed. Default: all.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print how each feed is: good, late, stopped, waiting or never ran, and why. Exit 1 when one needs a person."""
+    from tidemark.feeds.loading import feed_names
+    from tidemark.operations.feed_health import examine_feeds, status_listing
+    from tidemark.operations.reports import check_known
+
+    settings = Settings()
+    if feed is not None:
+        check_known(settings, feed)
+    found = examine_feeds(settings, [feed] if feed is not None else feed_names(settings.path(settings.feeds)))
+    print_listing(status_listing(found), as_json=as_json)
+    if any(one.needs_person for one in found):
+        raise typer.Exit(1)
+
+
+def tables(
+    feed: Annotated[str | None, typer.Argument(help="Only this feed. Default: all.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the published tables."""
+    from tidemark.operations.reports import tables_listing
+
+    print_listing(tables_listing(Settings(), feed), as_json=as_json)
 
 
 def receipts(
     feed: Annotated[str | None, typer.Argument(help="Only this feed. Default: all.")] = None,
-    tables: Annotated[bool, typer.Option("--tables", help="A line per table.")] = False,
-    format: Annotated[Literal["table", "jsonl"], typer.Option(help="jsonl: whole receipts, one per line.")] = "table",
+    by_table: Annotated[bool, typer.Option("--tables", help="A line per table.")] = False,
+    since: Annotated[str | None, typer.Option(help="From this hour on. Default: the newest hours.")] = None,
+    limit: Annotated[int, typer.Option(help="Hours of each feed, without --since.", min=1)] = 48,
+    as_json: AsJson = False,
 ) -> None:
-    """Print what became of every record that landed, hour by hour."""
-    from tidemark.operations.reports import newest_receipts, receipts_by_table_listing, receipts_listing
+    """Print what became of every record that landed, hour by hour. As JSON: all that the receipts say."""
+    from tidemark.operations.reports import (
+        newest_receipts,
+        receipts_by_table_listing,
+        receipts_listing,
+        shown_receipts,
+    )
 
-    shown = newest_receipts(Settings(), feed)
-    if format == "jsonl":
-        for receipt in shown:
-            sys.stdout.write(receipt.model_dump_json() + "\n")
+    all_receipts = newest_receipts(Settings(), feed)
+    shown = shown_receipts(all_receipts, Hour.parse(since) if since else None, limit)
+    if as_json and not by_table:
+        print_objects(receipt.model_dump(mode="json") for receipt in shown)
     else:
-        print_listing((receipts_by_table_listing if tables else receipts_listing)(shown))
+        print_listing((receipts_by_table_listing if by_table else receipts_listing)(shown), as_json=as_json)
+    if not since and len(shown) < len(all_receipts):
+        err.print(f"… and {len(all_receipts) - len(shown)} older hours: --since HOUR, or --limit", markup=False)
 
 
 def audit(
@@ -92,22 +127,24 @@ def audit(
         raise typer.Exit(1)
 
 
-def held(feed: FeedName) -> None:
+def held(feed: FeedName, as_json: AsJson = False) -> None:
     """Print what waits for the rest of its transaction or for metadata, what is missing, and what has waited too long."""
     from tidemark.operations.reports import held_listing
 
-    print_listing(held_listing(Settings(), feed))
+    print_listing(held_listing(Settings(), feed), as_json=as_json)
 
 
 def quarantine_list(
     feed: FeedName,
     hour: OneHour = None,
     limit: Annotated[int, typer.Option(help="Maximum rows.", min=1)] = 50,
+    as_json: AsJson = False,
 ) -> None:
     """List what is in quarantine, also of an hour that stopped before publishing."""
     from tidemark.operations.reports import quarantine_listing
 
-    print_listing(quarantine_listing(Settings(), feed, Hour.parse(hour) if hour else None, limit))
+    listing = quarantine_listing(Settings(), feed, Hour.parse(hour) if hour else None, limit)
+    print_listing(listing, as_json=as_json)
 
 
 def quarantine_show(
@@ -117,7 +154,9 @@ def quarantine_show(
 ) -> None:
     """Write one quarantined record, byte for byte, to standard output."""
     from tidemark.ledger.quarantine import list_kept_back
+    from tidemark.operations.reports import check_known
 
+    check_known(Settings(), feed)
     for row in list_kept_back(Settings(), feed):
         if (row["object"], row["record"]) == (object, record):
             sys.stdout.buffer.write(row["raw"] if row["raw"] is not None else str(row["change"]).encode())

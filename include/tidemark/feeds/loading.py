@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import ast
 from collections.abc import Iterable
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -45,16 +47,53 @@ def load_feeds(folder: Path, *, deep: bool = True) -> dict[str, Feed]:
 def find_feed(name: str, settings: Settings, *, deep: bool = True) -> Feed:
     """The feed of this name in the installation's folder of feeds."""
     folder = settings.path(settings.feeds)
-    known = sorted(path.stem for path in _files(folder))
+    known = feed_names(folder)
     if name not in known:
         fix = nearest(name, known) or (f"it has: {', '.join(known)}" if known else "write its first feed file")
         raise ConfigError(f"there is no feed {name!r} in {folder}", fix=fix)
     return load_feed(folder / f"{name}.yaml", deep=deep)
 
 
-def check_feeds(path: Path) -> list[Mistake]:
-    """All mistakes of a feed file, or of every feed file of a folder, by file and line."""
-    return _read_folder(path, deep=True)[1] if path.is_dir() else _read(path, deep=True).mistakes
+def feed_names(folder: Path) -> list[str]:
+    """The names of the feeds that have a file in the folder."""
+    return sorted(path.stem for path in _files(folder))
+
+
+def check_feeds(path: Path, checks: Path) -> list[Mistake]:
+    """All mistakes of a feed file, or of every feed file of a folder, by file and line. ``checks``: the folder of the modules
+    that they may name under `checks_module`."""
+    if path.is_dir():
+        files, mistakes = _read_folder(path, deep=True)
+    else:
+        files = [_read(path, deep=True)]
+        mistakes = files[0].mistakes
+    return mistakes + [file.mistake(found) for file in files for found in _missing_modules(file.data, checks)]
+
+
+def _missing_modules(data: dict[str, Any], checks: Path) -> Iterable[Found]:
+    """Modules with checks, and classes in them, that are not there. They are not imported: that would run them."""
+    tables = data.get("tables")
+    for source, table in tables.items() if isinstance(tables, dict) else ():
+        named = table.get("checks_module") if isinstance(table, dict) else None
+        if not isinstance(named, str) or ":" not in named:
+            continue
+        module, _, model = named.partition(":")
+        place, path = ("tables", source, "checks_module"), checks / f"{module}.py"
+        if not path.is_file():
+            known = [file.stem for file in checks.glob("*.py")]
+            yield Found(place, f"names {module}.py, which is not in {checks}", "a module there", nearest(module, known))
+            continue
+        try:
+            classes = [
+                node.name for node in ast.walk(ast.parse(path.read_text("utf-8"))) if isinstance(node, ast.ClassDef)
+            ]
+        except (SyntaxError, UnicodeDecodeError) as error:
+            yield Found(place, f"names {path}, which is no Python module: {error}")
+            continue
+        if model not in classes:
+            yield Found(
+                place, f"names the class {model}, which is not in {path}", "a class there", nearest(model, classes)
+            )
 
 
 @dataclass(frozen=True)
@@ -180,10 +219,37 @@ def _column_mistakes(format_: Format, options: BaseModel, data: dict[str, Any]) 
         for place, columns in lists:
             for name, written in columns.items() if isinstance(columns, dict) else ():
                 try:
-                    if isinstance(written, str):
-                        format_.column_types({name: written}, options)
+                    kinds = format_.column_types({name: written}, options) if isinstance(written, str) else {}
                 except ValueError as error:
                     yield Found(("tables", source, *place, name), str(error), fix="write the source's type")
+                else:
+                    if place == ("columns",) and name in kinds:
+                        yield from _bound_mistakes(source, table, name, kinds[name].spark)
+
+
+def _bound_mistakes(source: str, table: dict[str, Any], column: str, kind: str) -> Iterable[Found]:
+    """Bounds of a column's checks that no value of its type can be compared with."""
+    checks = table.get("checks")
+    for i, check in enumerate(checks if isinstance(checks, list) else []):
+        if not isinstance(check, dict) or check.get("column") != column:
+            continue
+        for bound in ("min", "max"):
+            if (value := check.get(bound)) is not None and (expected := _expected_bound(kind, value)):
+                problem = f"is {value!r}, and {column} is of type {kind}"
+                yield Found(("tables", source, "checks", i, bound), problem, expected)
+
+
+def _expected_bound(kind: str, value: object) -> str | None:
+    """What a bound has to be; None: it is that."""
+    if kind.partition("(")[0] in ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal"):
+        return None if isinstance(value, int | float) else "a number"
+    if kind in ("date", "timestamp", "timestamp_ntz"):
+        try:
+            datetime.fromisoformat(str(value))
+        except ValueError:
+            return "a date or a time, like 2026-11-20 or 2026-11-20 07:00:00"
+        return None
+    return "no bound: only numbers, dates and times have an order"
 
 
 def _refusal(mistakes: list[Mistake]) -> ConfigError:

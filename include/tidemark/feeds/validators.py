@@ -7,6 +7,7 @@ across keys read the file's plain content, so that they are also checked when an
 from __future__ import annotations
 
 import re
+import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
@@ -140,6 +141,23 @@ def rules_across_keys(data: dict[str, Any], file_stem: str) -> Iterator[Found]:
     topics = _texts(data.get("topics"))
     for source, table in _dict(data.get("tables")).items():
         yield from _table(("tables", source), source, _dict(table), topics)
+    yield from _fitting(data, topics)
+
+
+def _fitting(data: dict[str, Any], topics: list[str]) -> Iterator[Found]:
+    """What container, format and topics need of each other."""
+    container, format_ = _dict(data.get("container")).get("type"), _dict(data.get("format"))
+    if container == "raw" and format_.get("type") in FORMATS and format_["type"] != "ibm":
+        yield Found(
+            ("container", "type"), f"cannot carry messages of {format_['type']}: `raw` is IBM's records back to back",
+            "another container, like `kafka_json` or `lines`", "see docs/containers.md",
+        )  # fmt: skip
+    markers = format_.get("transactions")
+    if format_.get("type") == "debezium" and isinstance(markers, str) and markers not in topics:
+        yield Found(
+            ("format", "transactions"), f"holds {markers!r}", "one of the feed's topics",
+            nearest(markers, topics) or "add it to `topics`",
+        )  # fmt: skip
 
 
 def published_names(data: dict[str, Any]) -> dict[str, str]:
@@ -257,8 +275,21 @@ def _check(place: YamlPath, check: dict[str, Any], columns: list[str]) -> Iterat
         yield Found((*place, "min"), f"is {low}, above max {high}", fix="swap them")
     if isinstance(column, str):
         yield from _unknown([column], columns, (*place, "column"), listed=False)
+    if isinstance(pattern := check.get("pattern"), str) and (wrong := _wrong_pattern(pattern)):
+        yield Found((*place, "pattern"), f"is no regular expression: {wrong}", fix="close it, or write \\ before it")
     yield from _repeated(unique, (*place, "unique"))
     yield from _unknown(unique, columns, (*place, "unique"))
+
+
+def _wrong_pattern(pattern: str) -> str | None:
+    """Why a pattern is none in Java: what Python says of brackets, in which the two agree."""
+    try:
+        with warnings.catch_warnings(action="ignore"):
+            re.compile(pattern)
+    except re.error as error:
+        told = ("missing )", "unbalanced parenthesis", "unterminated character set", "nothing to repeat")
+        return str(error) if error.msg.startswith(told) else None
+    return None
 
 
 def _unknown(names: list[str], columns: list[str], place: YamlPath, *, listed: bool = True) -> Iterator[Found]:

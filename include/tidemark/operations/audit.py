@@ -148,7 +148,7 @@ def _wrong_bytes(
         if expected != actual and not findings:
             findings.append(AuditFinding("manifest", at, f"lists {actual} {name}, the receipt {expected}", restore))
     if not findings and (records := sum(counted[receipt.hour, o.path] for o in objects)) != receipt.landed:
-        fix = "one of the two was altered: hold the receipt against `tidemark receipts --format jsonl` of a backup"
+        fix = "one of the two was altered: hold the receipt against `tidemark receipts --json` of a backup"
         findings.append(
             AuditFinding("records", at, f"its objects hold {records}, the receipt says {receipt.landed}", fix)
         )

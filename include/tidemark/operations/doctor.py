@@ -55,7 +55,7 @@ def _feeds(settings: Settings) -> Finding:
     folder = settings.path(settings.feeds)
     if not folder.is_dir():
         return Finding("feeds", False, f"no folder {folder}: set TIDEMARK_FEEDS")
-    mistakes = check_feeds(folder)
+    mistakes = check_feeds(folder, settings.path(settings.checks))
     found = (
         f"{len(mistakes)} mistakes: see `tidemark feeds check`"
         if mistakes

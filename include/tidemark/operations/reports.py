@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import timedelta
+from itertools import groupby
+from typing import Any, TypeAlias
 
 from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, In, LessThanOrEqual, Not
 
 from tidemark.errors import ConfigError
-from tidemark.feeds.loading import find_feed
+from tidemark.feeds.loading import feed_names, find_feed
+from tidemark.feeds.problems import nearest
 from tidemark.hours import Hour, hours_came_later
 from tidemark.lake.catalog import find_table, read_rows, reading
 from tidemark.lake.lake_marker import check_lake
@@ -20,20 +23,55 @@ from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.state_store import load_state
 from tidemark.settings import Settings
 
+#: What a listing says in one line.
+Row: TypeAlias = list[str | int | None]
+
 
 @dataclass(frozen=True)
 class Listing:
-    """A table for people. Cells may hold text that came from messages: what shows them must escape them."""
+    """A table for people, and objects for programs. Cells may hold text that came from messages: what shows them must escape
+    them."""
 
     title: str
     head: list[str]
-    rows: list[list[str]]
+    """The columns' names; with ``_`` for spaces they are those of an object."""
+    rows: list[Row]
+
+    @property
+    def cells(self) -> list[list[str]]:
+        """The rows as texts."""
+        return [["" if cell is None else str(cell) for cell in row] for row in self.rows]
+
+    @property
+    def objects(self) -> list[dict[str, str | int | None]]:
+        """The rows as objects."""
+        names = [name.replace(" ", "_") for name in self.head]
+        return [dict(zip(names, row, strict=True)) for row in self.rows]
+
+
+def published_feeds(settings: Settings) -> list[str]:
+    """The feeds that have published anything, whether they still have a feed file or not."""
+    return sorted({row["feed"] for row in read_rows(settings, "tidemark", "receipts", columns=("feed",))})
+
+
+def check_known(settings: Settings, feed: str) -> None:
+    """ConfigError for a name that no feed has, neither in the folder of feeds nor among what was ever published."""
+    known = set(feed_names(settings.path(settings.feeds)))
+    if feed not in known:
+        known |= set(published_feeds(settings))
+    if feed not in known:
+        fix = nearest(feed, known) or (
+            f"there are: {', '.join(sorted(known))}" if known else "write its first feed file"
+        )
+        raise ConfigError(f"there is no feed {feed!r}", fix=fix)
 
 
 def newest_receipts(settings: Settings, feed: str | None = None) -> list[Receipt]:
     """The newest receipt of every hour, by feed and hour; of one feed or of all. Its notes say of the hour's cut which hours
     came later."""
     check_lake(settings)
+    if feed:
+        check_known(settings, feed)
     where = EqualTo(term="feed", value=feed) if feed else None
     listed = [
         parse_document(Receipt, row["receipt"]) for row in read_rows(settings, "tidemark", "receipts", where=where)
@@ -56,9 +94,33 @@ def _with_late_hours(receipt: Receipt | None, later: list[Hour]) -> Receipt:
     return receipt.model_copy(update={"notes": [*receipt.notes, f"its cut: {hours_came_later(later)}"]})
 
 
+def shown_receipts(receipts: list[Receipt], since: str | None, limit: int) -> list[Receipt]:
+    """Of receipts by feed and hour those from an hour on, else the newest of each feed."""
+    if since is not None:
+        return [receipt for receipt in receipts if receipt.hour >= since]
+    of_feeds = (list(group) for _, group in groupby(receipts, lambda receipt: receipt.feed))
+    return [receipt for group in of_feeds for receipt in group[-limit:]]
+
+
+def tables_listing(settings: Settings, feed: str | None) -> Listing:
+    """A row per published table, of one feed or of all."""
+    check_lake(settings)
+    if feed is not None:
+        check_known(settings, feed)
+    feeds = [feed] if feed is not None else published_feeds(settings)
+    rows: list[Row] = []
+    for name in feeds:
+        state = load_state(settings, name)
+        stopped = state.stopped.get(state.last_hour, {}) if state.last_hour else {}
+        for table, known in sorted(state.tables.items()):
+            kept = "stopped" if table in stopped else ""
+            rows.append([name, table, ", ".join(known.sources), kept])
+    return Listing("Tables", ["feed", "table", "at the source", "state"], rows)
+
+
 def receipts_listing(receipts: list[Receipt]) -> Listing:
     """A row per feed and hour."""
-    rows = [
+    rows: list[Row] = [
         [r.feed, r.hour, r.landed, r.split, r.counts.applied, r.counts.duplicate, r.counts.superseded, r.control,
          r.held, r.quarantined, r.counts.released_applied,
          f"{r.newest:%Y-%m-%d %H:%M:%S}" if r.newest else "", "; ".join(r.notes)]
@@ -68,13 +130,13 @@ def receipts_listing(receipts: list[Receipt]) -> Listing:
         "Receipts: landed + split = applied + duplicate + superseded + control + held + quarantined",
         ["feed", "hour", "landed", "split", "applied", "duplicate", "superseded", "control", "held", "quarantined",
          "released", "source time", "notes"],
-        [[str(cell) for cell in row] for row in rows],
+        rows,
     )  # fmt: skip
 
 
 def receipts_by_table_listing(receipts: list[Receipt]) -> Listing:
     """A row per feed, hour and table."""
-    rows = [
+    rows: list[Row] = [
         [r.feed, r.hour, t.table, t.counts.applied, t.counts.duplicate, t.counts.superseded, t.counts.quarantined,
          t.counts.released_applied, "; ".join(t.warnings)]
         for r in receipts for t in r.tables
@@ -82,7 +144,7 @@ def receipts_by_table_listing(receipts: list[Receipt]) -> Listing:
     return Listing(
         "Receipts by table",
         ["feed", "hour", "table", "applied", "duplicate", "superseded", "quarantined", "released", "warnings"],
-        [[str(cell) for cell in row] for row in rows],
+        rows,
     )
 
 
@@ -90,10 +152,9 @@ def held_listing(settings: Settings, feed: str) -> Listing:
     """The transactions that wait for the rest of them, and the changes that wait for metadata: the oldest first, what is
     missing, and which are overdue."""
     check_lake(settings)
-    state, limit = load_state(settings, feed), _alarm(feed, settings)
-    # measured from the newest hour, not from the clock, as the feed's policy for overdue transactions is
-    oldest = f"{state.newest_hour.start - limit:%Y-%m-%dT%H}" if state.newest_hour and limit else ""
-    held = read_rows(settings, "tidemark", feed, "held", where=EqualTo(term="sequence", value=state.last_sequence))
+    check_known(settings, feed)
+    state = load_state(settings, feed)
+    oldest, held = _overdue_before(settings, feed, state), _held(settings, feed, state)
     rows = [
         (row["since"], row["tx"], row["changes"], ", ".join(t for t in row["tables"] if t), _missing(row))
         for row in held
@@ -104,10 +165,27 @@ def held_listing(settings: Settings, feed: str) -> Listing:
         + (f", {state.waiting_entries} changes wait for metadata" if state.waiting_entries else ""),
         ["transaction", "since", "changes", "tables", "missing"],
         [
-            [tx, since, str(changes), tables, missing + (_overdue(missing) if since < oldest else "")]
+            [tx, since, changes, tables, missing + (_overdue(missing) if since < oldest else "")]
             for since, tx, changes, tables, missing in sorted(rows)
         ],
     )
+
+
+def overdue_transactions(settings: Settings, feed: str, state: FeedState) -> int:
+    """How many held transactions have waited for longer than the feed allows."""
+    oldest = _overdue_before(settings, feed, state)
+    return sum(row["since"] < oldest for row in _held(settings, feed, state))
+
+
+def _overdue_before(settings: Settings, feed: str, state: FeedState) -> str:
+    """Transactions that are open since before this hour are overdue. Measured from the newest hour, not from the clock, as
+    the feed's policy for overdue transactions is."""
+    limit = _alarm(feed, settings)
+    return f"{state.newest_hour.start - limit:%Y-%m-%dT%H}" if state.newest_hour and limit else ""
+
+
+def _held(settings: Settings, feed: str, state: FeedState) -> list[dict[str, Any]]:
+    return read_rows(settings, "tidemark", feed, "held", where=EqualTo(term="sequence", value=state.last_sequence))
 
 
 def _waiting(settings: Settings, feed: str, state: FeedState) -> list[tuple[str, str, int, str, str]]:
@@ -157,9 +235,10 @@ def _missing(row: dict[str, object]) -> str:
 def quarantine_listing(settings: Settings, feed: str, hour: str | None, limit: int) -> Listing:
     """What is in quarantine, also of an hour that stopped before publishing: the first rows, and how many there are."""
     check_lake(settings)
+    check_known(settings, feed)
     kept = list_kept_back(settings, feed, hour)
     return Listing(
         f"{feed}: {len(kept)} in quarantine",
         ["hour", "table", "object", "record", "reason"],
-        [[r["hour"], r["table"] or "", r["object"], str(r["record"]), r["reason"]] for r in kept[:limit]],
+        [[r["hour"], r["table"] or "", r["object"], r["record"], r["reason"]] for r in kept[:limit]],
     )

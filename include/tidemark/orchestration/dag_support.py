@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from datetime import datetime
+from datetime import UTC, datetime
 from pathlib import Path
 
 from tidemark.errors import ConfigError
@@ -31,20 +31,24 @@ def sound_feeds(folder: Path) -> list[Feed]:
     return feeds
 
 
-def hour_of_run(run_type: str, asked: str | None, interval_start: datetime | None) -> str:
+def hour_of_run(
+    run_type: str, asked: str | None, interval_start: datetime | None, logical_date: datetime | None
+) -> str:
     """The hour a DAG run is for, like ``2026-11-20T07``.
 
     The ``hour`` that somebody asked for wins. Runs by schedule and by backfill are for the hour their data interval
-    begins in. A run by hand has an interval that Airflow computed from the time of the click, which says nothing about
-    the hour that was meant: without an ``hour`` it is refused (:class:`ConfigError`) rather than guessed.
+    begins in. A run by hand is for the hour of its logical date: its interval is the one before that, as Airflow computes
+    it. ConfigError for a run that has neither.
     """
     if asked:
         return str(Hour.parse(asked))
-    if run_type in ("scheduled", "backfill") and interval_start is not None:
-        return str(Hour.of(interval_start.replace(minute=0, second=0, microsecond=0)))
+    within = interval_start if run_type in ("scheduled", "backfill") else logical_date
+    if within is not None:
+        return str(Hour.of(within.astimezone(UTC).replace(minute=0, second=0, microsecond=0)))
     raise ConfigError(
         f"this run ({run_type}) does not say which hour it is for",
-        fix='trigger it with an hour in UTC, like {"hour": "2026-11-20T07"}; for many hours use a backfill',
+        fix='trigger it with a logical date, or with an hour in UTC, like {"hour": "2026-11-20T07"}; for many hours use a '
+        "backfill",
     )
 
 
@@ -128,7 +132,8 @@ The same hour may run again at any time, and hours may run in any order: the tab
 **Tables**
 {tables}
 
-**One hour by hand**: trigger with the hour in UTC. Without one the run fails: a click does not say which hour is meant.
+**One hour by hand**: trigger with the hour in UTC. Without one it is the hour of the run's logical date: of one that is not
+over yet, the run waits for the export.
 
     airflow dags trigger {dag_id} --conf '{{"hour": "2026-11-20T07"}}'
 

@@ -47,7 +47,8 @@ def task_defaults(feed: Feed) -> dict[str, Any]:
 def run_hour(context: Context) -> str:
     """The hour of the task's DAG run, like ``2026-11-20T07``."""
     run = context["dag_run"]
-    return hour_of_run(run.run_type.value, context["params"].get("hour"), run.data_interval_start)
+    asked = context["params"].get("hour")
+    return hour_of_run(run.run_type.value, asked, run.data_interval_start, run.logical_date)
 
 
 def name_run_reloads(context: Context, feed: Feed) -> None:

@@ -89,7 +89,7 @@ def write_feed(feeds: Path, feed: Mapping[str, Any]) -> None:
 
 
 def as_json(value: Any) -> Any:
-    """A value as `tidemark show --format jsonl` prints it."""
+    """A value as `tidemark show --json` prints it."""
     if isinstance(value, bytes):
         return base64.b64encode(value).decode()
     if isinstance(value, datetime | date | time):

@@ -166,14 +166,14 @@ def test_a_newer_release_migrates_it_whenever_it_was_stopped(kept: KeptLake) -> 
     again = kept.run("migrate", newer=True)
     assert (again.stdout, again.returncode) == ("nothing to do: the lake has this release's format\n", 0)
 
-    receipts = [json.loads(line) for line in kept.run("receipts", "--format", "jsonl", newer=True).stdout.splitlines()]
+    receipts = [json.loads(line) for line in kept.run("receipts", "--json", newer=True).stdout.splitlines()]
     assert [(receipt["format"], receipt["notes"][-1]) for receipt in receipts] == [(2, NOTE)] * len(hours)
     assert all(receipt["notes"].count(NOTE) == 1 for receipt in receipts), "no step is made twice"
     table = load_table(kept.settings, "payroll", "employee")
     assert table is not None
     assert (table.properties[TABLE_FORMAT], table.properties["test.step"]) == ("2", "done")
     for name in tables_of(kept.home):
-        shown = kept.run("show", name, "--format", "jsonl", newer=True).stdout
+        shown = kept.run("show", name, "--json", newer=True).stdout
         assert shown == (kept.home / "truth" / hours[-1] / f"{name}.jsonl").read_text("utf-8")
 
 

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+import json
 import logging
 import subprocess
 import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+from typer.testing import CliRunner
 
-from tidemark import cli
-from tidemark.errors import SchemaError
+from tidemark import __version__, cli
+from tidemark.errors import ConfigError, SchemaError
 from tidemark.logs import log_context
 
 SECRET = "plugh"
@@ -46,6 +49,55 @@ def test_a_wrong_setting_is_one_message(arguments: list[str], monkeypatch: pytes
     assert (done.returncode, done.stdout) == (1, "")
     assert done.stderr.startswith("Error: TIDEMARK_LOG_FORMAT: Input should be 'console' or 'json'\n  To fix: ")
     assert len(done.stderr.splitlines()) == 2 and SECRET not in done.stderr
+
+
+@pytest.fixture
+def two_feeds(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """An installation with two feed files, one of them wrong, that has published nothing."""
+    for name, topics in (("shop", "[shop]"), ("payroll", "3")):
+        (tmp_path / f"{name}.yaml").write_text(
+            f"feed: {name}\ndescription: d\nowner: o\ntopics: {topics}\ncontainer: {{type: kafka_json}}\n"
+            "format: {type: debezium}\nexports: {path: '{topic}/{date}/{hour}/*'}\n"
+        )
+    monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path))
+    monkeypatch.setenv("TIDEMARK_FEEDS", str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["receipts"],
+        ["held"],
+        ["quarantine", "list"],
+        ["quarantine", "show"],
+        ["status"],
+        ["tables"],
+        ["audit"],
+        ["maintain"],
+    ],
+)
+@pytest.mark.parametrize(("name", "fix"), [("shpo", "did you mean `shop`?"), ("x", "payroll, shop")])
+def test_no_command_takes_a_feed_that_is_not_there(two_feeds: None, command: list[str], name: str, fix: str) -> None:
+    more = ["an object", "1"] if command[-1] == "show" else []
+    done = CliRunner().invoke(cli.app, [*command, name, *more])
+    assert isinstance(done.exception, ConfigError) and done.output == ""
+    assert f"there is no feed '{name}'" in str(done.exception) and fix in str(done.exception)
+
+
+def test_feeds_are_listed_and_said_how_they_are(two_feeds: None) -> None:
+    listed = CliRunner().invoke(cli.app, ["feeds", "list", "--json"])
+    assert [json.loads(line)["feed"] for line in listed.output.splitlines()] == ["payroll", "shop"]
+    done = CliRunner().invoke(cli.app, ["status"])
+    assert done.exit_code == 1
+    assert [line.split("\t")[:2] for line in done.output.splitlines()[1:]] == [
+        ["stopped", "payroll"],
+        ["never ran", "shop"],
+    ]
+    assert CliRunner().invoke(cli.app, ["status", "shop"]).exit_code == 0
+
+
+def test_the_version_is_printed() -> None:
+    assert CliRunner().invoke(cli.app, ["--version"]).output == f"tidemark {__version__}\n"
 
 
 def test_an_error_of_ours_is_its_own_message(

@@ -229,18 +229,18 @@ def test_a_key_written_twice_is_a_mistake_at_any_depth(tmp_path: Path) -> None:
 def test_unreadable_files_are_mistakes(tmp_path: Path) -> None:
     (tmp_path / "latin.yaml").write_bytes(b"feed: caf\xe9")
     (tmp_path / "folder.yaml").mkdir()
-    assert [mistake.problem.split(":")[0] for mistake in check_feeds(tmp_path)] == ["cannot be read"] * 2
-    assert check_feeds(tmp_path / "none.yaml")[0].problem.startswith("cannot be read")
+    assert [mistake.problem.split(":")[0] for mistake in check_feeds(tmp_path, tmp_path)] == ["cannot be read"] * 2
+    assert check_feeds(tmp_path / "none.yaml", tmp_path)[0].problem.startswith("cannot be read")
 
 
 def test_two_feeds_publish_different_tables_and_have_different_names(tmp_path: Path) -> None:
     write(tmp_path, GOOD + "tables: {shop.Orders: {}}\n")
     write(tmp_path, GOOD.replace("feed: shop", "feed: web") + "tables: {x.y: {name: shop.orders}}\n", "web")
-    assert [(m.file.name, m.path) for m in check_feeds(tmp_path)] == [("web.yaml", "tables.x.y")]
+    assert [(m.file.name, m.path) for m in check_feeds(tmp_path, tmp_path)] == [("web.yaml", "tables.x.y")]
     with pytest.raises(ConfigError, match=r"as is a table of shop\.yaml"):
         load_feeds(tmp_path)
     write(tmp_path, GOOD, "web")
-    assert [m.problem for m in check_feeds(tmp_path)] == [
+    assert [m.problem for m in check_feeds(tmp_path, tmp_path)] == [
         "is 'shop', but the file is web.yaml",
         "'shop' is also the name of the feed in shop.yaml",
     ]
@@ -251,13 +251,13 @@ def test_the_table_of_logical_messages_is_one_of_its_feeds_tables(tmp_path: Path
     said = GOOD.replace("{type: debezium}", "{type: debezium, messages: Shop.Messages}")
     write(tmp_path, said)
     write(tmp_path, said.replace("feed: shop", "feed: depot"), "depot")
-    (mistake,) = check_feeds(tmp_path)
+    (mistake,) = check_feeds(tmp_path, tmp_path)
     assert (mistake.file.name, mistake.path) == ("shop.yaml", "format.messages")
     assert mistake.problem == "is published as shop.messages, as is a table of depot.yaml"
     write(tmp_path, said + "tables: {Shop.Messages: {name: shop.messages_2}}\n")
-    assert check_feeds(tmp_path) == []
+    assert check_feeds(tmp_path, tmp_path) == []
     write(tmp_path, GOOD + "tables: {s.t: {name: shop.messages}}\n")
-    assert [mistake.path for mistake in check_feeds(tmp_path)] == ["tables.s.t"]
+    assert [mistake.path for mistake in check_feeds(tmp_path, tmp_path)] == ["tables.s.t"]
     assert list(mistakes(tmp_path, said + "tables: {s.t: {name: shop.messages}}\n")) == ["format.messages"]
     assert list(mistakes(tmp_path, said.replace("Shop.Messages", "tidemark.messages"))) == ["format.messages"]
 
@@ -268,7 +268,7 @@ def test_a_folder_loads_by_name(tmp_path: Path) -> None:
     write(tmp_path, "hidden", ".swap")
     assert list(load_feeds(tmp_path)) == ["shop", "web"]
     (tmp_path / "other.yml").write_text(GOOD)
-    assert [(m.file.name, m.problem) for m in check_feeds(tmp_path)] == [("other.yml", "is not read")]
+    assert [(m.file.name, m.problem) for m in check_feeds(tmp_path, tmp_path)] == [("other.yml", "is not read")]
     with pytest.raises(ConfigError, match="is not a folder"):
         load_feeds(tmp_path / "nowhere")
 
@@ -373,3 +373,51 @@ tables:
     assert found == {}
     good = "\n".join(text.splitlines()[:-3]) + "\n"
     assert list(load_feed(write(tmp_path, good)).tables["HR.EMP"].all_columns) == ["NO", "NAME", "PAY"]
+
+
+def test_what_could_not_run_is_a_mistake_before_it_runs(tmp_path: Path) -> None:
+    """A bound that nothing can be compared with, a pattern that is none, topics and containers that do not fit."""
+    text = (
+        GOOD.replace("{type: debezium}", "{type: debezium, transactions: shop.tx}")
+        + """\
+tables:
+  shop.orders:
+    columns: {id: bigint, at: timestamptz, day: date, price: "numeric(10,2)", name: text}
+    checks:
+      - {column: id, min: abc, max: 5}
+      - {column: price, min: 1.5, max: "9"}
+      - {column: day, min: 2026-11-20, max: tomorrow}
+      - {column: at, min: "2026-11-20 07:00:00"}
+      - {column: name, min: 1, pattern: "(a|b"}
+      - {column: name, pattern: "[a-z"}
+      - {column: name, pattern: '^\\p{Lu}(?<rest>\\Q(\\E.*+)$'}
+"""
+    )
+    found = mistakes(tmp_path, text, deep=True)
+    checks = "tables.shop.orders.checks"
+    assert {path.removeprefix(checks): mistake.problem for path, mistake in found.items()} == {
+        "[0].min": "is 'abc', and id is of type bigint",
+        "[1].max": "is '9', and price is of type decimal(10,2)",
+        "[2].max": "is 'tomorrow', and day is of type date",
+        "[4].min": "is 1, and name is of type string",
+        "[4].pattern": "is no regular expression: missing ), unterminated subpattern at position 0",
+        "[5].pattern": "is no regular expression: unterminated character set at position 0",
+        "format.transactions": "holds 'shop.tx'",
+    }
+    found = mistakes(tmp_path, GOOD.replace("{type: kafka_json}", "{type: raw}"))
+    assert list(found) == ["container.type"] and "`raw` is IBM's records" in found["container.type"].problem
+
+
+def test_a_module_of_checks_is_there_and_has_the_class(tmp_path: Path) -> None:
+    (tmp_path / "orders.py").write_text("raise SystemExit\nclass Orders: ...\n")
+    (tmp_path / "broken.py").write_text("class Broken(:\n")
+    tables = {"a": "order:Orders", "b": "orders:Order", "c": "orders:Orders", "d": "broken:Broken"}
+    listed = "".join(f"  shop.{name}: {{checks_module: '{named}'}}\n" for name, named in tables.items())
+    found = check_feeds(write(tmp_path, GOOD + "tables:\n" + listed), tmp_path)
+    assert [(mistake.path, mistake.problem.split(":")[0], mistake.fix) for mistake in found] == [
+        ("tables.shop.a.checks_module", f"names order.py, which is not in {tmp_path}", "did you mean `orders`?"),
+        ("tables.shop.b.checks_module", f"names the class Order, which is not in {tmp_path / 'orders.py'}",
+         "did you mean `Orders`?"),
+        ("tables.shop.d.checks_module", f"names {tmp_path / 'broken.py'}, which is no Python module", None),
+    ]  # fmt: skip
+    assert all(mistake.line for mistake in found)

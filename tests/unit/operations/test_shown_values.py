@@ -17,7 +17,7 @@ _DAY = 86_400_000_000
 
 
 def lines(kind: pa.DataType, values: list[object]) -> list[object]:
-    """A column's values as `show --format jsonl` prints them, in the order of `i`."""
+    """A column's values as `show --json` prints them, in the order of `i`."""
     table = pa.table({"i": pa.array(range(len(values))), "v": pa.array(values, kind)})
     return [json.loads(line)["v"] for line in json_lines(table, ["i"])]
 

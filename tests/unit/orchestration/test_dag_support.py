@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import pytest
 
@@ -11,26 +12,34 @@ from tidemark.errors import ConfigError
 from tidemark.orchestration.dag_support import hour_of_run, reloads_of_run, replay_arguments, submit_conf
 from tidemark.settings import Settings
 
+AT_7 = datetime(2026, 11, 20, 7, tzinfo=UTC)
+
 
 @pytest.mark.parametrize(
-    ("run_type", "asked", "start", "hour"),
+    ("run_type", "asked", "start", "logical", "hour"),
     [
-        ("scheduled", None, datetime(2026, 11, 20, 7, tzinfo=UTC), "2026-11-20T07"),
-        ("backfill", "", datetime(2026, 11, 20, 7, tzinfo=UTC), "2026-11-20T07"),
-        ("scheduled", None, datetime(2026, 11, 20, 7, 15, tzinfo=UTC), "2026-11-20T07"),
-        ("manual", "2026-11-20T05", datetime(2026, 11, 21, 11, tzinfo=UTC), "2026-11-20T05"),
-        ("manual", "2026-11-20T05", None, "2026-11-20T05"),
-        ("backfill", "2026-11-20T05", datetime(2026, 11, 20, 7, tzinfo=UTC), "2026-11-20T05"),
+        ("scheduled", None, AT_7, AT_7, "2026-11-20T07"),
+        ("backfill", "", AT_7, AT_7, "2026-11-20T07"),
+        ("scheduled", None, AT_7.replace(minute=15), AT_7.replace(minute=15), "2026-11-20T07"),
+        ("manual", "2026-11-20T05", AT_7, AT_7, "2026-11-20T05"),
+        ("manual", "2026-11-20T05", None, None, "2026-11-20T05"),
+        ("backfill", "2026-11-20T05", AT_7, AT_7, "2026-11-20T05"),
+        ("manual", None, AT_7.replace(hour=6), AT_7, "2026-11-20T07"),
+        ("manual", None, AT_7, AT_7.replace(hour=8, minute=59), "2026-11-20T08"),
+        ("manual", None, AT_7, datetime(2026, 11, 20, 15, tzinfo=ZoneInfo("Asia/Shanghai")), "2026-11-20T07"),
     ],
-    ids=["schedule", "backfill", "schedule past the hour", "by hand", "by hand, no interval", "asked wins"],
-)
-def test_the_hour_of_a_run(run_type: str, asked: str | None, start: datetime | None, hour: str) -> None:
-    assert hour_of_run(run_type, asked, start) == hour
+    ids=["schedule", "backfill", "schedule past the hour", "by hand", "by hand, no date", "asked wins", "logical date",
+         "within an hour", "another zone"],
+)  # fmt: skip
+def test_the_hour_of_a_run(
+    run_type: str, asked: str | None, start: datetime | None, logical: datetime | None, hour: str
+) -> None:
+    assert hour_of_run(run_type, asked, start, logical) == hour
 
 
-def test_a_run_by_hand_without_an_hour_is_refused_although_it_has_an_interval() -> None:
+def test_a_run_without_an_hour_and_a_date_is_refused_although_it_has_an_interval() -> None:
     with pytest.raises(ConfigError, match="does not say which hour") as refused:
-        hour_of_run("manual", None, datetime(2026, 11, 21, 11, tzinfo=UTC))
+        hour_of_run("manual", None, AT_7, None)
     assert '{"hour": "2026-11-20T07"}' in str(refused.value)
 
 

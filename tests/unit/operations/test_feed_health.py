@@ -1,0 +1,80 @@
+"""How a feed is, in one word: from its state, its feed file and the time."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from typing import Any
+
+import pytest
+
+from tidemark.feeds.model import Feed
+from tidemark.hours import Hour
+from tidemark.ledger.feed_state import FeedState, HourRange, NextPublication
+from tidemark.operations.feed_health import FeedHealth, judge, status_listing
+
+NEWEST = Hour("2026-11-20T07")
+STOPPED = {NEWEST: {"shop.orders": "its key changes"}}
+
+
+def feed(**changes: Any) -> Feed:
+    return Feed.model_validate(
+        {
+            "feed": "shop", "description": "-", "owner": "-", "topics": ["t"], "start": "2026-11-20T00:00:00Z",
+            "exports": {"path": "{topic}/{date}/{hour}/*"}, "container": {"type": "kafka_json"},
+            "format": {"type": "debezium"}, **changes,
+        }
+    )  # fmt: skip
+
+
+def state(**changes: Any) -> FeedState:
+    published = [HourRange(first=Hour("2026-11-20T00"), last=NEWEST, sequence=1, version=1)]
+    return FeedState(feed="shop", **({"hours": published, "last_hour": NEWEST, "last_sequence": 8} | changes))
+
+
+def health(of: FeedState, at: str, file: Feed | None = None, *, quarantined: int = 0, overdue: int = 0) -> FeedHealth:
+    now = datetime.fromisoformat(f"2026-11-{at}:00+00:00")
+    return judge(file or feed(), of, quarantined=quarantined, overdue=overdue, now=now)
+
+
+@pytest.mark.parametrize(
+    ("of", "at", "file", "word", "why"),
+    [
+        (state(), "20T08:20", feed(), "good", ""),
+        (state(), "20T10:00", feed(), "good", ""),
+        (state(), "20T10:01", feed(), "late", "its newest hour ended 2 hours ago"),
+        (state(next=NextPublication(sequence=9, hour=Hour("2026-11-20T08"), manifest_version=1)), "20T11:30", feed(),
+         "late", "its newest hour ended 3 hours ago; hour 2026-11-20T08 was begun"),
+        (state(), "20T20:00", feed(schedule="0 */6 * * *"), "good", ""),
+        (state(), "21T09:00", feed(schedule="0 */6 * * *"), "late", "its newest hour ended 25 hours ago"),
+        (state(), "29T00:00", feed(schedule=None), "good", ""),
+        (state(), "29T00:00", feed(start=None), "good", ""),
+        (state(stopped=STOPPED), "20T08:20", feed(), "stopped", "shop.orders stays as it was: its key changes"),
+        (state(stopped={Hour("2026-11-20T06"): {"shop.orders": "was so"}}), "20T08:20", feed(), "good", ""),
+        (FeedState(feed="shop"), "20T02:00", feed(), "never ran", "`tidemark run shop --hour …`, or switch its DAG on"),
+        (FeedState(feed="shop"), "20T02:01", feed(), "late", "nothing is published, and it begins at 2026-11-20T00"),
+    ],
+)  # fmt: skip
+def test_a_feed_is_in_a_word(of: FeedState, at: str, file: Feed, word: str, why: str) -> None:
+    found = health(of, at, file)
+    assert (found.health, found.why) == (word, why)
+    assert found.needs_person == (word in ("stopped", "late", "waiting"))
+
+
+def test_the_worst_comes_first_and_the_others_are_said() -> None:
+    found = health(state(stopped=STOPPED), "20T12:00", quarantined=3, overdue=2)
+    assert found.health == "stopped"
+    assert found.why.split("; ") == [
+        "shop.orders stays as it was: its key changes", "its newest hour ended 4 hours ago",
+        "2 transactions are overdue: `tidemark held shop`", "3 in quarantine: `tidemark quarantine list shop`",
+    ]  # fmt: skip
+    assert (found.behind_hours, found.quarantined) == (4, 3)
+    assert health(state(), "20T08:20", quarantined=1).health == "waiting"
+
+
+def test_who_needs_a_person_is_listed_first() -> None:
+    of = [("b", "good"), ("a", "never ran"), ("d", "waiting"), ("c", "stopped"), ("e", "late")]
+    found = status_listing([FeedHealth(feed=name, health=word) for name, word in of])  # type: ignore[arg-type]
+    assert [row[1] for row in found.rows] == ["c", "e", "d", "a", "b"]
+    assert found.objects[0] == {
+        "health": "stopped", "feed": "c", "newest_hour": None, "hours_behind": None, "held": 0, "quarantined": 0, "why": "",
+    }  # fmt: skip
