@@ -22,7 +22,6 @@ if TYPE_CHECKING:
     from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
 
     from tidemark.feeds.model import Feed
-    from tidemark.ledger.receipts import Receipt
 
 PREFIX = "/tidemark"
 #: How many hours (three days), and how many rows of the quarantine, a page shows at most.
@@ -36,20 +35,19 @@ _pages = Environment(
 
 @app.get("/")
 def overview(user: GetUserDep) -> HTMLResponse:
-    """All feeds that the user may see: how far they are, and what is held or in quarantine."""
-    from tidemark.operations.reports import newest_receipts
+    """All feeds that the user may see: how they are, and why; first those that need a person."""
+    from tidemark.operations.feed_health import examine_feeds
 
     settings = Settings()
-    receipts: dict[str, list[Receipt]] = {}
-    for receipt in newest_receipts(settings):
-        receipts.setdefault(receipt.feed, []).append(receipt)
-    feeds = [(feed, _state(receipts.get(feed.feed, []))) for feed in _visible(settings, user)]
-    return _page("overview", feeds=feeds)
+    owners = {feed.feed: feed.owner for feed in _visible(settings, user)}
+    found = sorted(examine_feeds(settings, list(owners)), key=lambda one: not one.needs_person)
+    return _page("overview", feeds=[(one, owners[one.feed]) for one in found])
 
 
 @app.get("/{name}/")
 def one_feed(name: str, user: GetUserDep) -> HTMLResponse:
-    """One feed: its newest hours, its held transactions, its quarantine."""
+    """One feed: how it is, its newest hours, its held transactions, its quarantine."""
+    from tidemark.operations.feed_health import examine_feeds
     from tidemark.operations.reports import (
         held_listing,
         newest_receipts,
@@ -69,7 +67,8 @@ def one_feed(name: str, user: GetUserDep) -> HTMLResponse:
         held_listing(settings, name),
         quarantine_listing(settings, name, None, _KEPT_BACK),
     ]
-    return _page("feed", feed=feed, state=_state(receipts), listings=listings, shown=_HOURS, kept_back=_KEPT_BACK)
+    (health,) = examine_feeds(settings, [name])
+    return _page("feed", feed=feed, health=health, listings=listings, shown=_HOURS, kept_back=_KEPT_BACK)
 
 
 def _visible(settings: Settings, user: BaseUser) -> list[Feed]:
@@ -79,19 +78,6 @@ def _visible(settings: Settings, user: BaseUser) -> list[Feed]:
         for feed in sound_feeds(settings.path(settings.feeds))
         if manager.is_authorized_dag(method="GET", details=DagDetails(id=f"ingest_{feed.feed}"), user=user)
     ]
-
-
-def _state(receipts: list[Receipt]) -> dict[str, object]:
-    """How far a feed is, from the receipts of its hours."""
-    last = max(receipts, key=lambda r: r.sequence, default=None)
-    return {
-        "hours": len(receipts),
-        "newest": max((r.hour for r in receipts), default=None),
-        "source_time": max((r.newest for r in receipts if r.newest), default=None),
-        "published_at": last.published_at if last else None,
-        "held": last.held_transactions if last else 0,
-        "quarantined": sum(r.quarantined for r in receipts),
-    }
 
 
 def _page(kind: str, **values: object) -> HTMLResponse:

@@ -87,10 +87,15 @@ def test_the_page_shows_what_became_of_an_hour(
     client = TestClient(page.app)
     overview = client.get("/").text
     assert '<a href="/tidemark/page_seen/">page_seen</a>' in overview and HOUR in overview
-    assert "none yet" in overview, "page_unseen has not run"
+    assert re.findall(r'<td class="(\w*)">(waiting|never ran)</td>', overview) == [
+        ("look", "waiting"),
+        ("", "never ran"),
+    ]
+    assert "1 in quarantine: `tidemark quarantine list page_seen`" in overview
     shown = client.get("/page_seen/").text
     cells = re.findall(r"<td[^>]*>([^<]*)</td>", shown)
     assert cells[:12] == ["page_seen", HOUR, "3", "0", "2", "0", "0", "0", "0", "1", "0", "2026-11-20 00:00:00"]
+    assert '<b class="look">waiting</b>: 1 in quarantine' in shown
     assert "page_seen: 1 in quarantine" in shown and "unknown op" in shown
     assert "page_seen.items" in shown
 

@@ -8,7 +8,7 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich import markup
+from rich import box, markup
 from rich.console import Console
 from rich.table import Table
 
@@ -17,6 +17,9 @@ if TYPE_CHECKING:
 
 out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
 err = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+
+#: As wide as any table may be.
+_UNBOUNDED = 10_000
 
 FeedName = Annotated[str, typer.Argument(help="The feed's name.")]
 OneHour = Annotated[str | None, typer.Option(help="An hour in UTC, like 2026-11-20T07.")]
@@ -46,13 +49,24 @@ def print_table(title: str, head: list[str], cells: list[list[str]]) -> None:
         for row in [head, *cells]:
             sys.stdout.write("\t".join(cell.replace("\t", " ").replace("\n", " ") for cell in row) + "\n")
         return
-    table = Table(title=escape(title), title_justify="left", title_style="bold")
-    for name in head:
-        numeric = all(row[head.index(name)].lstrip("-").isdigit() for row in cells) and bool(cells)
+    table, idle = _table(title, head, cells), []
+    if out.measure(table, options=out.options.update(width=_UNBOUNDED)).maximum > out.width:
+        idle = [name for name, *column in zip(head, *cells, strict=True) if cells and set(column) <= {"", "0"}]
+        kept = [number for number, name in enumerate(head) if name not in idle]
+        table = _table(title, [head[n] for n in kept], [[row[n] for n in kept] for row in cells])
+    out.print(table)
+    if idle:
+        out.print(f"left out, for they hold nothing or 0: {', '.join(idle)}", markup=False)
+
+
+def _table(title: str, head: list[str], cells: list[list[str]]) -> Table:
+    table = Table(title=escape(title), title_justify="left", title_style="bold", box=box.SIMPLE_HEAD, pad_edge=False)
+    for number, name in enumerate(head):
+        numeric = all(row[number].lstrip("-").isdigit() for row in cells) and bool(cells)
         table.add_column(escape(name), justify="right" if numeric else "left", overflow="fold")
     for row in cells:
         table.add_row(*(escape(cell) for cell in row))
-    out.print(table)
+    return table
 
 
 def escape(text: str) -> str:
