@@ -1,8 +1,13 @@
-"""What an hour costs as a feed gets older: ``python -m benchmarks.ageing history``.
+"""What an hour costs as a feed gets older: ``python -m benchmarks.ageing history`` and ``python -m benchmarks.ageing late``.
 
-Two feeds have published the same first hour; the state and the receipts of one say that it was the hundredth, those of the
-other that it was the ten thousandth. Then each publishes some hours more, in turn. The last line, ``history RATIO``, is an
-hour of the old feed against one of the young, in CPU seconds; the one before it says how many Spark jobs each took.
+*history*: two feeds have published the same first hour; the state and the receipts of one say that it was the hundredth,
+those of the other that it was the ten thousandth. Then each publishes some hours more, in turn. The last line, ``history
+RATIO``, is an hour of the old feed against one of the young, in CPU seconds; the one before it says how many Spark jobs each
+took.
+
+*late*: the tables of two feeds, and their change logs, are given many rows. Then pairs of hours are published, of ten keys
+each, the second of a pair before the first. The last line, ``late RATIO``, is an hour that comes late against one in order,
+of the larger table; the one before it is an hour in order of the larger table against one of the smaller.
 """
 
 from __future__ import annotations
@@ -10,12 +15,13 @@ from __future__ import annotations
 import argparse
 import shutil
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from random import Random
 from statistics import median
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
 
@@ -23,7 +29,9 @@ from benchmarks.late import event, feed_of, write
 from benchmarks.measure import measure
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
+from tidemark.identifiers import TIDEMARK
 from tidemark.lake.session import full_name, open_session
+from tidemark.ledger.change_log import changes_table
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.publication_history import load_receipt
 from tidemark.ledger.state_store import load_state, save_state
@@ -36,17 +44,31 @@ FIRST = Hour("2026-11-20T00")
 YOUNG, OLD = 100, 10_000
 #: Hours that warm the JVM up.
 WARM_UPS = 4
+#: Keys of a first hour that is multiplied.
+TEMPLATES = 1_000
 
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("history",), help="what grows as the feed gets older")
-    parser.add_argument("--hours", type=int, default=10, help="measured hours of each feed")
+    parser.add_argument("what", choices=("history", "late"), help="what grows as the feed gets older")
+    parser.add_argument("--hours", type=int, default=10, help="measured hours of each kind")
+    parser.add_argument("--rows", type=int, nargs=2, default=(200_000, 20_000_000), help="late: of the two tables")
+    parser.add_argument("--keys", type=int, default=10, help="late: changes of an hour")
     options = parser.parse_args()
     shutil.rmtree(CACHE, ignore_errors=True)
-    settings = Settings(home=HOME, lake=str(CACHE / "lake"), driver_memory="2g", spark_master="local[2]")
-    spark, console = open_session(settings, "benchmark"), Console()
-    hours = [FIRST.plus(number) for number in range(WARM_UPS + options.hours + 1)]
+    settings = Settings(home=HOME, lake=str(CACHE / "lake"), driver_memory="4g", spark_master="local[2]")
+    spark = open_session(settings, "benchmark")
+    if options.what == "history":
+        ratio = measure_history(spark, options.hours, settings)
+    else:
+        ratio = measure_late(spark, options.hours, options.rows, options.keys, settings)
+    sys.stdout.write(f"{options.what} {ratio:.2f}\n")
+    return 0
+
+
+def measure_history(spark: SparkSession, measured: int, settings: Settings) -> float:
+    """An hour of the old feed against one of the young."""
+    console, hours = Console(), [FIRST.plus(number) for number in range(WARM_UPS + measured + 1)]
     for number, hour in enumerate(hours):
         write(hour, events(number), CACHE)
     feeds = {published: feed_of(f"after_{published}", CACHE) for published in (YOUNG, OLD)}
@@ -62,12 +84,68 @@ def main() -> int:
             cpu[published].append(cost.cpu)
             jobs[published].append(_jobs(spark) - before)
             console.print(f"{hour} after {published} hours: {cost.cpu:.2f} CPU s, {jobs[published][-1]} Spark jobs")
-    ratios = [old / young for old, young in zip(cpu[OLD][WARM_UPS:], cpu[YOUNG][WARM_UPS:], strict=True)]
     console.print(
         f"Spark jobs of an hour: {sorted(set(jobs[YOUNG]))} after {YOUNG}, {sorted(set(jobs[OLD]))} after {OLD}"
     )
-    sys.stdout.write(f"history {median(ratios):.2f}\n")
-    return 0
+    return _over(cpu[OLD][WARM_UPS:], cpu[YOUNG][WARM_UPS:])
+
+
+def measure_late(spark: SparkSession, measured: int, sizes: Sequence[int], keys: int, settings: Settings) -> float:
+    """A late hour against one in order, of the larger table."""
+    console, rng = Console(), Random(7)
+    hours = [FIRST.plus(number) for number in range(2 * (WARM_UPS + measured) + 1)]
+    write(hours[0], (event("c", key, 1) for key in range(TEMPLATES)), CACHE)
+    for number, hour in enumerate(hours[1:], 11):
+        write(hour, (event("u", key, number) for key in sorted(rng.sample(range(min(sizes)), keys))), CACHE)
+    feeds = {rows: feed_of(f"of_{rows}", CACHE) for rows in sizes}
+    for rows, feed in feeds.items():
+        run_hour(feed, hours[0], settings)
+        cost = measure(lambda feed=feed, rows=rows: grow(spark, feed, rows))  # type: ignore[misc]
+        console.print(f"made {rows:,} rows: {cost.cpu:.0f} CPU s")
+    cpu: dict[tuple[int, str], list[float]] = {(rows, which): [] for rows in sizes for which in ("in order", "late")}
+    for late, in_order in zip(hours[1::2], hours[2::2], strict=True):
+        for rows, feed in feeds.items():
+            for which, hour in (("in order", in_order), ("late", late)):
+                before = _jobs(spark)
+                cost = measure(lambda feed=feed, hour=hour: run_hour(feed, hour, settings))  # type: ignore[misc]
+                cpu[rows, which].append(cost.cpu)
+                jobs = _jobs(spark) - before
+                console.print(f"{hour} of {rows:,} rows, {which}: {cost.cpu:.2f} CPU s, {jobs} Spark jobs")
+    measured_cpu = {of: costs[WARM_UPS:] for of, costs in cpu.items()}
+    small, large = sizes
+    late_of_small = _over(measured_cpu[small, "late"], measured_cpu[small, "in order"])
+    larger = _over(measured_cpu[large, "in order"], measured_cpu[small, "in order"])
+    console.print(f"of {small:,} rows, late against in order: {late_of_small:.2f}")
+    console.print(f"in order, {large:,} rows against {small:,}: {larger:.2f}")
+    return _over(measured_cpu[large, "late"], measured_cpu[large, "in order"])
+
+
+def grow(spark: SparkSession, feed: Feed, rows: int) -> None:
+    """Give the table of a feed that has published its first hour so many rows, and its change log their inserts, each like
+    that of a key below :data:`TEMPLATES`."""
+    log, table = changes_table(feed.feed), full_name(feed.feed, "items")
+    more = spark.range(TEMPLATES, rows, 1, 8).withColumnRenamed("id", "new")
+    like, new = (F.col("new") % TEMPLATES), F.col("new")
+    after = F.concat(F.lit("-"), F.lpad(new.cast("string"), 12, "0"))
+
+    def numbered(image: str) -> Column:
+        return F.transform_values(image, lambda name, text: F.when(name == "id", new.cast("string")).otherwise(text))
+
+    inserts = spark.table(log).where("after is not null")
+    images = {name: numbered(name) for name in ("key", "after")}
+    places = {"position": F.concat("position", after), "record": F.col("record") + new}
+    logged = more.join(F.broadcast(inserts), like == F.col("after")["id"].cast("bigint")).withColumns(images | places)
+    logged.select(*inserts.columns).writeTo(log).append()
+    at = F.concat(F.substring_index(f"{TIDEMARK}.sort_key", "#", 1), after, F.lit("#1"))
+    stamp = F.col(TIDEMARK).withField("sort_key", at).withField("base_sort_key", at)
+    stored = spark.table(table)
+    made = more.join(F.broadcast(stored), like == F.col("id")).withColumns({"id": new, TIDEMARK: stamp})
+    made.select(*stored.columns).writeTo(table).append()
+
+
+def _over(costs: Sequence[float], others: Sequence[float]) -> float:
+    """The median of the ratios, round by round."""
+    return median(one / other for one, other in zip(costs, others, strict=True))
 
 
 def events(number: int) -> Iterator[dict[str, Any]]:

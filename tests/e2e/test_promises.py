@@ -123,6 +123,13 @@ def test_a_late_truncate_comes_to_the_same_table(run: OneTableFeed, settings: Se
     late = run(HOURS[0], [newest, event("t", 5, None), event("t", 4, None), event("u", 9, row(3, 30))])
     assert rows(settings, run) == [row(3, 3), row(5, 9, None)]
     assert (late.counts.applied, late.counts.superseded, late.counts.duplicate) == (1, 2, 1)
+    assert late.tables[0].warnings == []
+    begun_again = run(HOURS[2], [event("c", 6, row(7, 7)), event("c", 7, row(8, 8))])
+    (warning,) = begun_again.tables[0].warnings
+    assert warning.startswith(
+        "all 2 changes of the hour are older than what the table holds: if the source's positions"
+    )
+    assert rows(settings, run) == [row(3, 3), row(5, 9, None)]
 
 
 @pytest.mark.full

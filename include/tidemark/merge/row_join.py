@@ -41,9 +41,14 @@ def _sent_at(side: str, name: str) -> str:
     return f"coalesce(element_at({side}.newer, {name}), {side}.base_sort_key)"
 
 
+def is_newer_row() -> str:
+    """Whether the settled row is the newer one, of rows that are whole."""
+    return f"{_S}.sort_key > {_T}.sort_key"
+
+
 def is_deleted(joined: Collection[str]) -> str:
     """Whether the stored row goes. ``joined``: the columns that are joined; none: every settled row is newer."""
-    return f"s.deleted AND (NOT s.joins OR {_S}.sort_key > {_T}.sort_key)" if joined else "s.deleted"
+    return f"s.deleted AND (NOT s.joins OR {is_newer_row()})" if joined else "s.deleted"
 
 
 def joined_stamp() -> str:
@@ -69,10 +74,17 @@ def joined_stamp() -> str:
 
 
 def merge_rows(
-    stored: DataFrame, settled: DataFrame, *, key: Sequence[str], columns: Collection[str], joined: Collection[str]
+    stored: DataFrame,
+    settled: DataFrame,
+    *,
+    key: Sequence[str],
+    columns: Collection[str],
+    joined: Collection[str],
+    late: bool = False,
 ) -> DataFrame:
     """Stored rows with SETTLED ones merged into them: what a MERGE does with these expressions. ``columns``: of the result,
-    which are the stored ones; a column that SETTLED rows do not have is null in them. ``key`` empty: the sort key is."""
+    which are the stored ones; a column that SETTLED rows do not have is null in them. ``key`` empty: the sort key is.
+    ``joined``, ``late``: see :class:`tidemark.snapshots.contract.StagedChange`."""
     t, s, sent = stored.alias("t"), settled.alias("s"), set(settled.select("row.*").columns)
     matches = F.lit(True)
     for name in key:
@@ -80,8 +92,10 @@ def merge_rows(
     if not key:
         matches = F.col(f"{_T}.sort_key") == F.col(f"{_S}.sort_key")
     both = t.join(s, matches, "full_outer")
+    meet = F.col(_S).isNotNull() & F.col(_T).isNotNull()
     is_settled = F.col(_S).isNotNull()
-    meet = is_settled & F.col(_T).isNotNull()
+    if late and not joined:
+        is_settled &= F.coalesce(F.expr(is_newer_row()), F.lit(True))
 
     def value(name: str) -> Column:
         text = f"s.row.{quote(name)}" if name in sent else "NULL"
@@ -94,7 +108,7 @@ def merge_rows(
     if joined:
         stamp = F.when(meet, F.expr(joined_stamp())).otherwise(stamp)
     goes = F.when(meet, F.expr(is_deleted(joined))).otherwise(F.col("s.deleted"))
-    kept = both.where(~F.coalesce(goes, F.lit(False)))
+    kept = both.where(~F.coalesce(goes & is_settled, F.lit(False)))
     return kept.select(*(value(name) for name in columns), stamp.alias(TIDEMARK))
 
 

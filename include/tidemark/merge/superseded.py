@@ -7,8 +7,8 @@ from pyspark.sql import functions as F
 
 
 def late_keys(rows: DataFrame, highest: str) -> DataFrame:
-    """The keys (``key``) of ROWS that are not newer than the sort key ``highest``."""
-    return rows.where(F.col("sort_key") <= highest).select("key").distinct()
+    """The keys (``key``) of ROWS that are not newer than the sort key ``highest``, one for each such change."""
+    return rows.where(F.col("sort_key") <= highest).select("key")
 
 
 def without_superseded(rows: DataFrame, stored: DataFrame, counted: Observation) -> DataFrame:

@@ -227,6 +227,17 @@ def _compact_table(hour: HourChanges, stats: TableStats) -> Compacted:
     return _stage(changes, receipt, first=first)
 
 
+def _older_warning(run: HourRun, stats: TableStats, counts: Counts) -> str | None:
+    """What to say of the newest hour where nothing of it counts, for all of it is older than what the table holds."""
+    newest = run.state.newest_hour
+    if counts.applied or not counts.superseded or newest is None or run.hour <= newest:
+        return None
+    return (
+        f"all {stats.landed} changes of the hour are older than what the table holds: if the source's positions began again "
+        "(a new cluster, a failover), they never will count; take a new snapshot into a new feed"
+    )
+
+
 def _stage(changes: TableChanges, receipt: TableReceipt, *, first: bool) -> Compacted:
     """Fold the changes and write them to the table's audit branch. ``first``: the table has just been made."""
     run, stats, state, shape = changes.run, changes.stats, changes.state, changes.shape
@@ -238,6 +249,9 @@ def _stage(changes: TableChanges, receipt: TableReceipt, *, first: bool) -> Comp
     for warning in warnings:
         log.warning(warning, table=stats.table)
     outcome = settle_keyed(changes) if shape.key else settle_keyless(changes)
+    if older := _older_warning(run, stats, outcome.counts):
+        log.warning(older, table=stats.table)
+        warnings.append(older)
     emptied = stats.emptied if state.emptied is None else state.emptied
     state.snapshot.stage(
         run.state.publication,
@@ -248,6 +262,7 @@ def _stage(changes: TableChanges, receipt: TableReceipt, *, first: bool) -> Comp
             truncated=emptied,
             dropped=state.change.dropped,
             joined=outcome.joined,
+            key_values=outcome.key_values,
             renamed=state.change.names_now,
             filled={name: shape.value(name, F.lit(text)) for name, text in state.change.filled},
         ),

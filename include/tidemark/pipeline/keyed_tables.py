@@ -6,15 +6,19 @@ what is in no row's own state is folded again from the change log (:mod:`tidemar
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import dataclass
+from typing import cast
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from tidemark.ledger.receipts import Counts
 from tidemark.logs import get_logger
 from tidemark.merge import late_changes
 from tidemark.merge.contract import COUNTED
+from tidemark.merge.few_keys import FEW_CHANGES, KeyValues, key_texts, key_values, list_keys
 from tidemark.merge.fold import fold
 from tidemark.merge.superseded import deletes_at, late_keys, without_superseded
 from tidemark.merge.typed_rows import keyed_rows, settle
@@ -27,7 +31,8 @@ log = get_logger()
 @dataclass(frozen=True)
 class SettledSizes:
     """Sums over SETTLED rows: the changes behind them (of the hour, and released ones; ``*_duplicates``: the same
-    change again); how many rows are unreadable, write and delete; the columns that some row does not know."""
+    change again); how many rows are unreadable, write and delete; the columns that some row does not know; the
+    values of their keys, where they are listed."""
 
     landed_count: int
     landed_duplicates: int
@@ -37,6 +42,7 @@ class SettledSizes:
     written: int
     deleted: int
     unknown_columns: list[str]
+    key_values: KeyValues
 
     @property
     def counts(self) -> Counts:
@@ -56,9 +62,11 @@ def settle_keyed(changes: TableChanges) -> TableOutcome:
     if state.needs_log(stats):
         return _fold_from_log(changes, rows)
     late, superseded = state.is_late(stats), Observation()
+    few = stats.landed + stats.released <= FEW_CHANGES and not state.ends_rows(stats)
+    texts = key_texts(cast(StructType, rows.schema["key"].dataType)) if few else {}
     if late:
-        rows = _join_late(changes, rows, superseded)
-    settled, sizes = _settled(settle(fold(rows, partial=stats.partial > 0), shape, changes.run.hour))
+        rows = _join_late(changes, rows, superseded, texts)
+    settled, sizes = _settled(settle(fold(rows, partial=stats.partial > 0), shape, changes.run.hour), texts)
     counts = changes.counts.plus(sizes.counts)
     if late:
         counts = counts.plus(
@@ -67,18 +75,22 @@ def settle_keyed(changes: TableChanges) -> TableOutcome:
     joined = frozenset(sizes.unknown_columns)
     if late and state.may_be_partial(stats):
         joined = frozenset(shape.columns) - frozenset(shape.key)
-    return TableOutcome(settled, sizes.written, sizes.deleted, counts, joined)
+    return TableOutcome(settled, sizes.written, sizes.deleted, counts, joined, sizes.key_values)
 
 
-def _join_late(changes: TableChanges, rows: DataFrame, superseded: Observation) -> DataFrame:
-    """The hour's ROWS that can alter what is stored."""
+def _join_late(
+    changes: TableChanges, rows: DataFrame, superseded: Observation, texts: Mapping[str, Column]
+) -> DataFrame:
+    """The hour's ROWS that can alter what is stored. ``texts``: of keys that are listed; empty: they are too many."""
     state = changes.state
     assert state.highest is not None, "it is late"
-    if state.new_truncate and state.may_be_partial(changes.stats):
+    if state.ends_rows(changes.stats):
         assert state.truncated is not None
         under = late_changes.keys_under_a_truncate(state.stored(), state.truncated)
         rows = rows.unionByName(deletes_at(under, state.truncated, rows))
-    return without_superseded(rows, state.stored(late_keys(rows, state.highest)), superseded)
+    late = late_keys(rows, state.highest)
+    stored = state.stored_near(list_keys(late)) if texts else state.stored(late.distinct())
+    return without_superseded(rows, stored, superseded)
 
 
 def _fold_from_log(changes: TableChanges, rows: DataFrame) -> TableOutcome:
@@ -89,22 +101,26 @@ def _fold_from_log(changes: TableChanges, rows: DataFrame) -> TableOutcome:
     if classified.refolded is not None:
         log.info("folding keys again from the change log", reason="changes came late, or rest on another key")
         settled = settled.unionByName(settle(classified.refolded, shape, hour, whole=True))
-    settled, sizes = _settled(settled)
+    settled, sizes = _settled(settled, {})
     counts = changes.counts.plus(classified.counts).plus(sizes.counts)
     return TableOutcome(settled, sizes.written, sizes.deleted, counts, frozenset(sizes.unknown_columns))
 
 
-def _settled(settled: DataFrame) -> tuple[DataFrame, SettledSizes]:
+def _settled(settled: DataFrame, texts: Mapping[str, Column]) -> tuple[DataFrame, SettledSizes]:
     """SETTLED rows, materialised, and what they come to; without those that earlier hours made unreadable, under another
-    type: they stay as they are stored."""
-    found = Observation()
-    settled = settled.observe(found, *_sums()).localCheckpoint()
-    sizes = SettledSizes(**found.get)
+    type: they stay as they are stored. ``texts``: of keys that are listed."""
+    key, found = settled.schema["key"].dataType, Observation()
+    listed = F.struct(*(F.collect_set(text).alias(name) for name, text in texts.items())) if texts else F.lit(None)
+    settled = settled.observe(found, *_sums(), listed.alias("keys")).localCheckpoint()
+    sums = dict(found.get)
+    keys = sums.pop("keys")
+    values = key_values(key, keys.asDict()) if texts else {}
+    sizes = SettledSizes(**sums, key_values=values)
     if sizes.unreadable:
         settled = settled.where("unreadable = ''")
         again = settled.agg(*_sums()).first()
         assert again is not None
-        sizes = SettledSizes(**again.asDict())
+        sizes = SettledSizes(**again.asDict(), key_values=values)
     return settled.drop("unreadable", *COUNTED), sizes
 
 

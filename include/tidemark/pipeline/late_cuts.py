@@ -1,22 +1,24 @@
 """The cut of an hour that first runs after hours which follow it; and cuts that are made again (`cuts: amend`).
 
 Such an hour's cut is not what the tables hold now: that shows what landed later. It is the newest cut before the hour,
-with every change of hours up to it that has come since merged into it: the hour's own, and those of hours before that
-came too late for that cut. The keys of these changes are folded again from the change log of the hours up to it.
+with every change of hours up to it that has come since joined with it: the hour's own, and those of hours before that
+came too late for that cut. The same changes again alter nothing (:mod:`tidemark.merge.row_join`), so that all are joined
+that the log holds of their keys from the oldest of them on: a delete that the cut shows no row of is among them.
 
-A cut that is made again goes on from itself in the same way.
+Where a row's own state does not tell enough, the keys of these changes are folded again from the whole log of the hours up
+to it. A cut that is made again goes on from itself in the same way.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
-from tidemark.ledger.change_log import changes_table, in_hour, is_published, is_row
+from tidemark.ledger.change_log import changes_table, in_hour, is_published
 from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.quarantine import ENTRY
@@ -25,8 +27,10 @@ from tidemark.ledger.retention import expired_hours
 from tidemark.ledger.system_tables import held_transactions, waiting_entries
 from tidemark.logs import log_stage
 from tidemark.merge.contract import COUNTED
+from tidemark.merge.few_keys import FEW_CHANGES, list_keys
+from tidemark.merge.fold import fold
 from tidemark.merge.key_changes import changed_in_reach, descendants
-from tidemark.merge.typed_rows import TableShape
+from tidemark.merge.typed_rows import TableShape, settle
 from tidemark.pipeline.transactions import open_at
 from tidemark.settings import Settings
 from tidemark.snapshots import open_snapshot
@@ -91,10 +95,9 @@ def make_late_cuts(run: HourRun, history: PublicationHistory, of: Hour | None = 
     hour = LateHour(
         spark, feed, settings, receipt, run.state.publication, made.staged, then, everything, definitions,
         open_at(now, is_published(then.state), feed, at).localCheckpoint(), at, again=of is not None,
-        from_start=of is not None and (receipt.redelivered > 0 or not _tells_of_others(now, feed, receipt.hour).isEmpty()),
+        from_start=of is not None and (receipt.redelivered > 0 or _tell_of_others(now.where(in_hour(receipt.hour)), feed)),
     )  # fmt: skip
-    sources = entries.where(is_published(then.state) & is_row()).select("source_table").distinct().collect()
-    for source in sorted(row.source_table for row in sources):
+    for source in sorted({source for known in then.state.tables.values() for source in known.sources}):
         table = feed.published_name(source)
         snapshot = open_snapshot(spark, feed, table, settings, receipt.sequence)
         if snapshot.columns():
@@ -102,9 +105,9 @@ def make_late_cuts(run: HourRun, history: PublicationHistory, of: Hour | None = 
                 line["rows"] = _make(hour, source, snapshot)
 
 
-def _tells_of_others(entries: DataFrame, feed: Feed, hour: Hour) -> DataFrame:
-    """The hour's entries by which rows of other hours have their places, or their meaning."""
-    return entries.where(in_hour(hour) & (gives_place(feed) | (F.col("op") == "schema")))
+def _tell_of_others(entries: DataFrame, feed: Feed) -> bool:
+    """Whether others have their places, or their meaning, by any of the entries."""
+    return not entries.where(gives_place(feed) | (F.col("op") == "schema")).isEmpty()
 
 
 def _make(hour: LateHour, source: str, snapshot: Snapshot) -> int | None:
@@ -138,16 +141,46 @@ def _make(hour: LateHour, source: str, snapshot: Snapshot) -> int | None:
     if emptied:  # what stands before a truncate or a reload that has come since does not stay
         base, rows = None, rows.withColumn("landed_this_hour", F.lit(True))
     unchanged = not emptied and (hour.again or snapshot.table not in hour.staged)
-    if unchanged and not (own and base is None) and rows.where("landed_this_hour").isEmpty():
+    oldest = rows.where("landed_this_hour").agg(F.min("position")).collect()[0][0]
+    if unchanged and not (own and base is None) and oldest is None:
         if base is not None and not own:
             snapshot.cut(hour.hour, hour.publication, base, None)
         return 0 if base is not None else None
     shape = published_state(table_log, snapshot, hour.all.state).shape
-    settled = _settled(shape, rows, hour.receipt.hour).localCheckpoint()
     whole = base is None or not shape.key
-    change = StagedChange(settled=settled, key=shape.key, first=whole)
+    if whole or oldest is None or _needs_log(hour, table_log, before):
+        settled = _fold_from_log(shape, rows, hour.receipt.hour).localCheckpoint()
+        change, number = StagedChange(settled=settled, key=shape.key, first=whole), settled.count()
+    else:
+        partial = hour.all.state.table(snapshot.table).partial
+        change, number = _join(shape, rows, oldest, hour.receipt.hour, partial=partial)
     snapshot.cut(hour.hour, hour.publication, None if whole else base, change)
-    return settled.count()
+    return number
+
+
+def _needs_log(hour: LateHour, table_log: TableLog, before: PublicationHistory) -> bool:
+    """Whether the states of rows in the cut ``before`` and of the changes since do not tell what their join is: rows rest on
+    others, or entries since then may have given other entries their place, their columns or their meaning."""
+    now, then = (history.state.table(table_log.table) for history in (hour.all, before))
+    if now.entangled or now.column_renames != then.column_renames or now.refolded_by > before.state.last_sequence:
+        return True
+    log = tied_log(hour.spark, hour.feed, hour.all.state)
+    since = log.where(is_published(hour.all.state) & ~is_published(before.state))
+    return _tell_of_others(since, hour.feed)
+
+
+def _join(shape: TableShape, rows: DataFrame, oldest: str, hour: str, *, partial: bool) -> tuple[StagedChange, int]:
+    """What the marked rows, the ``oldest`` of which has this position, and what is newer of their keys come to; of how many
+    keys."""
+    near, found = keyed_log_rows(shape, rows.where(F.col("position") >= oldest)), Observation()
+    touched = near.where("landed_this_hour").select("key").distinct()
+    folded = fold(near.join(touched, "key", "left_semi").select(*near.columns), partial=True)
+    settled = settle(folded, shape, hour).drop("unreadable", *COUNTED)
+    settled = settled.observe(found, F.count(F.lit(1)).alias("keys")).localCheckpoint()
+    joined = frozenset(shape.columns) - frozenset(shape.key) if partial else frozenset()
+    values = list_keys(settled) if found.get["keys"] <= FEW_CHANGES else {}
+    change = StagedChange(settled=settled, key=shape.key, first=False, joined=joined, late=True, key_values=values)
+    return change, found.get["keys"]
 
 
 def _newest_truncate(hour: LateHour, table_log: TableLog, before: PublicationHistory) -> tuple[str | None, bool]:
@@ -187,7 +220,7 @@ def _marked(hour: LateHour, rows: DataFrame, before: PublicationHistory) -> Data
     return marked.withColumn("landed_this_hour", lacking).select(*rows.columns)
 
 
-def _settled(shape: TableShape, rows: DataFrame, hour: str) -> DataFrame:
+def _fold_from_log(shape: TableShape, rows: DataFrame, hour: str) -> DataFrame:
     """SETTLED rows: of a table with a key those of the keys that marked rows touch, else all."""
     if not shape.key:
         return fold_keyless(shape, rows, hour).where("not deleted")

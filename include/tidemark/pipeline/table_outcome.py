@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
 from tidemark.ledger.receipts import Counts
+from tidemark.merge.few_keys import KeyValues
 
 
 @dataclass(frozen=True)
 class TableOutcome:
     """``settled``: SETTLED rows (:mod:`tidemark.merge.contract`), materialised, of which so many are ``written`` and
-    ``deleted``. ``counts``: what became of the table's changes. ``joined``: see
+    ``deleted``. ``counts``: what became of the table's changes. ``joined``, ``key_values``: see
     :class:`tidemark.snapshots.contract.StagedChange`."""
 
     settled: DataFrame
@@ -20,3 +21,4 @@ class TableOutcome:
     deleted: int
     counts: Counts
     joined: frozenset[str] = frozenset()
+    key_values: KeyValues = field(default_factory=dict)

@@ -9,6 +9,7 @@ from typing import Protocol
 from pyspark.sql import Column, DataFrame
 
 from tidemark.hours import Hour
+from tidemark.merge.few_keys import KeyValues
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -19,8 +20,9 @@ class StagedChange:
     has no key. ``truncated``: rows with a lower sort key are deleted; in a table without a key, all rows. ``dropped``:
     columns whose stored values are deleted. ``filled``: columns with the constant that all stored rows get in them.
     ``joined``: columns of which a stored value may be newer than a settled row's, or not known to it; of the others every
-    settled row has the newest. ``renamed``: stored columns that have another name now, by their old one.
-    ``first``: the table has just been made.
+    settled row has the newest. ``late``: whether rows are whole, and a settled one may be
+    older than the stored one: the newer one stands. ``renamed``: stored columns that have another name now, by their old one.
+    ``first``: the table has just been made. ``key_values``: of all settled rows, where they are few.
     """
 
     settled: DataFrame
@@ -29,8 +31,10 @@ class StagedChange:
     truncated: str | None = None
     dropped: Sequence[str] = ()
     joined: Collection[str] = ()
+    late: bool = False
     renamed: Mapping[str, str] = field(default_factory=dict)
     filled: Mapping[str, Column] = field(default_factory=dict)
+    key_values: KeyValues = field(default_factory=dict)
 
     @property
     def names_now(self) -> dict[str, str | None]:

@@ -8,7 +8,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.identifiers import TIDEMARK, quote
-from tidemark.merge.row_join import is_deleted, joined_stamp, joined_value
+from tidemark.merge.few_keys import condition
+from tidemark.merge.row_join import is_deleted, is_newer_row, joined_stamp, joined_value
 from tidemark.snapshots.contract import StagedChange
 
 #: The temporary view that :func:`merge_sql` reads the SETTLED rows from.
@@ -32,6 +33,8 @@ def merge_sql(target: str, columns: Sequence[str], change: StagedChange) -> str:
         " AND ".join(f"t.{quote(name)} = s.key.{quote(name)}" for name in change.key)
         or f"t.{TIDEMARK}.sort_key = s.tidemark.sort_key"
     )
+    if change.key_values:
+        on += f" AND {condition(change.key_values, 't.')}"
 
     def value(name: str) -> str:
         return f"s.row.{quote(name)}" if name in sent else "NULL"
@@ -44,9 +47,11 @@ def merge_sql(target: str, columns: Sequence[str], change: StagedChange) -> str:
     updates = ", ".join([*map(assignment, columns), f"t.{TIDEMARK} = {stamp}"])
     names = ", ".join([*map(quote, columns), TIDEMARK])
     values = ", ".join([*map(value, columns), "s.tidemark"])
+    newer = f" AND {is_newer_row()}" if change.late and not change.joined else ""
     return (  # every name in it is quoted
         f"MERGE INTO {target} t USING {SETTLED_VIEW} s ON {on} "  # noqa: S608
-        f"WHEN MATCHED AND {is_deleted(change.joined)} THEN DELETE WHEN MATCHED THEN UPDATE SET {updates} "
+        f"WHEN MATCHED AND {is_deleted(change.joined)}{newer} THEN DELETE "
+        f"WHEN MATCHED{newer} THEN UPDATE SET {updates} "
         f"WHEN NOT MATCHED AND NOT s.deleted THEN INSERT ({names}) VALUES ({values})"
     )
 

@@ -106,7 +106,9 @@ class ParquetSnapshot:
         if change.truncated is not None:
             # Rows of a table without a key have no order: they are all written again.
             stored = stored.where(F.col(f"{TIDEMARK}.sort_key") >= change.truncated) if change.key else stored.limit(0)
-        return merge_rows(stored, change.settled, key=change.key, columns=columns, joined=change.joined)
+        return merge_rows(
+            stored, change.settled, key=change.key, columns=columns, joined=change.joined, late=change.late
+        )
 
     def staged(self, publication: str) -> DataFrame:
         """The table as it would be after this publication."""

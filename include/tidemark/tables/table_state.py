@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import cast
 
@@ -16,6 +16,7 @@ from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.system_tables import pruned, published_rows
+from tidemark.merge.few_keys import KeyValues, condition
 from tidemark.merge.late_changes import PublishedTable
 from tidemark.merge.typed_rows import TableShape, key_is_whole, keyed_rows
 from tidemark.schema.columns import Reading
@@ -88,6 +89,10 @@ class State:
         """Whether a row may have columns that are newer than its base."""
         return stats.partial > 0 or self.log.state.table(self.table).partial
 
+    def ends_rows(self, stats: TableStats) -> bool:
+        """Whether a truncate or reload of the hour ends what rows over it hold from before."""
+        return self.new_truncate and self.is_late(stats) and self.may_be_partial(stats)
+
     def evolve(self) -> None:
         """Make the table, or rename, add and widen its columns, for the changes of the hour."""
         self.snapshot.evolve(self.columns, self.shape.key, self.change.renamed)
@@ -131,6 +136,14 @@ class State:
         """``key``, ``stored_sort_key``, ``stored_base_sort_key`` of each row, and of the newest tombstone of each key that
         has no row. A row that is older than its key's tombstone stands all the same: that delete waits in quarantine, or
         took another row. ``keys``: of these alone (``key``, distinct); None: of all."""
+        return self._stored(lambda rows: rows if keys is None else rows.join(F.broadcast(keys), "key", "left_semi"))
+
+    def stored_near(self, values: KeyValues) -> DataFrame:
+        """The same, of the keys that have these values."""
+        return self._stored(lambda rows: rows.where(condition(values, "key.")))
+
+    def _stored(self, chosen: Callable[[DataFrame], DataFrame]) -> DataFrame:
+        """:meth:`stored` of the keys of ``chosen`` rows."""
         rows = self.snapshot.read().select(
             F.struct(*(F.col(quote(name)).alias(name) for name in self.shape.key)).alias("key"),
             F.col(f"{TIDEMARK}.sort_key").alias("row_at"),
@@ -148,10 +161,7 @@ class State:
         row_at, row_base, deleted_at = F.col("row_at"), F.col("row_base"), F.col("deleted_at")
         base = F.when(row_at < deleted_at, row_base).otherwise(F.greatest(row_base, deleted_at))
         newest = (F.max(name).alias(name) for name in ("row_at", "row_base", "deleted_at"))
-        both = rows.unionByName(deleted)
-        if keys is not None:
-            both = both.join(F.broadcast(keys), "key", "left_semi")
-        of_key = both.groupBy("key").agg(*newest)
+        of_key = chosen(rows).unionByName(chosen(deleted)).groupBy("key").agg(*newest)
         return of_key.select(
             "key", F.coalesce(row_at, deleted_at).alias("stored_sort_key"), base.alias("stored_base_sort_key")
         )

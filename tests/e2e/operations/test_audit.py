@@ -152,8 +152,8 @@ DAMAGES: dict[str, tuple[Callable[[Lake], Any], list[tuple[str, str, str]]]] = {
          ("records", HOURS[0], "hold 7, the receipt says 8"), ("change log", HOURS[0], "landed 7, the receipt says 8")],
     ),
     "a receipt unreadable": (
-        lambda lake: lake.sql(RECEIPTS, f"UPDATE {{}} SET receipt = '{{{{' {OF_FEED} sequence = 4"),
-        [("receipt", f"receipt 4 of {HOURS[2]}", "cannot be read"), ("receipt", "publication 4", "has no receipt")],
+        lambda lake: lake.sql(RECEIPTS, f"UPDATE {{}} SET receipt = '{{{{' {OF_FEED} sequence = 3"),
+        [("receipt", f"receipt 3 of {HOURS[2]}", "cannot be read"), ("receipt", "publication 3", "has no receipt")],
     ),
     "a receipt removed": (
         lambda lake: lake.sql(RECEIPTS, f"DELETE FROM {{}} {OF_FEED} sequence = 1"),
@@ -185,7 +185,7 @@ DAMAGES: dict[str, tuple[Callable[[Lake], Any], list[tuple[str, str, str]]]] = {
     ),
     "a tag moved": (
         lambda lake: lake.tag(ITEMS, HOURS[2], "CREATE OR REPLACE TAG {tag} AS OF VERSION {first}"),
-        [("cut", HOURS[2], "not to publication 4")],
+        [("cut", HOURS[2], "not to publication 3")],
     ),
     "a cut in folders removed": (
         lambda lake: lake.file(f"{lake.settings.lake_root}/snapshots/{FOLDERS}/_cuts/{HOURS[0]}.json", lambda _: None),
@@ -196,11 +196,11 @@ DAMAGES: dict[str, tuple[Callable[[Lake], Any], list[tuple[str, str, str]]]] = {
         [("quarantine", f"{HOURS[0]}, undecodable", "0 in quarantine, the receipt says 2")],
     ),
     "rows that a check refused removed": (
-        lambda lake: lake.sql(f"tidemark.{NAME}.quarantine", "DELETE FROM {} WHERE stage = 'validate'"),
+        lambda lake: lake.sql(f"tidemark.{NAME}.quarantine", "DELETE FROM {} WHERE stage = 'screen'"),
         [("quarantine", f"{HOURS[1]}, {ITEMS}", "0 in quarantine")],
     ),
     "a held transaction forgotten": (
-        lambda lake: lake.sql(f"tidemark.{NAME}.held", "DELETE FROM {} WHERE sequence > 4"),
+        lambda lake: lake.sql(f"tidemark.{NAME}.held", "DELETE FROM {} WHERE sequence > 3"),
         [("held", HOURS[1], "0 transactions are listed as held, the receipt says 2")],
     ),
 }  # fmt: skip

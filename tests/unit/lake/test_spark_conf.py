@@ -8,6 +8,7 @@ import subprocess
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
 from tidemark.lake.spark_conf import ARCHIVE, QUICK_JAVA, spark_conf, spark_home
 from tidemark.settings import Settings
@@ -54,6 +55,14 @@ def test_what_the_installation_says_wins(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, jars=tmp_path, spark_conf={"spark.sql.shuffle.partitions": "64"})
     assert spark_conf(settings)["spark.sql.shuffle.partitions"] == "64"
     assert spark_conf(Settings(home=tmp_path, jars=tmp_path))["spark.sql.shuffle.partitions"] == "4"
+
+
+def test_a_statement_is_taken_as_it_is_written(spark: SparkSession) -> None:
+    """Statements hold names and values of messages. The driver's environment is none of theirs."""
+    text = "${env:PATH} ${spark.app.name}"
+    row = spark.sql(f"SELECT '{text}' AS `{text}`").first()
+    assert row is not None
+    assert row.asDict() == {text: text}
 
 
 def test_catalogs_are_waited_for_but_not_forever(tmp_path: Path) -> None:

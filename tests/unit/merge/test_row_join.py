@@ -38,7 +38,7 @@ class Table:
         delivered = [Delivered(change) for change in changes]
         new = keyed_rows(log_rows(self.spark, delivered), SHAPE, expand=False)
         if joined:
-            new = without_superseded(new, self.stored(late_keys(new, "~")), Observation())
+            new = without_superseded(new, self.stored(late_keys(new, "~").distinct()), Observation())
         settled = settle(fold(new, partial=True), SHAPE, "h").localCheckpoint()
         deleted = settled.where("deleted").select("key", F.col("tidemark.sort_key").alias("deleted_at"))
         self.tombstones = deleted if self.tombstones is None else self.tombstones.unionByName(deleted)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import count
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -196,6 +197,19 @@ def test_what_comes_late_is_joined_column_by_column(store: Store) -> None:
     }
 
 
+def test_of_whole_rows_that_come_late_the_newer_one_stands(store: Store) -> None:
+    store.publish([{"id": key, "a": "5", "n": 5, "at": "5#1"} for key in range(1, 6)])
+    changes = [
+        {"id": 1, "a": "4", "at": "4#2"}, {"id": 2, "a": "6", "at": "6#2"}, {"id": 3, "deleted": True, "at": "4#0"},
+        {"id": 4, "deleted": True, "at": "6#0"}, {"id": 6, "a": "4", "at": "4#1"}, {"id": 7, "deleted": True, "at": "4#0"},
+    ]  # fmt: skip
+    store.publish(changes, late=True)
+    assert store.rows() == [(1, "5", 5), (2, "6", None), (3, "5", 5), (5, "5", 5), (6, "4", None)]
+    stamps = {row["id"]: row[TIDEMARK] for row in store.snapshot.read().collect()}
+    assert [stamps[key]["sort_key"] for key in (1, 2, 3, 6)] == ["5#1", "6#2", "5#1", "4#1"]
+    assert stamps[1]["hour"] == HOURS[1], "a row that stands is not written again"
+
+
 def test_what_is_known_of_columns_follows_their_names(store: Store) -> None:
     columns = {"id": "int", "a": "string", "b": "string", "c": "string"}
     store.publish([
@@ -379,3 +393,19 @@ def test_an_attempt_that_was_overtaken_writes_to_no_table(store: Store) -> None:
             late()
     assert (store.snapshot.columns(), store.at_cut(HOURS[5])) == (COLUMNS, None)
     assert store.rows() == [(1, "x", None), (2, "y", None)]
+
+
+@pytest.mark.parametrize("store", ["iceberg"], indirect=True)
+def test_of_listed_keys_no_file_is_read_that_cannot_hold_them(spark: SparkSession, store: Store) -> None:
+    for first in (1, 1001):
+        store.publish([{"id": first + number, "a": "old"} for number in range(3)])
+    files = spark.table(f"{full_name(*store.table.split('.'))}.files")
+    lower = files.where("readable_metrics.id.upper_bound < 1000").select("file_path").collect()
+    for row in lower:  # whoever reads it fails
+        Path(row.file_path.removeprefix("file:")).unlink()
+    changed = [{"id": 1002, "a": "new"}, {"id": 1003, "deleted": True}, {"id": 1005, "a": "x"}]
+    publication = store.stage(changed, key_values={"id": ["1002", "1003", "1005"]})
+    staged = store.snapshot.staged(publication).where("id > 1000")
+    assert store.rows(staged) == [(1001, "old", None), (1002, "new", None), (1005, "x", None)]
+    with pytest.raises(Exception, match="does not exist"):
+        store.stage(changed)
