@@ -1,12 +1,14 @@
 """An unforeseen error: where it came from goes to the log, and one sentence is left for the end of the process.
 
 The text of an exception that is not ours may quote a value of a row: a number that does not parse, the input of a
-function of Spark. So it is never written, neither here nor of any exception in its chain. What is written are types,
-Spark's names of error conditions, and the frames, of Python and of the JVM: enough to find the line that failed.
+function of Spark. So it is not written, neither here nor of any exception in its chain, unless ``TIDEMARK_DEBUG`` asks for
+it. What is written are types, Spark's names of error conditions, and the frames, of Python and of the JVM: enough to find the
+line that failed.
 """
 
 from __future__ import annotations
 
+import os
 import re
 import traceback
 from collections.abc import Iterator
@@ -14,6 +16,7 @@ from typing import Any
 
 from tidemark.errors import TidemarkError
 from tidemark.logs import context_of, get_logger
+from tidemark.settings import Settings
 
 #: How many frames of a JVM's exception are shown: below them are thread pools.
 _JVM_FRAMES = 30
@@ -21,6 +24,10 @@ _JVM_FRAMES = 30
 _MOST_CAUSES = 10
 #: Spark's own word for a kind of error, like ``CAST_INVALID_INPUT``.
 _CONDITION = re.compile(r"[A-Z0-9_]+(\.[A-Z0-9_]+)*\Z")
+
+#: Names of environment variables that hold secrets, and a password in a URL.
+_SECRET = re.compile(r"PASSWORD|SECRET|TOKEN|CREDENTIAL", re.IGNORECASE)
+_IN_A_URL = re.compile(r"(://[^\s:/@]*:)[^\s@]+@")
 
 #: Errors by which storage, catalog and cluster say that they did not answer, or that another writer was faster.
 _LOST, _SPARK_FAILED = "lost", "org.apache.spark.SparkException"
@@ -44,7 +51,10 @@ def report_crash(error: BaseException, **where: str) -> str:
     kind = _kind(error)
     get_logger().error("crashed", **places, error=kind, exception="\n".join(_lines(error)))
     named = ", ".join(f"{name} {places[name]}" for name in ("feed", "hour", "table", "stage") if name in places)
-    sentence = f"an unforeseen error, {kind}; the log line `crashed` above shows where it came from"
+    sentence = (
+        f"an unforeseen error, {kind}; the log line `crashed` above shows where it came from, and with TIDEMARK_DEBUG=1 what "
+        "it said"
+    )
     return f"{named}: {sentence}" if named else sentence
 
 
@@ -99,8 +109,24 @@ def _lines(error: BaseException) -> Iterator[str]:
         for frame in traceback.StackSummary.extract(traceback.walk_tb(one.__traceback__)):
             yield f"  {frame.filename}:{frame.lineno} in {frame.name}"
         # Ours are written for people: they name things, and quote no value.
-        yield f"{_kind(one)}: {one}" if isinstance(one, TidemarkError) else _kind(one)
+        said = str(one) if isinstance(one, TidemarkError) else _said(one)
+        yield f"{_kind(one)}: {said}" if said else _kind(one)
         yield from _jvm_lines(one)
+
+
+def _said(error: BaseException) -> str:
+    """The text of an error that is not ours, without secrets; empty, unless the installation asks for it."""
+    try:
+        settings = Settings()
+    except TidemarkError:
+        return ""
+    if not settings.debug:
+        return ""
+    secrets = {value for name, value in os.environ.items() if _SECRET.search(name)} | {settings.catalog_password}
+    text = _IN_A_URL.sub(r"\1***@", str(error))
+    for secret in sorted(filter(None, secrets), key=len, reverse=True):
+        text = text.replace(secret, "***")
+    return text
 
 
 def _chain(error: BaseException) -> Iterator[BaseException]:

@@ -48,6 +48,12 @@ class Settings(BaseSettings):
         "info", description="The least important lines that are written."
     )
 
+    debug: bool = Field(
+        False,
+        description="Whether the log shows what an unforeseen error said. That may quote values of rows; secrets of the "
+        "environment are left out.",
+    )
+
     def __init__(self, **values: Any) -> None:
         # A value may be a password: the message names settings and says what they need. pydantic's own error quotes
         # what it was given, so it is not even the cause.

@@ -37,7 +37,7 @@ def test_the_log_has_every_frame_and_the_sentence_says_where_to_look(capsys: pyt
     sentence, log = reported(work, capsys)
     assert sentence == (
         "feed shop, hour 2026-11-20T07, table shop.orders, stage assemble: an unforeseen error, ValueError; the log line "
-        "`crashed` above shows where it came from"
+        "`crashed` above shows where it came from, and with TIDEMARK_DEBUG=1 what it said"
     )
     first, *frames = log.splitlines()
     assert "crashed feed=shop hour=2026-11-20T07 stage=assemble table=shop.orders error=ValueError" in first
@@ -62,6 +62,20 @@ def test_what_an_error_came_from_is_shown_and_ours_keep_their_text(capsys: pytes
     assert "KeyError" in sentence
     kinds = [line for line in log.splitlines()[1:] if not line.startswith("  ") and ":" not in line[-1]]
     assert kinds == ["KeyError", "SchemaError: table shop.orders: the column is gone", "ValueError"]
+
+
+def test_who_asks_for_it_sees_what_was_said_without_secrets(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_DEBUG", "1")
+    monkeypatch.setenv("TIDEMARK_CATALOG_PASSWORD", SECRET)
+    monkeypatch.setenv("AWS_SECRET_ACCESS_KEY", f"{SECRET}/longer")
+
+    def work() -> None:
+        raise ValueError(f"'12,5' at jdbc:postgresql://ada:open-sesame@db/lake?password={SECRET} with {SECRET}/longer")
+
+    _, log = reported(work, capsys)
+    assert log.splitlines()[-1] == ("ValueError: '12,5' at jdbc:postgresql://ada:***@db/lake?password=*** with ***")
 
 
 def test_an_error_that_is_its_own_cause_ends(capsys: pytest.CaptureFixture[str]) -> None:

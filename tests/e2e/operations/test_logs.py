@@ -251,7 +251,7 @@ def test_a_crash_says_where_and_quotes_no_value(installation: dict[str, str]) ->
     assert (done.code, done.out) == (1, "")
     assert done.err.splitlines()[-1] == (
         f"Error: feed {FEED}, hour {GOOD}, stage decode: an unforeseen error, NumberFormatException "
-        "[CAST_INVALID_INPUT]; the log line `crashed` above shows where it came from"
+        "[CAST_INVALID_INPUT]; the log line `crashed` above shows where it came from, and with TIDEMARK_DEBUG=1 what it said"
     )
     (line,) = [line for line in done.lines if line["event"] == "crashed"]
     assert (line["feed"], line["hour"], line["stage"], line["level"]) == (FEED, GOOD, "decode", "error")

@@ -114,7 +114,7 @@ def test_a_crash_ends_in_a_sentence_and_quotes_no_value(
     printed = capsys.readouterr().err
     assert printed.splitlines()[-1] == (
         "Error: feed shop, hour 2026-11-20T07, stage compact: an unforeseen error, ValueError; the log line `crashed` "
-        "above shows where it came from"
+        "above shows where it came from, and with TIDEMARK_DEBUG=1 what it said"
     )
     assert f"{__file__}:" in printed and " in app\n" in printed
     assert SECRET not in printed

@@ -32,7 +32,7 @@ def test_a_crash_ends_in_a_sentence_without_the_errors_text(capsys: pytest.Captu
     printed = capsys.readouterr().err
     assert printed.splitlines()[-1] == (
         "tidemark: stage publish failed: feed shop, hour 2026-11-20T07, stage publish: an unforeseen error, ValueError; "
-        "the log line `crashed` above shows where it came from"
+        "the log line `crashed` above shows where it came from, and with TIDEMARK_DEBUG=1 what it said"
     )
     assert f"{__file__}:{work.__code__.co_firstlineno + 1} in work" in printed
     assert "plugh" not in printed
