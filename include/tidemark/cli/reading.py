@@ -19,10 +19,20 @@ def show(
     as_json: Annotated[bool, typer.Option("--json", help="For programs: all rows, a JSON object per line.")] = False,
 ) -> None:
     """Print a published table's rows, sorted by key."""
-    from tidemark.operations.read_table import came_after_cut, json_lines, read_snapshot, reloaded_in, table_cells
+    from tidemark.operations.read_table import (
+        came_after_cut,
+        json_lines,
+        read_first_rows,
+        read_snapshot,
+        reloaded_in,
+        table_cells,
+    )
 
     cut = Hour.parse(as_of) if as_of else None
-    rows, key = read_snapshot(Settings(), table, cut)
+    if as_json:
+        rows, key = read_snapshot(Settings(), table, cut)
+    else:
+        rows, key, number = read_first_rows(Settings(), table, limit, cut)
     if cut and (later := came_after_cut(Settings(), table, cut)):
         err.print(f"{table}: {hours_came_later(later)}; the cut stays as it was made", markup=False)
     if cut and reloaded_in(Settings(), table, cut):
@@ -32,9 +42,9 @@ def show(
             sys.stdout.write(line + "\n")
         return
     at = f" at {cut}" if cut else ""
-    print_table(f"{table}{at}: {rows.num_rows} rows", rows.column_names, list(table_cells(rows, key, limit)))
-    if rows.num_rows > limit:
-        out.print(f"… {rows.num_rows - limit} more; all of them with --json", markup=False)
+    print_table(f"{table}{at}: {number} rows", rows.column_names, list(table_cells(rows, key, limit)))
+    if number > limit:
+        out.print(f"… {number - limit} more; all of them with --json", markup=False)
 
 
 def status(

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import base64
 import json
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from datetime import date, datetime, time
 from decimal import Decimal
+from functools import reduce
 from typing import Any
 
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pyiceberg.expressions import AlwaysFalse, And, BooleanExpression, EqualTo, Or
+from pyiceberg.table import Table as IcebergTable
 
 from tidemark.errors import ConfigError
 from tidemark.feeds.problems import nearest
@@ -28,6 +32,41 @@ from tidemark.snapshots.parquet_pointers import ParquetPointers
 from tidemark.storage.retry import retry
 from tidemark.storage.trees import filesystem
 
+#: Types of keys that Arrow sorts as :func:`_sorted` does.
+_SORTED_ALIKE = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_string, pa.types.is_large_string)
+
+
+def read_first_rows(
+    settings: Settings, table: str, limit: int, as_of: str | None = None
+) -> tuple[pa.Table, list[str], int]:
+    """The first rows by key, and :func:`read_snapshot` otherwise; and how many rows there are. Of a table with a key the
+    keys are read, and then these rows alone."""
+    opened = _open(settings, table, as_of)
+    key = json.loads(opened[0].properties.get("tidemark.key", "[]")) if opened is not None else []
+    if opened is None or not key:
+        rows, key = read_snapshot(settings, table, as_of)
+        return rows, key, rows.num_rows
+    found, snapshot = opened
+    with reading(table):
+        keys = found.scan(snapshot_id=snapshot, selected_fields=tuple(key)).to_arrow()
+        if not all(any(alike(field.type) for alike in _SORTED_ALIKE) for field in keys.schema):
+            rows, key = read_snapshot(settings, table, as_of)
+            return rows, key, rows.num_rows
+        first = pc.select_k_unstable(keys, min(limit, keys.num_rows), [(name, "ascending") for name in key])
+        chosen = keys.select(key).take(first).to_pylist()
+        rows = found.scan(snapshot_id=snapshot, row_filter=_is_one_of(chosen)).to_arrow()
+    return _source_columns(rows), key, keys.num_rows
+
+
+def _is_one_of(keys: list[dict[str, Any]]) -> BooleanExpression:
+    rows = [_all_of([EqualTo(term=name, value=value) for name, value in key.items()]) for key in keys]
+    nothing: BooleanExpression = AlwaysFalse()
+    return reduce(lambda one, other: Or(one, other), rows, nothing)
+
+
+def _all_of(parts: Sequence[BooleanExpression]) -> BooleanExpression:
+    return reduce(lambda one, other: And(one, other), parts)
+
 
 @retry
 def read_snapshot(settings: Settings, table: str, as_of: str | None = None) -> tuple[pa.Table, list[str]]:
@@ -35,13 +74,24 @@ def read_snapshot(settings: Settings, table: str, as_of: str | None = None) -> t
 
     ConfigError names what there is when the table or the cut is missing.
     """
+    opened = _open(settings, table, as_of)
+    if opened is None:
+        return _read_parquet(settings, table, Hour.parse(as_of) if as_of is not None else None)
+    found, snapshot = opened
+    with reading(table):
+        rows = found.scan(snapshot_id=snapshot).to_arrow()
+    return _source_columns(rows), json.loads(found.properties.get("tidemark.key", "[]"))
+
+
+def _open(settings: Settings, table: str, as_of: str | None) -> tuple[IcebergTable, int | None] | None:
+    """A published table and which of its snapshots is meant (None: the current one); None where it is not in Iceberg."""
     if not is_published_name(table.lower()):
         raise ConfigError(f"{table!r} is no table name", fix="write schema.table")
     hour = Hour.parse(as_of) if as_of is not None else None
     check_lake(settings)
     found = find_table(settings, *table.split(".", 1))
     if found is None:
-        return _read_parquet(settings, table, hour)
+        return None
     # A snapshot's own columns are those of before an hour that is in the making, but also those that it has retired since.
     evolved = "tidemark.schema-before" in found.properties
     snapshot = found.current_snapshot() if evolved else None
@@ -50,9 +100,7 @@ def read_snapshot(settings: Settings, table: str, as_of: str | None = None) -> t
         if snapshot is None:
             cuts = sorted(name.removeprefix("hour_") for name in found.metadata.refs if name.startswith("hour_"))
             raise _no_cut(table, hour, cuts)
-    with reading(table):
-        rows = found.scan(snapshot_id=snapshot.snapshot_id).to_arrow() if snapshot else found.scan().to_arrow()
-    return _source_columns(rows), json.loads(found.properties.get("tidemark.key", "[]"))
+    return found, snapshot.snapshot_id if snapshot is not None else None
 
 
 def came_after_cut(settings: Settings, table: str, as_of: str) -> list[Hour]:
