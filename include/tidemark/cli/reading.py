@@ -162,7 +162,7 @@ def quarantine_show(
     object: Annotated[str, typer.Argument(help="The object, as listed.")],
     record: Annotated[int, typer.Argument(help="The record's number in it.")],
 ) -> None:
-    """Write one quarantined record, byte for byte, to standard output."""
+    """Write one quarantined record, byte for byte, to standard output; of a decoded change, the change as JSON."""
     from tidemark.ledger.quarantine import list_kept_back
     from tidemark.operations.reports import check_known
 

@@ -65,6 +65,11 @@ def reading(*name: str) -> Iterator[None]:
             table=".".join(name),
             fix="check TIDEMARK_S3_ENDPOINT, TIDEMARK_CATALOG_URI and the network; it is tried again",
         ) from error
+    except DatabaseError as error:
+        raise TerminalError(
+            f"the catalog's database cannot be used: {error.orig}",
+            fix="check that TIDEMARK_CATALOG_URI names the catalog; restore the database from a backup if it is damaged",
+        ) from error
 
 
 def find_table(settings: Settings, *name: str) -> Table | None:

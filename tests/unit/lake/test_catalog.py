@@ -6,8 +6,8 @@ import sqlite3
 from pathlib import Path
 
 import pytest
-from sqlalchemy.exc import DatabaseError
 
+from tidemark.errors import TerminalError
 from tidemark.lake.catalog import find_table
 from tidemark.ledger.publication_history import load_history
 from tidemark.settings import Settings
@@ -38,5 +38,6 @@ def test_a_catalog_that_is_not_made_yet_holds_nothing(settings: Settings, statem
 
 def test_a_damaged_catalog_is_not_taken_for_an_empty_one(settings: Settings) -> None:
     (Path(settings.lake_root) / "catalog.db").write_bytes(b"no database" * 100)
-    with pytest.raises(DatabaseError, match="not a database"):
+    with pytest.raises(TerminalError, match="database cannot be used: file is not a database") as refused:
         find_table(settings, "shop", "orders")
+    assert "TIDEMARK_CATALOG_URI" in str(refused.value)
