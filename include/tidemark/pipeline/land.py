@@ -17,8 +17,7 @@ from datetime import UTC, datetime
 from typing import Any, BinaryIO, TypeVar, cast
 
 import pyarrow as pa
-from isal import igzip
-from isal.igzip_lib import IsalError
+from isal.igzip_lib import DECOMP_GZIP, IgzipDecompressor, IsalError
 
 from tidemark.containers import load_container
 from tidemark.errors import ConflictError, ExportError, TidemarkError, TransientError
@@ -232,16 +231,30 @@ def _compression(head: bytes, stored: StoredObject) -> tuple[str | None, str]:
 
 def _chunks(stream: BinaryIO, codec: str | None) -> Iterator[bytes]:
     """The decompressed bytes. OSError for a stream that is damaged or ends too early."""
-    source: Any = stream
     if codec == "gzip":
-        source = igzip.GzipFile(fileobj=stream)  # type: ignore[no-untyped-call]
-    elif codec:
-        source = pa.CompressedInputStream(pa.PythonFile(stream, "r"), codec)
-    try:
-        while chunk := source.read(_CHUNK):
-            yield chunk
-    except (EOFError, IsalError) as error:  # type: ignore[misc]
-        raise OSError(str(error)) from error
+        try:
+            yield from _gunzip(stream)
+        except (EOFError, IsalError) as error:  # type: ignore[misc]
+            raise OSError(str(error)) from error
+        return
+    source: Any = pa.CompressedInputStream(pa.PythonFile(stream, "r"), codec) if codec else stream
+    while chunk := source.read(_CHUNK):
+        yield chunk
+
+
+def _gunzip(stream: BinaryIO) -> Iterator[bytes]:
+    """The bytes of all members. Other tools pass over zeros between and behind them; Spark's reader does not, and an object
+    that it cannot read must not land."""
+    data = stream.read(_CHUNK)
+    while data:
+        member = IgzipDecompressor(flag=DECOMP_GZIP)
+        while not member.eof:
+            if member.needs_input and not data and not (data := stream.read(_CHUNK)):
+                raise EOFError("it ends before the end of its last member")
+            if chunk := member.decompress(data, _CHUNK):
+                yield chunk
+            data = b""
+        data = member.unused_data or stream.read(_CHUNK)
 
 
 class _Hashed(io.RawIOBase):

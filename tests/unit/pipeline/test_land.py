@@ -229,9 +229,23 @@ WHOLE = {
         lambda whole: whole[:100_000] + bytes(1000) + whole[101_000:],
         lambda whole: whole[:-8] + bytes(8) if whole[:1] == b"\x1f" else whole[:-1] + b"\xff\xff",
         lambda whole: whole + b"trailing",
+        lambda whole: whole + bytes(512),
+        lambda whole: whole + b"\0",
+        lambda whole: whole + bytes(10) + whole,
         lambda whole: b"plain text in a compressed name",
     ],
-    ids=["tail cut", "half", "magic only", "zeros inside", "checksum", "garbage behind", "not compressed"],
+    ids=[
+        "tail cut",
+        "half",
+        "magic only",
+        "zeros inside",
+        "checksum",
+        "garbage behind",
+        "zeros behind",
+        "a zero behind",
+        "zeros between",
+        "not compressed",
+    ],
 )
 def test_a_damaged_object_is_named_and_nothing_lands(
     source: Source, settings: Settings, ending: str, damage: Callable[[bytes], bytes]
