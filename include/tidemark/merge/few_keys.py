@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
+from itertools import chain
 from typing import cast
 
 from pyspark.sql import Column, DataFrame
@@ -17,6 +18,8 @@ KeyValues = Mapping[str, Sequence[str]]
 
 #: The rows of so many changes are few. See docs/decisions/0011-a-small-hour-reads-little.md for what pays.
 FEW_CHANGES = 5_000
+#: Characters of a statement that may be literals.
+_MOST_TEXT = 1_000_000
 #: Types whose values are the same again when they are cast to text and back.
 _CAST_BACK = ("tinyint", "smallint", "int", "bigint", "decimal", "date", "timestamp")
 
@@ -28,10 +31,11 @@ def key_texts(key: StructType) -> dict[str, Column]:
 
 
 def key_values(key: DataType, texts: Mapping[str, Iterable[str]]) -> KeyValues:
-    """The literals of distinct :func:`key_texts`, sorted. ``key``: as there."""
+    """The literals of distinct :func:`key_texts`, sorted; none where they are too long for a statement. ``key``: as there."""
     assert isinstance(key, StructType), "a key has columns"
     literals = {name: [_literal(key[name].dataType.simpleString(), text) for text in texts[name]] for name in texts}
-    return {name: sorted(filter(None, of_column)) for name, of_column in literals.items()}
+    values = {name: sorted(filter(None, of_column)) for name, of_column in literals.items()}
+    return values if sum(map(len, chain(*values.values()))) <= _MOST_TEXT else {}
 
 
 def list_keys(rows: DataFrame) -> KeyValues:

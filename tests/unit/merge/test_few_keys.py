@@ -43,5 +43,6 @@ def test_of_several_columns_each_has_its_values(spark: SparkSession) -> None:
     assert condition(key_values(key, {"a": ["2", "1"], "b": ["x"]}), "t.") == (
         "t.`a` IN (CAST('1' AS int), CAST('2' AS int)) AND t.`b` IN ('x')"
     )
+    assert key_values(key, {"b": ["x" * 600_000, "y" * 600_000]}) == {}, "no statement is as long"
     assert condition({}) == "true"
     assert condition({"a": []}) == "false", "there are no such rows"
