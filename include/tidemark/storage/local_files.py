@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import io
 import os
 import shutil
@@ -29,7 +30,10 @@ class LocalFiles(Storage):
         for path in entries:
             if not fnmatchcase(path.name, pattern):
                 continue
-            if not path.resolve().is_relative_to(top) or (path.is_symlink() and not path.exists()):
+            if not _is_utf8(path.name):
+                shown = os.fsencode(path).decode("utf-8", "backslashreplace")
+                raise ExportError("has a name that is not UTF-8", object=shown, fix="rename the file")
+            if not _leads_into(top, path):
                 fix = "replace the link by a copy of the file, or remove the link"
                 raise ExportError(f"is a link that leads out of {top}, or nowhere", object=str(path), fix=fix)
             stored = self.find(str(path))
@@ -94,6 +98,23 @@ class LocalFiles(Storage):
                 temporary.unlink(missing_ok=True)
 
 
+def _is_utf8(name: str) -> bool:
+    """Whether a name can be written down; Python keeps bytes that are not UTF-8 as surrogates."""
+    try:
+        name.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def _leads_into(top: Path, path: Path) -> bool:
+    """Whether a path is within a folder and, where it is a link, leads to something there."""
+    try:
+        return path.resolve().is_relative_to(top) and (not path.is_symlink() or path.exists())
+    except (OSError, RuntimeError):  # a loop of links
+        return False
+
+
 @contextmanager
 def _file_errors(location: str) -> Iterator[None]:
     try:
@@ -103,4 +124,7 @@ def _file_errors(location: str) -> Iterator[None]:
     except PermissionError as error:
         raise TerminalError("may not be read or written", object=location, fix="give this user the right") from error
     except OSError as error:
-        raise TransientError(f"the file system failed: {error}", object=location) from error
+        if error.errno == errno.EROFS:
+            raise TerminalError("is on a read-only file system", object=location, fix="mount it for writing") from error
+        fix = "make room on the disk" if error.errno in (errno.ENOSPC, errno.EDQUOT) else None
+        raise TransientError(f"the file system failed: {error}", object=location, fix=fix) from error

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import errno
 import hashlib
 import os
 from concurrent.futures import ThreadPoolExecutor
@@ -54,6 +55,40 @@ def test_links_may_stay_inside_the_root_only(tmp_path: Path) -> None:
     (folder / "dead").symlink_to(folder / "nothing")
     with pytest.raises(ExportError, match="or nowhere"):
         FILES.list_objects(str(folder), root=str(tmp_path / "root"))
+
+
+def test_a_loop_of_links_and_a_name_that_is_no_text_are_refused(tmp_path: Path) -> None:
+    (tmp_path / "one").symlink_to(tmp_path / "other")
+    (tmp_path / "other").symlink_to(tmp_path / "one")
+    with pytest.raises(ExportError, match="leads out") as refused:
+        FILES.list_objects(str(tmp_path))
+    assert refused.value.object == str(tmp_path / "one")
+    for name in ("one", "other"):
+        (tmp_path / name).unlink()
+    (tmp_path / os.fsdecode(b"part-\xff.gz")).touch()
+    with pytest.raises(ExportError, match="not UTF-8") as refused:
+        FILES.list_objects(str(tmp_path), "*.gz")
+    assert str(refused.value.object).endswith("part-\\xff.gz") and refused.value.fix
+
+
+@pytest.mark.parametrize(
+    ("number", "kind", "told"),
+    [
+        (errno.EROFS, TerminalError, "is on a read-only file system\n  To fix: mount it for writing"),
+        (errno.ENOSPC, TransientError, "No space left on device\n  To fix: make room on the disk"),
+        (errno.EIO, TransientError, "the file system failed: [Errno 5] Input/output error"),
+    ],
+)
+def test_a_disk_that_takes_nothing_is_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, number: int, kind: type[Exception], told: str
+) -> None:
+    def fails(*_: object, **__: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "mkdir", fails)
+    with pytest.raises(kind) as raised:
+        FILES.write_text(str(tmp_path / "folder" / "state.json"), "{}")
+    assert str(raised.value).endswith(told)
 
 
 def test_a_folder_that_links_out_of_the_root_is_refused(tmp_path: Path) -> None:
