@@ -71,7 +71,7 @@ def test_a_task_decodes_what_has_landed_in_a_job_of_its_own(installation: Settin
     from airflow.sdk.api.datamodels._generated import DagRunType
 
     land(find_feed("payroll", installation), HOUR, installation)
-    by_hand = SimpleNamespace(run_type=DagRunType.MANUAL, data_interval_start=None)
+    by_hand = SimpleNamespace(run_type=DagRunType.MANUAL, data_interval_start=None, logical_date=None)
     dag().get_task("decode").execute({"dag_run": by_hand, "params": {"hour": HOUR}})
     (manifest,) = load_manifests(installation, "payroll", HOUR)
     changes = find_table(installation, "tidemark", "payroll", "changes")
