@@ -16,6 +16,7 @@ if TYPE_CHECKING:
         Format,
         MarksLoads,
         PlacesRows,
+        SharesPositions,
         TellsDeliveries,
         TellsTableChanges,
         TiesTransactions,
@@ -38,6 +39,8 @@ if TYPE_CHECKING:
     _dataworks_ties: TiesTransactions = dataworks
     _debezium_places: PlacesRows = debezium
     _ibm_tells: TellsDeliveries = ibm
+    _canal_shares: SharesPositions = canal
+    _debezium_shares: SharesPositions = debezium
     _debezium_marks: MarksLoads = debezium
     _qlik_marks: MarksLoads = qlik
 

@@ -105,7 +105,7 @@ CHANGES = T.StructType(
         # transaction: complete when an entry with tx_end has come, and the distinct tx_part values are at least
         # max(tx_count) and at least max(tx_ordinal). All null: complete by itself. On a control entry without tx_part,
         # tx_ordinal is how many of the transaction's changes are of tables that the feed does not read: they are not
-        # waited for.
+        # waited for. Without tx, tx_ordinal of a row without a key tells deliveries apart: see SharesPositions.
         T.StructField("tx", T.StringType()),
         T.StructField("tx_part", T.StringType()),
         T.StructField("tx_ordinal", T.LongType()),
@@ -215,6 +215,20 @@ class MarksLoads(Protocol):
 
     def without_place(self) -> Column:
         """Whether such a row has no place of its own in the source's order: it stands where its load began."""
+
+
+@runtime_checkable
+class SharesPositions(Protocol):
+    """A format in which several equal changes of a table without a key can stand at one position, and all be real. In the
+    others a change that comes again with its position and its images is the same one."""
+
+    def shares_position(self, options: BaseModel, /) -> Column:
+        """Whether equal changes at a log row's position may all be real. Those that full loads read
+        (:class:`MarksLoads`) always may."""
+
+    def begins_again(self, last: Mapping[str, Column], /) -> Column:
+        """Whether a log row that follows another one of its position in its partition begins another delivery of it.
+        ``last``: ``tx`` and ``tx_ordinal`` of that one."""
 
 
 @runtime_checkable

@@ -106,5 +106,5 @@ def _keyed(state: State, log: DataFrame, hours: Sequence[str] | None) -> DataFra
 
 def _keyless(state: State, log: DataFrame) -> DataFrame:
     """The same of a table without a key, where the sort key of each copy is its key."""
-    settled = fold_keyless(state.shape, log, "")
+    settled = fold_keyless(state.shape, log, state.log.feed, "")
     return settled.select("key", F.col("tidemark.sort_key").alias("sort_key"), "row")

@@ -246,12 +246,12 @@ def _stage(changes: TableChanges, receipt: TableReceipt, *, first: bool) -> Comp
             "folding all rows again", reason="its rows are under another name, or what comes before them came late"
         )
     warnings = [untyped_warning(stats.sources[0], state.untyped)] if state.untyped else []
+    outcome = settle_keyed(changes) if shape.key else settle_keyless(changes)
+    warnings += outcome.warnings
+    if older := _older_warning(run, stats, outcome.counts):
+        warnings.append(older)
     for warning in warnings:
         log.warning(warning, table=stats.table)
-    outcome = settle_keyed(changes) if shape.key else settle_keyless(changes)
-    if older := _older_warning(run, stats, outcome.counts):
-        log.warning(older, table=stats.table)
-        warnings.append(older)
     emptied = stats.emptied if state.emptied is None else state.emptied
     state.snapshot.stage(
         run.state.publication,

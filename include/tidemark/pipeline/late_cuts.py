@@ -149,7 +149,7 @@ def _make(hour: LateHour, source: str, snapshot: Snapshot) -> int | None:
     shape = published_state(table_log, snapshot, hour.all.state).shape
     whole = base is None or not shape.key
     if whole or oldest is None or _needs_log(hour, table_log, before):
-        settled = _fold_from_log(shape, rows, hour.receipt.hour).localCheckpoint()
+        settled = _fold_from_log(shape, rows, hour.feed, hour.receipt.hour).localCheckpoint()
         change, number = StagedChange(settled=settled, key=shape.key, first=whole), settled.count()
     else:
         partial = hour.all.state.table(snapshot.table).partial
@@ -220,10 +220,10 @@ def _marked(hour: LateHour, rows: DataFrame, before: PublicationHistory) -> Data
     return marked.withColumn("landed_this_hour", lacking).select(*rows.columns)
 
 
-def _fold_from_log(shape: TableShape, rows: DataFrame, hour: str) -> DataFrame:
+def _fold_from_log(shape: TableShape, rows: DataFrame, feed: Feed, hour: str) -> DataFrame:
     """SETTLED rows: of a table with a key those of the keys that marked rows touch, else all."""
     if not shape.key:
-        return fold_keyless(shape, rows, hour).where("not deleted")
+        return fold_keyless(shape, rows, feed, hour).where("not deleted")
     every = keyed_log_rows(shape, rows)
     changed, near = changed_in_reach(every, F.col("landed_this_hour"))
     touched = descendants(near, changed).localCheckpoint()

@@ -13,8 +13,8 @@ from tidemark.merge.few_keys import KeyValues
 @dataclass(frozen=True)
 class TableOutcome:
     """``settled``: SETTLED rows (:mod:`tidemark.merge.contract`), materialised, of which so many are ``written`` and
-    ``deleted``. ``counts``: what became of the table's changes. ``joined``, ``key_values``: see
-    :class:`tidemark.snapshots.contract.StagedChange`."""
+    ``deleted``. ``counts``: what became of the table's changes. ``warnings``: what the receipt says of them. ``joined``,
+    ``key_values``: see :class:`tidemark.snapshots.contract.StagedChange`."""
 
     settled: DataFrame
     written: int
@@ -22,3 +22,4 @@ class TableOutcome:
     counts: Counts
     joined: frozenset[str] = frozenset()
     key_values: KeyValues = field(default_factory=dict)
+    warnings: list[str] = field(default_factory=list)

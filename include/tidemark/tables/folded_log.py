@@ -5,10 +5,14 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.feeds.model import Feed
+from tidemark.formats import load_format
+from tidemark.formats.contract import MarksLoads, SharesPositions
 from tidemark.merge import keyless
 from tidemark.merge.colliding_keys import colliding_keys
 from tidemark.merge.fold import fold
 from tidemark.merge.key_changes import with_ancestors
+from tidemark.merge.owed_copies import match_owed, removed_images
 from tidemark.merge.typed_rows import TableShape, in_one_notation, key_is_whole, keyed_rows, settle
 
 
@@ -24,7 +28,24 @@ def fold_keyed(shape: TableShape, rows: DataFrame, targets: DataFrame, hour: str
     return settle(fold(with_ancestors(rows, targets, colliding), partial=True), shape, hour, whole=True)
 
 
-def fold_keyless(shape: TableShape, log_rows: DataFrame, hour: str) -> DataFrame:
+def fold_keyless(shape: TableShape, log_rows: DataFrame, feed: Feed, hour: str) -> DataFrame:
     """SETTLED of a table without a key: one for each copy."""
-    images = keyless.copies(keyless.effective(in_one_notation(log_rows, shape))).where("now > 0")
-    return keyless.settle_copies(images, shape, hour)
+    rows = in_one_notation(log_rows, shape)
+    images = keyless.copies(keyless.effective(rows, shared_positions(feed))).localCheckpoint()
+    if not images.where("now < 0").isEmpty():
+        images = match_owed(images, removed_images(rows))
+    return keyless.settle_copies(images.where("now > 0"), shape, hour)
+
+
+def shared_positions(feed: Feed) -> keyless.SharedPositions | None:
+    """Which log rows without a key of the feed share their positions with equal ones; None: a position names one change."""
+    format_ = load_format(feed.format["type"])
+    of_load = format_.of_load() if isinstance(format_, MarksLoads) else None
+    if isinstance(format_, SharesPositions):
+        shared = format_.shares_position(feed.format_options)
+        return keyless.SharedPositions(
+            shared=shared if of_load is None else shared | of_load,
+            of_load=F.lit(False) if of_load is None else of_load,
+            begins_again=format_.begins_again,
+        )
+    return None if of_load is None else keyless.SharedPositions(shared=of_load, of_load=of_load)

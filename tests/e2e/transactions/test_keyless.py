@@ -52,6 +52,48 @@ def sent(op: str, lsn: int, after: Event | None, before: Event | None = None) ->
     return one | {"key": None, "value": json.dumps(json.loads(one["value"]) | {"before": before})}
 
 
+def sent_at(message: Event, ts_ms: int, partition: int, offset: int) -> Event:
+    value = json.loads(message["value"]) | {"ts_ms": ts_ms}
+    return message | {"partition": partition, "offset": offset, "value": json.dumps(value)}
+
+
+@pytest.mark.parametrize(
+    "order", ["01", pytest.param("10", marks=pytest.mark.full)], ids=lambda order: f"hours {order}"
+)
+def test_what_a_connector_sends_again_and_under_other_columns(
+    spark: SparkSession, settings: Settings, tmp_path: Path, order: str
+) -> None:
+    """PostgreSQL without transaction metadata. The last event comes again after a restart, in another partition too; of a
+    COPY, equal rows are real. Then a column goes and another one comes: the rows of before are known by what is left."""
+    table = {"s.items": {"key": [], "columns": {"id": "bigint", "n": "int", "big": "text", "more": "int"}}}
+    pair = FeedPair(
+        f"again_{order}", tmp_path, spark, settings, format={"type": "debezium", "decimals": "string"}, tables=table
+    )
+    once, copied, last = sent("c", 10, row(1, 1)), sent("c", 20, row(2, 2)), sent("c", 30, row(3, 3))
+    pair.export(HOURS[0], [
+        *(sent_at(one, at, 0, offset) for offset, (one, at) in enumerate([
+            (once, 1000), (copied, 2000), (copied, 2000), (copied, 2001), (last, 3000), (last, 60_000), (last, 90_000),
+        ])),
+        sent_at(once, 90_000, 1, 0), sent_at(last, 90_000, 1, 1),
+    ])  # fmt: skip
+    new = {"id": 1, "n": 5, "more": 7}
+    pair.export(HOURS[1], [
+        sent_at(one, 120_000, 0, offset) for offset, one in enumerate([
+            sent("u", 40, new, {"id": 1, "n": 1, "more": 7}), sent("d", 41, None, {"id": 2, "n": 2, "more": 7}),
+            sent("c", 42, {"id": 3, "n": 3, "more": 7}), sent("d", 43, None, {"id": 3, "n": 3, "more": 7}),
+            sent("d", 44, None, {"id": 9, "n": 9, "more": 9}),
+        ], 7)
+    ])  # fmt: skip
+    receipts = [pair.run(HOURS[int(number)]) for number in order]
+    found = sorted((r["id"], r["n"], r["big"], r["more"]) for r in pair.rows(pair.fixed, "items"))
+    assert found == [(1, 5, None, 7), (2, 2, "x", None), (2, 2, "x", None), (3, 3, "x", None)]
+    warned = dict(zip(order, [" ".join(one.tables[0].warnings) for one in receipts], strict=True))
+    assert "2 rows stand at one position with equal ones right before them" in warned["0"]
+    assert ("1 copies" if order == "01" else "3 copies") in warned["1"]
+    assert sum(one.counts.duplicate for one in receipts) == 4
+    assert not audit(pair.feed(pair.fixed), settings).findings
+
+
 @pytest.mark.full
 def test_a_value_that_its_column_cannot_hold_waits(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
     """It is no null: the row would be another one. What deletes it later leaves the others alone, and finds it in the end."""

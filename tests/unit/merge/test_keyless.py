@@ -11,7 +11,9 @@ from pyspark.sql import functions as F
 
 from tests.convergence.oracle import Change, Image, copies
 from tests.unit.merge.histories import SHAPE, frame
+from tidemark.formats.debezium.equal_rows import begins_again
 from tidemark.merge import keyless
+from tidemark.merge.owed_copies import match_owed, removed_images
 
 
 def test_copies_are_the_oracles_whatever_is_delivered_again(spark: SparkSession) -> None:
@@ -25,7 +27,10 @@ def test_copies_are_the_oracles_whatever_is_delivered_again(spark: SparkSession)
         before += copies(changes[:published])
         rows += _delivered(rng, history, changes, published)
     rng.shuffle(rows)
-    images = keyless.copies(keyless.effective(frame(spark, rows))).where("now > 0 or before > 0").localCheckpoint()
+    shared = keyless.SharedPositions(shared=F.col("position") == F.lit("0" * 12))  # the snapshot's
+    images = keyless.copies(keyless.effective(frame(spark, rows), shared)).localCheckpoint()
+    assert images.where("now < 0 or before < 0").isEmpty()
+    images = images.where("now > 0 or before > 0")
     found = images.select("image", "now", "before").collect()
     assert Counter({_image(row.image): row.now for row in found if row.now}) == now
     # An image that was there before may be known only by its delete now: its text is in the published rows all the same.
@@ -49,6 +54,76 @@ def test_an_image_is_the_same_in_any_order_of_columns_and_without_null_columns(s
     hashed = frame(spark, rows).orderBy("record").select(keyless.image_hash(F.col("after")).alias("hash")).collect()
     one, two, three, other = (row.hash for row in hashed)
     assert one == two == three != other
+
+
+def test_a_change_that_comes_again_counts_once_wherever_it_comes(spark: SparkSession) -> None:
+    """Right behind itself, in another partition, in a topic that was made anew: its position names it."""
+    change = {"op": "insert", "position": "5", "landed_this_hour": True, "topic": "t", "object": "o", "entry": 0}
+    places = [(0, 7), (0, 8), (1, 3), (0, 0)]
+    rows = [
+        {**change, "partition": partition, "offset": offset, "record": number, "after": {"id": "1"}}
+        for number, (partition, offset) in enumerate(places)
+    ]
+    for positions in (None, keyless.SharedPositions(shared=F.lit(False))):
+        (found,) = keyless.effective(frame(spark, rows), positions).collect()
+        assert (found.times, found.times_before, found.landed_this_hour) == (1, 0, 4)
+
+
+def test_equal_changes_at_a_shared_position_count_as_often_as_in_one_delivery(spark: SparkSession) -> None:
+    """Three of one COPY, then again, right behind them (in another partition too), a minute later."""
+    copied = {"op": "insert", "position": "5", "landed_this_hour": True, "topic": "t", "object": "o", "entry": 0}
+    sent = [(0, 1000), (0, 1000), (0, 1007), (0, 61_000), (0, 61_000), (0, 61_010), (1, 61_000), (1, 61_001)]
+    rows = [
+        {**copied, "partition": partition, "offset": number, "record": number, "tx_ordinal": at, "after": {"id": "1"}}
+        for number, (partition, at) in enumerate(sent)
+    ]
+    positions = keyless.SharedPositions(shared=F.lit(True), begins_again=begins_again)
+    (found,) = keyless.effective(frame(spark, rows), positions).collect()
+    assert (found.times, found.landed_this_hour, found.doubtful) == (3, 8, 1)
+
+
+#: Images that were added, images that were taken away, and what is left of both.
+OWED = {
+    "a column was dropped": ([{"a": "1", "b": "2", "c": "3"}], [{"a": "1", "b": "2"}], [], []),
+    "a column was added with a default": ([{"a": "1", "b": "2"}], [{"a": "1", "b": "2", "c": "9"}], [], []),
+    "one dropped, one added": ([{"a": "1", "b": "2"}], [{"a": "1", "c": "9"}], [], []),
+    "the exact image goes first": (
+        [{"a": "1", "b": "2"}, {"a": "1", "b": "2", "c": "9"}], [{"a": "1", "b": "2", "c": "9"}],
+        [{"a": "1", "b": "2"}], [],
+    ),
+    "a null is a value": ([{"a": "1", "b": "2"}], [{"a": "1", "b": None}], [{"a": "1", "b": "2"}], [{"a": "1"}]),
+    "another value": ([{"a": "1", "b": "2", "c": "3"}], [{"a": "1", "b": "7"}], [{"a": "1", "b": "2", "c": "3"}],
+                      [{"a": "1", "b": "7"}]),
+    "nothing in common": ([{"a": "1"}], [{"b": "1"}], [{"a": "1"}], [{"b": "1"}]),
+    "copies, some of them": (
+        [{"a": "1", "b": "2", "c": "3"}] * 2 + [{"a": "1", "b": "2", "c": "4"}], [{"a": "1", "b": "2"}] * 2,
+        [], [],
+    ),
+    "more than there are": ([{"a": "1", "c": "3"}], [{"a": "1"}] * 3, [], [{"a": "1"}] * 2),
+}  # fmt: skip
+
+
+def test_what_is_owed_takes_what_agrees_in_all_columns_that_both_know(spark: SparkSession) -> None:
+    for name, (added, taken, there, owed) in OWED.items():
+        changes = [("insert", "after", image) for image in added] + [("delete", "before", image) for image in taken]
+        rows = frame(
+            spark,
+            [
+                {"op": op, side: image, "position": str(at), "landed_this_hour": True, "record": at}
+                for at, (op, side, image) in enumerate(changes)
+            ],
+        )
+        images = keyless.copies(keyless.effective(rows, None)).localCheckpoint()
+        found = Counter[Image]()
+        for row in match_owed(images, removed_images(rows)).collect():
+            found[frozenset((n, v) for n, v in row.image.items() if v is not None)] += row.now
+            assert row.before == 0
+        wanted = Counter(frozenset(image.items()) for image in there)
+        wanted.subtract(frozenset(image.items()) for image in owed)
+        if name == "copies, some of them":  # which of two that agree is gone is the same each time, and no more
+            assert sorted(n for n in found.values() if n) == [1]
+            continue
+        assert {i: n for i, n in found.items() if n} == {i: n for i, n in wanted.items() if n}, name
 
 
 def _history(rng: Random, history: int) -> list[Change]:

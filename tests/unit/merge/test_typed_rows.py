@@ -43,7 +43,7 @@ def test_every_seam_has_the_shape_of_the_contract(spark: SparkSession) -> None:
         settled = settle(folded, SHAPE, HOUR)
         assert shape_of(settled) == [*shape_of(settled_type(KEY_TYPE, ROW_TYPE)), *counted]
     copy = T.StructType([T.StructField("copy", T.StringType())])
-    images = keyless.copies(keyless.effective(logged))
+    images = keyless.copies(keyless.effective(logged, None))
     assert shape_of(keyless.settle_copies(images, SHAPE, HOUR)) == shape_of(settled_type(copy, ROW_TYPE))
 
 

@@ -23,7 +23,9 @@ from tidemark.schema.encodings import Encoding
 from tidemark.schema.strict_json import is_broken, one_document
 from tidemark.schema.table_changes import TableChange
 
-__all__ = ["ENCODINGS", "Options", "column_types", "decode", "message_types", "table_change"]
+__all__ = [
+    "ENCODINGS", "Options", "begins_again", "column_types", "decode", "message_types", "shares_position", "table_change",
+]  # fmt: skip
 
 _VALUE = (
     "data: array<map<string, string>>, old: array<map<string, string>>, database: string, table: string, "
@@ -75,6 +77,16 @@ def table_change(text: str, options: BaseModel) -> TableChange | None:
         filled={name: default_text(value) for name, value in ddl.filled.items()},
         unfilled=ddl.unfilled,
     )
+
+
+def shares_position(options: BaseModel) -> Column:
+    """Equal messages of one batch share their position: see :mod:`tidemark.formats.canal.positions`."""
+    return F.lit(True)
+
+
+def begins_again(last: Mapping[str, Column]) -> Column:
+    """A delivery counts its rows upwards."""
+    return F.col("tx_ordinal") <= last["tx_ordinal"]
 
 
 def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFrame:

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from tidemark.formats.contract import REPLACES, DeclaredFeed, as_changes
 from tidemark.formats.debezium import placing
+from tidemark.formats.debezium.equal_rows import begins_again
 from tidemark.formats.debezium.infinities import declared_ways, infinite_columns, without
 from tidemark.formats.debezium.keys import IMAGE, declared_keys, names_old_key, old_key, own_shape
 from tidemark.formats.debezium.sources import CONNECTORS
@@ -28,12 +29,12 @@ from tidemark.schema.encodings import time_of_millis
 from tidemark.schema.strict_json import is_broken, one_document
 
 __all__ = [
-    "ENCODINGS", "Options", "awaits_place", "column_types", "decode", "gives_place", "message_types", "of_load", "place",
-    "without_place",
+    "ENCODINGS", "Options", "awaits_place", "begins_again", "column_types", "decode", "gives_place", "message_types",
+    "of_load", "place", "shares_position", "without_place",
 ]  # fmt: skip
 
 _EVENT = (
-    f"before: {IMAGE}, after: {IMAGE}, op: string, "
+    f"before: {IMAGE}, after: {IMAGE}, op: string, ts_ms: bigint, "
     "source: struct<ts_ms: bigint, name: string, snapshot: string, schema: string, table: string, %s>, "
     "transaction: struct<id: string, total_order: bigint>, message: struct<prefix: string, content: string>, "
     "status: string, id: string, event_count: bigint, "
@@ -156,6 +157,11 @@ def without_place() -> Column:
     return F.lit(False)
 
 
+def shares_position(options: BaseModel) -> Column:
+    """The rows that PostgreSQL's COPY writes into one page share an LSN."""
+    return (F.col("kind") == "c") & F.lit(_has_lsns(options))
+
+
 def _has_lsns(options: BaseModel) -> bool:
     assert isinstance(options, Options)
     return options.connector == "postgresql"
@@ -171,6 +177,7 @@ def _events(parsed: DataFrame, feed: DeclaredFeed, options: Options) -> DataFram
             "before",
             "after",
             "op",
+            "ts_ms",
             "source",
             "transaction",
             "message",
@@ -240,6 +247,7 @@ def _entries(events: DataFrame, feed: DeclaredFeed, options: Options) -> DataFra
         "notes": _notes(row, (op == "r") & row & _replaces(source, c("k"), options), options),
         "committed_at": time_of_millis(source["ts_ms"]),
         "message_schema": F.when(row, c("message_schema")).when(message, F.lit(_MESSAGE_SCHEMA)),
+        "tx_ordinal": F.when(row & c("k").isNull() & (op == "c"), c("ts_ms")),  # when it was sent
         "entry": F.lit(0),
         "problem": F.coalesce("problem", F.when(unordered, F.lit(CONNECTORS[options.connector].no_position))),
     }
@@ -248,9 +256,9 @@ def _entries(events: DataFrame, feed: DeclaredFeed, options: Options) -> DataFra
         columns |= {
             "tx": F.when(in_transaction | marker, transaction(options.transactions, options.connector)),
             "tx_part": F.when(in_transaction, identity(own, op)),
-            "tx_ordinal": F.when(in_transaction, c("transaction.total_order")).when(
-                marker, outside(c("data_collections"), feed, options.transactions)
-            ),
+            "tx_ordinal": F.when(in_transaction, c("transaction.total_order"))
+            .when(marker, outside(c("data_collections"), feed, options.transactions))
+            .otherwise(columns["tx_ordinal"]),
             "tx_end": F.when(marker, c("status") == "END"),
             "tx_count": F.when(marker, c("event_count")),
         }
