@@ -6,7 +6,6 @@ hypothesis draws the numbers; all of them go through a format and a container in
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from datetime import datetime
 from decimal import Context, Decimal
 from pathlib import Path
@@ -22,60 +21,15 @@ from hypothesis import strategies as st
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from tests.contract.inserts import LIKE_A_NUMBER, MESSAGES, decoded, landed
 from tidemark.containers import CONTAINERS, load_container
-from tidemark.feeds.model import Feed
-from tidemark.formats import FORMATS, load_format
+from tidemark.formats import FORMATS
 from tidemark.samples.exporting import Message, write_export
 from tidemark.schema.encodings import plain
 
 _EXACT = Context(prec=4000, Emax=9999, Emin=-9999)
 
 
-def _dataworks(at: int, text: str) -> str:
-    listed = '[{"name":"id","type":"LONG"},{"name":"n","type":"DOUBLE"}]'
-    source = '{"dbType":"MySQL","dbName":"s","tableName":"t"}'
-    return (
-        f'{{"schema":{{"dataColumn":{listed},"primaryKey":["id"],"source":{source}}},"payload":{{"before":null,'
-        f'"after":{{"dataColumn":{{"id":{at},"n":{text},"note":"{_LIKE_A_NUMBER}"}}}},"sequenceId":"{at + 1}",'
-        f'"op":"INSERT","timestamp":{{"eventTime":1}}}},"version":"0.0.1"}}'
-    )
-
-
-def _canal(at: int, text: str) -> str:
-    return (
-        f'{{"data":[{{"id":"{at}","n":{text},"note":"{_LIKE_A_NUMBER}"}}],"database":"s","table":"t","type":"INSERT",'
-        f'"es":1795132800000,"ts":1795132800001,"id":{at + 1},"pkNames":["id"],"old":null,"mysqlType":{{}}}}'
-    )
-
-
-def _debezium(at: int, text: str) -> str:
-    sequence = f'[\\"5\\",\\"{at + 9}\\"]'
-    source = f'{{"name":"p","ts_ms":1,"schema":"s","table":"t","txId":1,"lsn":{at + 9},"sequence":"{sequence}"}}'
-    row = f'{{"id":{at},"n":{text},"note":"{_LIKE_A_NUMBER}"}}'
-    return f'{{"before":null,"after":{row},"source":{source},"op":"c","ts_ms":1}}'
-
-
-def _qlik(at: int, text: str) -> str:
-    return (
-        f'{{"magic":"atMSG","type":"DT","headers":null,"messageSchemaId":null,"messageSchema":null,"message":{{"data":'
-        f'{{"id":{at},"n":{text},"note":"{_LIKE_A_NUMBER}"}},"beforeData":null,"headers":{{"operation":"INSERT",'
-        f'"changeSequence":"{at + 1:035}","timestamp":"2026-11-20T00:00:00.000"}}}}}}'
-    )
-
-
-def _ibm(at: int, text: str) -> str:
-    where = f'"0000:0000:0000:0000:{at:04X}"'
-    return f'10,"IBM","2026324","000000000000","S","T","ISRT",{where},{where},"2026-11-20-00.00.00",,0000,,,,{at},{text},""\n'
-
-
-#: Inside a text: what looks like a number of JSON is none.
-_LIKE_A_NUMBER = 'a \\", \\"b\\": 1.50, [2.50 ]'
-#: Format → a message of an inserted row whose column n is this number.
-MESSAGES: dict[str, Callable[[int, str], str]] = {
-    "canal": _canal, "dataworks": _dataworks, "debezium": _debezium, "ibm": _ibm, "qlik": _qlik,
-}  # fmt: skip
-OPTIONS: dict[str, dict[str, Any]] = {"debezium": {"decimals": "numeric"}, "dataworks": {"transactions": False}}
-COLUMNS = {"id": "INTEGER", "n": "VARCHAR(99)", "note": "VARCHAR(99)"}
 CORNERS = (
     "0", "-0", "-0.0", "0.0", "1.005", "1.50", "12345678.9", "0.0001", "1e5", "1E-400", "1e400", "9" * 38, "9" * 60,
     "1234567890123456.789", "12345678901234567890.12", "0.1000000000000000000000000000000000001", "1e-9999", "100E-2",
@@ -111,29 +65,9 @@ def _drawn() -> list[str]:
 NUMBERS = _drawn()
 
 
-def _landed(out: Path) -> list[str]:
-    """Objects of the export, where they land."""
-    found = []
-    for path in sorted(p for p in (out / "exports").rglob("*") if p.is_file() and p.name != "_SUCCESS"):
-        to = out / "landing/f" / path.parent.relative_to(out / "exports") / "v00001" / path.name
-        to.parent.mkdir(parents=True, exist_ok=True)
-        path.rename(to)
-        found.append(str(to))
-    return found
-
-
-def _decoded(spark: SparkSession, out: Path, name: str, container: str) -> dict[int, dict[str, str]]:
+def _by_id(spark: SparkSession, out: Path, name: str, container: str) -> dict[int, dict[str, str]]:
     """The rows of an export by their id, as the change log has them."""
-    options = {"type": name} | OPTIONS.get(name, {})
-    feed = Feed.model_validate(
-        {
-            "feed": "f", "description": "d", "owner": "o", "topics": ["t"],
-            "exports": {"path": "{topic}/dt={date}/hr={hour}/*"}, "container": {"type": container}, "format": options,
-            "tables": {"S.T" if name == "ibm" else "s.t": {"key": ["id"], "topic": "t", "columns": COLUMNS}},
-        }
-    )  # fmt: skip
-    records = load_container(container).read(spark, _landed(out), feed.container_options)
-    rows = load_format(name).decode(records, feed, feed.format_options).collect()
+    rows = decoded(spark, out, name, container)
     assert not [(row.problem, row.raw) for row in rows if row.op == "bad"]
     return {int(row.after["id"]): row.after for row in rows}
 
@@ -153,10 +87,10 @@ def test_a_number_keeps_its_digits(spark: SparkSession, tmp_path: Path, name: st
         for at, text in enumerate(NUMBERS)
     ]
     write_export(tmp_path / "exports", "t", "2026-11-20T00", [messages], container)
-    rows = _decoded(spark, tmp_path, name, container)
+    rows = _by_id(spark, tmp_path, name, container)
     assert {at: row["n"] for at, row in rows.items()} == dict(enumerate(NUMBERS))
     if name != "ibm":
-        assert {row["note"] for row in rows.values()} == {json.loads(f'"{_LIKE_A_NUMBER}"')}
+        assert {row["note"] for row in rows.values()} == {json.loads(f'"{LIKE_A_NUMBER}"')}
 
 
 @pytest.mark.parametrize("name", [name for name in FORMATS if name != "ibm"])
@@ -170,9 +104,9 @@ def test_in_a_value_that_is_an_object_too(spark: SparkSession, tmp_path: Path, n
         for at, text in enumerate(NUMBERS)
     ]
     (folder / "part.jsonl").write_text("\n".join(lines), "utf-8")
-    rows = _decoded(spark, tmp_path, name, "kafka_json")
+    rows = _by_id(spark, tmp_path, name, "kafka_json")
     assert {at: row["n"] for at, row in rows.items()} == dict(enumerate(NUMBERS))
-    assert {row["note"] for row in rows.values()} == {json.loads(f'"{_LIKE_A_NUMBER}"')}
+    assert {row["note"] for row in rows.values()} == {json.loads(f'"{LIKE_A_NUMBER}"')}
     container = load_container("kafka_json")
     objects = [str(path) for path in (tmp_path / "landing").rglob("part.jsonl")]
     records = container.read(spark, objects, container.Options()).orderBy("record").collect()
@@ -214,7 +148,7 @@ def test_a_decimal_column_of_a_file_keeps_its_digits(spark: SparkSession, tmp_pa
         with (folder / "t+0+0000000000.avro").open("wb") as file:
             fastavro.writer(file, fastavro.parse_schema(schema), rows)
     module = load_container(container)
-    records = module.read(spark, _landed(tmp_path), module.Options()).orderBy("record").collect()
+    records = module.read(spark, landed(tmp_path), module.Options()).orderBy("record").collect()
     for row, record in zip(rows, records, strict=True):
         value = json.loads(record.value)
         wanted = {f"d{scale}": format(row[f"d{scale}"], "f") for scale in scales}

@@ -12,11 +12,16 @@ exact where the topic has no gaps. The sink's ``store.kafka.keys`` and ``store.k
 (``….keys.avro``, ``….headers.avro``), whose rows belong to the values only by their order: these records are refused.
 Leave such files out by the feed's path (``*[0-9].avro``).
 
+A text whose bytes are not UTF-8 cannot stand in JSON: its record is refused.
+
 JSON text of columns: nulls are written, bytes are base64, decimals are texts with all their digits, timestamps have
 microseconds and a zone.
 """
 
 from __future__ import annotations
+
+from functools import reduce
+from operator import and_
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -25,6 +30,7 @@ from pyspark.sql import types as T
 from tidemark.containers.contract import RECORDS
 from tidemark.containers.objects import exactly, object_name, record_number
 from tidemark.schema.encodings import time_of_millis
+from tidemark.schema.strict_json import NOT_UTF_8
 from tidemark.storage.landing_layout import landed_topic
 
 _RECORD = {"key", "value", "headers", "topic", "partition", "offset", "timestamp"}
@@ -60,6 +66,10 @@ def _records(rows: DataFrame, schema: T.StructType, paths: list[str]) -> DataFra
     names = set(schema.names)
     whole = "value" in names and names <= _RECORD
     row = _json(F.struct(*(F.col(f"`{name}`") for name in schema.names)), T.StructType(schema.fields))
+    fields = [field for field in schema.fields if not whole or field.name in ("key", "value")]
+    # Texts that are a key or a value by themselves are its bytes, which are for the format to judge.
+    read = [field for field in fields if not whole or not isinstance(field.dataType, T.StringType)]
+    valid = reduce(and_, (_valid(F.col(f"`{field.name}`"), field.dataType) for field in read), F.lit(True))
     columns = {
         "object": object_name(paths),
         "record": record_number(),
@@ -70,9 +80,8 @@ def _records(rows: DataFrame, schema: T.StructType, paths: list[str]) -> DataFra
         columns |= {field.name: _given(field) for field in schema.fields if field.name != "timestamp"}
         if "timestamp" in names:
             columns["sent_at"] = _time(schema["timestamp"])
-    numbered = rows.select(
-        *(columns.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORDS if f.name != "problem")
-    )
+    columns["problem"] = F.when(~valid, F.lit(NOT_UTF_8))
+    numbered = rows.select(*(columns.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in RECORDS))
     name = F.col("object")
     partition = F.regexp_extract(name, _PARTITION_AND_OFFSET, 1).try_cast("int")
     offset = F.regexp_extract(name, _PARTITION_AND_OFFSET, 2).try_cast("bigint") + F.col("record") - 1
@@ -81,7 +90,7 @@ def _records(rows: DataFrame, schema: T.StructType, paths: list[str]) -> DataFra
         "topic": F.coalesce("topic", landed_topic(name)),
         "partition": F.coalesce("partition", partition),
         "offset": F.coalesce("offset", offset),
-        "problem": F.when(name.rlike(_BESIDE), beside),
+        "problem": F.when(name.rlike(_BESIDE), beside).otherwise(F.col("problem")),
     }
     return numbered.select(*(from_name.get(f.name, F.col(f.name)).alias(f.name) for f in RECORDS))
 
@@ -108,6 +117,22 @@ def _content(column: Column, kind: T.DataType) -> Column:
 def _json(column: Column, kind: T.DataType) -> Column:
     """A value as JSON text, in bytes."""
     return F.to_json(_with_written_decimals(column, kind), _JSON).cast("binary")
+
+
+def _valid(value: Column, kind: T.DataType) -> Column:
+    """Whether all texts in a value are UTF-8: Spark would write U+FFFD for other bytes."""
+    if isinstance(kind, T.StringType):
+        valid = F.is_valid_utf8(value)
+    elif isinstance(kind, T.ArrayType):
+        valid = F.forall(value, lambda item: _valid(item, kind.elementType))
+    elif isinstance(kind, T.MapType):
+        valid = _valid(F.map_keys(value), T.ArrayType(kind.keyType))
+        valid &= _valid(F.map_values(value), T.ArrayType(kind.valueType))
+    elif isinstance(kind, T.StructType):
+        valid = reduce(and_, (_valid(value[field.name], field.dataType) for field in kind.fields), F.lit(True))
+    else:
+        return F.lit(True)
+    return F.coalesce(valid, F.lit(True))
 
 
 def _with_written_decimals(column: Column, kind: T.DataType) -> Column:

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from tidemark.containers.text import count_lines, read_documents
 from tidemark.schema.encodings import time_of_millis
-from tidemark.schema.strict_json import is_broken
+from tidemark.schema.strict_json import broken
 
 _ENVELOPE = (
     "topic string, partition int, offset bigint, timestamp bigint, key string, value string, "
@@ -47,10 +47,11 @@ def read(spark: SparkSession, paths: list[str], options: BaseModel) -> DataFrame
     undecodable = F.lit(options.base64) & (
         (r["value"].isNotNull() & content(r["value"]).isNull()) | (r["key"].isNotNull() & content(r["key"]).isNull())
     )
-    problem = (
-        F.when(is_broken(F.col("line")), F.lit("the line is not the JSON of a Kafka record, or goes on behind it"))
-        .when(r["topic"].isNull(), F.lit("the line names no topic: not a Kafka record"))
-        .when(undecodable, F.lit("key or value is not base64"))
+    problem = F.coalesce(
+        broken(F.col("line"), "the line is not the JSON of a Kafka record, or goes on behind it"),
+        F.when(r["topic"].isNull(), F.lit("the line names no topic: not a Kafka record")).when(
+            undecodable, F.lit("key or value is not base64")
+        ),
     )
     # Most columns are plain members of the parsed line: Spark then reads them where the format needs them, without one
     # more copy of the row.

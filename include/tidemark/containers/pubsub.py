@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from tidemark.containers.contract import RECORDS
 from tidemark.containers.text import count_lines, read_documents
-from tidemark.schema.strict_json import is_broken
+from tidemark.schema.strict_json import broken
 from tidemark.storage.landing_layout import landed_topic
 
 _MESSAGE = (
@@ -47,13 +47,12 @@ def read(spark: SparkSession, paths: list[str], options: BaseModel) -> DataFrame
     topic = landed_topic(F.col("object"))
     if options.topic_attribute:
         topic = F.coalesce(F.element_at(m["attributes"], F.lit(options.topic_attribute)), topic)
-    problem = (
-        F.when(is_broken(F.col("line")), F.lit("the line is not the JSON of a Pub/Sub message, or goes on behind it"))
-        .when(
+    problem = F.coalesce(
+        broken(F.col("line"), "the line is not the JSON of a Pub/Sub message, or goes on behind it"),
+        F.when(
             m["data"].isNull() & m["attributes"].isNull() & F.coalesce(m["messageId"], m["message_id"]).isNull(),
             F.lit("the line has neither data, attributes nor messageId: not a Pub/Sub message"),
-        )
-        .when(m["data"].isNotNull() & data.isNull(), F.lit("data is not base64"))
+        ).when(m["data"].isNotNull() & data.isNull(), F.lit("data is not base64")),
     )
     attributes = F.map_entries(m["attributes"]).cast(RECORDS["headers"].dataType)
     return read_documents(spark, paths, _MESSAGE).select(

@@ -12,6 +12,9 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+#: Why a record is refused that holds bytes which are no text.
+NOT_UTF_8 = "it holds bytes that are not UTF-8: what they should say is unknown"
+_NOT_UTF_8 = "not UTF-8"
 _PERMISSIVE = {"columnNameOfCorruptRecord": "broken", "mode": "PERMISSIVE"}
 
 #: Stands in front of the digits of a number that is written as text while Spark parses. A noncharacter of Unicode: no text
@@ -29,7 +32,7 @@ _MARKED = rf'"?{_MARK}([-+0-9.eE]++)"?'
 
 
 def one_document(text: Column, fields: str, key: Column | None = None, *, exact: bool | Column = False) -> Column:
-    """A text that should be one JSON object, parsed: ``struct<d: struct<fields>, closed, broken>``; see :func:`is_broken`.
+    """A text that should be one JSON object, parsed: ``struct<d: struct<fields>, closed, broken>``; see :func:`broken`.
 
     It is parsed as a member of an object that ends after it: anything between, another document or rubbish, breaks that
     object or hides its end. This costs almost nothing, unlike a second look at the text. Only members of that object
@@ -39,13 +42,15 @@ def one_document(text: Column, fields: str, key: Column | None = None, *, exact:
     more than parsing a short text. Null where it is no object; a broken key makes the whole document broken.
 
     ``exact``: whether, or which, documents may hold numbers that are no doubles: see :func:`exact_json`.
+
+    Bytes that are not UTF-8 make a document broken: Spark's parser would put U+FFFD for them.
     """
     head, member = F.lit('{"d":'), ""
     if key is not None:  # in front, so that nothing in it can stand for the text
         braced = (key.startswith("{") & key.endswith("}")) | key.rlike(r"^\s*\{[\s\S]*\}\s*$")
         head = F.concat(F.lit('{"k":'), F.when(braced, key).otherwise("null"), F.lit(',"d":'))
         member = "k: map<string, string>, "
-    whole = F.concat(head, text, F.lit(',"closed":0}'))
+    whole = valid_text(F.concat(head, text, F.lit(',"closed":0}')))
     kind = f"struct<{member}d: struct<{fields}>, closed: int, broken: string>"
     if exact is False:
         return F.from_json(whole, kind, _PERMISSIVE)
@@ -99,6 +104,18 @@ def _type(kind: str) -> T.DataType:
 def _let(value: Column, body: Callable[[Column], Column]) -> Column:
     """``body`` of a value that is computed once."""
     return F.element_at(F.transform(F.array(value), body), 1)
+
+
+def valid_text(text: Column) -> Column:
+    """The text, where its bytes are UTF-8; otherwise one that no parser takes, by which :func:`broken` knows why."""
+    return F.coalesce(F.try_validate_utf8(text), F.when(text.isNotNull(), F.lit(_NOT_UTF_8)))
+
+
+def broken(parsed: Column, otherwise: str) -> Column:
+    """Why a text that :func:`one_document` parsed is no such document, for a person; null where it is one.
+    ``otherwise``: the reason where all of it is text."""
+    no_text = parsed["broken"] == _NOT_UTF_8
+    return F.when(is_broken(parsed), F.when(no_text, F.lit(NOT_UTF_8)).otherwise(F.lit(otherwise)))
 
 
 def is_broken(parsed: Column) -> Column:

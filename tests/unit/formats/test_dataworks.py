@@ -119,7 +119,7 @@ PROBLEMS = {
     "no object": "the value is not one DataWorks message: broken JSON, a field of another type, or it goes on behind it",
     "other JSON": "payload.op is missing: not a DataWorks message",
     "wrong field": "the value is not one DataWorks message: broken JSON, a field of another type, or it goes on behind it",
-    "binary": "the value is not one DataWorks message: broken JSON, a field of another type, or it goes on behind it",
+    "binary": "it holds bytes that are not UTF-8: what they should say is unknown",
     "unknown op": "unknown op UPSERT",
     "small letters": "unknown op insert",
     "no sequence": "no sequenceId: its place in the order is unknown",

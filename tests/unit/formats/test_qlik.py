@@ -117,7 +117,7 @@ case("later part", message(ROW, headers("INSERT", transactionEventCounter=12, tr
 BAD = {
     "broken": (b'{"data":{"ID":1', "no data message and no metadata"),
     "array": (json.dumps([message(ROW, headers())]).encode(), "no data message and no metadata"),
-    "not text": (b'{"data":{"ID":"\xff"},"headers":{"operation":"INSERT"}}', "no data message and no metadata"),
+    "not text": (b'{"data":{"ID":"\xff"},"headers":{"operation":"INSERT"}}', "bytes that are not UTF-8"),
     "text": (b"hello", "no data message and no metadata"),
     "empty": (b"", "no data message and no metadata"),
     "no headers": (json.dumps({"data": ROW}).encode(), "no data message and no metadata"),

@@ -70,6 +70,7 @@ avro_case("refresh", avro_envelope(avro_row(full_load()), schema_id="V1"))
 avro_case("refresh with time", avro_row(full_load(timestamp="2026-11-20T00:59:00.000")))
 avro_case("external id", avro_row(headers("INSERT", externalSchemaId="V2"), schema=WITH_ID), "orders")
 avro_case("other order", avro_envelope(avro_row(headers(columnMask=b"\x01\xff")), schema_id="V1"))
+avro_case("no text", avro_row(headers("INSERT"), NAME="a place").replace(b"a place", b"a\xffplace"))
 avro_case("cut", avro_row(headers("INSERT"))[:-1])
 avro_case("longer", avro_row(headers("INSERT")) + b"\x00")
 avro_case("head only", b"atMSG\x04")
@@ -114,6 +115,7 @@ def test_avro_rows_are_read_by_their_metadata(in_avro: tuple[dict[str, Row], ...
         ("longer", "in Avro: cut short"),
         ("head only", "in Avro: cut short"),
         ("nothing", "in Avro: cut short"),
+        ("no text", "bytes that are not UTF-8"),
         ("md of unknown layout", "in Avro: cut short, or of an unknown layout"),
         ("no schema", "SALES.ACCOUNTS with schemaId V9 has not come"),
     ],

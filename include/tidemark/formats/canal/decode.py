@@ -20,7 +20,7 @@ from tidemark.formats.contract import DeclaredFeed, as_changes
 from tidemark.formats.ddl.statements import ALTERS_TABLE, CHANGES_DATA, DROPS_TEMPORARY, INDEX_KINDS, read_ddl
 from tidemark.schema.columns import ColumnType
 from tidemark.schema.encodings import Encoding
-from tidemark.schema.strict_json import is_broken, one_document
+from tidemark.schema.strict_json import broken, one_document
 from tidemark.schema.table_changes import TableChange
 
 __all__ = [
@@ -87,6 +87,8 @@ def shares_position(options: BaseModel) -> Column:
 def begins_again(last: Mapping[str, Column]) -> Column:
     """A delivery counts its rows upwards."""
     return F.col("tx_ordinal") <= last["tx_ordinal"]
+#: Why a value that cannot be parsed is refused.
+_NOT_ONE = "the value is not one Canal message: broken JSON, a field of another type, or it goes on behind it"
 
 
 def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFrame:
@@ -102,7 +104,7 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
     named = (v["database"] != "") & (v["table"] != "")
     messages = parsed.select(
         "object", "record", "raw", "topic", "partition", "offset", "problem", "tombstone", "content",
-        is_broken(F.col("v")).alias("broken"),
+        broken(F.col("v"), _NOT_ONE).alias("broken"),
         v["type"].alias("kind"),
         F.when(named, F.concat_ws(".", v["database"], v["table"])).alias("source_table"),
         es.alias("es"),
@@ -228,10 +230,7 @@ def _message_problem(without_offsets: bool) -> Column:
     statement = _is_statement()
     return (
         F.when(c("tombstone"), None)
-        .when(
-            c("broken"),
-            F.lit("the value is not one Canal message: broken JSON, a field of another type, or it goes on behind it"),
-        )
+        .when(c("broken").isNotNull(), c("broken"))
         .when(kind.isNull(), F.lit("type is missing: not a Canal message"))
         .when(~known, F.concat(F.lit("unknown type "), F.substring(kind, 1, 200)))
         .when(kind.isin(*_CONTROL) & ~statement, None)

@@ -33,7 +33,7 @@ from tidemark.formats.ddl.statements import ALTERS_TABLE, CHANGES_DATA, DROPS_TE
 from tidemark.identifiers import PAIR
 from tidemark.schema.columns import ColumnType
 from tidemark.schema.encodings import Encoding
-from tidemark.schema.strict_json import is_broken, one_document
+from tidemark.schema.strict_json import broken, one_document
 from tidemark.schema.table_changes import TableChange
 
 __all__ = [
@@ -119,6 +119,10 @@ def table_change(text: str, options: BaseModel) -> TableChange | None:
     )
 
 
+#: Why a value that cannot be parsed is refused.
+_NOT_ONE = "the value is not one DataWorks message: broken JSON, a field of another type, or it goes on behind it"
+
+
 def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFrame:
     """RECORDS → CHANGES; one row each. See :mod:`tidemark.formats.contract`."""
     assert isinstance(options, Options)
@@ -133,7 +137,7 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
     messages = parsed.select(
         "object", "record", "raw", "topic", "partition", "offset", "problem", "tombstone",
         F.lit(0).alias("entry"),
-        is_broken(F.col("v")).alias("broken"),
+        broken(F.col("v"), _NOT_ONE).alias("broken"),
         payload["op"].alias("kind"),
         _position(payload["sequenceId"]).alias("position"),
         payload["sequenceId"].alias("sequence"),
@@ -311,12 +315,7 @@ def _problem() -> Column:
         twice |= F.coalesce(F.size(keys) != F.size(F.array_distinct(keys)), F.lit(False))
     return (
         F.when(c("tombstone"), None)
-        .when(
-            c("broken"),
-            F.lit(
-                "the value is not one DataWorks message: broken JSON, a field of another type, or it goes on behind it"
-            ),
-        )
+        .when(c("broken").isNotNull(), c("broken"))
         .when(kind.isNull(), F.lit("payload.op is missing: not a DataWorks message"))
         .when(~known, F.concat(F.lit("unknown op "), F.substring(kind, 1, 200)))
         .when(kind.isin(*_CONTROL) & ~statement, None)

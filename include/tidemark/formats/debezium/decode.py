@@ -26,7 +26,7 @@ from tidemark.formats.debezium.types import ENCODINGS, declared_type, message_ty
 from tidemark.formats.debezium.unavailable import without_unavailable
 from tidemark.schema.columns import ColumnType
 from tidemark.schema.encodings import time_of_millis
-from tidemark.schema.strict_json import is_broken, one_document
+from tidemark.schema.strict_json import broken, one_document
 
 __all__ = [
     "ENCODINGS", "Options", "awaits_place", "begins_again", "column_types", "decode", "gives_place", "message_types",
@@ -294,17 +294,16 @@ def _problem(event: dict[str, Column], options: Options) -> Column:
     heartbeat = F.col("topic").startswith("__debezium-heartbeat")
     control = heartbeat | (e["status"].isin("BEGIN", "END") & e["id"].isNotNull())
     no_table = source[connector.namespace].isNull() | source["table"].isNull() | (source["table"] == "")
+    unread = broken(
+        F.col("v"),
+        "key or value is not one of Debezium's: broken JSON, a field of another type, or it goes on behind it",
+    )
     unordered = F.lit("source has no lsn: its place in the order is unknown")
     no_lsn = (op != "r") & source["lsn"].isNull() if options.connector == "postgresql" else F.lit(False)
     return F.coalesce(
         F.col("problem"),
         F.when(e["tombstone"], None)
-        .when(
-            is_broken(F.col("v")),
-            F.lit(
-                "key or value is not one of Debezium's: broken JSON, a field of another type, or it goes on behind it"
-            ),
-        )
+        .when(unread.isNotNull(), unread)
         .when(
             op.isNull(),
             F.when(~F.coalesce(control, F.lit(False)), "the value has neither op nor status: not a Debezium event"),
@@ -318,7 +317,8 @@ def _problem(event: dict[str, Column], options: Options) -> Column:
         .when(
             F.col("moved") & e["old"].isNull() & (F.size(e["absent"]) > 0),
             F.lit(
-                "header __debezium.oldkey is no JSON object: the values that were not sent are under a key that is unknown"
+                "header __debezium.oldkey is no JSON object in UTF-8: the values that were not sent are under a key that is "
+                "unknown"
             ),
         )
         .when(F.size(e["k"]) == 0, F.lit("the key has no column")),

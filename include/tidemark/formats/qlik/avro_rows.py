@@ -36,9 +36,10 @@ def readable(rows: DataFrame, schemas: list[str]) -> Mapping[int, tuple[str, T.S
 def with_columns(rows: DataFrame, schemas: Mapping[int, tuple[str, T.StructType]]) -> DataFrame:
     """Rows with ``known`` and, in ``unbound``, Avro's bytes: their ``before``, ``after`` and ``image`` filled in.
 
-    Adds ``decoded``: null where the bytes are no message of that schema.
+    Adds ``decoded``: null where the bytes are no message of that schema; ``decoded.no_text``: whether one of its texts is
+    not UTF-8.
     """
-    kind = f"struct<data: {_IMAGE}, before: {_IMAGE}, sequence: string>"
+    kind = f"struct<data: {_IMAGE}, before: {_IMAGE}, sequence: string, no_text: boolean>"
     if not schemas:
         return rows.withColumn("decoded", F.lit(None).cast(kind))
     number, body = F.col("known.avro"), F.unbase64(F.element_at("u", F.lit("avro")))
@@ -68,6 +69,13 @@ def _sections(message: Column, schema: str, kind: T.StructType) -> Column:
     data, before = sections["data"], sections.get("beforeData")
     assert isinstance(data, T.StructType)
     clocks = _clocks(json.loads(schema))
+    texts = [
+        message[name][field.name]
+        for name, section in sections.items()
+        if name in ("data", "beforeData") and isinstance(section, T.StructType)
+        for field in section.fields
+        if isinstance(field.dataType, T.StringType)
+    ]
     whole = F.struct(
         _texts(message["data"], data, clocks).alias("data"),
         (
@@ -76,6 +84,7 @@ def _sections(message: Column, schema: str, kind: T.StructType) -> Column:
             else F.lit(None).cast(_IMAGE)
         ).alias("before"),
         message["headers"]["changeSequence"].alias("sequence"),
+        F.exists(F.array(*texts).cast("array<string>"), lambda text: ~F.is_valid_utf8(text)).alias("no_text"),
     )
     return F.when(message["headers"].isNotNull(), whole)
 

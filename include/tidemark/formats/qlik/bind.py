@@ -18,6 +18,7 @@ from tidemark.formats.contract import DeclaredFeed, SchemaEntry
 from tidemark.formats.qlik.avro_rows import readable, with_columns
 from tidemark.formats.qlik.masks import bit_of, bytes_reversed, fits, full_mask, is_set, trimmed
 from tidemark.formats.qlik.metadata import read_metadata
+from tidemark.schema.strict_json import NOT_UTF_8
 
 
 @dataclass(frozen=True)
@@ -296,6 +297,7 @@ def _problem() -> Column:
         F.when(
             in_avro & c("decoded").isNull(), F.lit("the message cannot be read with the dataSchema of its metadata")
         ),
+        F.when(in_avro & c("decoded.no_text"), F.lit(NOT_UTF_8)),
         F.when(
             mask.isNotNull() & known["columns"].isNull(),
             F.concat(

@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidemark.schema.strict_json import holds_fragile_numbers, marked, unmarked
+from tidemark.schema.strict_json import NOT_UTF_8, holds_fragile_numbers, marked, unmarked
 
 _IMAGE = "map<string, string>"
 
@@ -50,9 +50,12 @@ def json_messages(records: DataFrame, also: Sequence[str] = ()) -> DataFrame:
         *passed, text.alias("text"), holds_fragile_numbers(text).alias("fragile"), valid.alias("j")
     )
     parsed = looked_at.select(
-        *passed,
+        *(name for name in passed if name != "problem"),
         "text",
         "fragile",
+        F.coalesce("problem", F.when(F.col("text").isNotNull() & F.col("j").isNull(), F.lit(NOT_UTF_8))).alias(
+            "problem"
+        ),
         F.try_parse_json(F.when(F.col("fragile"), marked("j")).otherwise(F.col("j"))).alias("v"),
     )
     v = F.col("v")
