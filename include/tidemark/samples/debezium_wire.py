@@ -48,7 +48,9 @@ def _unscaled(value: Decimal) -> str:
     exponent = value.as_tuple().exponent
     assert isinstance(exponent, int)
     number = int(value.scaleb(-exponent))
-    return base64.b64encode(number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)).decode()
+    return base64.b64encode(
+        number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
+    ).decode()
 
 
 def key_schema(name: str, columns: Mapping[str, str]) -> dict[str, Any]:

@@ -207,10 +207,26 @@ def _grown(limbs: Column, step: Column) -> Column:
     return _let(F.aggregate(limbs, start, carried), with_carry)
 
 
+def _of_java(text: Column) -> Column:
+    """The bytes of an integer that Java wrote in base64; null for any other text, also one that can be read.
+
+    Connect's Decimal and Debezium's VariableScaleDecimal take BigInteger.toByteArray(), which leaves out each byte that
+    says nothing, and Jackson writes it with padding and on one line. Few texts of plain numbers have that form: those of
+    digits alone, four of them or eight …
+    """
+
+    def as_written(held: Column) -> Column:
+        again = F.translate(F.base64(held), "\r\n", "")
+        needless = F.hex(held).rlike("^(?:00[0-7]|FF[89A-F])")
+        return F.when((F.length(held) > 0) & (again == text) & ~needless, held)
+
+    return _let(F.try_to_binary(text, F.lit("base64")), as_written)
+
+
 def unscaled_decimal(text: Column, spark: str, arg: str | None) -> Column:
     """Connect's Decimal: base64 of the unscaled integer; ``arg`` is the scale."""
     read = _unscaled_text if spark == "string" else _unscaled
-    value = _shift(read(F.try_to_binary(text, F.lit("base64"))), F.lit(int(arg or 0)))
+    value = _shift(read(_of_java(text)), F.lit(int(arg or 0)))
     return _let(value, lambda decimal: plain(decimal, spark, None))
 
 
@@ -219,7 +235,7 @@ def variable_decimal(text: Column, spark: str, arg: str | None) -> Column:
     parts = F.from_json(text, "struct<scale: int, value: string>")
     scale = F.when(parts["scale"].between(-_LARGEST_SCALE, _LARGEST_SCALE), parts["scale"])
     read = _unscaled_text if spark == "string" else _unscaled
-    value = _shift(read(F.try_to_binary(parts["value"], F.lit("base64"))), scale)
+    value = _shift(read(_of_java(parts["value"])), scale)
     return _let(value, lambda decimal: plain(decimal, spark, None))
 
 

@@ -20,7 +20,9 @@ ENCODINGS = {**encodings.ENCODINGS, **debezium.ENCODINGS}
 
 
 def _unscaled(number: int) -> str:
-    return base64.b64encode(number.to_bytes(number.bit_length() // 8 + 1, "big", signed=True)).decode()
+    return base64.b64encode(
+        number.to_bytes((number if number >= 0 else ~number).bit_length() // 8 + 1, "big", signed=True)
+    ).decode()
 
 
 def _written(unscaled: int, scale: int) -> str:
