@@ -152,6 +152,10 @@ def _receipt(hour: HourChanges, tables: list[TableReceipt]) -> Receipt:
     manifest = run.manifest
     notes = assembled.notes
     tables = [
+        table.model_copy(update={"warnings": [*table.warnings, *hour.warnings.get(table.table, [])]})
+        for table in tables
+    ]
+    tables = [
         table.model_copy(update={"counts": table.counts.plus(assembled.redelivered[table.table][1])})
         if table.table in assembled.redelivered
         else table

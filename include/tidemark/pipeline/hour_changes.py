@@ -55,7 +55,8 @@ class HourChanges:
     """The assembled changes of an hour, and the statistics of each table in them. ``withheld``: what was taken out of
     them. ``small``: whether they are kept at hand, rather than read again for each table. ``stopped``: the tables that are
     left as they are, and why. ``states``: what is published of each other table whose columns are known. ``repeated``: how
-    many changes were taken out because they are published already, by table."""
+    many changes were taken out because they are published already, by table. ``warnings``: what the receipt says of them, by
+    table."""
 
     run: HourRun
     assembled: Assembled
@@ -65,6 +66,7 @@ class HourChanges:
     stopped: Mapping[str, str] = field(default_factory=dict)
     states: Mapping[str, State] = field(default_factory=dict)
     repeated: Mapping[str, Counts] = field(default_factory=dict)
+    warnings: Mapping[str, list[str]] = field(default_factory=dict)
 
     def rows_of(self, table: str) -> DataFrame:
         """The log rows of one table."""

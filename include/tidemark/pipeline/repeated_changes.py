@@ -2,23 +2,28 @@
 
 In a table with a key a repeated change alters nothing: its row is joined with what it holds already. It is taken out so that
 the account can name it, and looked for only where it can be: among changes that are not newer than all that their table
-holds.
+holds. One that comes again with another row is taken out too, for what was published first stands, and is told.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
 from operator import or_
+from typing import Any
 
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.receipts import Counts
+from tidemark.logs import get_logger
 from tidemark.merge.fold import sort_key
 from tidemark.pipeline.hour_changes import HourChanges
 from tidemark.tables.table_log import TableLog
+
+log = get_logger()
 
 #: With the table's name, what identifies a change: where it stands, what it does, and to which key.
 _SAME = ["published_name", "position", "op", "key_text"]
@@ -29,36 +34,69 @@ def without_repeated(hour: HourChanges) -> HourChanges:
     late = [stats for stats in hour.stats if _looked_up(hour, stats)]
     if not late:
         return hour
-    rows, published = hour.assembled.rows, F.coalesce("is_published", F.lit(False))
+    rows, published = hour.assembled.rows, F.col("published").isNotNull()
     suspected = F.coalesce(reduce(or_, (_suspected(hour, stats) for stats in late)), F.lit(False))
     suspects = rows.where(suspected).withColumns({"published_name": F.col("table"), "key_text": _key_text()})
-    known = _published(hour, late).withColumn("is_published", F.lit(True))
-    marked = suspects.join(known, _SAME, "left").select(*rows.columns, "is_published")
+    marked = suspects.join(_published(hour, late), _SAME, "left").select(*rows.columns, "published")
     names = [stats.table for stats in late]
     if hour.small:
         found = Observation()
-        others = rows.where(~suspected).withColumn("is_published", F.lit(False))
+        others = rows.where(~suspected).withColumn("published", F.lit(None).cast(marked.schema["published"].dataType))
         marked = others.unionByName(marked).observe(found, *_counted(names, published)).localCheckpoint()
-        counted, left = found.get, marked.where(~published).drop("is_published")
+        counted, left = found.get, marked.where(~published).drop("published")
     else:
         row = marked.agg(*_counted(names, published)).first()
         assert row is not None
         counted = row.asDict()
-        left = rows.where(~suspected).unionByName(marked.where(~published).drop("is_published"))
+        left = rows.where(~suspected).unionByName(marked.where(~published).drop("published"))
     repeated = {
         name: Counts(duplicate=counted[f"landed_{number}"], released_duplicate=counted[f"released_{number}"])
         for number, name in enumerate(names)
     }
-    return replace(hour, assembled=replace(hour.assembled, rows=left), repeated=repeated)
+    told = {name: [_told(counted, number)] for number, name in enumerate(names) if counted[f"changed_{number}"]}
+    for name, warnings in told.items():
+        log.warning(warnings[0], table=name)
+    return replace(hour, assembled=replace(hour.assembled, rows=left), repeated=repeated, warnings=told)
 
 
 def _counted(names: list[str], published: Column) -> list[Column]:
-    """How many changes of each of these tables are published already: of the hour, and released ones."""
+    """How many changes of each of these tables are published already: of the hour, released ones, and those that came with
+    other content; and where the first of the last lies, and what was published of it."""
+    landed, changed = F.col("landed_this_hour"), published & _is_other()
+    both = F.struct("object", "record", F.col("published.at").alias("at"))
     return [
-        F.count_if((F.col("table") == name) & published & of_these).alias(f"{which}_{number}")
-        for number, name in enumerate(names)
-        for which, of_these in (("landed", F.col("landed_this_hour")), ("released", ~F.col("landed_this_hour")))
+        *(
+            F.count_if((F.col("table") == name) & published & of_these).alias(f"{which}_{number}")
+            for number, name in enumerate(names)
+            for which, of_these in (("landed", landed), ("released", ~landed), ("changed", changed))
+        ),
+        *(
+            F.min(F.when((F.col("table") == name) & changed, both)).alias(f"first_{number}")
+            for number, name in enumerate(names)
+        ),
     ]
+
+
+def _content() -> Column:
+    """What a change says of its row, and by which message schema it is written. Deletes say nothing more than their key."""
+    row = F.when(F.col("op") != "delete", F.to_json(F.array_sort(F.map_entries("after"))))
+    return F.struct(F.xxhash64("message_schema").alias("schema"), F.xxhash64(row).alias("row"))
+
+
+def _is_other() -> Column:
+    """Whether a change says something else than it did whenever it was published. What is written by another message schema
+    can be the same in other words."""
+    own = _content()
+    return ~F.exists("published.contents", lambda held: (held["schema"] != own["schema"]) | (held["row"] == own["row"]))
+
+
+def _told(counted: Mapping[str, Any], number: int) -> str:
+    first = counted[f"first_{number}"]
+    return (
+        f"{counted[f'changed_{number}']} changes that are published already came again with other content: what was "
+        f"published first stands. The first of them is record {first['record']} of {first['object']}; published in its place "
+        f"was record {first['at']['record']} of {first['at']['object']}"
+    )
 
 
 def _looked_up(hour: HourChanges, stats: TableStats) -> bool:
@@ -75,7 +113,8 @@ def _suspected(hour: HourChanges, stats: TableStats) -> Column:
 
 
 def _published(hour: HourChanges, late: list[TableStats]) -> DataFrame:
-    """What identifies the published changes of these tables, as far back as the hour's changes go."""
+    """The published changes of these tables, as far back as the hour's changes go: what identifies them, and ``published``:
+    all ``contents`` that they came with, and where the first of them lies (``at``)."""
     run = hour.run
     names = {source: stats.table for stats in late for source in stats.sources}
     log = TableLog(
@@ -86,7 +125,8 @@ def _published(hour: HourChanges, late: list[TableStats]) -> DataFrame:
     named = F.create_map(*(F.lit(text) for pair in names.items() for text in pair))
     name = F.coalesce(F.element_at(named, F.col("source_table")), F.col("table"))
     published = log.rows(first).withColumns({"published_name": name, "key_text": _key_text()})
-    return published.select(*_SAME).distinct()
+    held = F.struct(F.collect_set(_content()).alias("contents"), F.min(F.struct("object", "record")).alias("at"))
+    return published.groupBy(*_SAME).agg(held.alias("published"))
 
 
 def _key_text() -> Column:

@@ -1,0 +1,28 @@
+"""A change that is published already and comes again."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.e2e.debezium_messages import HOURS, event, row
+from tests.e2e.one_table_feed import OneTableFeed, rows
+from tidemark.settings import Settings
+
+
+@pytest.mark.full
+@pytest.mark.promise(1)
+def test_other_content_at_a_known_place_is_told(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
+    """What was published first stands; a change that comes again as it was is a duplicate and nothing more."""
+    run = OneTableFeed("told", tmp_path, settings)
+    run(HOURS[0], [event("c", 10 + id_, row(id_, 1)) for id_ in range(3)])
+    again = run(HOURS[1], [event("c", 11, row(1, 1)), event("c", 10, row(0, 2)), event("c", 12, row(2, 9, None))])
+    (table,) = again.tables
+    assert table.counts.duplicate == 3
+    (warning,) = table.warnings
+    assert warning.startswith("2 changes that are published already came again with other content")
+    assert "record 2 of told/t/dt=2026-11-20/hr=01/" in warning and "record 1 of told/t/dt=2026-11-20/hr=00/" in warning
+    assert [one["n"] for one in rows(settings, run)] == [1, 1, 1]
+    assert not run(HOURS[2], [event("c", 10, row(0, 1)), event("d", 13, None, key={"id": 1})]).tables[0].warnings
