@@ -130,6 +130,17 @@ def test_a_changed_export_is_a_version_beside_the_old(s3: S3Client, bucket: str,
     assert len(all_objects(settings, "shop", HOUR).objects) == 3
 
 
+def test_objects_in_folders_below_are_told(s3: S3Client, bucket: str, settings: Settings) -> None:
+    for name in ("part-0", "_SUCCESS", "_temporary/0/part-0", "sub/", "sub/_SUCCESS", "sub/none"):
+        put(s3, bucket, name, b"" if name.endswith(("/", "none")) else b"one\n")
+    assert land(feed(), HOUR, settings).notes == []
+    for name in ("sub/part-1", "part-2"):
+        put(s3, bucket, name)
+    manifest = land(feed(), HOUR, settings)
+    assert len(manifest.objects) == 2
+    assert manifest.notes[0].startswith("a: 1 objects in folders below") and f"{PLACE}/sub/part-1" in manifest.notes[0]
+
+
 def test_more_objects_than_one_page_of_a_listing(s3: S3Client, bucket: str, settings: Settings) -> None:
     with ThreadPoolExecutor(8) as pool:
         list(pool.map(lambda i: put(s3, bucket, f"p{i:04d}", b""), range(1005)))

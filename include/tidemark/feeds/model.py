@@ -75,7 +75,8 @@ class Exports(Model):
 
     path: PathTemplate = Field(
         description="Path template over {topic}, {date} and {hour}, ending in a file pattern: "
-        "`{topic}/dt={date}/hr={hour}/*`. Relative to TIDEMARK_EXPORTS, or absolute, or s3://bucket/…"
+        "`{topic}/dt={date}/hr={hour}/*`. Relative to TIDEMARK_EXPORTS, or absolute, or s3://bucket/… Objects in folders "
+        "below are not read; the receipt says so where it sees some."
     )
     marker: MarkerName | None = Field(
         "_SUCCESS",

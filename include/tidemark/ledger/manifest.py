@@ -63,6 +63,8 @@ class Manifest(StoredDocument):
         "version says nothing about it.",
     )
 
+    notes: list[str] = Field([], description="What a person should know of the export, for the receipt.")
+
     @property
     def empty(self) -> bool:
         """Whether nothing was exported in the hour."""

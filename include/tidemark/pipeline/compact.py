@@ -150,7 +150,7 @@ def _receipt(hour: HourChanges, tables: list[TableReceipt]) -> Receipt:
     balances."""
     run, assembled, withheld = hour.run, hour.assembled, hour.withheld
     manifest = run.manifest
-    notes = assembled.notes
+    notes = [*manifest.notes, *assembled.notes]
     tables = [
         table.model_copy(update={"warnings": [*table.warnings, *hour.warnings.get(table.table, [])]})
         for table in tables

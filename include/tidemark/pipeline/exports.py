@@ -19,6 +19,7 @@ class TopicExport:
 
     topic: str
     folder: str
+    pattern: str  # of the objects' names
     objects: list[StoredObject]
     marker: str | None  # where the marker has to be; None: the feed has none
     marked: bool
@@ -35,6 +36,18 @@ class Readiness:
 def list_exports(feed: Feed, hour: str, settings: Settings) -> list[TopicExport]:
     """The export of every topic. Markers, and objects whose names begin with ``_`` or ``.``, are no data."""
     return [_list_topic(feed, topic, Hour.parse(hour), settings) for topic in feed.topics]
+
+
+def notes_below(exports: list[TopicExport], settings: Settings) -> list[str]:
+    """For a person: which topics have objects in folders below their export's, where nothing is read. Lists the source."""
+    notes = []
+    for export in exports:
+        if found := storage_of(export.folder, settings).list_below(export.folder, export.pattern):
+            notes.append(
+                f"{export.topic}: {len(found)} objects in folders below the export's are not read, the first is {found[0]}: "
+                f"have them written to {export.folder}/, or name their folder in `exports.path`"
+            )
+    return notes
 
 
 def readiness(feed: Feed, hour: str, exports: list[TopicExport]) -> Readiness:
@@ -89,7 +102,7 @@ def _list_topic(feed: Feed, topic: str, hour: Hour, settings: Settings) -> Topic
         if not stored.name.startswith(("_", ".")) and stored.name != marker
     ]
     marked = marker is not None and storage.find(f"{folder}/{marker}") is not None
-    return TopicExport(topic, folder, objects, f"{folder}/{marker}" if marker else None, marked)
+    return TopicExport(topic, folder, pattern, objects, f"{folder}/{marker}" if marker else None, marked)
 
 
 def _now() -> datetime:

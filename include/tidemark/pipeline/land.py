@@ -26,7 +26,7 @@ from tidemark.hours import Hour
 from tidemark.lake.lake_marker import open_lake
 from tidemark.ledger.manifest import LandedObject, Manifest, load_manifests, save_manifest
 from tidemark.logs import get_logger, log_stage
-from tidemark.pipeline.exports import Readiness, TopicExport, is_complete, list_exports, require_complete
+from tidemark.pipeline.exports import Readiness, TopicExport, is_complete, list_exports, notes_below, require_complete
 from tidemark.settings import Settings
 from tidemark.storage.contract import StoredObject
 from tidemark.storage.landing_layout import object_folder
@@ -89,9 +89,12 @@ def _land(feed: Feed, hour: Hour, settings: Settings) -> Manifest:
         for _ in range(3):  # again when another run wrote the version meanwhile
             exports = list_exports(feed, hour, settings)
             require_complete(feed, hour, exports)
+            notes = notes_below(exports, settings)
+            for note in notes:
+                log.warning(note)
             _require_topics(feed, exports)
             former = load_manifests(settings, feed.feed, hour)
-            manifest = _land_changed(feed, hour, settings, exports, former)
+            manifest = _land_changed(feed, hour, settings, exports, former, notes)
             if former and manifest is former[-1]:
                 log.info("nothing new to land", version=manifest.version)
                 return manifest
@@ -114,7 +117,7 @@ def _require_topics(feed: Feed, exports: list[TopicExport]) -> None:
 
 
 def _land_changed(
-    feed: Feed, hour: Hour, settings: Settings, exports: list[TopicExport], former: list[Manifest]
+    feed: Feed, hour: Hour, settings: Settings, exports: list[TopicExport], former: list[Manifest], notes: list[str]
 ) -> Manifest:
     """The manifest of the export as it is now, its new objects copied. ``former[-1]`` when there is nothing new."""
     landed = {object_.path: object_ for version in former for object_ in version.objects}
@@ -134,7 +137,9 @@ def _land_changed(
     version = former[-1].version + 1 if former else 1
     copied = _at_once(lambda one: _copy(one, feed.feed, hour, version, settings), [(one,) for one in new])
     objects = sorted([*known, *same, *copied], key=lambda object_: (object_.topic, object_.path))
-    return Manifest(feed=feed.feed, hour=hour, version=version, objects=objects, created_at=datetime.now(UTC))
+    return Manifest(
+        feed=feed.feed, hour=hour, version=version, objects=objects, created_at=datetime.now(UTC), notes=notes
+    )
 
 
 def _at_once(work: Callable[..., R], items: Sequence[tuple[Any, ...]]) -> list[R]:

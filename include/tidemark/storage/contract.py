@@ -10,10 +10,21 @@ from abc import ABC, abstractmethod
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from datetime import datetime
+from fnmatch import fnmatchcase
 from typing import BinaryIO
 
 #: From this size on an object is copied and uploaded in parts of this size, several at once.
 PART_BYTES = 16 * 2**20
+
+#: So many objects are looked at in folders below a folder: the folder may be that of all hours.
+MOST_LOOKED_AT = 10_000
+
+
+def is_below(name: str, pattern: str) -> bool:
+    """Whether an object's name, from a folder on, is one that :meth:`Storage.list_below` gives."""
+    *folders, last = name.split("/")
+    shown = all(part and not part.startswith(("_", ".")) for part in (*folders, last))
+    return bool(folders) and shown and fnmatchcase(last, pattern)
 
 
 @dataclass(frozen=True)
@@ -35,6 +46,13 @@ class Storage(ABC):
         """The objects directly in a folder whose names match, by name; [] when there is no such folder.
 
         ExportError for a name that leads out of ``root`` (default: the folder): ``..``, or a symbolic link.
+        """
+
+    @abstractmethod
+    def list_below(self, folder: str, pattern: str = "*") -> list[str]:
+        """Where objects lie whose names match, in the folders below a folder, among the first :data:`MOST_LOOKED_AT`.
+
+        Empty ones are left out, and those with a name or a folder that begins with ``_`` or ``.``: exporters leave such.
         """
 
     @abstractmethod

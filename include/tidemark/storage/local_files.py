@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import BinaryIO
 
 from tidemark.errors import ExportError, TerminalError, TransientError
-from tidemark.storage.contract import PART_BYTES, Storage, StoredObject
+from tidemark.storage.contract import MOST_LOOKED_AT, PART_BYTES, Storage, StoredObject, is_below
 from tidemark.storage.verified_stream import Readable, VerifiedStream
 
 
@@ -40,6 +40,26 @@ class LocalFiles(Storage):
             if stored:
                 found.append(stored)
         return found
+
+    def list_below(self, folder: str, pattern: str = "*") -> list[str]:
+        found: list[str] = []
+        seen = 0
+        for where, folders, names in os.walk(folder):
+            folders[:] = sorted(name for name in folders if not name.startswith(("_", ".")))
+            for path in (Path(where, name) for name in sorted(names)):
+                if is_below(str(path.relative_to(folder)), pattern) and self._holds_bytes(path):
+                    found.append(str(path))
+            seen += len(names) + 1
+            if seen >= MOST_LOOKED_AT:
+                break
+        return sorted(found)
+
+    @staticmethod
+    def _holds_bytes(path: Path) -> bool:
+        try:
+            return path.is_file() and path.stat().st_size > 0
+        except OSError:  # it went meanwhile, or is a loop of links
+            return False
 
     def find(self, location: str) -> StoredObject | None:
         path = Path(location)

@@ -9,7 +9,7 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, cast
 
 from tidemark.errors import ConflictError, ExportError, TerminalError, TidemarkError, TransientError
-from tidemark.storage.contract import PART_BYTES, Storage, StoredObject
+from tidemark.storage.contract import MOST_LOOKED_AT, PART_BYTES, Storage, StoredObject, is_below
 from tidemark.storage.retry import retry
 from tidemark.storage.verified_stream import FIX_CHANGED, VerifiedStream
 
@@ -42,6 +42,17 @@ class S3Objects(Storage):
                     raise ExportError(f"has a name that is a path: {name!r}", object=location, fix="rename the object")
                 found.append(StoredObject(location, name, entry["Size"], entry["ETag"], entry["LastModified"]))
         return sorted(found, key=lambda stored: stored.name)
+
+    @retry
+    def list_below(self, folder: str, pattern: str = "*") -> list[str]:
+        bucket, prefix = _split(f"{folder}/")
+        most = {"MaxItems": MOST_LOOKED_AT}
+        with _s3_errors(folder):
+            lister = self._s3.get_paginator("list_objects_v2")
+            pages = lister.paginate(Bucket=bucket, Prefix=prefix, PaginationConfig=most)  # type: ignore[arg-type]
+            entries = [entry for page in pages for entry in _whole(page, "Name").get("Contents", [])]
+        names = (entry["Key"].removeprefix(prefix) for entry in entries if entry["Size"])
+        return [f"{folder}/{name}" for name in names if is_below(name, pattern)]
 
     @retry
     def find(self, location: str) -> StoredObject | None:

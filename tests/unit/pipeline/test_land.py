@@ -176,6 +176,28 @@ def test_markers_and_hidden_objects_are_no_data(source: Source, settings: Settin
     assert [Path(o.source).name for o in manifest.objects] == ["p1"]
 
 
+def test_objects_in_folders_below_are_told(
+    source: Source, settings: Settings, caplog: pytest.LogCaptureFixture
+) -> None:
+    """They are not read, and the receipt says so. What exporters leave beside their data is not meant."""
+    source.put("part-0.gz", gzip.compress(LINES))
+    left = ("_temporary/0/part-0.gz", ".spark-staging-1/part-0.gz", "sub/_SUCCESS", "sub/.part-0.gz.crc", "none/x.json")
+    for name in left:
+        (source.folder() / name).parent.mkdir(parents=True, exist_ok=True)
+        source.put(name)
+    source.put("none/empty.gz", b"")
+    only = feed(exports={"path": "{topic}/dt={date}/hr={hour}/*.gz"})
+    assert land(only, HOUR, settings).notes == []
+    for name in ("sub/part-1.gz", "sub/deeper/part-2.gz"):
+        (source.folder() / name).parent.mkdir(parents=True, exist_ok=True)
+        source.put(name)
+    source.put("part-3.gz", gzip.compress(LINES))
+    manifest = land(only, HOUR, settings)
+    assert len(manifest.objects) == 2
+    (note,) = manifest.notes
+    assert note.startswith("a: 2 objects in folders below") and f"{source.folder()}/sub/deeper/part-2.gz" in note
+
+
 def test_only_names_that_match_the_pattern_are_data(source: Source, settings: Settings) -> None:
     for name in ("p1.json", "p1.json.md5"):
         source.put(name)
