@@ -87,6 +87,8 @@ def shares_position(options: BaseModel) -> Column:
 def begins_again(last: Mapping[str, Column]) -> Column:
     """A delivery counts its rows upwards."""
     return F.col("tx_ordinal") <= last["tx_ordinal"]
+
+
 #: Why a value that cannot be parsed is refused.
 _NOT_ONE = "the value is not one Canal message: broken JSON, a field of another type, or it goes on behind it"
 
