@@ -49,7 +49,7 @@ crashes: setup  ## runs killed at any moment, fifty times (KILLS=…), and stora
 	@TIDEMARK_KILLS=$(or $(KILLS),50) scripts/in-project python -m pytest -m long tests/crash $(PYTEST)
 
 ui: setup  ## Airflow with your feeds, on http://127.0.0.1:8080 (AIRFLOW_PORT=… for another port)
-	@scripts/in-project python scripts/prepare_airflow.py
+	@scripts/in-project airflow db migrate
 	@scripts/in-project python scripts/services.py start
 
 demo-ui: setup  ## Airflow as the demo left it

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+import tidemark_pools
 from airflow.plugins_manager import AirflowPlugin
 from tidemark_page import PREFIX, app
 
@@ -13,6 +14,7 @@ from tidemark.orchestration.timetable import HoursOnRequest
 class TidemarkPlugin(AirflowPlugin):
     name = "tidemark"
     timetables: list[Any] = [HoursOnRequest]  # noqa: RUF012 (Airflow declares them so)
+    listeners: list[Any] = [tidemark_pools]  # noqa: RUF012
     fastapi_apps: list[Any] = [{"app": app, "url_prefix": PREFIX, "name": "Tidemark"}]  # noqa: RUF012
     external_views: list[Any] = [  # noqa: RUF012
         {"name": "Tidemark", "href": f"{PREFIX}/", "destination": "nav", "category": "browse", "url_route": "tidemark"},

@@ -7,10 +7,10 @@ from __future__ import annotations
 
 import json
 import os
+import subprocess
 from pathlib import Path
 
 import boto3
-import prepare_airflow
 from botocore.exceptions import ClientError
 
 from tidemark.settings import Settings
@@ -35,4 +35,4 @@ def write_password() -> None:
 if __name__ == "__main__":
     make_buckets(Settings())
     write_password()
-    prepare_airflow.main()
+    subprocess.run(["airflow", "db", "migrate"], check=True)

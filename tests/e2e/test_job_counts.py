@@ -85,4 +85,4 @@ def test_a_table_without_a_key_takes_few_jobs(spark: SparkSession, settings: Set
             one["key"] = None
         export(pair, hour, sent)
         found.append(jobs_of(spark, pair, hour))
-    assert found[1] == 21, found
+    assert found[1] == 20, found

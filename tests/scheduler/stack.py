@@ -62,8 +62,8 @@ class Stack:
         self._token = ""
 
     def start(self) -> None:
-        """Database, pools, services; every DAG is there and not paused."""
-        self.run("python", str(PROJECT / "scripts/prepare_airflow.py"))
+        """Database, services; every DAG is there and not paused."""
+        self.run("airflow", "db", "migrate")
         self.run("python", str(PROJECT / "scripts/services.py"), "start")
         wanted = {f"ingest_{file.stem}" for file in (self.folder / "feeds").glob("*.yaml")}
         retry(lambda: wanted <= {dag["dag_id"] for dag in self.call("dags")["dags"]}, 120, "the DAGs are not there")

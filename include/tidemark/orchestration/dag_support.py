@@ -6,7 +6,7 @@ Pure, and imported at every parse of a DAG file: neither Airflow nor Spark, pand
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +17,9 @@ from tidemark.feeds.model import Feed
 from tidemark.hours import Hour, hours_between
 from tidemark.lake.spark_conf import spark_conf
 from tidemark.settings import Settings
+
+#: What the names of the feeds' pools begin with.
+POOL_PREFIX = "tidemark_"
 
 #: How the ``hour`` of a run by hand is written.
 HOUR_PATTERN = r"^\d{4}-\d{2}-\d{2}T\d{2}$"
@@ -80,20 +83,8 @@ def replay_arguments(first: str | None, last: str | None) -> list[str]:
 
 
 def pool_of(feed: str) -> str:
-    """The one-slot pool of a feed: whatever writes its tables takes it, in every kind of run."""
-    return f"tidemark_{feed}"
-
-
-def pools(feeds: Iterable[Feed]) -> dict[str, dict[str, object]]:
-    """All pools, as ``airflow pools import`` reads them."""
-    return {
-        pool_of(feed.feed): {
-            "slots": 1,
-            "description": f"One writer at a time for the tables of {feed.feed}",
-            "include_deferred": False,
-        }
-        for feed in feeds
-    }
+    """The one-slot pool of a feed: whatever writes its tables takes it, in every kind of run. The plugin makes it."""
+    return POOL_PREFIX + feed
 
 
 def submit_conf(settings: Settings) -> dict[str, str]:
