@@ -1,4 +1,4 @@
-"""Commands that change tables: run, reload, replay, maintain."""
+"""Commands that change tables: run, land, reload, replay, maintain."""
 
 from __future__ import annotations
 
@@ -32,6 +32,26 @@ def run(
         with err.status(f"{feed} {each}") as status:
             receipt = run_hour(found, each, settings, _progress(feed, each, status))
         _print_account(receipt)
+
+
+def land(
+    feed: FeedName,
+    hour: Annotated[str, typer.Option(help="The hour in UTC, like 2026-11-20T07.")],
+    anew: Annotated[
+        bool, typer.Option("--anew", help="In place of what landed of it before and is not published.")
+    ] = False,
+) -> None:
+    """Copy an hour's export to the landing, as `run` does first. With --anew for a landed copy that cannot be read: the
+    export, mended where it has to be, counts in its place, and the hour's receipt says so. What is published stays."""
+    from tidemark.feeds.loading import find_feed
+    from tidemark.pipeline.hour import land_anew
+    from tidemark.pipeline.land import land as land_export
+
+    settings = Settings()
+    found = find_feed(feed, settings)
+    manifest = (land_anew if anew else land_export)(found, hour, settings)
+    gone = f", withdrew {len(manifest.withdrawn)}" if manifest.withdrawn else ""
+    out.print(f"{feed} {hour}: version {manifest.version}, {len(manifest.objects)} objects{gone}", markup=False)
 
 
 def reload(

@@ -5,6 +5,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from datetime import datetime
 
 from pydantic import BaseModel, ConfigDict, Field
@@ -63,6 +64,11 @@ class Manifest(StoredDocument):
         "version says nothing about it.",
     )
 
+    withdrawn: list[str] = Field(
+        [],
+        description="Paths of objects of earlier versions that do not count: they were not published when the hour landed "
+        "anew.",
+    )
     notes: list[str] = Field([], description="What a person should know of the export, for the receipt.")
 
     @property
@@ -103,15 +109,23 @@ def load_manifest(settings: Settings, feed: str, hour: str) -> Manifest:
 def all_objects(settings: Settings, feed: str, hour: str) -> Manifest:
     """What decode reads: the newest manifest with the objects of *all* versions, so that nothing that landed is lost.
 
-    An object that the source replaced or removed after it landed is still among them; so is what any version recalls.
+    An object that the source replaced or removed after it landed is still among them (:func:`counted_objects`); so is what
+    any version recalls.
     What is reloaded is what the newest version that speaks of it says.
     """
     versions = _landed_versions(settings, feed, hour)
-    landed = {object_.path: object_ for version in versions for object_ in version.objects}
     recalls = max(version.recalls for version in versions)
     reloads = next((version.reloads for version in reversed(versions) if version.reloads is not None), None)
-    objects = [landed[path] for path in sorted(landed)]
-    return versions[-1].model_copy(update={"objects": objects, "recalls": recalls, "reloads": reloads})
+    return versions[-1].model_copy(
+        update={"objects": counted_objects(versions), "recalls": recalls, "reloads": reloads}
+    )
+
+
+def counted_objects(versions: Sequence[Manifest]) -> list[LandedObject]:
+    """The objects of all versions of an hour, by path, but for those that a version withdrew."""
+    withdrawn = {path for version in versions for path in version.withdrawn}
+    landed = {object_.path: object_ for version in versions for object_ in version.objects}
+    return [landed[path] for path in sorted(landed.keys() - withdrawn)]
 
 
 def save_manifest(settings: Settings, manifest: Manifest) -> bool:

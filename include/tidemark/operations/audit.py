@@ -30,7 +30,7 @@ from tidemark.lake.lake_marker import check_lake
 from tidemark.lake.session import open_session
 from tidemark.lake.stored_formats import parse_document
 from tidemark.ledger.change_log import changes_table, is_published, is_row
-from tidemark.ledger.manifest import LandedObject, Manifest, load_manifests
+from tidemark.ledger.manifest import LandedObject, Manifest, counted_objects, load_manifests
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.quarantine import kept_back
 from tidemark.ledger.receipts import Receipt
@@ -157,8 +157,7 @@ def _wrong_bytes(
 
 def _published_objects(manifests: Iterable[Manifest], receipt: Receipt) -> list[LandedObject]:
     """What the hour's receipt accounts for: the objects of all versions up to its own."""
-    versions = [m for m in manifests if m.version <= receipt.manifest_version]
-    return list({landed.path: landed for version in versions for landed in version.objects}.values())
+    return counted_objects([m for m in manifests if m.version <= receipt.manifest_version])
 
 
 def _wrong_object(

@@ -11,6 +11,12 @@ newer version of the export are read, and the quarantined entries that a replay 
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+from urllib.parse import unquote
+
+from py4j.protocol import Py4JJavaError
+from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -53,6 +59,24 @@ def decode(run: HourRun, since: int | None) -> int | None:
             rows = rows.unionByName(again.select(F.lit(manifest.hour).alias("hour"), own_version, "*"))
         rows = kept.unionByName(rows)
     return write_hour(rows, feed.feed, manifest.hour, manifest.version, since)
+
+
+@contextmanager
+def unreadable_named(manifest: Manifest) -> Iterator[None]:
+    """ExportError in place of Spark's when it cannot read a landed object: its bytes were spoilt since it landed, or inside
+    a block that landing does not look into."""
+    try:
+        yield
+    except (Py4JJavaError, PySparkException) as error:
+        _, _, told = str(error).partition("FAILED_READ_FILE")
+        first = unquote(told.partition("\n")[0])
+        landed = next((landed for landed in manifest.objects if landed.path in first), None)
+        if landed is None:
+            raise
+        fix = f"mend {landed.source} where it is damaged, then `tidemark land {manifest.feed} --hour {manifest.hour} --anew`"
+        raise ExportError(
+            "its landed copy cannot be read", fix=fix, feed=manifest.feed, hour=manifest.hour, object=landed.path
+        ) from error
 
 
 def _again(

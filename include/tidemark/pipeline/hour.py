@@ -20,14 +20,14 @@ from tidemark.lake.lake_marker import check_lake
 from tidemark.lake.session import open_session, tell_catalog
 from tidemark.ledger.change_log import decoded_version, log_snapshot
 from tidemark.ledger.hour_run import HourRun
-from tidemark.ledger.manifest import all_objects
+from tidemark.ledger.manifest import Manifest, all_objects
 from tidemark.ledger.publication_history import load_receipt
 from tidemark.ledger.quarantine import hours_in_quarantine, recall
 from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.state_store import is_own, load_state, save_state, stops_when_overtaken
 from tidemark.logs import get_logger, log_context, log_stage
 from tidemark.pipeline.compact import compact
-from tidemark.pipeline.decode import decode
+from tidemark.pipeline.decode import decode, unreadable_named
 from tidemark.pipeline.land import land
 from tidemark.pipeline.publish import publish, record_receipt
 from tidemark.pipeline.validate import validate
@@ -52,6 +52,18 @@ def run_hour(feed: Feed, hour: str, settings: Settings, progress: Progress = _si
     progress("land")
     land(feed, hour, settings)
     return _all_stages(feed, hour, settings, progress)
+
+
+def land_anew(feed: Feed, hour: str, settings: Settings) -> Manifest:
+    """Land an hour's export in place of what landed of it and is not published: for landed copies that cannot be read, or
+    that should not be. The manifest names what it withdraws, and so does the hour's receipt. What is published stays.
+    """
+    with log_context(feed=feed.feed, hour=hour), locked(settings, feed.feed):  # nothing of it is published meanwhile
+        state = load_state(settings, feed.feed)
+        published, made = state.version_of(Hour.parse(hour)), state.next
+        if made is not None and made.hour == hour and made.validated:  # whoever comes next publishes it
+            published = max(published, made.manifest_version)
+        return land(feed, hour, settings, anew_behind=published)
 
 
 def replay_hour(feed: Feed, hour: str, settings: Settings, progress: Progress = _silent) -> Receipt | None:
@@ -118,7 +130,7 @@ def _begin(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> Ho
 
 def _decode(run: HourRun, since: int | None) -> None:
     """Decode the hour. ``since``: the log's snapshot before the manifest and the state were read."""
-    with log_stage("decode", "decoded") as line:
+    with log_stage("decode", "decoded") as line, unreadable_named(run.manifest):
         entries = decode(run, since)
         line |= {"objects": len(run.manifest.objects), "version": run.manifest.version}
         line |= {"entries": entries} if entries is not None else {}

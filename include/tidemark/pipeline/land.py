@@ -24,7 +24,7 @@ from tidemark.errors import ConflictError, ExportError, TidemarkError, Transient
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.lake.lake_marker import open_lake
-from tidemark.ledger.manifest import LandedObject, Manifest, load_manifests, save_manifest
+from tidemark.ledger.manifest import LandedObject, Manifest, counted_objects, load_manifests, save_manifest
 from tidemark.logs import get_logger, log_stage
 from tidemark.pipeline.exports import Readiness, TopicExport, is_complete, list_exports, notes_below, require_complete
 from tidemark.settings import Settings
@@ -58,7 +58,7 @@ class ReadObject:
     suffix: str  # the ending that tells Spark its compression; "" for none
 
 
-def land(feed: Feed, hour: str, settings: Settings) -> Manifest:
+def land(feed: Feed, hour: str, settings: Settings, *, anew_behind: int | None = None) -> Manifest:
     """Copy the hour's export to the landing and return its manifest.
 
     Reads the source's objects; writes ``<landing>/<feed>/<topic>/dt=…/hr=…/v00001/…`` and the manifest. The same export
@@ -67,11 +67,14 @@ def land(feed: Feed, hour: str, settings: Settings) -> Manifest:
     in the landing and in its version (:func:`tidemark.ledger.manifest.all_objects`). Of two runs at once one writes the
     version; the other finds it and returns it.
 
+    ``anew_behind``: all that landed with later versions than this one is withdrawn, and the export lands as if it never
+    had: see :func:`tidemark.pipeline.hour.land_anew`.
+
     NotReadyError while the export is not complete. ExportError for a topic without objects (``exports.missing: fail``)
     and for an object that is damaged. ConflictError when an object changes while it is read.
     """
     with log_stage("land", "landed", feed=feed.feed, hour=hour) as counts:
-        manifest = _land(feed, Hour.parse(hour), settings)
+        manifest = _land(feed, Hour.parse(hour), settings, anew_behind)
         counts |= {
             "objects": len(manifest.objects),
             "bytes": sum(object_.bytes for object_ in manifest.objects),
@@ -83,7 +86,7 @@ def land(feed: Feed, hour: str, settings: Settings) -> Manifest:
     return manifest
 
 
-def _land(feed: Feed, hour: Hour, settings: Settings) -> Manifest:
+def _land(feed: Feed, hour: Hour, settings: Settings, anew_behind: int | None) -> Manifest:
     try:
         open_lake(settings)
         for _ in range(3):  # again when another run wrote the version meanwhile
@@ -94,7 +97,14 @@ def _land(feed: Feed, hour: Hour, settings: Settings) -> Manifest:
                 log.warning(note)
             _require_topics(feed, exports)
             former = load_manifests(settings, feed.feed, hour)
-            manifest = _land_changed(feed, hour, settings, exports, former, notes)
+            withdrawn = [] if anew_behind is None else [o for o in counted_objects(former) if o.version > anew_behind]
+            if withdrawn:
+                notes.append(
+                    f"landed anew: {len(withdrawn)} objects that had landed and were not published do not count, the first "
+                    f"is {withdrawn[0].path}"
+                )
+            told = {"notes": notes, "withdrawn": [object_.path for object_ in withdrawn]}
+            manifest = _land_changed(feed, hour, settings, exports, former, told)
             if former and manifest is former[-1]:
                 log.info("nothing new to land", version=manifest.version)
                 return manifest
@@ -117,10 +127,16 @@ def _require_topics(feed: Feed, exports: list[TopicExport]) -> None:
 
 
 def _land_changed(
-    feed: Feed, hour: Hour, settings: Settings, exports: list[TopicExport], former: list[Manifest], notes: list[str]
+    feed: Feed,
+    hour: Hour,
+    settings: Settings,
+    exports: list[TopicExport],
+    former: list[Manifest],
+    told: dict[str, list[str]],
 ) -> Manifest:
-    """The manifest of the export as it is now, its new objects copied. ``former[-1]`` when there is nothing new."""
-    landed = {object_.path: object_ for version in former for object_ in version.objects}
+    """The manifest of the export as it is now, its new objects copied. ``former[-1]`` when there is nothing new. ``told``:
+    its ``notes``, and the paths that it has ``withdrawn``."""
+    landed = {object_.path: object_ for object_ in counted_objects(former) if object_.path not in told["withdrawn"]}
     unchanged = {(object_.topic, object_.source, object_.fingerprint): object_ for object_ in landed.values()}
     known: list[LandedObject] = []
     unread: list[tuple[str, StoredObject]] = []
@@ -132,14 +148,12 @@ def _land_changed(
                 unread.append((export.topic, stored))
     read = _at_once(lambda topic, stored: read_object(topic, stored, feed, settings), unread)
     same, new = _split_known(read, landed.values())
-    if former and not new:
+    if former and not new and not told["withdrawn"]:
         return former[-1]
     version = former[-1].version + 1 if former else 1
     copied = _at_once(lambda one: _copy(one, feed.feed, hour, version, settings), [(one,) for one in new])
     objects = sorted([*known, *same, *copied], key=lambda object_: (object_.topic, object_.path))
-    return Manifest(
-        feed=feed.feed, hour=hour, version=version, objects=objects, created_at=datetime.now(UTC), notes=notes
-    )
+    return Manifest(feed=feed.feed, hour=hour, version=version, objects=objects, created_at=datetime.now(UTC), **told)
 
 
 def _at_once(work: Callable[..., R], items: Sequence[tuple[Any, ...]]) -> list[R]:
