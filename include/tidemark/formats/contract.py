@@ -98,7 +98,8 @@ CHANGES = T.StructType(
         # images: column name -> value as text, exactly as sent. A column sent as null is there with a null value;
         # one that was *not sent* is named in `absent`; one in neither does not exist in the source at that time.
         T.StructField("key", _IMAGE),  # null: keyless
-        T.StructField("prior_key", _IMAGE),  # the old key, on the new row of a key change
+        # the old key, on the new row of a key change. Empty: there may be another one, and it is not known
+        T.StructField("prior_key", _IMAGE),
         T.StructField("before", _IMAGE),
         T.StructField("after", _IMAGE),
         T.StructField("absent", T.ArrayType(T.StringType())),

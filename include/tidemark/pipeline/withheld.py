@@ -22,6 +22,9 @@ from tidemark.pipeline.hour_changes import MOST_NAMED, HourChanges, Withheld
 
 log = get_logger()
 
+#: The text of a key that is not known.
+_UNKNOWN = "[]"
+
 
 def refusal(table: Column, reason: Column) -> Column:
     """Why the other changes of a transaction wait, when one is refused."""
@@ -75,19 +78,25 @@ def _with_what_belongs(rows: DataFrame, own: DataFrame | None, transactions: Dat
 
 
 def _other_halves(rows: DataFrame, own: DataFrame) -> DataFrame:
-    """Of key changes that a source sends as two changes at one position, those whose other half is refused."""
+    """Of updates that a source sends as two changes at one position, a delete and an insert, those whose other half is
+    refused."""
 
     def halves(of: DataFrame, *columns: str) -> DataFrame:
         """The key that a row leaves (``left``), of either half."""
-        old = F.when(F.col("op") == "delete", F.col("key")).when(F.col("op") == "insert", F.col("prior_key"))
+        old = F.when(F.col("op") == "delete", F.col("key")).when(
+            F.col("op") == "insert", F.coalesce("prior_key", "key")
+        )
         left = F.to_json(F.array_sort(F.map_entries(old))).alias("left")
         return of.where(old.isNotNull()).select(*columns, left)
 
-    first = F.min(F.struct("stage", "reason")).alias("first")
     refused = halves(own, "table", "position", "op", "stage", "reason")
     refused = refused.withColumn("op", F.when(F.col("op") == "delete", "insert").otherwise("delete"))
-    refused = refused.groupBy("table", "position", "op", "left").agg(first)
-    found = halves(rows, *rows.columns).join(refused, ["table", "position", "op", "left"])
+    refused = refused.groupBy("table", "position", "op").agg(
+        F.min(F.struct("stage", "reason")).alias("first"), F.collect_set("left").alias("all_left")
+    )
+    # A half that does not know its old key is the only one at its position.
+    same = F.arrays_overlap("all_left", F.array("left", F.lit(_UNKNOWN))) | (F.col("left") == _UNKNOWN)
+    found = halves(rows, *rows.columns).join(refused, ["table", "position", "op"]).where(same)
     reason = F.concat(F.lit("the other half of its key change is refused: "), "first.reason")
     return found.select(*rows.columns, F.col("first.stage").alias("stage"), reason.alias("reason"))
 

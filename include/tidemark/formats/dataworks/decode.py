@@ -20,6 +20,7 @@ from pyspark.sql import functions as F
 
 from tidemark.formats.contract import DeclaredFeed, as_changes, zero_padded
 from tidemark.formats.dataworks.long_transactions import edge, partners, retied, tied, unpaired
+from tidemark.formats.dataworks.pairs import FIRST, SECOND, is_half, is_second, pair_name, unknown_key, with_old_keys
 from tidemark.formats.dataworks.transactions import BEGIN, ENDS, assign_transactions
 from tidemark.formats.dataworks.types import (
     CALENDAR_DATE,
@@ -30,7 +31,6 @@ from tidemark.formats.dataworks.types import (
     message_types,
 )
 from tidemark.formats.ddl.statements import ALTERS_TABLE, CHANGES_DATA, DROPS_TEMPORARY, INDEX_KINDS, read_ddl
-from tidemark.identifiers import PAIR
 from tidemark.schema.columns import ColumnType
 from tidemark.schema.encodings import Encoding
 from tidemark.schema.strict_json import broken, one_document
@@ -51,7 +51,9 @@ _VALUE = (
 )
 _ROW_IDS = ("#alibaba_rds_row_id#", "__#alibaba_rds_row_id#__")
 _DIGITS = 32
-_ROWS = ("INSERT", "UPDATE_BEFOR", "UPDATE_AFTER", "DELETE")
+_ROWS = ("INSERT", FIRST, SECOND, "DELETE")
+#: What shows the row before.
+_SHOW_BEFORE = ("DELETE", FIRST)
 _STATEMENTS = ("CREATE", "ALTER", "RENAME", "QUERY")
 _EMPTIED = ("TRUNCATE", "ERASE")
 _CONTROL = (BEGIN, *ENDS, *INDEX_KINDS, "GTID", "MHEARTBEAT")
@@ -73,7 +75,7 @@ class Options(BaseModel):
     transactions: bool = Field(
         True,
         description="The task sends TRANSACTION_BEGIN and TRANSACTION_END: a transaction is published whole or held. "
-        "false, for a task that does not, saves a sort of each hour.",
+        "false, for a task that does not: an hour is then not sorted as a whole.",
     )
     dialect: Literal["mysql", "oracle", "postgres", "sqlserver"] = Field(
         "mysql", description="The SQL of DDL statements whose message names no database type that is known here."
@@ -152,8 +154,7 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
             "committed_at"
         ),
     )  # fmt: skip
-    # A delete and the first message of a pair show the row before.
-    image = F.when(F.col("kind").isin("DELETE", "UPDATE_BEFOR"), F.col("before")).otherwise(F.col("after"))
+    image = F.when(F.col("kind").isin(*_SHOW_BEFORE), F.col("before")).otherwise(F.col("after"))
     keyed = messages.withColumn("image", image).withColumn("names", _key_names())
     return _entries(_with_transactions(keyed.withColumn("problem", F.coalesce("problem", _problem())), options))
 
@@ -164,7 +165,7 @@ def _with_transactions(messages: DataFrame, options: Options) -> DataFrame:
     good = F.col("problem").isNull()
     old_half = F.struct("position", "source_table", _key(F.col("image")).alias("key"))
     ordered = messages.withColumn("position", F.when(good, F.col("position"))).withColumn(
-        "old_half", F.when(good & (F.col("kind") == "UPDATE_BEFOR"), old_half)
+        "old_half", F.when(good & (F.col("kind") == FIRST), old_half)
     )
     if options.transactions:
         marked = assign_transactions(ordered)
@@ -172,19 +173,13 @@ def _with_transactions(messages: DataFrame, options: Options) -> DataFrame:
         reason = "XAROLLBACK stands behind the end of its transaction, and nothing says which one it takes back"
         marked = marked.withColumn("problem", F.coalesce("problem", F.when(lost, F.lit(reason))))
     else:
-        marked = ordered.withColumns(
-            {"marked": F.lit(None).cast("string"), "around": F.lit(None).cast(_KEY), "old_key": F.lit(None).cast(_KEY)}
-        )
-    lost = _is_new_half() & (F.size(_lacking()) > 0) & F.col("old_key").isNull()
+        none = {"marked": F.lit(None).cast("string"), "around": F.lit(None).cast(_KEY)}
+        marked = with_old_keys(ordered).withColumns(none)
+    lost = is_second() & (F.size(_lacking()) > 0) & F.col("old_key").isNull()
     reason = (
         "the row after an update lacks columns, and the row before it is not in the hour: nothing says whose they were"
     )
     return marked.withColumn("problem", F.coalesce("problem", F.when(lost, F.lit(reason))))
-
-
-def _is_new_half() -> Column:
-    """Whether a message is the row after an update, and the row before comes in a message of its own."""
-    return (F.col("kind") == "UPDATE_AFTER") & F.col("before").isNull()
 
 
 def _lacking() -> Column:
@@ -254,12 +249,12 @@ def _entries(messages: DataFrame) -> DataFrame:
     temporary = (kind == "ERASE") & F.coalesce(c("text").rlike(DROPS_TEMPORARY), F.lit(False))
     emptied = kind.isin(*_EMPTIED) & ~bad & ~temporary
     statement = _is_statement() & c("source_table").isNotNull() & ~bad
-    both = (kind == "UPDATE_AFTER") & c("before").isNotNull()
-    half = row & ((kind == "UPDATE_BEFOR") | _is_new_half())
-    # The row before deletes its key, and with it the columns that the row after lacks: the row after takes them from
-    # the deleted row, as on a key change; and a row that has another key than before may come onto one that is taken.
-    other_key = c("old_key").isNotNull() & _differs("old_key", "after")
-    rests = row & _is_new_half() & ((F.size(_lacking()) > 0) | F.coalesce(other_key, F.lit(False)))
+    both = (kind == SECOND) & c("before").isNotNull()
+    second, half = row & is_second(), row & is_half()
+    # The row after takes the columns that it lacks from the one that the row before deletes; and under another key than
+    # before it may come onto one that is taken. Rows without a key come from none.
+    other_key = F.coalesce(_differs("old_key", "after"), F.lit(False)) | (F.size(_lacking()) > 0)
+    prior = F.when(c("old_key").isNull(), unknown_key()).when(other_key, c("old_key"))
     marked, pair = c("marked"), half & c("marked").isNull()
     in_transaction = marked.isNotNull() & (row | emptied)
     marker = marked.isNotNull() & kind.isin(BEGIN, *ENDS) & ~bad
@@ -267,9 +262,9 @@ def _entries(messages: DataFrame) -> DataFrame:
     definition = F.to_json(F.struct(kind.alias("op"), c("text").alias("text"), _family(c("source")).alias("dialect")))
     columns = {
         "op": F.when(bad, "bad")
-        .when((kind == "INSERT") | rests, "insert")
-        .when(kind == "UPDATE_AFTER", "update")
-        .when(kind.isin("DELETE", "UPDATE_BEFOR"), "delete")
+        .when((kind == "INSERT") | second, "insert")
+        .when(kind == SECOND, "update")
+        .when(kind.isin(*_SHOW_BEFORE), "delete")
         .when(emptied, "truncate")
         .when(statement, "schema")
         .otherwise("control"),
@@ -278,18 +273,18 @@ def _entries(messages: DataFrame) -> DataFrame:
         "position": F.when(row | emptied | statement | marker, c("position")),
         "unbound": F.when(row | emptied | marker, c("around")),
         "key": F.when(row, _key(c("image"))),
-        "prior_key": F.when(row & both & F.coalesce(moved, F.lit(False)), _key(c("before"))).when(rests, c("old_key")),
-        "before": F.when(row & (kind != "INSERT"), c("before")),
-        "after": F.when(row & kind.isin("INSERT", "UPDATE_AFTER"), c("after")),
-        "absent": F.when(row & kind.isin("INSERT", "UPDATE_AFTER"), _lacking()),
-        "tx": F.when(in_transaction | marker, marked).when(
-            pair, F.concat(F.lit(PAIR), c("source_table"), F.lit(":"), F.ltrim("position", F.lit("0")))
+        "prior_key": F.when(row & both & F.coalesce(moved, F.lit(False)), _key(c("before"))).when(
+            second & c("names").isNotNull(), prior
         ),
+        "before": F.when(row & (kind != "INSERT"), c("before")),
+        "after": F.when(row & kind.isin("INSERT", SECOND), c("after")),
+        "absent": F.when(row & kind.isin("INSERT", SECOND), _lacking()),
+        "tx": F.when(in_transaction | marker, marked).when(pair, pair_name()),
         # Nothing counts the rows: a transaction is complete when its begin and its end are there, in whatever hours.
         "tx_part": F.when(pair, kind).when(marker, F.when(kind == BEGIN, F.lit("begin")).otherwise(F.lit("end"))),
         # Rows without a key count once per delivery of the topic: the same position again begins another delivery.
         "tx_ordinal": F.when(row & c("names").isNull(), F.lit(1)),
-        "tx_end": F.when(marker, kind != BEGIN).when(pair, kind == "UPDATE_AFTER"),
+        "tx_end": F.when(marker, kind != BEGIN).when(pair, kind == SECOND),
         "tx_count": F.when(pair | marker, F.lit(2)),
         "tx_rollback": F.when(marker & (kind == "XAROLLBACK"), F.lit(True)),
         "committed_at": c("committed_at"),
@@ -305,7 +300,7 @@ def _problem() -> Column:
     kind, text = c("kind"), c("text")
     row, statement = kind.isin(*_ROWS), _is_statement()
     known = kind.isin(*_ROWS, *_EMPTIED, *_STATEMENTS, *_CONTROL)
-    image = F.when(kind.isin("DELETE", "UPDATE_BEFOR"), F.lit("before")).otherwise(F.lit("after"))
+    image = F.when(kind.isin(*_SHOW_BEFORE), F.lit("before")).otherwise(F.lit("after"))
     no_table = c("source_table").isNull()
     missing = F.filter("names", lambda name: ~F.map_contains_key("image", name))
     before_key = F.filter("names", lambda name: ~F.map_contains_key("before", name))
@@ -339,7 +334,7 @@ def _problem() -> Column:
             F.concat(F.lit("the row does not hold its key: "), F.array_join(missing, ", "), F.lit(" missing")),
         )
         .when(
-            (kind == "UPDATE_AFTER") & (F.size(before_key) > 0),
+            (kind == SECOND) & (F.size(before_key) > 0),
             F.lit("the row before the update does not hold its key"),
         )
     )

@@ -20,6 +20,7 @@ from math import isqrt
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.formats.dataworks.pairs import SECOND, is_half, pair_name
 from tidemark.formats.dataworks.transactions import BEGIN, BEHIND, BY_BEGIN, BY_END, EDGE, ENDS
 from tidemark.identifiers import PAIR
 
@@ -120,15 +121,16 @@ def _names(known: tuple[Span, ...], misled: tuple[str, ...]) -> dict[str, Column
     found = F.get(F.filter(_near(known), holds), F.lit(0))["name"]
     # Rows before the begin of the end that is behind them in their hour are in no transaction.
     ended = [BY_END + span.until.lstrip("0") for span in known]
-    alone = F.when(~(row & F.coalesce(tx.isin(ended), F.lit(False))), tx)
+    half, outside = row & is_half(), row & F.coalesce(tx.isin(ended), F.lit(False))
+    alone = F.when(outside, F.when(half, pair_name())).otherwise(tx)
     name = F.when(open_to_doubt & ~begins, F.coalesce(found, alone)).otherwise(tx)
     other = ~name.eqNullSafe(tx)
-    halved = row & other & F.coalesce(tx.startswith(PAIR), F.lit(False))
+    renamed, paired = half & other, F.coalesce(name.startswith(PAIR), F.lit(False))
     # The begin is known to be there: perhaps in an hour that holds nothing else of the transaction.
-    count = F.when(~row & other, F.lit(1)).when(~halved, c("tx_count"))
+    count = F.when(~row & other, F.lit(1)).when(renamed, F.when(paired, F.lit(2))).otherwise(c("tx_count"))
     return {
-        "tx_part": F.when(~halved, c("tx_part")),
-        "tx_end": F.when(~halved, c("tx_end")),
+        "tx_part": F.when(renamed, F.when(paired, c("kind"))).otherwise(c("tx_part")),
+        "tx_end": F.when(renamed, F.when(paired, c("kind") == SECOND)).otherwise(c("tx_end")),
         "tx_count": count,
         "tx": name,
     }

@@ -1,0 +1,120 @@
+"""DataWorks' updates of two messages: one change, wherever an hour or an object ends between the two."""
+
+from __future__ import annotations
+
+from datetime import datetime
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.convergence import dataworks
+from tests.convergence.dataworks import TOPICS, _message
+from tests.convergence.oracle import Message
+from tests.convergence.wire import Format, Sent
+from tests.e2e.change_exports import HOURS, Exports
+from tidemark.operations.audit import audit
+from tidemark.pipeline.hour import run_hour
+from tidemark.samples import exporting
+from tidemark.samples.exporting import write_export
+from tidemark.settings import Settings
+
+pytestmark = [pytest.mark.promise(2, 3), pytest.mark.full]
+
+FORMAT = Format("dataworks", dataworks, "kafka_json", stream=True)
+ROWS = (1, 2, 3)
+
+
+def sent(op: str, number: int, before: dict[str, Any] | None = None, after: dict[str, Any] | None = None) -> Sent:
+    table = "a" if before or after else None
+    return Sent(Message(f"{op} {number}"), TOPICS[0], _message(op, number, table, before, after))
+
+
+def image(id_: int, n: int) -> dict[str, Any]:
+    return {"id": id_, "n": n, "s": "x", "big": "y"}
+
+
+def halves(number: int, old: tuple[int, int], new: tuple[int, int]) -> list[Sent]:
+    """The two messages of an update, of the row (id, n)."""
+    return [sent("UPDATE_BEFOR", number, before=image(*old)), sent("UPDATE_AFTER", number, after=image(*new))]
+
+
+def statement(*moves: tuple[int, int]) -> list[Sent]:
+    """One that gives rows other keys, of which each was there with ten times its key in ``n``."""
+    return [one for at, (old, new) in enumerate(moves) for one in halves(100 + at, (old, 10 * old), (new, 10 * old))]
+
+
+THERE = [sent("INSERT", id_, after=image(id_, 10 * id_)) for id_ in ROWS]
+PLUS_ONE = statement((1, 2), (2, 3), (3, 4))
+SWAP = statement((1, 2), (2, 1))
+MOVED, SWAPPED = {2: 10, 3: 20, 4: 30}, {1: 20, 2: 10, 3: 30}
+
+
+def exports(out: Path, settings: Settings, name: str, *, transactions: bool) -> Exports:
+    return Exports(FORMAT, out, settings, name, format={"type": "dataworks", "transactions": transactions})
+
+
+def shown(exports: Exports) -> dict[int, int]:
+    return {id_: n for id_, (n, _) in exports.rows("a").items()}
+
+
+@pytest.mark.parametrize(
+    ("messages", "cut", "wanted", "transactions"),
+    [
+        pytest.param(PLUS_ONE, 6, MOVED, False, id="id + 1, no markers"),
+        pytest.param(PLUS_ONE, 1, MOVED, True, id="id + 1 cut in 1"),
+        pytest.param(SWAP, 1, SWAPPED, True, id="swap cut in 1"),
+        pytest.param(SWAP, 2, SWAPPED, True, id="swap cut between"),
+        pytest.param(SWAP, 3, SWAPPED, False, id="swap cut in 2, no markers"),
+    ],
+)
+def test_rows_that_move_onto_each_other_are_all_there(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, messages: list[Sent],
+    cut: int, wanted: dict[int, int], transactions: bool,
+) -> None:  # fmt: skip
+    feed = exports(tmp_path, settings, f"pairs_{len(messages)}_{cut}_{transactions}".lower(), transactions=transactions)
+    feed.run(HOURS[0], THERE)
+    feed.run(HOURS[1], messages[:cut])
+    if cut % 2:
+        assert [line[0] for line in feed.held(monkeypatch)] == [f"pair:c.a:{17951328 * 10**12 + 100 + cut // 2}"]
+    feed.run(HOURS[2], messages[cut:])
+    assert shown(feed) == wanted
+    assert feed.held(monkeypatch) == []
+    # What comes again is known.
+    receipt = feed.run(HOURS[3], messages)
+    assert (shown(feed), receipt.counts.duplicate, receipt.held) == (wanted, len(messages), 0)
+    assert audit(feed.feed, settings).findings == []
+
+
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)], ids=str)
+def test_in_a_transaction_that_two_hours_share(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[int, int]
+) -> None:
+    feed = exports(tmp_path, settings, f"pairs_tx_{order[0]}", transactions=True)
+    parts = {1: [sent("TRANSACTION_BEGIN", 99), *SWAP[:1]], 2: [*SWAP[1:], sent("TRANSACTION_END", 110)]}
+    feed.run(HOURS[0], THERE)
+    feed.run(HOURS[order[0]], parts[order[0]])
+    assert shown(feed) == {1: 10, 2: 20, 3: 30}
+    feed.run(HOURS[order[1]], parts[order[1]])
+    assert shown(feed) == SWAPPED
+    assert feed.held(monkeypatch) == []
+    assert audit(feed.feed, settings).findings == []
+
+
+def test_in_two_versions_of_an_hour(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The hour is exported again, with an object more that holds the other half."""
+    feed = exports(tmp_path, settings, "pairs_again", transactions=True)
+    feed.run(HOURS[0], THERE)
+    messages = [
+        exporting.Message(TOPICS[0], 0, 100 + at, datetime(2026, 11, 20), one.key, one.value, one.headers)
+        for at, one in enumerate(SWAP)
+    ]
+    for objects in ([messages[:1]], [messages[:1], messages[1:]]):
+        write_export(tmp_path, TOPICS[0], HOURS[1], objects, FORMAT.container)
+        receipt = run_hour(feed.feed, HOURS[1], settings)
+    assert (shown(feed), receipt.landed) == (SWAPPED, 4)
+    assert feed.held(monkeypatch) == []
+    assert audit(feed.feed, settings).findings == []
