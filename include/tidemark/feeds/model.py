@@ -164,7 +164,7 @@ class Transactions(Model):
     bad: Literal["hold", "split"] = Field(
         "hold",
         description="What happens to a transaction of which a change is refused (a value that cannot be read, a failed check "
-        "with the consequence quarantine, a record that cannot be decoded but names its transaction). hold: all of it waits "
+        "with the consequence quarantine, a record that cannot be decoded but says what it is of). hold: all of it waits "
         "in quarantine. split: the refused changes wait, the others are published, and the receipt names the transaction.",
     )
 

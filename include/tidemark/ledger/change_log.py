@@ -106,6 +106,11 @@ def is_row() -> Column:
     return F.col("op").isin(*_ROW_OPS)
 
 
+def is_unplaced() -> Column:
+    """Whether a log entry is of a record that cannot be decoded, and nothing in it says where it stands."""
+    return (F.col("op") == "bad") & F.col("tx").isNull() & F.col("position").isNull()
+
+
 def of_tables(tables: tuple[str, ...], sources: tuple[str, ...]) -> Column:
     """Whether a log row is of published tables, even if it was decoded when its table had another name."""
     return F.col("table").isin(*tables) | F.col("source_table").isin(*sources)

@@ -54,9 +54,11 @@ NOT_BAD = (ALONGSIDE, STOPPED)
 #: The stages whose rows count as quarantined in their table's part of the receipt.
 OF_TABLES = (SCREEN, *NOT_BAD)
 
-#: Why a change is given up by the feed's policy for overdue transactions.
+#: With this begins the reason of changes that are given up by the feed's policy for overdue transactions.
 NEVER_COMPLETED = "its transaction never completed"
 
+#: Before the record that such a transaction may lack.
+PERHAPS = "; perhaps it lacks "
 
 #: How much of a name or a value from a message is shown.
 _SHOWN = 60
@@ -66,6 +68,16 @@ def beginning(text: Column) -> Column:
     """The beginning of a text from a message, as a reason or a note shows it: without characters that do not print."""
     more = F.when(F.length(text) > _SHOWN, "…").otherwise("")
     return F.concat(F.regexp_replace(F.substring(text, 1, _SHOWN), r"[\p{C}\p{Zl}\p{Zp}]", "␣"), more)
+
+
+def record_place() -> Column:
+    """Where the record of a log entry is, for a person."""
+    return F.concat(F.lit("record "), F.col("record").cast("string"), F.lit(" of "), F.col("object"))
+
+
+def never_completed() -> Column:
+    """Whether a change was given up because its transaction never completed (``reason``)."""
+    return F.startswith(F.col("reason"), F.lit(NEVER_COMPLETED))
 
 
 def kept_back(spark: SparkSession, feed: str, state: FeedState) -> DataFrame:
@@ -106,7 +118,7 @@ def waiting_whole(kept: DataFrame) -> DataFrame:
     """Of quarantined rows: those of transactions that wait whole, with their ``tx``. Only of these ``change`` names it, and
     of transactions that never completed."""
     named = kept.withColumn("tx", F.get_json_object("change", "$.tx"))
-    whole = F.col("stage").isin(*OF_TABLES) | (F.col("reason") == NEVER_COMPLETED)
+    whole = F.col("stage").isin(*OF_TABLES) | never_completed()
     return named.where(F.col("tx").isNotNull() & whole)
 
 
@@ -118,17 +130,29 @@ def _not_recalled(state: FeedState) -> Column:
     return F.coalesce(F.col("sequence") > recalls, F.lit(True))
 
 
-def list_kept_back(settings: Settings, feed: str, hour: str | None = None) -> list[dict[str, Any]]:
-    """The rows that count, read without Spark, by hour, object, record and entry. Those of the last attempt are among them,
-    though its hour stopped before it was published: an entry that it looked at again is listed as the attempt saw it."""
+def list_kept_back(
+    settings: Settings, feed: str, hour: str | None = None, columns: tuple[str, ...] = ("*",)
+) -> list[dict[str, Any]]:
+    """The rows that count, read without Spark, by hour, object, record and entry; or some of their columns beside these.
+    Those of the last attempt are among them, though its hour stopped before it was published: an entry that it looked at
+    again is listed as the attempt saw it."""
     state = load_state(settings, feed)
     where: BooleanExpression | None = EqualTo(term="hour", value=hour) if hour else None
+    if columns != ("*",):
+        columns = ("sequence", "hour", *ENTRY, *columns)
     newest: dict[tuple[Any, ...], dict[str, Any]] = {}
-    for row in sorted(read_rows(settings, "tidemark", feed, "quarantine", where=where), key=lambda r: r["sequence"]):
+    rows = read_rows(settings, "tidemark", feed, "quarantine", where=where, columns=columns)
+    for row in sorted(rows, key=lambda r: r["sequence"]):
         shown = state.counts(row["sequence"]) or row["sequence"] == state.taken
         if shown and row["sequence"] > state.recalls.get(row["hour"], 0):
             newest[tuple(row[name] for name in ("hour", *ENTRY))] = row
     return [newest[at] for at in sorted(newest)]
+
+
+def list_unplaced(settings: Settings, feed: str) -> list[dict[str, Any]]:
+    """Of these, the records that cannot be decoded and do not say what they are of: hour, object and record."""
+    rows = list_kept_back(settings, feed, columns=("stage", "change", "position"))
+    return [row for row in rows if row["stage"] == "decode" and row["change"] is None and row["position"] is None]
 
 
 def hours_in_quarantine(settings: Settings, feed: str, first: str | None = None, last: str | None = None) -> list[Hour]:

@@ -17,9 +17,11 @@ _WITHHELD_CHANGE = ("op", "key", "prior_key", "before", "after", "absent")
 
 
 def undecodable(log: DataFrame, hour: str, state: FeedState) -> DataFrame:
-    """The hour's new log entries whose record could not be decoded, with its bytes."""
+    """The hour's new log entries whose record could not be decoded, with its bytes, and its transaction where it names
+    one."""
     bad = log.where(is_new(hour, state) & (F.col("op") == "bad"))
-    return _rows(bad, "decode", landed_this_hour=F.lit(True), reason=F.col("problem"), raw=F.col("raw"))
+    change = F.when(F.col("tx").isNotNull(), F.to_json(F.struct("tx")))
+    return _rows(bad, "decode", landed_this_hour=F.lit(True), reason=F.col("problem"), raw=F.col("raw"), change=change)
 
 
 def refused_changes(rows: DataFrame) -> DataFrame:

@@ -18,13 +18,17 @@ from tidemark.lake.lake_marker import check_lake
 from tidemark.lake.stored_formats import parse_document
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.publication_history import PublicationHistory
-from tidemark.ledger.quarantine import list_kept_back
+from tidemark.ledger.quarantine import PERHAPS, list_kept_back, list_unplaced
 from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.state_store import load_state
 from tidemark.settings import Settings
 
 #: What a listing says in one line.
 Row: TypeAlias = list[str | int | None]
+
+
+#: What a transaction waits for of which a part was refused.
+_IN_QUARANTINE = "its changes in quarantine"
 
 
 @dataclass(frozen=True)
@@ -155,18 +159,22 @@ def held_listing(settings: Settings, feed: str) -> Listing:
     check_known(settings, feed)
     state = load_state(settings, feed)
     oldest, held = _overdue_before(settings, feed, state), _held(settings, feed, state)
+    unplaced = list_unplaced(settings, feed) if held else []
     rows = [
-        (row["since"], row["tx"], row["changes"], ", ".join(t for t in row["tables"] if t), _missing(row))
+        (
+            row["since"], row["tx"], row["changes"], ", ".join(t for t in row["tables"] if t),
+            _missing(row), _perhaps(row, unplaced, overdue=row["since"] < oldest),
+        )
         for row in held
-    ]
-    rows += _waiting(settings, feed, state)
+    ]  # fmt: skip
+    rows += [(*row, "") for row in _waiting(settings, feed, state)]
     return Listing(
         f"{feed}: {len(held)} held transactions"
         + (f", {state.waiting_entries} changes wait for metadata" if state.waiting_entries else ""),
         ["transaction", "since", "changes", "tables", "missing"],
         [
-            [tx, since, changes, tables, missing + (_overdue(missing) if since < oldest else "")]
-            for since, tx, changes, tables, missing in sorted(rows)
+            [tx, since, changes, tables, missing + (_overdue(missing) if since < oldest else "") + perhaps]
+            for since, tx, changes, tables, missing, perhaps in sorted(rows)
         ],
     )
 
@@ -229,7 +237,20 @@ def _missing(row: dict[str, object]) -> str:
     words = [] if row["ended"] else ["its end"]
     if parts < needed:
         words.append(f"{needed - parts} of {needed} parts")
-    return " and ".join(words) or "its changes in quarantine"
+    return " and ".join(words) or _IN_QUARANTINE
+
+
+def _perhaps(row: dict[str, Any], unplaced: list[dict[str, Any]], *, overdue: bool) -> str:
+    """The record that a held transaction perhaps lacks: one that cannot be decoded, and landed while the transaction did.
+    One whose end has not come may still go on, until it is overdue."""
+    if not (row["ended"] or overdue) or _missing(row) == _IN_QUARANTINE:
+        return ""
+    last = max(row["hours"]) if row["ended"] else "9"
+    found = [one for one in unplaced if row["since"] <= one["hour"] <= last]
+    if not found:
+        return ""
+    more = f" or one of {len(found) - 1} others" if len(found) > 1 else ""
+    return f"{PERHAPS}record {found[0]['record']} of {found[0]['object']}{more}, which cannot be decoded"
 
 
 def quarantine_listing(settings: Settings, feed: str, hour: str | None, limit: int) -> Listing:

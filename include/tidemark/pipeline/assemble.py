@@ -23,12 +23,13 @@ from tidemark.ledger.manifest import Manifest
 from tidemark.ledger.quarantine import count_recalled, recalled
 from tidemark.ledger.receipts import Counts, Recalled
 from tidemark.ledger.system_tables import held_transactions
+from tidemark.pipeline.lacking_records import name_lacking_records
 from tidemark.pipeline.transactions import HourEntries, WholeTransactions, complete_transactions
 from tidemark.pipeline.waiting import described
 from tidemark.tables.places import awaits_place, gives_place, moved_by, placed
 from tidemark.tables.reloads import HourReloads, hour_reloads, unplaced_loads
 from tidemark.tables.table_history import Definitions, load_definitions, with_definitions
-from tidemark.tables.ties import NewEdges, edge, retied, tied, with_partners
+from tidemark.tables.ties import NewEdges, edge, edges_with, retied, tied, with_partners
 
 #: A receipt's note.
 WAIT = "{} changes wait for metadata of their tables: `tidemark held` names them"
@@ -98,25 +99,20 @@ def assemble(run: HourRun) -> Assembled:
     definitions = load_definitions(entries, feed)
     held = held_transactions(run.spark, feed.feed, state)
     edges = with_partners(counted.edges, feed, landed, log, state)
-    known = state.edges | {manifest.hour: [*state.edges.get(manifest.hour, []), *edges]} if edges else state.edges
+    known = edges_with(state, manifest.hour, edges)
     log_before, account = tied(log, feed, state.edges), replace(counted.account, edges=edges)
     log, landed = tied(log, feed, known) if edges else log_before, tied(landed, feed, known)
     whole = WholeTransactions(landed.where(is_row()).withColumn("landed_this_hour", F.lit(True)))
     if counted.in_transactions or held is not None or known:
         whole = complete_transactions(
             HourEntries(
-                feed,
-                manifest.hour,
-                state,
-                landed=landed,
-                log=log,
-                held=held,
-                has_rollbacks=account.rollbacks > 0,
-                replay=taken is not None,
-                log_before=log_before,
+                feed, manifest.hour, state, landed=landed, log=log, held=held, has_rollbacks=account.rollbacks > 0,
+                replay=taken is not None, log_before=log_before,
                 retied=retied(raw, feed, state, known) if edges else None,
             )
-        )
+        )  # fmt: skip
+        with_bad = [*state.with_bad, manifest.hour] if account.bad else state.with_bad
+        whole = name_lacking_records(whole, log, new, state, with_bad)
         account = replace(
             account,
             control=account.control + whole.rolled_back_changes,

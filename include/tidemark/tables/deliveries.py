@@ -16,7 +16,7 @@ from tidemark.formats.contract import TellsDeliveries
 from tidemark.hours import Hour
 from tidemark.ledger.change_log import in_hour, is_published
 from tidemark.ledger.feed_state import FeedState
-from tidemark.ledger.quarantine import ENTRY, NEVER_COMPLETED, kept_back
+from tidemark.ledger.quarantine import ENTRY, kept_back, never_completed
 
 #: Containers that keep no offsets.
 _WITHOUT_OFFSETS = ("lines", "pubsub", "raw")
@@ -162,7 +162,7 @@ def _given_up(spark: SparkSession, feed: Feed, state: FeedState) -> DataFrame | 
     """Entries in quarantine because their transaction never completed; None: there are none."""
     if not state.gave_up:
         return None
-    kept = kept_back(spark, feed.feed, state).where(F.col("reason") == NEVER_COMPLETED)
+    kept = kept_back(spark, feed.feed, state).where(never_completed())
     return F.broadcast(kept.select(*ENTRY))
 
 

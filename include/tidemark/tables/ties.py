@@ -27,6 +27,16 @@ def _ties(feed: Feed) -> TiesTransactions | None:
     return format_ if isinstance(format_, TiesTransactions) else None
 
 
+def only_markers_tell(feed: Feed) -> bool:
+    """Whether nothing counts the changes of a transaction, so that none is missed."""
+    return _ties(feed) is not None
+
+
+def edges_with(state: FeedState, hour: str, found: Sequence[str]) -> Edges:
+    """The edges of all published hours, and those that an hour's new entries have (``found``)."""
+    return state.edges | {hour: [*state.edges.get(hour, []), *found]} if found else state.edges
+
+
 def edge(feed: Feed) -> Column:
     """A log entry's edge; null for all others."""
     format_ = _ties(feed)

@@ -210,7 +210,9 @@ def test_every_record_gives_one_entry(rows: list[Row], decoded: dict[str, Row], 
 @pytest.mark.parametrize("name", [name for name in PROBLEMS if name in CASES])
 def test_what_cannot_be_decoded_says_why(decoded: dict[str, Row], name: str) -> None:
     row = decoded[name]
-    assert [row.op, row.problem, row.position] == ["bad", PROBLEMS[name], None]
+    placed = {"unknown op", "small letters", *(case for case in PROBLEMS if case.startswith("no ")), "empty row",
+              "column twice", "hidden change"} - {"no JSON", "no object", "no sequence"}  # fmt: skip
+    assert [row.op, row.problem, row.position is not None] == ["bad", PROBLEMS[name], name in placed]
     assert bytes(row.raw) == CASES[name][0]
 
 
@@ -376,6 +378,26 @@ def test_ends_and_rollbacks(in_hour: dict[str, list[Row]]) -> None:
     assert ("tx:200", True) not in {(tx, ended) for _, tx, ended, _ in markers}
     behind = in_hour[THREE][-1]
     assert [behind.op, behind.problem] == ["bad", PROBLEMS["verdict far behind"]]
+
+
+@pytest.mark.promise(3)
+def test_what_cannot_be_decoded_is_in_the_transaction_around_it(spark: SparkSession) -> None:
+    """By its place in the order, whichever hour has the markers; a half takes the other one with it."""
+    run = [
+        begin(100), message("UPSERT", "101", after=ROW), row(102), end(110), message("UPSERT", "120", after=ROW),
+        message("INSERT", None, after=ROW), message("UPDATE_AFTER", "130", after={"name": "no key"}), begin(200),
+        message("DELETE", "201"), row(202),
+    ]  # fmt: skip
+    records = [(f"{ONE}/x", i, m, "t", 0, i, None, None, m, None, None) for i, m in enumerate(run)]
+    records.append((f"{TWO}/x", 0, run[1], "t", 0, 20, None, None, message("UPSERT", "210"), None, None))
+    records.append((f"{TWO}/x", 1, run[1], "u", 0, 21, None, None, message("UPSERT", "211"), None, "not of this feed"))
+    decoded = dataworks.decode(spark.createDataFrame(records, RECORDS), FEED, dataworks.Options())
+    edges = {"2026-11-20T22": ["begin:100", "end:110", "begin:200"]}
+    bad = dataworks.tied(decoded, edges).where("op = 'bad'").orderBy("object", "record").collect()
+    assert [(entry.tx, entry.tx_part) for entry in bad] == [
+        ("tx:100", None), (None, None), (None, None), ("pair:shop.orders:130", "UPDATE_AFTER"), ("tx:200", None),
+        ("tx:200", None), (None, None),
+    ]  # fmt: skip
 
 
 def test_halves_of_a_pair_in_a_transaction_are_part_of_it(in_hour: dict[str, list[Row]]) -> None:

@@ -160,6 +160,17 @@ SEVERAL = {"transactions": ["p.transaction", "q.x.transaction"]}
 case("of several", event(transaction=TX), {"id": 1}, **SEVERAL)
 case("of another", event(source={"name": "q.x"}, transaction=TX), {"id": 1}, topic="q.x.s.t", **SEVERAL)
 case("end of another", END, topic="q.x.transaction", **SEVERAL)
+ONE = {"transactions": "p.transaction"}
+BAD_IN_TRANSACTION: dict[str, dict[str, Any]] = {
+    "an unknown op in a transaction": event("x", transaction=TX),
+    "no lsn in a transaction": event(source={"lsn": None}, transaction=TX | {"total_order": 2}),
+    "no row in a transaction": event(after=None, transaction=TX | {"total_order": 3}),
+    "another type in a transaction": event(source={"ts_ms": ["x"]}, transaction=TX | {"total_order": 4}),
+    "the same under a schema": {"schema": {}, "payload": event("x", transaction=TX | {"total_order": 5})},
+}
+for name, value in BAD_IN_TRANSACTION.items():
+    case(name, value, {"id": 1}, **ONE)
+case("bad without a transaction's number", event("x", transaction={"total_order": 1}), {"id": 1}, **SEVERAL)
 
 #: The feed reads the topics of s.declared (p.s.declared) and of s.t.
 COLLECTIONS = {"s.t": 2, "s.other": 3, "db.s.declared": 1, "x.LogicalDecodingMessageId@1f": 1}
@@ -327,6 +338,18 @@ def test_transactions_of_one_and_of_several_connectors(decoded: dict[str, Row]) 
     assert decoded["no transaction"].tx is None
     assert decoded["of several"].tx == "p:5"
     assert decoded["of another"].tx == decoded["end of another"].tx == "q.x:5"
+
+
+@pytest.mark.promise(3)
+def test_an_event_that_cannot_be_decoded_names_its_transaction(decoded: dict[str, Row]) -> None:
+    rows = [decoded[name] for name in BAD_IN_TRANSACTION]
+    assert [(row.op, row.tx, row.tx_ordinal, row.tx_end) for row in rows] == [
+        ("bad", "5", order, None) for order in range(1, 6)
+    ]  # fmt: skip
+    assert len({row.tx_part for row in rows}) == len(rows), "each is one of those that END counts"
+    assert (decoded["bad without a transaction's number"].op, decoded["bad without a transaction's number"].tx) == (
+        "bad", None,
+    )  # fmt: skip
 
 
 def test_an_end_says_how_many_changes_are_of_tables_outside_the_feed(decoded: dict[str, Row]) -> None:

@@ -141,7 +141,8 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
         F.lit(0).alias("entry"),
         broken(F.col("v"), _NOT_ONE).alias("broken"),
         payload["op"].alias("kind"),
-        _position(payload["sequenceId"]).alias("position"),
+        # Also of a message that cannot be decoded; not of a record that is no message of the feed.
+        F.when(F.col("problem").isNull(), _position(payload["sequenceId"])).alias("position"),
         payload["sequenceId"].alias("sequence"),
         source.alias("source"),
         _table(source).alias("source_table"),
@@ -164,9 +165,7 @@ def _with_transactions(messages: DataFrame, options: Options) -> DataFrame:
     shows."""
     good = F.col("problem").isNull()
     old_half = F.struct("position", "source_table", _key(F.col("image")).alias("key"))
-    ordered = messages.withColumn("position", F.when(good, F.col("position"))).withColumn(
-        "old_half", F.when(good & (F.col("kind") == FIRST), old_half)
-    )
+    ordered = messages.withColumn("old_half", F.when(good & (F.col("kind") == FIRST), old_half))
     if options.transactions:
         marked = assign_transactions(ordered)
         lost = (F.col("kind") == "XAROLLBACK") & F.col("marked").isNull() & F.col("position").isNotNull()
@@ -250,13 +249,14 @@ def _entries(messages: DataFrame) -> DataFrame:
     emptied = kind.isin(*_EMPTIED) & ~bad & ~temporary
     statement = _is_statement() & c("source_table").isNotNull() & ~bad
     both = (kind == SECOND) & c("before").isNotNull()
-    second, half = row & is_second(), row & is_half()
+    second, half = row & is_second(), kind.isin(*_ROWS) & is_half() & c("position").isNotNull()
     # The row after takes the columns that it lacks from the one that the row before deletes; and under another key than
     # before it may come onto one that is taken. Rows without a key come from none.
     other_key = F.coalesce(_differs("old_key", "after"), F.lit(False)) | (F.size(_lacking()) > 0)
     prior = F.when(c("old_key").isNull(), unknown_key()).when(other_key, c("old_key"))
     marked, pair = c("marked"), half & c("marked").isNull()
-    in_transaction = marked.isNotNull() & (row | emptied)
+    # One that cannot be decoded holds the transaction that its place in the order is in.
+    in_transaction = marked.isNotNull() & (row | emptied | bad)
     marker = marked.isNotNull() & kind.isin(BEGIN, *ENDS) & ~bad
     moved = _differs("before", "after")
     definition = F.to_json(F.struct(kind.alias("op"), c("text").alias("text"), _family(c("source")).alias("dialect")))
@@ -270,8 +270,8 @@ def _entries(messages: DataFrame) -> DataFrame:
         .otherwise("control"),
         "kind": F.coalesce(kind, F.when(c("tombstone"), F.lit("tombstone"))),
         "source_table": F.when(row | emptied | statement, c("source_table")),
-        "position": F.when(row | emptied | statement | marker, c("position")),
-        "unbound": F.when(row | emptied | marker, c("around")),
+        "position": F.when(row | emptied | statement | marker | bad, c("position")),
+        "unbound": F.when(row | emptied | marker | bad, c("around")),
         "key": F.when(row, _key(c("image"))),
         "prior_key": F.when(row & both & F.coalesce(moved, F.lit(False)), _key(c("before"))).when(
             second & c("names").isNotNull(), prior

@@ -27,7 +27,8 @@ from tidemark.identifiers import PAIR
 _DIGITS = 32
 _EVERY = "9" * _DIGITS
 _BEGIN, _END = "begin:", "end:"
-_ROWS = ("insert", "update", "delete", "truncate")
+#: Entries that are in a transaction, and end none.
+_ROWS = ("insert", "update", "delete", "truncate", "bad")
 _SPAN = "struct<after: string, until: string, name: string>"
 
 
@@ -121,7 +122,9 @@ def _names(known: tuple[Span, ...], misled: tuple[str, ...]) -> dict[str, Column
     found = F.get(F.filter(_near(known), holds), F.lit(0))["name"]
     # Rows before the begin of the end that is behind them in their hour are in no transaction.
     ended = [BY_END + span.until.lstrip("0") for span in known]
-    half, outside = row & is_half(), row & F.coalesce(tx.isin(ended), F.lit(False))
+    # Of what cannot be decoded the log has no images: only its name shows that it is a half.
+    half = row & (((c("op") != "bad") & is_half()) | F.coalesce(tx.startswith(PAIR), F.lit(False)))
+    outside = row & F.coalesce(tx.isin(ended), F.lit(False))
     alone = F.when(outside, F.when(half, pair_name())).otherwise(tx)
     name = F.when(open_to_doubt & ~begins, F.coalesce(found, alone)).otherwise(tx)
     other = ~name.eqNullSafe(tx)

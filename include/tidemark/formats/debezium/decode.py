@@ -40,6 +40,9 @@ _EVENT = (
     "status: string, id: string, event_count: bigint, "
     "data_collections: array<struct<data_collection: string, event_count: bigint>>"
 )
+_MEMBERS = (
+    "before", "after", "op", "ts_ms", "source", "transaction", "message", "status", "id", "event_count", "data_collections",
+)  # fmt: skip
 #: With message schemas the event is the `payload`, without them the value itself: one schema reads both.
 _VALUE = f"{_EVENT}, schema: string, payload: struct<{_EVENT}>"
 #: The columns of a table of logical messages, written like the message schema of rows.
@@ -169,26 +172,13 @@ def _has_lsns(options: BaseModel) -> bool:
 
 def _events(parsed: DataFrame, feed: DeclaredFeed, options: Options) -> DataFrame:
     """The event's members as columns, with or without a message schema around them; ``table``, ``position`` and
-    ``problem``; the images without values that were not sent, whose names are in ``absent``."""
+    ``problem``, and whether the container could read the record (``readable``); the images without values that were not
+    sent, whose names are in ``absent``."""
     v, v_key, payload = F.col("v.d"), F.col("v.k"), F.col("v.d.payload")
-    event = {
-        name: F.coalesce(v[name], payload[name])
-        for name in (
-            "before",
-            "after",
-            "op",
-            "ts_ms",
-            "source",
-            "transaction",
-            "message",
-            "status",
-            "id",
-            "event_count",
-            "data_collections",
-        )
-    }
+    event = {name: F.coalesce(v[name], payload[name]) for name in _MEMBERS}
     connector, source, schemas = CONNECTORS[options.connector], event["source"], payload.isNotNull()
     event |= {
+        "readable": F.col("problem").isNull(),
         "tombstone": F.col("v").isNull(),
         "message_schema": F.when(schemas, v["schema"]),
         "k": own_shape(v_key),
@@ -252,10 +242,14 @@ def _entries(events: DataFrame, feed: DeclaredFeed, options: Options) -> DataFra
         "problem": F.coalesce("problem", F.when(unordered, F.lit(CONNECTORS[options.connector].no_position))),
     }
     if options.transactions is not None:
-        in_transaction, marker = c("transaction").isNotNull() & ~bad, c("status").isNotNull() & ~bad
+        # Also of an event that cannot be decoded, where it says so: its transaction then lacks nothing but what is bad.
+        in_transaction, marker = c("readable") & c("transaction.id").isNotNull(), c("status").isNotNull() & ~bad
+        part = identity(own, op)
+        # What a bad event does not hold cannot tell it from another one.
+        part = F.when(bad, F.concat_ws("|", part, c("transaction.total_order"))).otherwise(part)
         columns |= {
             "tx": F.when(in_transaction | marker, transaction(options.transactions, options.connector)),
-            "tx_part": F.when(in_transaction, identity(own, op)),
+            "tx_part": F.when(in_transaction, part),
             "tx_ordinal": F.when(in_transaction, c("transaction.total_order"))
             .when(marker, outside(c("data_collections"), feed, options.transactions))
             .otherwise(columns["tx_ordinal"]),
