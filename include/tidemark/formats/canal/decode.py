@@ -1,7 +1,7 @@
 """Canal's JSON messages of a MySQL binlog: an array of rows of one operation, or a DDL statement.
 
-Order is the binlog's: ``ts`` (when Canal wrote the message), ``id`` (the number of its batch), the message's place in the
-batch, and the row's index in ``data``. :mod:`tidemark.formats.canal.positions` says what the place is.
+Order is the binlog's: ``ts`` (when Canal wrote the message), ``id`` (the number of its batch), the message's offset, and
+the row's index in ``data``. :mod:`tidemark.formats.canal.positions` says why, and what there is without offsets.
 https://github.com/alibaba/canal
 """
 

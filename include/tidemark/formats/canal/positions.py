@@ -1,11 +1,17 @@
-"""Where a Canal message stands in the source's order, and which messages are the same one delivered again.
+"""Where a Canal message stands in the source's order, and which rows without a key are the same ones delivered again.
 
 Canal reads the binlog in its order and sends batch after batch: ``ts`` is the millisecond in which it wrote the message,
 ``id`` the number of the batch (it starts again when Canal does, and then ``ts`` is later), and the messages of a batch
 follow each other in their partition. So ``ts``, ``id`` and the offset are the order of the binlog. ``es`` is not: it is
 the time at which the *statement* began, and a long one is written to the binlog behind shorter ones that began later.
-What Canal could not hand over it sends again, with another ``ts`` and ``id``, and with all that follows.
-(MQMessageUtils.messageConverter, CanalMQStarter.worker and MemoryMetaManager in https://github.com/alibaba/canal)
+
+What comes twice comes again with all that followed it. A batch that Canal could not hand over it reads again, with the
+batches behind it, under other ``ts`` and ``id``; Kafka's client sends a piece of a batch again, and no piece behind it
+before (one request in flight); a mirror goes on from where it was. So what comes again counts behind what it was, and in
+a table with a key the same rows stand at its end. No place is counted for that: one that is counted within an hour's
+export is another where the hour begins elsewhere.
+(MQMessageUtils.messageConverter, CanalMQStarter.worker, CanalKafkaProducer.send and MemoryMetaManager in
+https://github.com/alibaba/canal)
 """
 
 from __future__ import annotations
@@ -28,8 +34,8 @@ def with_positions(messages: DataFrame, container: str) -> DataFrame:
     """Adds ``place``, of the message in its batch and moment, and for its rows without a key ``keyless_place`` and
     ``keyless_ordinal`` (null: they are told apart by their place).
 
-    Needs ``topic``, ``partition``, ``offset``, ``object``, ``record``; ``ts`` and ``batch`` as digits, where ``placed``
-    says that they are; ``content``, a hash of the message; and ``empties``, whether it empties a table.
+    Needs ``topic``, ``partition``, ``offset``, ``object``, ``record``, ``source_table``; ``ts`` and ``batch`` as digits,
+    where ``placed`` says that they are; ``content``, a hash of the message; and ``empties``, whether it empties a table.
     """
     return _in_objects(messages) if container in WITHOUT_OFFSETS else _in_partitions(messages)
 
@@ -42,46 +48,43 @@ def row_position(place: Column, entry: Column) -> Column:
 
 
 def _in_partitions(messages: DataFrame) -> DataFrame:
-    """By offsets: the messages of a batch and moment are counted in their run, the piece of the partition in which no
-    other batch lies between them. What is delivered again under other offsets is a run of its own, counted the same.
+    """By offsets; what has the same one is told apart by its content.
 
-    Where nothing of the hour comes before a run (or before its block of offsets), it may have begun in the hour before:
-    its messages then stand at their offsets, behind all that are counted. So do messages without a batch.
+    Rows without a key have no end that stays the same: those of a batch are counted, in their run, the piece of the
+    partition in which no other batch lies between them. What is delivered again under other offsets is a run of its own,
+    counted the same, and :mod:`tidemark.merge.keyless` counts a row once for each run. They stand behind the statement
+    of the run that emptied their table, if there is one. Where nothing of the hour comes before a run (or before its
+    block of offsets), it may have begun in the hour before: its rows then count on behind all that are counted.
     """
-    line, place = F.coalesce("offset", "record"), F.col("n") - F.col("run.n")
+    line = F.coalesce("offset", "record")
     source = F.when(F.col("offset").isNull(), F.col("object"))
-    blocks = {"source": source, "block": F.floor(line / _BLOCK), "line": line}
-    in_order = Window.partitionBy("topic", "partition", "source", "block").orderBy("line", "object", "record")
+    block = ("topic", "partition", "source", "block")
+    in_order = Window.partitionBy(*block).orderBy("line", "object", "record")
     so_far = in_order.rowsBetween(Window.unboundedPreceding, Window.currentRow)
     before = in_order.rowsBetween(Window.unboundedPreceding, -1)
+    of_table = Window.partitionBy(*block, "source_table").orderBy("line", "object", "record")
     # A record that is no message parts no batch; what has a time and no batch does.
     batch = F.when(F.col("placed") & ((F.col("ts") != "0") | (F.col("batch") != "0")), F.struct("ts", "batch"))
-    other_line = F.coalesce(F.col("line") != F.lag("line").over(in_order), F.lit(True))
     begins = F.col("own").isNotNull() & ~F.col("own").eqNullSafe(F.col("last"))
     runs: DataFrame = (
-        messages.withColumns(blocks)
-        .withColumn("own", batch)
-        .withColumns({"last": F.last("own", ignorenulls=True).over(before), "n": F.count_if(other_line).over(so_far)})
-        .withColumn("run", F.when(begins, F.struct("n", F.col("last").isNotNull().alias("whole"))))
+        messages.withColumns({"source": source, "block": F.floor(line / _BLOCK), "line": line, "own": batch})
+        .withColumn("last", F.last("own", ignorenulls=True).over(before))
+        .withColumn("run", F.when(begins, F.struct("line", F.col("last").isNotNull().alias("whole"))))
         .withColumn("run", F.last("run", ignorenulls=True).over(so_far))
-        .withColumn("emptied", F.last(F.when(F.col("empties"), F.struct("n", "line")), ignorenulls=True).over(so_far))
+        .withColumn("emptied", F.last(F.when(F.col("empties"), F.col("line")), ignorenulls=True).over(of_table))
     )
+    counted = F.when(F.col("run.whole"), F.col("line") - F.col("run.line"))
+    uncounted = _MESSAGES + F.pmod("line", F.lit(_MESSAGES))
     numbered = F.col("own").isNotNull() & (F.col("batch") != "0")
-    counted = numbered & F.col("run.whole")
-    # behind the statement of the run that emptied a table, if there is one
-    since = F.when(F.col("emptied.n") >= F.col("run.n"), F.col("emptied"))
-    segment = F.when(counted, _counted(since["n"] - F.col("run.n") + 1)).otherwise(_at_offset(since["line"], 1))
-    at_line = _MESSAGES + F.pmod("line", F.lit(_MESSAGES))
-    exact = F.concat_ws(".", F.when(counted, _counted(place)).otherwise(_at_offset(F.col("line"), 0)), _hash("content"))
+    since = F.coalesce(F.when(F.col("emptied") >= F.col("run.line"), _number(F.col("emptied")) + 1), F.lit(0))
+    place = F.concat_ws(".", _counted(_number(F.col("line"))), _hash("content"))
     return runs.withColumns(
         {
-            "place": exact,
-            "keyless_place": F.when(
-                numbered, F.concat_ws(".", F.coalesce(segment, _counted(F.lit(0))), F.lit("0" * 16))
-            ).otherwise(exact),
-            "keyless_ordinal": F.when(numbered, F.when(counted, place).otherwise(at_line) * _ROWS + 1),
+            "place": place,
+            "keyless_place": F.when(numbered, F.concat_ws(".", _counted(since), F.lit("0" * 16))).otherwise(place),
+            "keyless_ordinal": F.when(numbered, F.coalesce(counted, uncounted) * _ROWS + 1),
         }
-    ).drop("source", "block", "line", "own", "last", "n", "run", "emptied")
+    ).drop("source", "block", "line", "own", "last", "run", "emptied")
 
 
 def _in_objects(messages: DataFrame) -> DataFrame:
@@ -124,9 +127,9 @@ def _counted(number: Column) -> Column:
     return zero_padded(number.cast("string"), 20)
 
 
-def _at_offset(offset: Column, plus: int) -> Column:
-    """Behind all that is counted."""
-    return F.concat(F.lit("1"), zero_padded((offset.cast("decimal(20,0)") + plus).cast("string"), 19))
+def _number(offset: Column) -> Column:
+    """An offset to which one may be added."""
+    return offset.cast("decimal(20,0)")
 
 
 def _hash(*columns: str) -> Column:
