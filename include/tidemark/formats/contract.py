@@ -62,6 +62,10 @@ class DeclaredFeed(Protocol):
         """Tables by their source's schema.table."""
 
     @property
+    def undeclared(self) -> str:
+        """What becomes of tables that the feed file does not name: ``publish`` or ``quarantine``."""
+
+    @property
     def container(self) -> Mapping[str, Any]:
         """The ``container`` block: ``type`` and the container's own options."""
 

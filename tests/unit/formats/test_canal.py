@@ -80,6 +80,14 @@ CASES: dict[str, tuple[bytes | None, int | None]] = {
     "truncate": (message("TRUNCATE", isDdl=True, sql="TRUNCATE TABLE item", id=60), 20),
     "erase": (message("ERASE", isDdl=True, sql="DROP TABLE item", id=61), 21),
     "erase temporary": (message("ERASE", isDdl=True, sql="DROP TEMPORARY TABLE item", id=62), 22),
+    # Canal names the first of several
+    "erase several": (
+        message("ERASE", isDdl=True, sql="DROP TABLE `item`,`shelf`,`x`.`y` /* generated */", id=72),
+        700,
+    ),
+    "erase of another database": (message("ERASE", isDdl=True, sql="DROP TABLE stock.item, shelf", id=72), 701),
+    "rename": (message("RENAME", isDdl=True, sql="RENAME TABLE a TO item, b TO c", id=72), 702),
+    "rename from another database": (message("RENAME", isDdl=True, sql="RENAME TABLE a TO stock.item", id=72), 703),
     "alter": (message("ALTER", isDdl=True, sql="ALTER TABLE item ADD note text", id=63), 23),
     "database": (message("QUERY", isDdl=True, sql="CREATE DATABASE x", table="", id=64), 24),
     "index": (message("CINDEX", isDdl=True, sql="CREATE INDEX", id=65), 25),
@@ -103,9 +111,14 @@ CASES: dict[str, tuple[bytes | None, int | None]] = {
     "long id": (message("INSERT", [ROW], id="9" * 20), 40),
     "no sql": (message("ALTER", isDdl=True), 41),
     "hidden change": (message("QUERY", sql="REPLACE INTO x VALUES (1)", table=""), 42),
+    "drop database": (message("QUERY", isDdl=True, sql="DROP DATABASE stock", table=None), 44),
+    "erase unread": (message("ERASE", isDdl=True, sql="DROP TABLE a b"), 45),
 }
 #: How many rows those have that have several.
-ENTRIES = {"several": 3} | dict.fromkeys(("log, first", "log, equal", "log, first, again", "log, equal, again"), 2)
+ENTRIES = dict.fromkeys(("several", "erase several"), 3) | dict.fromkeys(
+    ("log, first", "log, equal", "log, first, again", "log, equal, again", "erase of another database",
+     "rename from another database"), 2,
+)  # fmt: skip
 PROBLEMS = {
     "no JSON": BROKEN,
     "no object": BROKEN,
@@ -119,6 +132,8 @@ PROBLEMS = {
     "long id": NO_PLACE,
     "no sql": "no sql, type ALTER",
     "hidden change": "a statement that may change rows of a table it is not sent for",
+    "drop database": "a database is dropped: its tables that the feed file does not name stay",
+    "erase unread": "the statement does not say which tables it drops in a form that is known here",
 }
 #: Rows that are bad by themselves: name → problems by entry.
 ROW_PROBLEMS = {
@@ -165,7 +180,12 @@ def test_every_record_is_there(decoded: dict[str, list[Row]]) -> None:
 def test_what_cannot_be_decoded_says_why(decoded: dict[str, list[Row]]) -> None:
     problems = {name: row.problem for name, rows in decoded.items() for row in rows if row.op == "bad"}
     elements = {name: problem for name, (_, problem) in ROW_PROBLEMS.items()}
-    assert problems == PROBLEMS | elements | {"several": "an element of data is no row"}
+    parts = {
+        "several": "an element of data is no row",
+        "erase of another database": "a table is dropped, and nothing says of which database it was: shelf",
+        "rename from another database": "a table is renamed, and nothing says of which database it was",
+    }
+    assert problems == PROBLEMS | elements | parts
     assert all(row.position is None and row.raw for rows in decoded.values() for row in rows if row.op == "bad")
 
 
@@ -312,6 +332,36 @@ def test_statements(decoded: dict[str, list[Row]]) -> None:
     assert [renamed.op, renamed.source_table] == ["schema", "stock.item"]
     change = canal.table_change(renamed.message_schema, canal.Options())
     assert change is not None and change.renamed == {"name": "label"}
+
+
+@pytest.mark.promise(1)
+def test_a_drop_of_several_tables_empties_each(decoded: dict[str, list[Row]]) -> None:
+    rows = decoded["erase several"]
+    assert [(row.op, row.source_table) for row in rows] == [
+        ("truncate", "stock.item"), ("truncate", "stock.shelf"), ("truncate", "x.y"),
+    ]  # fmt: skip
+    ops = [(row.op, row.source_table) for row in decoded["erase of another database"]]
+    assert ops == [("truncate", "stock.item"), ("bad", None)]
+    assert [row.op for row in decoded["rename"]] == ["schema"]
+    assert [row.op for row in decoded["rename from another database"]] == ["schema", "bad"]
+
+
+def test_rows_without_a_key_stand_behind_the_drop_of_their_own_table(spark: SparkSession) -> None:
+    """Named first or not, in one batch and moment; the drop of another table in between is none of theirs."""
+
+    def log(table: str) -> bytes:
+        return message("INSERT", [ROW], pkNames=None, table=table)
+
+    erased = {table: message("ERASE", isDdl=True, sql=f"DROP TABLE {table}") for table in ("item, log", "other")}
+    batch = [log("log"), erased["item, log"], log("log"), erased["other"], log("log")]
+    between = message("INSERT", [ROW], id=90)
+    rows = of_hour(spark, dict(enumerate([between, *batch, between, *batch])))
+    first, again = ([row for row in rows if row.source_table == "stock.log"][at : at + 4] for at in (0, 4))
+    for before, drop, behind, last in (first, again):
+        assert before.position < drop.position < behind.position == last.position
+        assert behind.tx_ordinal < last.tx_ordinal
+    assert again[0].position == first[0].position, "delivered again, it counts once"
+    assert first[3].position < again[1].position, "what the first drop left goes with the second"
 
 
 def test_bytes_are_characters(spark: SparkSession) -> None:

@@ -113,6 +113,7 @@ CASES: dict[str, list[bytes | None]] = {
     "column twice": [message("INSERT", after=ROW).replace(b'"name": "a"', b'"name": "a", "name": "b"')],
     "no text": [message("ALTER", "8")],
     "hidden change": [message("QUERY", "8", text=" delete from a", source={"dbName": "shop"})],
+    "drop database": [message("QUERY", "8", text="DROP DATABASE shop", source={"dbName": "shop"})],
 }
 PROBLEMS = {
     "no JSON": "the value is not one DataWorks message: broken JSON, a field of another type, or it goes on behind it",
@@ -134,6 +135,7 @@ PROBLEMS = {
     "column twice": "an image names a column twice",
     "no text": "no ddl.text, op ALTER",
     "hidden change": "a statement that may change rows of a table it is not sent for",
+    "drop database": "a database is dropped: its tables that the feed file does not name stay",
     "verdict far behind": "XAROLLBACK stands behind the end of its transaction, and nothing says which one it takes back",
 }
 ONE = "mall/t/dt=2026-11-20/hr=22/v00001"
@@ -324,6 +326,27 @@ def test_statements(decoded: dict[str, Row]) -> None:
     )
     for name in ("query without table", "create index", "gtid", "tombstone"):
         assert [decoded[name].op, decoded[name].problem] == ["control", None], name
+
+
+@pytest.mark.promise(1)
+def test_a_drop_of_several_tables_empties_each(spark: SparkSession) -> None:
+    """Of MySQL; of another database, whose names are read otherwise, it is not passed over."""
+    oracle = {"dbType": "Oracle", "dbName": "ORCL", "schemaName": "HR", "tableName": "A"}
+    postgres = {"dbType": "PostgreSQL", "dbName": "hr", "schemaName": "public", "tableName": "a"}
+    run = [
+        message("ERASE", "7", text="DROP TABLE IF EXISTS `orders`, stock.`item`"),
+        message("ERASE", "8", text="DROP TABLE shop.orders, item"),
+        message("ERASE", "9", text="DROP TABLE A CASCADE CONSTRAINTS PURGE", source=oracle),
+        message("TRUNCATE", "10", text="TRUNCATE a, b", source=postgres),
+    ]
+    records = [("o", i, m, "t", 0, i, None, None, m, None, None) for i, m in enumerate(run)]
+    changes = dataworks.decode(spark.createDataFrame(records, RECORDS), FEED, dataworks.Options())
+    assert [(row.op, row.source_table, row.problem) for row in changes.orderBy("record", "entry").collect()] == [
+        ("truncate", "shop.orders", None), ("truncate", "stock.item", None), ("truncate", "shop.orders", None),
+        ("bad", None, "a table is dropped, and nothing says of which database it was: item"),
+        ("truncate", "ORCL.HR.A", None),
+        ("bad", None, "the statement does not say which tables it drops in a form that is known here"),
+    ]  # fmt: skip
 
 
 def test_a_heartbeat_moves_the_clock(decoded: dict[str, Row]) -> None:

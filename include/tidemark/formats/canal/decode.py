@@ -17,7 +17,8 @@ from pyspark.sql import functions as F
 from tidemark.formats.canal.positions import WITHOUT_OFFSETS, row_position, with_positions
 from tidemark.formats.canal.types import LATIN_BYTES, default_text, message_types, mysql_type, type_or_text
 from tidemark.formats.contract import DeclaredFeed, as_changes
-from tidemark.formats.ddl.statements import ALTERS_TABLE, CHANGES_DATA, DROPS_TEMPORARY, INDEX_KINDS, read_ddl
+from tidemark.formats.ddl.named_tables import concerned_tables, drops_database, empties, problem_without_table
+from tidemark.formats.ddl.statements import ALTERS_TABLE, INDEX_KINDS, read_ddl
 from tidemark.schema.columns import ColumnType
 from tidemark.schema.encodings import Encoding
 from tidemark.schema.strict_json import broken, one_document
@@ -108,6 +109,7 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
         "object", "record", "raw", "topic", "partition", "offset", "problem", "tombstone", "content",
         broken(F.col("v"), _NOT_ONE).alias("broken"),
         v["type"].alias("kind"),
+        v["database"].alias("database"),
         F.when(named, F.concat_ws(".", v["database"], v["table"])).alias("source_table"),
         es.alias("es"),
         _digits(v["ts"]).alias("ts"),
@@ -122,20 +124,26 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
     container = feed.container["type"]
     judged = messages.withColumns(
         {
-            "message_problem": F.coalesce("problem", _message_problem(container in WITHOUT_OFFSETS)),
+            "problem": F.coalesce("problem", _message_problem(container in WITHOUT_OFFSETS)),
             "placed": F.coalesce(F.col("ts").rlike(_NUMBER) & F.col("batch").rlike(_NUMBER), F.lit(False)),
         }
-    ).withColumn("empties", F.col("message_problem").isNull() & _empties())
-    ordered = with_positions(judged, container)
-    has_rows = F.col("message_problem").isNull() & F.col("kind").isin(*_ROWS)
+    )
+    good = F.col("problem").isNull()
+    kind = F.when(good, F.col("kind"))
+    concerned = concerned_tables(kind, F.col("sql"), feed, database=F.col("database"))
+    statements = judged.withColumns({"empties": good & empties(F.col("kind"), F.col("sql")), "concerned": concerned})
+    ordered = with_positions(statements, container)
+    has_rows = good & F.col("kind").isin(*_ROWS)
     rows = F.transform("data", lambda row, i: F.struct(row.alias("row"), F.get("old", i).alias("old")))
     nothing = F.array(F.struct(F.lit(None).cast("map<string, string>").alias("row"),
                                F.lit(None).cast("map<string, string>").alias("old")))  # fmt: skip
-    others = [name for name in ordered.columns if name not in ("data", "old", "problem")]
-    each = ordered.select(*others, F.posexplode(F.when(has_rows, rows).otherwise(nothing)).alias("entry", "element"))
+    others = [name for name in ordered.columns if name not in ("data", "old")]
+    each = ordered.select(*others, F.posexplode(F.when(has_rows, rows).otherwise(nothing)).alias("row", "element"))
+    row_problem = F.when(F.col("kind").isin(*_ROWS), _row_problem())
     images = each.select(
-        *(name for name in others if name != "message_problem"), "entry",
-        F.coalesce("message_problem", F.when(F.col("kind").isin(*_ROWS), _row_problem())).alias("problem"),
+        *(name for name in others if name not in ("problem", "entry")),
+        (F.col("entry") + F.col("row")).alias("entry"),  # one of them is 0
+        F.coalesce("problem", row_problem).alias("problem"),
         F.col("element.row").alias("image"),
         F.col("element.old").alias("changed"),
         _key_names(F.col("element.row")).alias("names"),
@@ -155,12 +163,6 @@ def _digits(number: Column) -> Column:
     return F.coalesce(F.nullif(F.trim(number), F.lit("")), F.lit("0"))
 
 
-def _empties() -> Column:
-    """Whether a message empties its table. What becomes of a temporary one concerns nobody."""
-    temporary = (F.col("kind") == "ERASE") & F.coalesce(F.col("sql").rlike(DROPS_TEMPORARY), F.lit(False))
-    return F.coalesce(F.col("kind").isin(*_EMPTIED) & ~temporary, F.lit(False))
-
-
 def _key_names(row: Column) -> Column:
     """The columns of the row's key: those of the primary key, else the row id that MySQL on Alibaba Cloud adds."""
     primary_key = F.array_distinct("primary_key")
@@ -178,7 +180,7 @@ def _entries(rows: DataFrame) -> DataFrame:
     c = F.col
     kind, bad = c("kind"), c("problem").isNotNull()
     row, update = kind.isin(*_ROWS) & ~bad, kind == "UPDATE"
-    emptied = c("empties") & ~bad
+    emptied = c("empties") & c("source_table").isNotNull() & ~bad
     statement = _is_statement() & c("source_table").isNotNull() & ~bad
     image, changed, names = c("image"), c("changed"), c("names")
 
@@ -227,7 +229,8 @@ def _entries(rows: DataFrame) -> DataFrame:
 def _message_problem(without_offsets: bool) -> Column:
     """Why a message is neither rows nor statement nor control record; null when it is one."""
     c = F.col
-    kind, no_table = c("kind"), c("source_table").isNull()
+    kind = c("kind")
+    no_table = c("source_table").isNull() & ~drops_database(kind, c("sql"))
     known = kind.isin(*_ROWS, *_STATEMENTS, *_EMPTIED, *_CONTROL)
     statement = _is_statement()
     return (
@@ -237,12 +240,7 @@ def _message_problem(without_offsets: bool) -> Column:
         .when(~known, F.concat(F.lit("unknown type "), F.substring(kind, 1, 200)))
         .when(kind.isin(*_CONTROL) & ~statement, None)
         .when(statement & F.coalesce(F.trim("sql") == "", F.lit(True)), F.concat(F.lit("no sql, type "), kind))
-        .when(
-            statement & no_table,
-            F.when(
-                c("sql").rlike(CHANGES_DATA), F.lit("a statement that may change rows of a table it is not sent for")
-            ),
-        )
+        .when(statement & no_table, problem_without_table(c("sql")))
         .when(no_table, F.lit("database and table are not both named"))
         .when(
             ~(F.coalesce("es", F.lit("0")).rlike(_NUMBER) & c("ts").rlike(_NUMBER) & c("batch").rlike(_NUMBER)),

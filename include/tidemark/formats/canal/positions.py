@@ -20,6 +20,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tidemark.formats.contract import zero_padded
+from tidemark.formats.ddl.named_tables import of_each_table
 
 #: Containers whose records have no offsets: the place in the object has to do.
 WITHOUT_OFFSETS = frozenset({"lines", "pubsub", "raw"})
@@ -34,10 +35,11 @@ def with_positions(messages: DataFrame, container: str) -> DataFrame:
     """Adds ``place``, of the message in its batch and moment, and for its rows without a key ``keyless_place`` and
     ``keyless_ordinal`` (null: they are told apart by their place).
 
-    Needs ``topic``, ``partition``, ``offset``, ``object``, ``record``, ``source_table``; ``ts`` and ``batch`` as digits,
-    where ``placed`` says that they are; ``content``, a hash of the message; and ``empties``, whether it empties a table.
+    Needs ``topic``, ``partition``, ``offset``, ``object``, ``record``; ``ts`` and ``batch`` as digits, where ``placed``
+    says that they are; ``content``, a hash of the message; ``empties``, whether it empties tables; and ``concerned``.
+    Gives what :func:`of_each_table` does.
     """
-    return _in_objects(messages) if container in WITHOUT_OFFSETS else _in_partitions(messages)
+    return of_each_table(_in_objects(messages)) if container in WITHOUT_OFFSETS else _in_partitions(messages)
 
 
 def row_position(place: Column, entry: Column) -> Column:
@@ -71,6 +73,7 @@ def _in_partitions(messages: DataFrame) -> DataFrame:
         .withColumn("last", F.last("own", ignorenulls=True).over(before))
         .withColumn("run", F.when(begins, F.struct("line", F.col("last").isNotNull().alias("whole"))))
         .withColumn("run", F.last("run", ignorenulls=True).over(so_far))
+        .transform(of_each_table)
         .withColumn("emptied", F.last(F.when(F.col("empties"), F.col("line")), ignorenulls=True).over(of_table))
     )
     counted = F.when(F.col("run.whole"), F.col("line") - F.col("run.line"))

@@ -30,7 +30,8 @@ from tidemark.formats.dataworks.types import (
     default_texts,
     message_types,
 )
-from tidemark.formats.ddl.statements import ALTERS_TABLE, CHANGES_DATA, DROPS_TEMPORARY, INDEX_KINDS, read_ddl
+from tidemark.formats.ddl import named_tables
+from tidemark.formats.ddl.statements import ALTERS_TABLE, INDEX_KINDS, read_ddl
 from tidemark.schema.columns import ColumnType
 from tidemark.schema.encodings import Encoding
 from tidemark.schema.strict_json import broken, one_document
@@ -157,7 +158,11 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
     )  # fmt: skip
     image = F.when(F.col("kind").isin(*_SHOW_BEFORE), F.col("before")).otherwise(F.col("after"))
     keyed = messages.withColumn("image", image).withColumn("names", _key_names())
-    return _entries(_with_transactions(keyed.withColumn("problem", F.coalesce("problem", _problem())), options))
+    ordered = _with_transactions(keyed.withColumn("problem", F.coalesce("problem", _problem())), options)
+    kind = F.when(F.col("problem").isNull(), F.col("kind"))
+    mysql = F.coalesce(_family(F.col("source")) == "mysql", F.lit(False))
+    concerned = named_tables.concerned_tables(kind, F.col("text"), feed, database=F.col("source.dbName"), mysql=mysql)
+    return _entries(named_tables.of_each_table(ordered.withColumn("concerned", concerned)))
 
 
 def _with_transactions(messages: DataFrame, options: Options) -> DataFrame:
@@ -245,8 +250,7 @@ def _entries(messages: DataFrame) -> DataFrame:
     c = F.col
     kind, bad = c("kind"), c("problem").isNotNull()
     row = kind.isin(*_ROWS) & ~bad
-    temporary = (kind == "ERASE") & F.coalesce(c("text").rlike(DROPS_TEMPORARY), F.lit(False))
-    emptied = kind.isin(*_EMPTIED) & ~bad & ~temporary
+    emptied = named_tables.empties(kind, c("text")) & c("source_table").isNotNull() & ~bad
     statement = _is_statement() & c("source_table").isNotNull() & ~bad
     both = (kind == SECOND) & c("before").isNotNull()
     second, half = row & is_second(), kind.isin(*_ROWS) & is_half() & c("position").isNotNull()
@@ -289,7 +293,6 @@ def _entries(messages: DataFrame) -> DataFrame:
         "tx_rollback": F.when(marker & (kind == "XAROLLBACK"), F.lit(True)),
         "committed_at": c("committed_at"),
         "message_schema": F.when(row, F.to_json("listed")).when(statement, definition),
-        "problem": c("problem"),
     }
     return as_changes(messages, columns)
 
@@ -301,7 +304,7 @@ def _problem() -> Column:
     row, statement = kind.isin(*_ROWS), _is_statement()
     known = kind.isin(*_ROWS, *_EMPTIED, *_STATEMENTS, *_CONTROL)
     image = F.when(kind.isin(*_SHOW_BEFORE), F.lit("before")).otherwise(F.lit("after"))
-    no_table = c("source_table").isNull()
+    no_table = c("source_table").isNull() & ~named_tables.drops_database(kind, text)
     missing = F.filter("names", lambda name: ~F.map_contains_key("image", name))
     before_key = F.filter("names", lambda name: ~F.map_contains_key("before", name))
     twice = F.lit(False)
@@ -315,10 +318,7 @@ def _problem() -> Column:
         .when(~known, F.concat(F.lit("unknown op "), F.substring(kind, 1, 200)))
         .when(kind.isin(*_CONTROL) & ~statement, None)
         .when(statement & F.coalesce(F.trim(text) == "", F.lit(True)), F.concat(F.lit("no ddl.text, op "), kind))
-        .when(
-            statement & no_table,
-            F.when(text.rlike(CHANGES_DATA), F.lit("a statement that may change rows of a table it is not sent for")),
-        )
+        .when(statement & no_table, named_tables.problem_without_table(text))
         .when(no_table, F.lit("schema.source names no database and table"))
         .when(
             c("position").isNull(),

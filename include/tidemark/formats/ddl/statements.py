@@ -40,10 +40,6 @@ from tidemark.formats.ddl.words import (
 )
 from tidemark.schema.table_changes import TableName, TableRenamed
 
-#: Regular expressions (Java's) for decoding: a statement that may change rows; the drop of a temporary table, which nobody
-#: replicates.
-CHANGES_DATA = r"(?is)^\s*(insert|update|delete|replace|merge|load|call)\b"
-DROPS_TEMPORARY = r"(?is)^\s*drop\s+(/\*(!\d*)?\s*)?temporary\b"
 #: What Canal's parser (DruidDdlParser), and with it DataWorks, calls an ALTER TABLE whose last clause is of an index or a
 #: key: the clauses before it may be of columns. By these names goes a CREATE INDEX too, which matters to nobody.
 INDEX_KINDS = ("CINDEX", "DINDEX")

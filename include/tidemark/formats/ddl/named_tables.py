@@ -1,0 +1,150 @@
+"""The tables that a statement names, read by Spark expressions: a message names but one of them, or none.
+
+MySQL's DROP TABLE and RENAME TABLE take several tables, its TRUNCATE TABLE takes one
+(https://dev.mysql.com/doc/refman/8.4/en/sql-data-definition-statements.html). Canal names the first, and for a rename the
+first of the new names; a name without a database is of the one that was in use, which its message has only where that
+first name has none (DruidDdlParser and LogEventConvert in https://github.com/alibaba/canal).
+"""
+
+from __future__ import annotations
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.formats.contract import DeclaredFeed
+
+# Quoted names and texts stay; comments and blanks become blanks. What a comment keeps from older versions is done.
+_BLANKS = r"""(?s)(`[^`]*`|"[^"]*"|'[^']*')|/\*(?!M?!).*?\*/|/\*M?!\d*|\*/|--(?=\s)[^\n]*|#[^\n]*|\s+"""
+_PART = r"""(?:`[^`]+`|"[^"]+"|[^\s`"'.,;()]+)"""
+_NAME = rf"{_PART}(?:\s*\.\s*{_PART})?"
+_DROP = r"(?is)^\s*drop\s+tables?\b(?:\s*if\s+exists\b)?(.+?)(?:\s(?:nowait|wait\s+\d+))?(?:\s(?:restrict|cascade))?[\s;]*\z"
+_RENAME = r"(?is)^\s*rename\s+tables?\b(?:\s*if\s+exists\b)?(.*)\z"
+_ALTER = rf"(?is)^\s*alter\s+(?:(?:online|offline|ignore)\s+)*table\b(?:\s*if\s+exists\b)?\s*({_NAME})"
+_ALTER_RENAME = rf"(?is)\brename\b\s*(?:(?:to|as)\b|=)?\s*({_NAME})\s*(?:[,;]|\z)"
+
+_CHANGES_ROWS = r"(?i)^\s*(?:insert|update|delete|replace|merge|load|call)\b"
+_DROPS_DATABASE = rf"(?is)^\s*drop\s+(?:database|schema)\b(?:\s*if\s+exists\b)?\s*({_PART})"
+_ON_TABLES = r"(?i)^\s*(?:drop\s+tables?|truncate|rename\s+tables?|alter\s+(?:(?:online|offline|ignore)\s+)*table)\b"
+_DROPS_TEMPORARY = r"(?i)^\s*drop\s+temporary\b"
+
+
+def empties(kind: Column, statement: Column) -> Column:
+    """Whether a message empties tables. What becomes of a temporary one concerns nobody."""
+    erases = (kind == "ERASE") & ~_says(statement, _DROPS_TEMPORARY)
+    return F.coalesce((kind == "TRUNCATE") | erases | drops_database(kind, statement), F.lit(False))
+
+
+def drops_database(kind: Column, statement: Column) -> Column:
+    """Whether a message is of a whole database that is dropped: it names no table."""
+    return F.coalesce((kind == "QUERY") & _says(statement, _DROPS_DATABASE), F.lit(False))
+
+
+def problem_without_table(statement: Column) -> Column:
+    """Why a statement that its message names no table for cannot be passed over; null where it can."""
+    changes = F.lit("a statement that may change rows of a table it is not sent for")
+    return F.when(_says(statement, _CHANGES_ROWS), changes).when(
+        _says(statement, _ON_TABLES), F.lit("a statement on a table, and the message names none")
+    )
+
+
+def of_each_table(messages: DataFrame) -> DataFrame:
+    """One row for each table that a message concerns by its column ``concerned`` (see :func:`concerned_tables`): its
+    ``entry`` (from 0), its ``source_table``, and a ``problem`` of its own where the message has none."""
+    names = [name for name in messages.columns if name not in ("source_table", "concerned", "entry")]
+    each = messages.select(*names, F.posexplode("concerned").alias("entry", "concerned"))
+    return each.select(
+        *(name for name in names if name != "problem"), "entry", "concerned.source_table",
+        F.coalesce("problem", "concerned.problem").alias("problem"),
+    )  # fmt: skip
+
+
+def concerned_tables(
+    kind: Column, statement: Column, feed: DeclaredFeed, *, database: Column, mysql: Column | None = None
+) -> Column:
+    """The tables that a message concerns: array<struct<source_table, problem>>, mostly its own ``source_table`` alone.
+
+    An ERASE concerns each table that its statement drops; a DROP DATABASE each that the feed file names, and where others
+    are published too, these, which nobody can name; and a RENAME also some table that nobody can name, where it
+    takes a name from a database that is not told. Those have a ``problem``, and no ``source_table``. ``kind`` null: the
+    message is bad as it is. ``database``: the message's. ``mysql``: whether the
+    statement is MySQL's; of another's, one that empties several tables is not read.
+    """
+    source_table = F.col("source_table")
+    own = F.array(_concerned(source_table))
+    names = _dropped(_plain(statement))
+    qualified = F.get(names, F.lit(0)).rlike(rf"^{_PART}\s*\.")
+    dropped = F.transform(names, lambda name: _dropped_table(name, F.when(~qualified, database)))
+    unread = F.array(_problem("the statement does not say which tables it drops in a form that is known here"))
+    moved = F.array(_concerned(source_table), _problem("a table is renamed, and nothing says of which database it was"))
+    told = F.trim(statement) != ""
+    others = ~mysql & kind.isin("ERASE", "TRUNCATE") if mysql is not None else F.lit(False)
+    return (
+        F.when(others, F.when(_plain(statement).contains(","), unread).otherwise(own))
+        .when((kind == "ERASE") & told & empties(kind, statement), F.coalesce(dropped, unread))
+        .when(drops_database(kind, statement), _of_database(statement, feed))
+        .when((kind == "RENAME") & told & _leaves_database_open(_plain(statement)), moved)
+        .otherwise(own)
+    )
+
+
+def _of_database(statement: Column, feed: DeclaredFeed) -> Column:
+    """What a DROP DATABASE concerns; with nothing, no table."""
+    name = _unquoted(F.regexp_extract(_plain(statement), _DROPS_DATABASE, 1))
+    declared = F.array(*map(F.lit, sorted(feed.tables))).cast("array<string>")
+    named = F.filter(declared, lambda table: F.startswith(table, F.concat(name, F.lit("."))))
+    found = F.transform(named, lambda table: _concerned(table))
+    if feed.undeclared == "quarantine":
+        return F.when(F.size(found) > 0, found).otherwise(F.array(_concerned(F.lit(None).cast("string"))))
+    return F.concat(found, F.array(_problem("a database is dropped: its tables that the feed file does not name stay")))
+
+
+def _says(statement: Column, pattern: str) -> Column:
+    return F.coalesce(_plain(statement).rlike(pattern), F.lit(False))
+
+
+def _unquoted(part: Column) -> Column:
+    return F.regexp_replace(part, '^[`"]|[`"]$', "")
+
+
+def _plain(statement: Column) -> Column:
+    return F.regexp_replace(statement, _BLANKS, "$1 ")
+
+
+def _dropped(plain: Column) -> Column:
+    """The names in a DROP TABLE, as written; null where there is anything else between them than commas."""
+    listed = F.regexp_extract(plain, _DROP, 1)
+    names = F.regexp_extract_all(listed, F.lit(_NAME), F.lit(0))
+    form = F.regexp_replace(F.regexp_replace(listed, _NAME, "x"), r"\s+", "")
+    known = form == F.array_join(F.transform(names, lambda name: F.lit("x")), ",")
+    return F.when(known & (F.size(names) > 0), F.array_distinct(names))
+
+
+def _dropped_table(name: Column, in_use: Column) -> Column:
+    """``in_use``: the database of a name without one; null where it is not known."""
+    parts = F.transform(F.regexp_extract_all(name, F.lit(_PART), F.lit(0)), _unquoted)
+    full = F.when(F.size(parts) == 1, F.concat(in_use, F.lit("."), F.get(parts, F.lit(0)))).otherwise(
+        F.array_join(parts, ".")
+    )
+    problem = F.concat(
+        F.lit("a table is dropped, and nothing says of which database it was: "), F.substring(name, 1, 200)
+    )
+    return _concerned(full, F.when(full.isNull(), problem))
+
+
+def _leaves_database_open(plain: Column) -> Column:
+    """Whether a statement that renames tables names the first new one with its database and another one without."""
+    listed = F.regexp_extract_all(F.regexp_extract(plain, _RENAME, 1), F.lit(_NAME), F.lit(0))
+    renamed = F.filter(listed, lambda name: F.lower(name) != "to")
+    altered = F.array(F.regexp_extract(plain, _ALTER, 1), F.regexp_extract(plain, _ALTER_RENAME, 1))
+    names = F.when(F.size(renamed) > 0, renamed).when(F.get(altered, F.lit(1)) != "", altered)
+    qualified = F.transform(names, lambda name: name.rlike(rf"^{_PART}\s*\."))
+    return F.coalesce(F.get(qualified, F.lit(1)) & F.array_contains(qualified, False), F.lit(False))
+
+
+def _concerned(source_table: Column, problem: Column | None = None) -> Column:
+    problem = F.lit(None).cast("string") if problem is None else problem
+    return F.struct(source_table.alias("source_table"), problem.alias("problem"))
+
+
+def _problem(text: str) -> Column:
+    return _concerned(F.lit(None).cast("string"), F.lit(text))
