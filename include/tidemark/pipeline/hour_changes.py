@@ -55,8 +55,7 @@ class HourChanges:
     """The assembled changes of an hour, and the statistics of each table in them. ``withheld``: what was taken out of
     them. ``small``: whether they are kept at hand, rather than read again for each table. ``stopped``: the tables that are
     left as they are, and why. ``states``: what is published of each other table whose columns are known. ``repeated``: how
-    many changes were taken out because they are published already, by table. ``warnings``: what the receipt says of them, by
-    table."""
+    many changes were taken out because they are published already, by table. ``warnings``: what is said of tables."""
 
     run: HourRun
     assembled: Assembled

@@ -54,9 +54,12 @@ def without_repeated(hour: HourChanges) -> HourChanges:
         for number, name in enumerate(names)
     }
     told = {name: [_told(counted, number)] for number, name in enumerate(names) if counted[f"changed_{number}"]}
-    for name, warnings in told.items():
-        log.warning(warnings[0], table=name)
-    return replace(hour, assembled=replace(hour.assembled, rows=left), repeated=repeated, warnings=told)
+    for name, texts in told.items():
+        log.warning(texts[0], table=name)
+    warnings = {
+        name: [*hour.warnings.get(name, []), *told.get(name, [])] for name in hour.warnings.keys() | told.keys()
+    }
+    return replace(hour, assembled=replace(hour.assembled, rows=left), repeated=repeated, warnings=warnings)
 
 
 def _counted(names: list[str], published: Column) -> list[Column]:

@@ -44,7 +44,8 @@ def screen(hour: HourChanges) -> HourChanges:
     checks that cannot be made.
     """
     hour = _open_tables(hour, [stats.table for stats in hour.stats])
-    refused = _refused(hour)
+    refused, warnings = _refused(hour)
+    hour = replace(hour, warnings=warnings)
     if refused is None:
         return hour
     hour, touched = without(hour, refused)
@@ -81,8 +82,9 @@ def _open_table(hour: HourChanges, stats: TableStats) -> State | None:
     return open_state(run, stats, assembled.definitions, snapshot, moved=moved, withdrawn=withdrawn)
 
 
-def _refused(hour: HourChanges) -> DataFrame | None:
-    """The changes that are refused (ENTRY, ``stage``, ``reason``); None where there are none. One Spark job."""
+def _refused(hour: HourChanges) -> tuple[DataFrame | None, dict[str, list[str]]]:
+    """The changes that are refused (ENTRY, ``stage``, ``reason``); None where there are none. And what the receipt says of
+    tables whose values look otherwise than they are read. One Spark job."""
     run, sent = (
         hour.run,
         {stats.table: stats for stats in hour.stats if stats.landed + stats.released > stats.truncates},
@@ -101,13 +103,53 @@ def _refused(hour: HourChanges) -> DataFrame | None:
         verdict = F.when(is_stopped, F.element_at(reasons, F.col("table"))).otherwise(verdict)
         stage = F.when(is_stopped, F.lit(STOPPED)).otherwise(stage)
     if not sent and not stopped:
-        return None
-    found = Observation()
-    judged = hour.assembled.rows.select(*ENTRY, stage.alias("stage"), verdict.alias("reason")).where(
-        "reason is not null"
-    )
+        return None, {}
+    found, doubts = Observation(), _doubts(hour, sent)
+    rows = hour.assembled.rows
+    if doubts:
+        seen = Observation()
+        rows = rows.observe(seen, *(count for counts in doubts.values() for count in counts))
+    judged = rows.select(*ENTRY, stage.alias("stage"), verdict.alias("reason")).where("reason is not null")
     refused = judged.observe(found, F.count(F.lit(1)).alias("changes")).localCheckpoint()
-    return refused if found.get["changes"] else None
+    warnings = _warnings(list(doubts), seen.get) if doubts else {}
+    return (refused if found.get["changes"] else None), warnings
+
+
+def _doubts(hour: HourChanges, sent: Collection[str]) -> dict[tuple[str, str], list[Column]]:
+    """Tables' columns whose values are bytes in base64 because the feed file says so, not the messages: how many texts they
+    come with, and how many of these are written as plain numbers (``seen_0``, ``plain_0``, ``seen_1`` …)."""
+    columns = [
+        (stats.table, name)
+        for stats in hour.stats
+        if stats.table in sent and stats.table in hour.states and not stats.schemas
+        for name, kind in hour.states[stats.table].shape.columns.items()
+        if kind.encoding == "unscaled_decimal"
+    ]
+    counts = {}
+    for number, (table, name) in enumerate(columns):
+        of_table = (F.col("table") == table) & F.col("op").isin("insert", "update")
+        text = F.when(of_table, F.try_element_at("after", F.lit(name)))
+        counts[table, name] = [
+            F.count(text).alias(f"seen_{number}"),
+            F.count_if(text.rlike(r"\A-?\d+(?:\.\d+)?\z")).alias(f"plain_{number}"),
+        ]
+    return counts
+
+
+def _warnings(columns: Sequence[tuple[str, str]], counted: Mapping[str, int]) -> dict[str, list[str]]:
+    """What to say of columns whose texts are all plain numbers. Four digits are bytes in base64 too, of another number; but
+    of a decimal's bytes one in thousands looks so."""
+    warnings: dict[str, list[str]] = {}
+    for number, (table, name) in enumerate(columns):
+        if 0 < counted[f"seen_{number}"] == counted[f"plain_{number}"]:
+            told = (
+                f"column {name}: all {counted[f'seen_{number}']} values of the hour are written as plain numbers, and read "
+                "as bytes in base64, as the feed file says: if the source writes its decimals so, what is published of them "
+                "is wrong; change how `format` says that they are written"
+            )
+            log.warning(told, table=table)
+            warnings.setdefault(table, []).append(told)
+    return warnings
 
 
 def _checks(run: HourRun, table: str, shape: TableShape) -> Checks:
