@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import NoReturn
+from typing import Any, NoReturn
 
 import pytest
 from pyspark.sql import SparkSession
+from xdist.scheduler import LoadScopeScheduling
 
 from tests.e2e.one_table_feed import OneTableFeed
 from tidemark.lake.session import open_session
@@ -143,6 +144,25 @@ def _too_slow(config: pytest.Config) -> dict[str, float]:
     most = max(FIRST_TIER_SECONDS, FIRST_TIER_SHARE * sum(_SECONDS.values()))
     by_seconds = sorted(_SECONDS.items(), key=lambda pair: -pair[1])
     return {test: seconds for test, seconds in by_seconds if seconds > most}
+
+
+#: The files whose tests go on from each other, wherever else each test may go to any process.
+_IN_ONE_PROCESS = ("late/test_interleaved_hours.py", "operations/test_kept_lakes.py")
+
+
+class _FreeScheduling(LoadScopeScheduling):
+    """Each test by itself to the process that is free, but for those of files that stay together. The groups of
+    pytest-xdist 3.8 are not known to pytest 9.2, which keeps a test's name elsewhere."""
+
+    def _split_scope(self, nodeid: str) -> str:
+        file = nodeid.partition("::")[0]
+        return file if file.endswith(_IN_ONE_PROCESS) else nodeid
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> LoadScopeScheduling | None:
+    """How the second tier is spread; the first goes by whole files."""
+    return _FreeScheduling(config, log) if config.getvalue("dist") == "loadgroup" else None
 
 
 #: How Spark runs what a small hour asks of it, and what a large one does: planning and compiling are most of a test.

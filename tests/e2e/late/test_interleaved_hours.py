@@ -23,8 +23,8 @@ from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
 from tidemark.snapshots.iceberg import IcebergSnapshot
 
-# The tests publish the hours of one feed, one after the other.
-pytestmark = [pytest.mark.full, pytest.mark.promise(5, 6), pytest.mark.xdist_group("interleaved hours")]
+# The tests publish the hours of one feed, one after the other: in one process (see tests/conftest.py).
+pytestmark = [pytest.mark.full, pytest.mark.promise(5, 6)]
 
 HOURS = hours_between("2026-11-20T00", "2026-11-20T03")
 

@@ -33,9 +33,6 @@ from tidemark.settings import Settings
 
 PROJECT = Path(__file__).parent.parent.parent.parent
 ARCHIVES = sorted((PROJECT / "tests/data/lakes").glob("*.tar.xz"))
-#: The tests of one lake go on from each other, in one process.
-pytestmark = pytest.mark.xdist_group("kept lakes")
-
 FEED = "payroll"
 RAN = [Hour.parse(hour) for hour in HOURS]
 NEXT = RAN[-1].plus(1)
