@@ -51,7 +51,9 @@ def encode(unit: Unit) -> list[Sent]:
         lsn = _lsn(begun, change.position % ROOM)
         key = None if change.table == KEYLESS or change.op == "truncate" else _dumps(key_row(change))
         value = _dumps(_event(unit, change, lsn, order if own else None))
-        sent.append(Sent(says, f"srv.c.{change.table}", value, key, _headers(change, events)))
+        # Kafka spreads messages without a key.
+        spread = change.table == KEYLESS
+        sent.append(Sent(says, f"srv.c.{change.table}", value, key, _headers(change, events), spread=spread))
         if change.op == "delete":
             sent.append(Sent(Message(name_of(unit, f"{index}.tombstone")), f"srv.c.{change.table}", None, key))
     if tx and unit.ending == "commit":

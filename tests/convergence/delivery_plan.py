@@ -237,4 +237,6 @@ class DeliveryPlan:
 
 def _record(one: Sent, topic: str, offset: int) -> Record:
     offset = one.offset if one.offset is not None else offset
-    return Record(topic, 0, offset, datetime(2026, 11, 20), one.key, one.value, one.headers)
+    return Record(
+        topic, offset % 2 if one.spread else 0, offset, datetime(2026, 11, 20), one.key, one.value, one.headers
+    )

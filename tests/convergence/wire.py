@@ -15,7 +15,8 @@ from tests.convergence.oracle import Change, Message, Transaction
 class Sent:
     """A message on its way: what it says, and its bytes on a topic. ``needed``: the transaction waits for it.
     ``tight``: it comes in the hour of the message before it. ``offset``: its own, wherever it is exported; None: as it is
-    delivered. ``delivery``: which of its transaction's deliveries it is part of."""
+    delivered. ``delivery``: which of its transaction's deliveries it is part of. ``spread``: it goes to any partition, the
+    same message again to another one."""
 
     says: Message
     topic: str
@@ -26,6 +27,7 @@ class Sent:
     tight: bool = False
     offset: int | None = None
     delivery: int = 0
+    spread: bool = False
 
 
 #: The tables whose ``n`` may not be below zero: by their check, the changes that say so go to quarantine.

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from tidemark.merge.contract import COUNTED, tidemark
 from tidemark.merge.fold import sort_key
 from tidemark.schema.columns import ColumnType, Reading
-from tidemark.schema.encodings import Encoding, rewrite
+from tidemark.schema.encodings import Encoding, loses_digits, rewrite
 
 
 @dataclass(frozen=True)
@@ -36,9 +36,13 @@ class TableShape:
     readings: Mapping[str, Reading] = field(default_factory=dict)
 
     def value(self, column: str, text: Column) -> Column:
-        """The typed value of a column's text; null where the text is no such value."""
+        """The typed value of a column's text; null where the text is no such value. Of a key, also where the value has less
+        digits than the text: two rows would become one."""
         kind = self.columns[column]
-        return self.encodings[kind.encoding](text, kind.spark, kind.arg)
+        value = self.encodings[kind.encoding](text, kind.spark, kind.arg)
+        if column in self.key and kind.spark.startswith("timestamp"):
+            return F.when(~loses_digits(text, kind.encoding), value)
+        return value
 
     def is_text(self, column: str) -> bool:
         """Whether every text is a value of the column."""

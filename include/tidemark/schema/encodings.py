@@ -81,6 +81,13 @@ def epoch_nanos(text: Column, spark: str, arg: str | None) -> Column:
 _DAY = 86_400_000_000
 
 
+def loses_digits(text: Column, encoding: str) -> Column:
+    """Whether a time's text has digits behind the microsecond, which a timestamp cannot hold."""
+    if encoding == "epoch_nanos":
+        return F.coalesce(text.try_cast("bigint") % 1000 != 0, F.lit(False))
+    return F.coalesce(text.rlike(r"\.\d{6}\d*[1-9]"), F.lit(False))
+
+
 def _clock(micros: Column) -> Column:
     """``03:45:51.435732`` of microseconds since midnight, as PostgreSQL writes it: no zeros at the end of a fraction. The
     end of a day is a time too, ``24:00:00``."""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
@@ -124,3 +125,21 @@ def test_columns_that_messages_write_in_two_ways_come_to_one_value(spark: SparkS
     settled = settle(fold(keyed_rows(logged, shape, expand=False), partial=True), shape, HOUR).collect()
     found = {row.key["id"]: (row.row["d"] and row.row["d"].isoformat(), row.unreadable) for row in settled}
     assert found == {1: ("2025-11-20", ""), 2: ("2025-11-20", ""), 3: (None, "d")}
+
+
+@pytest.mark.parametrize(
+    ("encoding", "whole", "finer"),
+    [
+        ("plain", "2026-11-20 01:02:03.1234560", "2026-11-20 01:02:03.1234567"),
+        ("epoch_nanos", "1795136523123456000", "1795136523123456007"),
+    ],
+)
+def test_a_key_with_more_digits_than_its_type_is_no_key(
+    spark: SparkSession, encoding: str, whole: str, finer: str
+) -> None:
+    """SQL Server's datetime2(7), Db2's TIMESTAMP(12), nanoseconds: two rows would become one."""
+    columns = {"at": ColumnType("timestamp_ntz", encoding), "seen": ColumnType("timestamp_ntz", encoding)}
+    shape = TableShape(("at",), columns, ENCODINGS)
+    rows = spark.createDataFrame([(text,) for text in (whole, finer)], "text string")
+    found = rows.select(*(shape.value(name, F.col("text")).isNotNull() for name in columns)).collect()
+    assert [tuple(row) for row in found] == [(True, True), (False, True)]
