@@ -86,6 +86,7 @@ case("later by columns", message({**ROW, "EXTRA": "x"}, headers(columnMask="1D")
 case("later by id", enveloped(message({**ROW, "EXTRA": None}, headers(columnMask="1B"), None), "DT", "A2"))
 case("later by version", message({**ROW, "EXTRA": None}, headers(columnMask="1B", tableVersion=2), None))
 after_ddl = "20261120060000000000000000000000001"
+case("whole by columns", message(ROW, named("ACCOUNTS", schemaId="ZZ", columnMask="0F"), None))
 case("dropped column", message({"ID": 7, "C": None}, named("DROPPED", columnMask="01"), None), "orders")
 case("after by position", message({"ID": "7"}, headers(columnMask="01", changeSequence=after_ddl), None))
 case("before by position", message({"ID": "7"}, headers(columnMask="01"), None))
@@ -143,6 +144,7 @@ case("no table", message(ROW, headers()), "metadata")
 UNBOUND = {
     "no metadata": (named("UNKNOWN"), "the metadata message of table SALES.UNKNOWN has not come"),
     "no such schema": (named("ACCOUNTS", schemaId="ZZ", columnMask="01"), "SALES.ACCOUNTS with schemaId ZZ has not"),
+    "same columns": (named("ACCOUNTS", schemaId="ZZ", columnMask="0D"), "SALES.ACCOUNTS with schemaId ZZ has not"),
     "no such version": (named("ACCOUNTS", tableVersion=9, columnMask="01"), "with tableVersion 9 has not come"),
     "metadata unusable": (named("BROKEN"), "the metadata message of table SALES.BROKEN has not come"),
     "too wide": (named("DECLARED", columnMask="0F"), "columnMask 0F has bits beyond the 3 columns of SALES.DECLARED"),
@@ -156,7 +158,13 @@ UNBOUND = {
 }
 for name, (sent_headers, _) in UNBOUND.items():
     row_sent = (
-        {"A": 1, "B": 2, "N": 3, "NEW": 4} if "more" in name else {"A": 1, "B": 2} if "keyless" in name else {"ID": 1}
+        {"A": 1, "B": 2, "N": 3, "NEW": 4}
+        if "more" in name
+        else ROW
+        if "same" in name
+        else {"A": 1, "B": 2}
+        if "keyless" in name
+        else {"ID": 1}
     )
     case(name, message(row_sent, sent_headers), "orders")
 
@@ -200,6 +208,7 @@ def test_what_metadata_of_another_hour_would_mend_waits_for_them(bound: dict[str
     assert waits == {
         "no metadata": "metadata of SALES.UNKNOWN",
         "no such schema": "metadata of SALES.ACCOUNTS with schemaId ZZ",
+        "same columns": "metadata of SALES.ACCOUNTS with schemaId ZZ",
         "no such version": "metadata of SALES.ACCOUNTS with tableVersion 9",
         "metadata unusable": "metadata of SALES.BROKEN",
         "mask without columns": "metadata of SALES.KEY_ONLY",
@@ -274,6 +283,7 @@ def test_a_mask_of_116_columns_is_one_number(bound: dict[str, Row]) -> None:
 
 def test_which_metadata_speak_of_a_row(bound: dict[str, Row]) -> None:
     assert bound["later by columns"].absent == ["NAME"], "though the row is older than the message"
+    assert bound["whole by columns"].absent is None, "with all bits set, no ordinal matters"
     assert bound["dropped column"].absent == ["C"], "though the older metadata could hold it too"
     assert bound["later by id"].absent == ["EXTRA"]
     assert bound["later by version"].absent == ["EXTRA"]

@@ -1,7 +1,7 @@
 """Rows are completed by the metadata of their tables: the columns that were not sent, the key, and Avro's columns.
 
-The metadata of a row are those whose schema id (or table version) the message names; without one, those with the
-columns of the message, the newest that is not later than the row, else the oldest. Without any metadata, the columns
+The metadata of a row are those whose schema id (or table version) the message names; without one, or where these have not come
+and no mask needs their ordinals, those with the columns of the message, the newest that is not later than the row, else the oldest. Without any metadata, the columns
 that the feed file declares, in their order.
 """
 
@@ -130,6 +130,9 @@ def _choose(rows: DataFrame, known: dict[str, list[_Known]]) -> DataFrame:
     def same_columns(state: Column) -> Column:
         return (F.size(names) == F.size(state["names"])) & (F.size(F.array_except(names, state["names"])) == 0)
 
+    def needs_no_ordinals(state: Column) -> Column:
+        return unnamed | F.coalesce(F.col("mask") == state["full"], F.lit(True))
+
     def may_hold(state: Column) -> Column:
         inside = F.size(F.array_except(names, state["names"])) == 0
         return inside & F.coalesce(fits(F.col("mask"), state["full"]), F.lit(True))
@@ -142,7 +145,8 @@ def _choose(rows: DataFrame, known: dict[str, list[_Known]]) -> DataFrame:
             last(F.filter(candidates, lambda state: state["schema_id"] == schema_id)),
             F.when(schema_id.isNull(), last(F.filter(candidates, lambda state: state["version"] == version))),
             F.when(in_avro & unnamed, in_force(candidates)),
-            in_force(F.filter(candidates, same_columns)),
+            # The bits of a mask go by the ordinals of the metadata that the row names, and by no others.
+            in_force(F.filter(candidates, lambda state: same_columns(state) & needs_no_ordinals(state))),
             F.when(unnamed, in_force(F.filter(candidates, may_hold))),
             # Nothing fits: the problem is written about the state in force.
             F.when(unnamed, in_force(candidates)),
