@@ -159,6 +159,21 @@ def _fitting(data: dict[str, Any], topics: list[str]) -> Iterator[Found]:
             nearest(markers, topics) or "add it to `topics`",
         )  # fmt: skip
 
+    if format_.get("type") == "debezium" and format_.get("connector") == "sqlserver":
+        yield from _of_two_databases(topics)
+
+
+def _of_two_databases(topics: list[str]) -> Iterator[Found]:
+    """Topics (``<prefix>.<database>.<schema>.<table>``) of tables of one name, whose rows would be one table."""
+    first: dict[str, str] = {}
+    for i, topic in enumerate(topics):
+        parts = topic.split(".")
+        other = first.setdefault(".".join(parts[-2:]), topic) if len(parts) > 3 else topic
+        if other != topic:
+            name = ".".join(parts[-2:])
+            problem = f"carries {name}, as {other} does: rows of two databases would be one table"
+            yield Found(("topics", i), problem, "topics of one database", "make a feed for each database")
+
 
 def published_names(data: dict[str, Any]) -> dict[str, str]:
     """Source's table → published name, of the tables that a file names: under `tables`, and for logical messages."""

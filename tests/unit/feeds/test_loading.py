@@ -408,6 +408,16 @@ tables:
     assert list(found) == ["container.type"] and "`raw` is IBM's records" in found["container.type"].problem
 
 
+def test_topics_of_tables_of_one_name_in_two_databases_are_a_mistake(tmp_path: Path) -> None:
+    topics = "[s.sales.dbo.orders, s.sales.dbo.customers, s.audit.dbo.orders]"
+    text = GOOD.replace("[srv.shop.customers, srv.shop.orders]", topics)
+    assert text != GOOD
+    assert mistakes(tmp_path, text) == {}
+    found = mistakes(tmp_path, text.replace("{type: debezium}", "{type: debezium, connector: sqlserver}"))
+    assert list(found) == ["topics[2]"]
+    assert "carries dbo.orders, as s.sales.dbo.orders does" in found["topics[2]"].problem
+
+
 def test_a_module_of_checks_is_there_and_has_the_class(tmp_path: Path) -> None:
     (tmp_path / "orders.py").write_text("raise SystemExit\nclass Orders: ...\n")
     (tmp_path / "broken.py").write_text("class Broken(:\n")
