@@ -1,8 +1,8 @@
 """Rows are completed by the metadata of their tables: the columns that were not sent, the key, and Avro's columns.
 
-The metadata of a row are those whose schema id (or table version) the message names; without one, or where these have not come
-and no mask needs their ordinals, those with the columns of the message, the newest that is not later than the row, else the oldest. Without any metadata, the columns
-that the feed file declares, in their order.
+The metadata of a row are those whose schema id (or table version) the message names. Without one, or where these have not
+come and no mask needs their ordinals: those with the columns of the message, the newest that is not later than the row, else
+the oldest. Without any metadata, the columns that the feed file declares, in their order.
 """
 
 from __future__ import annotations
