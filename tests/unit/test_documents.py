@@ -99,6 +99,33 @@ def paths() -> Iterator[tuple[Path, str]]:
                 yield document, printed
 
 
+def named_tests() -> Iterator[tuple[Path, str]]:
+    """Tests that a document names, perhaps with their file in front: ``test_ibm.py::test_key_change``; ``…`` at the end stands
+    for the rest of a name."""
+    for document in DOCUMENTS:
+        for printed in _CODE.findall(_FENCE.sub("", text(document))):
+            if re.fullmatch(r"(?:[\w/]+\.py)?(?:::)?test_\w+…?", printed):
+                yield document, printed
+
+
+@cache
+def written_tests() -> dict[str, set[str]]:
+    """By file, the names of its tests."""
+    files = (PROJECT / "tests").rglob("test_*.py")
+    return {
+        str(file.relative_to(PROJECT)): set(re.findall(r"^def (test_\w+)", text(file), re.MULTILINE)) for file in files
+    }
+
+
+@pytest.mark.parametrize(("document", "named"), each(named_tests()))
+def test_a_test_exists(document: Path, named: str) -> None:
+    path, _, name = named.rpartition("::")
+    of_path = [tests for file, tests in written_tests().items() if file.endswith(path)]
+    begun = name.endswith("…")
+    found = any(test.startswith(name[:-1]) if begun else test == name for tests in of_path for test in tests)
+    assert found, f"there is no test {named}"
+
+
 @pytest.mark.parametrize(("document", "target"), each(links()))
 def test_a_link_leads_somewhere(document: Path, target: str) -> None:
     path, _, anchor = target.partition("#")
