@@ -43,7 +43,7 @@ def test_a_poisoned_record_waits_byte_for_byte(run: OneTableFeed, settings: Sett
     with pytest.raises(ConfigError, match=f"did you mean `{run.table}`"):
         read_snapshot(settings, run.table.upper())
     kept = {r["record"]: r for r in read_rows(settings, "tidemark", run.feed, "quarantine")}
-    assert kept[2]["raw"] == poison and "not the JSON of a Kafka record" in kept[2]["reason"]
+    assert kept[2]["raw"] == poison and "bytes that are not UTF-8" in kept[2]["reason"]
     assert all("cannot be published under this name" in kept[record]["reason"] for record in (3, 5, 6))
     shown = '"many␣␣[31m' + "y" * 50 + '…"'
     assert kept[4]["reason"] == f"not a value of its column's type: n (int): {shown}"
