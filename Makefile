@@ -1,7 +1,7 @@
 # `make` says what there is. Every target sets the project up first; nothing is installed outside its folder, but for
 # Java where there is none and the system's packages need no password (see scripts/java-home).
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test test-near test-full coverage seeds orders convergence backfill crashes ui demo-ui stop lint format types bench docs lock clean
+.PHONY: help setup demo shell demo-shell test test-near test-full coverage seeds orders convergence backfill crashes ui demo-ui stop lint format types bench docs lock clean
 
 help:  ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -47,6 +47,12 @@ backfill: setup  ## 48 hours of two feeds through Airflow, with failing hours an
 
 crashes: setup  ## runs killed at any moment, fifty times (KILLS=…), and storage and catalog on their bad days
 	@TIDEMARK_KILLS=$(or $(KILLS),50) scripts/in-project python -m pytest -m long tests/crash $(PYTEST)
+
+shell: setup  ## a shell in which every command that the documents and the program print runs as printed
+	@scripts/in-project "$${SHELL:-sh}"
+
+demo-shell: setup  ## the same on the demo's lake, and in its Airflow
+	@scripts/in-demo "$${SHELL:-sh}"
 
 ui: setup  ## Airflow with your feeds, on http://127.0.0.1:8080 (AIRFLOW_PORT=… for another port)
 	@scripts/in-project airflow db migrate

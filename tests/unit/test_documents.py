@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from functools import cache
 from itertools import takewhile
 from pathlib import Path
+from typing import Any
 
-import click
 import pytest
 import typer
 
@@ -43,6 +43,7 @@ _LINK = re.compile(r"\[[^\]]+\]\(([^)\s]+)\)")
 _CODE = re.compile(r"`([^`\n]+)`")
 _MAKE = re.compile(r"\bmake ((?:[a-z][a-z-]*)|$)")
 _COMMAND = re.compile(r"\btidemark ([a-z][a-z ]*)")
+_WHOLE_COMMAND = re.compile(r"(?:^|[\s/])tidemark ([a-z-][^`\n|&;]*)")
 #: Folders that a path in a document may begin in. The last are rooms of the library.
 _FOLDERS = [f"{path.name}/" for path in PROJECT.iterdir() if path.is_dir() and path.name[0] != "."]
 _ROOMS = [f"{path.name}/" for path in LIBRARY.iterdir() if path.is_dir() and path.name[0] != "_"]
@@ -100,8 +101,8 @@ def paths() -> Iterator[tuple[Path, str]]:
 
 
 def named_tests() -> Iterator[tuple[Path, str]]:
-    """Tests that a document names, perhaps with their file in front: ``test_ibm.py::test_key_change``; ``…`` at the end stands
-    for the rest of a name."""
+    """Tests that a document names, perhaps with their file in front: ``test_ibm.py::test_key_change``. A name may end in
+    ``…``."""
     for document in DOCUMENTS:
         for printed in _CODE.findall(_FENCE.sub("", text(document))):
             if re.fullmatch(r"(?:[\w/]+\.py)?(?:::)?test_\w+…?", printed):
@@ -143,12 +144,34 @@ def test_a_target_of_make_exists(document: Path, target: str) -> None:
 @pytest.mark.parametrize(("document", "words"), each(commands()))
 def test_a_command_exists(document: Path, words: str) -> None:
     """Words behind a command are its arguments: a group has none."""
-    found: click.Command = typer.main.get_command(app)
+    found: Any = typer.main.get_command(app)
+    assert found.commands
     for word in words.split():
-        if not isinstance(found, click.Group):
+        if not hasattr(found, "commands"):
             break
         assert word in found.commands, f"there is no `tidemark {words}`"
         found = found.commands[word]
+
+
+def printed_commands() -> Iterator[tuple[Path, str]]:
+    """Whole `tidemark` commands, of the documents and of what the library's texts print."""
+    for document in DOCUMENTS:
+        for printed in code(document):
+            yield from ((document, found) for found in _WHOLE_COMMAND.findall(printed))
+    for module in LIBRARY.rglob("*.py"):
+        for printed in re.findall(r"`([^`\n]+)`", text(module)):
+            yield from ((module, found) for found in _WHOLE_COMMAND.findall(printed))
+
+
+@pytest.mark.parametrize(("document", "printed"), each(printed_commands()))
+def test_a_printed_command_has_its_options(document: Path, printed: str) -> None:
+    found: Any = typer.main.get_command(app)
+    words = printed.split("#")[0].split()
+    while words and words[0] in getattr(found, "commands", ()):
+        found = found.commands[words.pop(0)]
+    known = {option for parameter in found.params for option in (*parameter.opts, *parameter.secondary_opts)}
+    for option in re.findall(r"(?<!\S)\[?(--[a-z][a-z-]*)", " ".join(words)):
+        assert option in known | {"--help"}, f"`tidemark {printed}`: there is no {option}"
 
 
 @pytest.mark.parametrize(("document", "path"), each(paths()))
