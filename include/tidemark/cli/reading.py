@@ -47,6 +47,25 @@ def show(
         out.print(f"… {number - limit} more; all of them with --json", markup=False)
 
 
+def explain(
+    table: Annotated[str, typer.Argument(help="The published schema.table.")],
+    key: Annotated[
+        list[str], typer.Argument(help="A value for each column of its key, in its order, as `show` prints it.")
+    ],
+    column: Annotated[str | None, typer.Option(help="Only what this column comes from.")] = None,
+    as_json: AsJson = False,
+) -> None:
+    """Print every change that ever spoke of a row, what became of it, and which one gave each of the row's values."""
+    from tidemark.operations.explain_row import explain_row, explanation_listing
+
+    with err.status(f"reading the change log of {table}"):
+        found = explain_row(Settings(), table, key)
+    if as_json:
+        print_objects(one for one in found.objects if column is None or one["op"] == "delete" or column in one["sent"])
+    else:
+        print_listing(explanation_listing(table, key, found, column), as_json=False)
+
+
 def status(
     feed: Annotated[str | None, typer.Argument(help="Only this feed. Default: all.")] = None,
     as_json: AsJson = False,

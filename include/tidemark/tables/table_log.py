@@ -51,6 +51,13 @@ class TableLog:
         rows = with_definitions(self._counted(rows), self.definitions, self.feed)
         return rows.where("problem is null").drop("waits_for")
 
+    def known_rows(self) -> DataFrame:
+        """All log rows of the table but truncates, counted or not, as :meth:`rows` gives them, with ``published``."""
+        of_table = is_row() & (F.col("op") != "truncate") & of_tables((self.table, *self.also), self.sources)
+        rows = placed(self._log().where(of_table), self._log(), self.feed, self.state.reloads)
+        rows = rows.withColumns({"landed_this_hour": F.lit(False), "published": is_published(self.state)})
+        return with_definitions(rows, self.definitions, self.feed)
+
     def truncates(self) -> DataFrame:
         """The log rows that empty the table, as :meth:`rows` gives the others."""
         rows = self._published().where(empties())

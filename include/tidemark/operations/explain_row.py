@@ -1,0 +1,278 @@
+"""Where a row comes from: every change that ever spoke of its key, in the source's order, what became of each, and which one
+gave each of its values.
+
+Read from the change log with Spark, by the same reading as the tables are made by; what the changes come to is worked out
+here, one by one, for a person to follow.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass, field
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import functions as F
+
+from tidemark.errors import ConfigError
+from tidemark.feeds.loading import feed_names, find_feed
+from tidemark.feeds.problems import nearest
+from tidemark.lake.session import open_session
+from tidemark.ledger.change_log import changes_table, is_published
+from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.quarantine import kept_back
+from tidemark.ledger.state_store import load_state
+from tidemark.ledger.system_tables import held_transactions
+from tidemark.merge.fold import sort_key
+from tidemark.merge.typed_rows import TableShape, in_one_notation
+from tidemark.operations.reports import Listing
+from tidemark.operations.reports import Row as ListingRow
+from tidemark.settings import Settings
+from tidemark.snapshots import open_snapshot
+from tidemark.tables.table_history import load_definitions
+from tidemark.tables.table_log import TableLog
+from tidemark.tables.table_state import State, emptied_below, published_state
+
+#: A row that comes from more keys than these is followed no further.
+_MOST_MOVES = 20
+#: So many columns of a change are named.
+_FEW_COLUMNS = 4
+#: More changes of one key than a person reads.
+_MOST_CHANGES = 10_000
+
+
+@dataclass(frozen=True, kw_only=True)
+class Change:
+    """A change that spoke of a key."""
+
+    place: str
+    """Its sort key: the place in the source's order, and the operation's."""
+    op: str
+    """insert, update or delete; of a key change that one message tells, a delete of the old key and an insert of the new."""
+    key: str
+    """The key that it speaks of, as JSON."""
+    came_from: str | None = None
+    """The key that its row had before, as JSON; None: its own."""
+    hour: str
+    tx: str | None = None
+    object: str
+    record: int
+    entry: int = 0
+    sent: Mapping[str, str | None] = field(default_factory=dict)
+    """The columns that it sets, as texts of its message."""
+    unsent: Sequence[str] = ()
+    """The columns that it leaves alone, as far as it says so."""
+    fate: str
+    """``applied``, or why it counts for nothing."""
+
+    @property
+    def counts(self) -> bool:
+        return self.fate == "applied"
+
+
+@dataclass(frozen=True)
+class Explanation:
+    """``changes`` of a row's key, and of the keys that it came from, in the source's order. ``given``: the columns of the row
+    as it is, and which change gave each its value; a column that nobody has sent yet is not in it. None: there is no row."""
+
+    changes: list[Change]
+    given: dict[str, Change] | None
+
+    def gives(self, change: Change) -> list[str]:
+        """The columns of the row that have their values from a change."""
+        return sorted(name for name, giver in (self.given or {}).items() if giver == change)
+
+    @property
+    def objects(self) -> list[dict[str, Any]]:
+        """The changes for programs: all fields, and the columns that the row has from each (``gives``)."""
+        return [asdict(one) | {"gives": self.gives(one)} for one in self.changes]
+
+
+def explain_row(settings: Settings, table: str, key: Sequence[str]) -> Explanation:
+    """What a published table's row with this key, in the key's order, comes from. ConfigError for a table that is not there,
+    that has no key, or for another number of values."""
+    feed_name, state = _publisher(settings, table)
+    feed = find_feed(feed_name, settings)
+    spark = open_session(settings, f"explain {table}")
+    published = spark.table(changes_table(feed_name)).where(is_published(state))
+    definitions = load_definitions(published.withColumn("landed_this_hour", F.lit(False)), feed)
+    log = TableLog(
+        spark=spark, feed=feed, state=state, definitions=definitions, table=table,
+        sources=tuple(state.table(table).sources),
+    )  # fmt: skip
+    opened = published_state(log, open_snapshot(spark, feed, table, settings), state)
+    if len(key) != len(opened.shape.key):
+        names = ", ".join(opened.shape.key) or "none, so that no row of it can be named"
+        raise ConfigError(f"the key of {table} is {names}", fix="give a value for each of its columns, in this order")
+    return _followed(opened, _typed(opened.shape, key))
+
+
+def given_by(
+    changes: Iterable[Change], before: Mapping[tuple[str, str], Mapping[str, Change]]
+) -> dict[str, Change] | None:
+    """Which of the changes of one key gave each column its value; None: no row is left. Changes that do not count are passed
+    over. ``before``: by the key that a row came from and the place at which it left it, what it had there."""
+    given: dict[str, Change] | None = None
+    for change in sorted((one for one in changes if one.counts), key=lambda one: one.place):
+        if change.op == "delete":
+            given = None
+            continue
+        kept: Mapping[str, Change] = (given or {}) if change.op == "update" else {}
+        if change.came_from is not None:
+            kept = before.get((change.came_from, change.place), {})
+        unsent = {name: giver for name, giver in kept.items() if name not in change.sent}
+        given = unsent | dict.fromkeys(change.sent, change)
+    return given
+
+
+def explanation_listing(table: str, key: Sequence[str], found: Explanation, column: str | None) -> Listing:
+    """The changes for a person, one a line. ``column``: only those that set it, with their values; None: all."""
+    rows: list[ListingRow] = []
+    for one in found.changes:
+        if column is not None and column not in one.sent and one.op != "delete":
+            continue
+        names = sorted(one.sent)
+        sets = ", ".join(names) if len(names) <= _FEW_COLUMNS else f"{len(names)} columns"
+        given = found.gives(one)
+        rows.append(
+            [
+                one.hour,
+                one.op if one.came_from is None else f"{one.op}, moved from {one.came_from}",
+                sets if column is None else one.sent.get(column, "null") if one.op != "delete" else "",
+                ("every column" if given == names and len(names) > _FEW_COLUMNS else ", ".join(given))
+                if column is None
+                else ("yes" if column in given else ""),
+                f"record {one.record} of {one.object.rpartition('/')[2]}",
+                one.tx,
+                one.fate,
+            ]
+        )
+    there = "there is no row" if found.given is None else f"{len(found.changes)} changes"
+    head = [
+        "hour",
+        "operation",
+        "sets" if column is None else column,
+        "gives the row",
+        "landed as",
+        "transaction",
+        "fate",
+    ]
+    return Listing(f"{table} {', '.join(key)}: {there}", head, rows)
+
+
+def _publisher(settings: Settings, table: str) -> tuple[str, FeedState]:
+    """The feed that publishes a table, and its state."""
+    states = {name: load_state(settings, name) for name in feed_names(settings.path(settings.feeds))}
+    for name, state in states.items():
+        if table in state.tables:
+            return name, state
+    published = [name for state in states.values() for name in state.tables]
+    raise ConfigError(f"there is no published table {table}", fix=nearest(table, published) or "see `tidemark tables`")
+
+
+def _typed(shape: TableShape, key: Sequence[str]) -> Column:
+    return F.struct(
+        *(
+            F.lit(text).try_cast(shape.columns[name].spark).alias(name)
+            for name, text in zip(shape.key, key, strict=True)
+        )
+    )
+
+
+def _followed(state: State, key: Column, *, until: str = "~", moves: int = 0) -> Explanation:
+    """The changes of a key up to a place, with those of the keys that its rows came from."""
+    own = _changes(state, key, until)
+    changes, before = list(own), {}
+    for arrival in own:
+        if arrival.counts and arrival.came_from is not None and moves < _MOST_MOVES:
+            left = F.from_json(F.lit(arrival.came_from), _key_type(state.shape))
+            # Without the half of the key change that deletes it there.
+            came = _followed(state, left, until=arrival.place.partition("#")[0] + "#", moves=moves + 1)
+            before[arrival.came_from, arrival.place] = came.given or {}
+            changes += [one for one in came.changes if one not in changes]
+    return Explanation(sorted(changes, key=lambda one: one.place), given_by(own, before))
+
+
+def _key_type(shape: TableShape) -> str:
+    return "struct<" + ", ".join(f"`{name}`: {shape.columns[name].spark}" for name in shape.key) + ">"
+
+
+def _changes(state: State, key: Column, until: str) -> list[Change]:
+    """All that landed of a key, below a place."""
+    log, shape = state.log, state.shape
+
+    def of_key(rows: DataFrame) -> DataFrame:
+        typed = {"typed": shape.key_struct(F.col("key")), "left": shape.key_struct(F.col("prior_key"))}
+        found = (
+            in_one_notation(rows, shape).withColumns(typed).withColumn("at", sort_key(F.col("position"), F.col("op")))
+        )
+        return found.where(((F.col("typed") == key) | (F.col("left") == key)) & (F.col("at") < until))
+
+    wanted = log.spark.range(1).select(F.to_json(key).alias("key")).collect()[0].key
+    place = ("object", "record", "entry")
+    counted = {tuple(row[name] for name in place) for row in of_key(log.rows(None)).select(*place).collect()}
+    found = of_key(log.known_rows()).select(
+        *place, "hour", "tx", "at", "position", "op", "published", "absent",
+        F.to_json("typed").alias("key"), F.to_json("left").alias("left"),
+        F.coalesce("after", F.create_map().cast("map<string, string>")).alias("sent"),
+    )  # fmt: skip
+    rows = found.limit(_MOST_CHANGES).collect()
+    reasons = _reasons(state, rows)
+    ended = emptied_below(log.state, log.sources, log.state.table(log.table).truncated)
+    seen: set[tuple[str, str]] = set()
+    changes: list[Change] = []
+    for row in sorted(rows, key=lambda row: (not row.published, row.hour, row.object, row.record, row.entry)):
+        at = (row.object, row.record, row.entry)
+        fate = (
+            "applied"
+            if at in counted
+            else reasons.get(at, "it counts for nothing: rolled back, or another delivery counts")
+        )
+        if fate == "applied" and ended is not None and row.position < ended:
+            fate = f"gone with the truncate or reload at {ended}"
+        elif fate == "applied" and (row.at, row.key) in seen:
+            fate = "duplicate"
+        seen |= {(row.at, row.key)} if fate == "applied" else set()
+        changes += _halves(row, wanted, fate)
+    return changes
+
+
+def _halves(row: Row, key: str, fate: str) -> list[Change]:
+    """A log row as what it says of one key: an update that moves a row is a delete of its old key."""
+    common = {
+        "hour": row.hour,
+        "tx": row.tx,
+        "object": row.object,
+        "record": row.record,
+        "entry": row.entry,
+        "fate": fate,
+    }
+    moves = row.left is not None and row.left != row.key
+    if row.key == key:
+        op = "insert" if moves and row.op == "update" else row.op
+        place = row.at if op == row.op else f"{row.position}#1"
+        sent = (
+            {} if op == "delete" else {name: text for name, text in row.sent.items() if name not in (row.absent or ())}
+        )
+        came_from = row.left if moves else None
+        return [Change(place=place, op=op, key=key, came_from=came_from, sent=sent, unsent=row.absent or (), **common)]
+    if row.op == "update":
+        return [Change(place=f"{row.position}#0", op="delete", key=key, **common)]
+    return []  # the delete of the old key has a row of its own
+
+
+def _reasons(state: State, rows: Sequence[Row]) -> dict[tuple[str, int, int], str]:
+    """Why changes that do not count do not, by their places."""
+    log = state.log
+    objects = sorted({row.object for row in rows})
+    kept = kept_back(log.spark, log.feed.feed, log.state).where(F.col("object").isin(objects))
+    reasons = {(row.object, row.record, row.entry): f"in quarantine: {row.reason}" for row in kept.collect()}
+    held = held_transactions(log.spark, log.feed.feed, log.state)
+    names = {row.tx for row in held.select("tx").collect()} if held is not None else set()
+    for row in rows:
+        at = (row.object, row.record, row.entry)
+        if not row.published:
+            reasons.setdefault(at, "its hour is not published yet")
+        elif row.tx in names:
+            reasons.setdefault(at, "held: its transaction is not complete")
+    return reasons
