@@ -60,3 +60,10 @@ def test_a_row_that_moved_has_what_it_had_where_it_came_from() -> None:
         "b": first,
     }
     assert given_by([moved, Change(place="3#0", op="delete", key="2", record=3, **common)], {}) is None
+
+
+def test_an_insert_begins_the_row_again() -> None:
+    common = {"key": "1", "hour": "2026-11-20T00", "object": "o", "fate": "applied"}
+    first = Change(place="1#1", op="insert", record=1, sent={"id": "1", "a": "x"}, **common)
+    again = Change(place="2#1", op="insert", record=2, sent={"id": "1"}, **common)
+    assert given_by([again, first], {}) == {"id": again}
