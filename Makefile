@@ -55,7 +55,6 @@ demo-shell: setup  ## the same on the demo's lake, and in its Airflow
 	@scripts/in-demo "$${SHELL:-sh}"
 
 ui: setup  ## Airflow with your feeds, on http://127.0.0.1:8080 (AIRFLOW_PORT=… for another port)
-	@scripts/in-project airflow db migrate
 	@scripts/in-project python scripts/services.py start
 
 demo-ui: setup  ## Airflow as the demo left it

@@ -190,9 +190,7 @@ def main() -> None:
 
 def through_airflow() -> bool:
     """Three hours of two feeds; whether all went well."""
-    say("Airflow's database")
-    run("airflow", "db", "migrate")
-    say("Airflow's API server and DAG processor start, then its scheduler")
+    say("Airflow's database, API server and DAG processor start, then its scheduler")
     try:
         services.start(("api-server", "dag-processor"))
         api = Api()

@@ -35,14 +35,22 @@ def say(text: str) -> None:
 
 
 def start(services: tuple[str, ...] = SERVICES) -> None:
-    """Start the services and return when they are healthy. Raises ``RuntimeError`` when they cannot be."""
+    """Make Airflow's database or bring it up to date, start the services and return when they are healthy. Raises
+    ``RuntimeError`` when they cannot be."""
     if recorded():
         raise RuntimeError("Airflow is running already: `make stop` stops it")
     if port_taken():
         raise RuntimeError(
             f"port {PORT} is taken by another program: stop it, or choose another with AIRFLOW_PORT=8081"
         )
+    _migrate()
     _start(services, [])
+
+
+def _migrate() -> None:
+    done = subprocess.run(["airflow", "db", "migrate"], capture_output=True, text=True, check=False)
+    if done.returncode:
+        raise RuntimeError(f"airflow db migrate failed:\n{done.stdout[-2000:]}{done.stderr[-2000:]}")
 
 
 def start_beside(services: tuple[str, ...]) -> None:

@@ -63,7 +63,6 @@ class Stack:
 
     def start(self) -> None:
         """Database, services; every DAG is there and not paused."""
-        self.run("airflow", "db", "migrate")
         self.run("python", str(PROJECT / "scripts/services.py"), "start")
         wanted = {f"ingest_{file.stem}" for file in (self.folder / "feeds").glob("*.yaml")}
         retry(lambda: wanted <= {dag["dag_id"] for dag in self.call("dags")["dags"]}, 120, "the DAGs are not there")
