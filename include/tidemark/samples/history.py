@@ -92,7 +92,8 @@ class History:
     """All that happened at a source and was sent to one topic.
 
     ``tables``: all tables with their key (empty: rows in any order). ``again``: steps that are delivered a second time.
-    ``poison``: records that cannot be decoded; they come in the second hour, spread.
+    ``poison``: records that cannot be decoded; they come in the second hour, spread, and in no step: one that stood in a
+    transaction would hold it.
     """
 
     topic: str
@@ -108,18 +109,21 @@ def write_hours(out: Path, names: Sequence[str], history: History, chance: rando
     An hour is written as three objects whose names do not show their order.
     """
     steps = [*history.steps, *history.again]
-    sent = sorted(((at, value) for step in steps for at, value in step.sent), key=lambda pair: pair[0])
+    numbered = (
+        (at, value, n == 0, n == len(step.sent) - 1) for step in steps for n, (at, value) in enumerate(step.sent)
+    )
+    sent = sorted(numbered, key=lambda one: one[0])
     offset = 0
     for number, name in enumerate(names):
         start = Hour.parse(name).start.replace(tzinfo=None)
         end = start + timedelta(hours=1)
-        mine = [(at, value) for at, value in sent if start <= at < end]
+        mine = [one for one in sent if start <= one[0] < end]
         if number == min(1, len(names) - 1):
             for value in history.poison:
-                at = chance.randrange(len(mine) + 1)
-                mine.insert(at, (mine[at - 1][0] if mine else start, value))
+                at = _between_steps(mine, chance.randrange(len(mine) + 1))
+                mine.insert(at, (mine[at - 1][0] if mine else start, value, True, True))
         messages = [
-            Message(history.topic, 0, offset + index, at, None, value) for index, (at, value) in enumerate(mine)
+            Message(history.topic, 0, offset + index, at, None, value) for index, (at, value, *_) in enumerate(mine)
         ]
         offset += len(messages)
         third = -(-len(messages) // 3) or 1
@@ -129,6 +133,14 @@ def write_hours(out: Path, names: Sequence[str], history: History, chance: rando
         state = state_at(history.steps, history.tables, end)
         truth = {table: _in_order(state[table], key) for table, key in history.tables.items()}
         write_truth(out / "truth", name, truth)
+
+
+def _between_steps(sent: Sequence[tuple[datetime, bytes, bool, bool]], near: int) -> int:
+    """The first place from ``near`` on, and then from the front, behind the last message of a step and before the first of
+    another. ``sent``: moment, bytes, whether it is its step's first message, and its last."""
+    places = [*range(near, len(sent) + 1), *range(near)]
+    free = (p for p in places if (p == 0 or sent[p - 1][3]) and (p == len(sent) or sent[p][2]))
+    return next(free, near)
 
 
 def _in_order(rows: dict[Key, Row], key: Sequence[str]) -> list[Row]:
