@@ -7,6 +7,7 @@ here, one by one, for a person to follow.
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
@@ -20,7 +21,7 @@ from tidemark.feeds.problems import nearest
 from tidemark.lake.session import open_session
 from tidemark.ledger.change_log import changes_table, is_published
 from tidemark.ledger.feed_state import FeedState
-from tidemark.ledger.quarantine import kept_back
+from tidemark.ledger.quarantine import ENTRY, kept_back
 from tidemark.ledger.state_store import load_state
 from tidemark.ledger.system_tables import held_transactions
 from tidemark.merge.fold import sort_key
@@ -209,14 +210,18 @@ def _changes(state: State, key: Column, until: str) -> list[Change]:
         return found.where(((F.col("typed") == key) | (F.col("left") == key)) & (F.col("at") < until))
 
     wanted = log.spark.range(1).select(F.to_json(key).alias("key")).collect()[0].key
-    place = ("object", "record", "entry")
-    counted = {tuple(row[name] for name in place) for row in of_key(log.rows(None)).select(*place).collect()}
+    if len(json.loads(wanted)) < len(shape.key):  # what is no value of its type is left out
+        types = ", ".join(f"{name} ({shape.columns[name].spark})" for name in shape.key)
+        raise ConfigError(f"no key of {log.table}: {types}", fix="write its values as `tidemark show` prints them")
     found = of_key(log.known_rows()).select(
-        *place, "hour", "tx", "at", "position", "op", "published", "absent",
+        *ENTRY, "hour", "tx", "at", "position", "op", "published", "absent",
         F.to_json("typed").alias("key"), F.to_json("left").alias("left"),
         F.coalesce("after", F.create_map().cast("map<string, string>")).alias("sent"),
     )  # fmt: skip
-    rows = found.limit(_MOST_CHANGES).collect()
+    rows = found.limit(_MOST_CHANGES + 1).collect()
+    if len(rows) > _MOST_CHANGES:  # some of them would give another answer
+        raise ConfigError(f"more than {_MOST_CHANGES} changes speak of {wanted}", fix="read the change log with Spark")
+    counted = {tuple(row) for row in of_key(log.rows(None)).select(*ENTRY).collect()}
     reasons = _reasons(state, rows)
     ended = emptied_below(log.state, log.sources, log.state.table(log.table).truncated)
     seen: set[tuple[str, str]] = set()
@@ -264,11 +269,14 @@ def _halves(row: Row, key: str, fate: str) -> list[Change]:
 def _reasons(state: State, rows: Sequence[Row]) -> dict[tuple[str, int, int], str]:
     """Why changes that do not count do not, by their places."""
     log = state.log
-    objects = sorted({row.object for row in rows})
-    kept = kept_back(log.spark, log.feed.feed, log.state).where(F.col("object").isin(objects))
+    places = [(row.object, row.record, row.entry, row.tx) for row in rows]
+    wanted = F.broadcast(log.spark.createDataFrame(places, "object string, record bigint, entry int, tx string"))
+    kept = kept_back(log.spark, log.feed.feed, log.state).join(wanted, ENTRY, "left_semi").select(*ENTRY, "reason")
     reasons = {(row.object, row.record, row.entry): f"in quarantine: {row.reason}" for row in kept.collect()}
     held = held_transactions(log.spark, log.feed.feed, log.state)
-    names = {row.tx for row in held.select("tx").collect()} if held is not None else set()
+    names = (
+        {row.tx for row in held.join(wanted, "tx", "left_semi").select("tx").collect()} if held is not None else set()
+    )
     for row in rows:
         at = (row.object, row.record, row.entry)
         if not row.published:

@@ -18,7 +18,7 @@ UNSENT = "__debezium_unavailable_value"
 
 
 def test_a_row_that_moved_and_came_twice(
-    spark: SparkSession, settings: Settings, run: OneTableFeed, tmp_path: Path
+    spark: SparkSession, settings: Settings, run: OneTableFeed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     moved = event("c", 41, row(9, 4, UNSENT))
     moved["headers"] = [{"key": "__debezium.oldkey", "value": json.dumps({"id": 1})}]
@@ -54,5 +54,10 @@ def test_a_row_that_moved_and_came_twice(
     assert [one["gives"] for one in found.objects] == [["big"], [], [], [], [], ["id", "n"]]
     with pytest.raises(ConfigError, match=f"the key of {run.table} is id"):
         explain_row(known, run.table, ["9", "9"])
+    with pytest.raises(ConfigError, match=r"no key of .*: id \(bigint\)"):
+        explain_row(known, run.table, ["nine"])
+    with monkeypatch.context() as patch, pytest.raises(ConfigError, match="more than 2 changes speak of"):
+        patch.setattr("tidemark.operations.explain_row._MOST_CHANGES", 2)
+        explain_row(known, run.table, ["1"])
     with pytest.raises(ConfigError, match=f"did you mean `{run.table}`"):
         explain_row(known, run.table + "x", ["9"])
