@@ -36,7 +36,7 @@ SECOND_TIER_TIMEOUT = 1200
 #: The files that are started first. Two of many short tests, in which the JVM of each worker loads and compiles what all
 #: the others need too; then the longest, so that the workers, each with a file at a time, end together.
 _STARTED_FIRST = (
-    "snapshots/test_store_behaviour.py", "merge/test_colliding_keys.py",
+    "snapshots/test_published_table.py", "merge/test_colliding_keys.py",
     "scheduler/test_backfill.py", "replay/test_replay.py", "schema/test_schema_changes.py",
     "e2e/test_promises.py", "formats/test_generated.py", "operations/test_logs.py", "operations/test_audit.py",
     "late/test_at_once.py", "transactions/test_bad_transactions.py", "formats/test_debezium.py",
@@ -147,7 +147,7 @@ def _too_slow(config: pytest.Config) -> dict[str, float]:
 
 
 #: The files whose tests go on from each other, wherever else each test may go to any process.
-_IN_ONE_PROCESS = ("late/test_interleaved_hours.py", "operations/test_kept_lakes.py")
+_IN_ONE_PROCESS = ("late/test_interleaved_hours.py",)
 
 
 class _FreeScheduling(LoadScopeScheduling):

@@ -15,7 +15,6 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import SparkSession
 
@@ -37,10 +36,10 @@ from tidemark.settings import Settings
 pytestmark = pytest.mark.promise(1, 2, 3, 4)
 
 FORMATS = (
-    Format("canal", canal, "kafka_json", stream=True, by_offset=True, parquet=("b", "t1")),
+    Format("canal", canal, "kafka_json", stream=True, by_offset=True),
     Format("canal_lines", canal_lines, "lines"),
     Format("dataworks", dataworks, "kafka_json", stream=True),
-    Format("debezium", debezium, "kafka_json", parquet=("a", KEYLESS)),
+    Format("debezium", debezium, "kafka_json"),
     Format("ibm", ibm, "raw", in_order=True),
     Format("ibm_kafka", ibm_kafka, "kafka_json", in_order=True),
     Format("qlik", qlik, "pubsub"),
@@ -186,14 +185,7 @@ def read(settings: Settings, schema: str, table: str, hour: str | None) -> list[
     there yet."""
     found = find_table(settings, schema, table)
     snapshot = found.snapshot_by_name(Hour.parse(hour).tag if hour else "main") if found else None
-    folder = Path(settings.lake_root) / "snapshots" / f"{schema}.{table}"
-    pointer = folder / (f"_cuts/{hour}.json" if hour else "latest")
-    rows: list[dict[str, Any]] = []
-    if found and snapshot:
-        rows = found.scan(snapshot_id=snapshot.snapshot_id).to_arrow().to_pylist()
-    elif pointer.exists():
-        rows = pq.read_table(folder / json.loads(pointer.read_text())["folder"]).to_pylist()
-    return rows
+    return found.scan(snapshot_id=snapshot.snapshot_id).to_arrow().to_pylist() if found and snapshot else []
 
 
 def _source(row: dict[str, Any]) -> list[tuple[str, Any]]:

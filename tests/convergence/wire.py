@@ -38,7 +38,7 @@ CHECKED = ("a", KEYLESS)
 class Format:
     """A format under test. ``stream``: only the order tells which rows are of a transaction, so that exports keep it:
     hours cut the stream, and what is delivered again is a whole unit. ``in_order``: a transaction's end says nothing of
-    how much came before it, so that it comes last. ``parquet``: tables that are kept in Parquet folders."""
+    how much came before it, so that it comes last."""
 
     name: str
     encoder: ModuleType
@@ -46,15 +46,12 @@ class Format:
     stream: bool = False
     in_order: bool = False
     by_offset: bool = False
-    parquet: tuple[str, ...] = ()
 
     def feed(self, name: str, exports: str) -> dict[str, Any]:
         """The feed file."""
         own: dict[str, Any] = self.encoder.feed(name)
         for table in own["tables"].values():
             short = table["name"].removeprefix(f"{name}.")
-            if short in self.parquet:
-                table["storage"] = "parquet"
             if short in CHECKED:
                 table["checks"] = [{"column": "n", "min": 0, "consequence": "quarantine"}]
         return {

@@ -1,7 +1,7 @@
 """A small installation for runs that die, and all that a reader or an auditor could see of it.
 
 Its feed has what a half-done hour could spoil: transactions that end in the next hour, redelivered changes, rows that
-fail a check, a record that cannot be decoded, and a table in Parquet beside those in Iceberg.
+fail a check, a record that cannot be decoded, and a table with a copy in Parquet.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def make_exports(folder: Path) -> None:
     ibm.generate(folder, Sample(hours=len(HOURS), events=60, seed=5, poison=1))
     file = folder / "feeds" / f"{FEED}.yaml"
     feed = yaml.safe_load(file.read_text())
-    feed["tables"]["HR.POSITION"]["storage"] = "parquet"
+    feed["tables"]["HR.POSITION"]["parquet"] = True
     feed["tables"]["PAYROLL.EMPLOYEE"]["checks"] = [{"column": "SALARY", "max": 60000, "consequence": "quarantine"}]
     feed["quarantine"] = {"limit": 0.5}
     file.write_text(yaml.safe_dump(feed, sort_keys=False))

@@ -42,21 +42,19 @@ def test_what_landed_after_a_publication_had_begun_is_published_too(
     assert rows(settings, run, HOURS[0]) == [row(1, 1)], "the cut stays as the first publication made it"
 
 
-@pytest.mark.parametrize("storage", ["iceberg", "parquet"])
 @pytest.mark.parametrize("dies_at", ["the tables", "the state"])
 def test_rows_that_a_check_held_back_are_let_go_when_it_is_fixed(
     run: OneTableFeed,
     settings: Settings,
     monkeypatch: pytest.MonkeyPatch,
-    storage: str,
     dies_at: str,
 ) -> None:
-    name = f"c_{storage}_{dies_at.split()[1]}"
+    name = f"c_{dies_at.split()[1]}"
     run.table = f"{name}.items"
 
     def feed(largest: int) -> dict[str, Any]:
         check = {"column": "n", "max": largest, "consequence": "quarantine"}
-        return {"feed": name, "table": {"name": run.table, "storage": storage, "checks": [check]}}
+        return {"feed": name, "table": {"name": run.table, "checks": [check]}}
 
     saved = hour_run.save_state
 

@@ -18,7 +18,7 @@ from tidemark.ledger.publication_history import load_history
 from tidemark.ledger.receipts import Receipt
 from tidemark.pipeline.hour import replay_hour, run_hour
 from tidemark.settings import Settings
-from tidemark.snapshots import open_snapshot
+from tidemark.snapshots.published_table import PublishedTable
 
 Row = dict[str, Any]
 
@@ -65,10 +65,9 @@ class FeedPair:
         for hour in hours:
             run_hour(self.feed(self.right, **changes), hour, self._settings)
 
-    def rows(self, feed: str, table: str, storage: str = "iceberg") -> list[Row]:
+    def rows(self, feed: str, table: str) -> list[Row]:
         """What is published, with each row's sort key and what nobody has sent of it yet."""
-        definition = self.feed(feed, tables={f"s.{table}": {"storage": storage}})
-        snapshot = open_snapshot(self._spark, definition, f"{feed}.{table}", self._settings)
+        snapshot = PublishedTable(self._spark, f"{feed}.{table}", feed)
         rows = snapshot.read().select(
             *snapshot.columns(),
             F.col(f"{TIDEMARK}.sort_key").alias("sort_key"),
@@ -93,10 +92,10 @@ class FeedPair:
             }  # fmt: skip
         return accounts
 
-    def same(self, *tables: str, storage: str = "iceberg") -> None:
+    def same(self, *tables: str) -> None:
         """Assert that both feeds have come to the same tables and accounts."""
         for table in tables:
-            right = self.rows(self.right, table, storage)
+            right = self.rows(self.right, table)
             assert right, table
-            assert self.rows(self.fixed, table, storage) == right, table
+            assert self.rows(self.fixed, table) == right, table
         assert self.account(self.fixed) == self.account(self.right)

@@ -7,6 +7,7 @@ import json
 from pathlib import Path
 from typing import Any
 
+import pyarrow.parquet as pq
 import pytest
 from typer.testing import CliRunner
 
@@ -14,11 +15,10 @@ from tests.e2e.debezium_messages import COLUMNS, HOURS, Event, event, row
 from tests.e2e.one_table_feed import OneTableFeed, rows
 from tidemark.cli import app
 from tidemark.errors import CheckError, ConfigError, ExportError, QuarantineLimitError, SchemaError
-from tidemark.hours import Hour
 from tidemark.lake.catalog import find_table, read_rows
-from tidemark.ledger.receipts import Receipt
 from tidemark.operations.read_table import read_snapshot
 from tidemark.settings import Settings
+from tidemark.snapshots.parquet_copies import copies_folder, newest_copies
 
 
 @pytest.mark.promise(1)
@@ -174,49 +174,34 @@ def test_a_key_change_carries_over_what_was_not_sent(run: OneTableFeed, settings
 
 
 @pytest.mark.promise(5)
-@pytest.mark.parametrize(
-    "storages",
-    [
-        pytest.param(["iceberg"], id="iceberg"),
-        pytest.param(["iceberg", "parquet"], id="and parquet", marks=pytest.mark.full),
-    ],
-)
-def test_checks_have_their_consequences(run: OneTableFeed, settings: Settings, storages: list[str]) -> None:
-    """In a table of each storage, with the same changes."""
+def test_checks_have_their_consequences(run: OneTableFeed, settings: Settings) -> None:
+    """And a copy in a Parquet folder shows what is published, nothing else."""
     checks = [
         {"column": "n", "min": 0, "consequence": "stop"},
         {"column": "n", "max": 9, "consequence": "quarantine"},
         {"column": "big", "pattern": "^x", "consequence": "warn"},
         {"unique": ["id"]},
     ]
-    each = len(storages)
-    tables = {
-        f"s.{storage}": {"name": f"{run.feed}.{storage}", "storage": storage, "columns": COLUMNS, "checks": checks}
-        for storage in storages
-    }
-
-    def run_all(hour: Hour, *changes: tuple[str, int, Event]) -> Receipt:
-        sent = [event(op, at, after, table=storage) for storage in storages for op, at, after in changes]
-        return run(hour, sent, tables=tables)
-
-    def shown(hour: Hour | None = None) -> list[list[Event]]:
-        found = []
-        for table in tables.values():
-            run.table = str(table["name"])
-            found.append(rows(settings, run, hour))
-        return found
-
-    run_all(HOURS[0], ("c", 1, row(1, 1)), ("c", 2, row(2, 2)))
-    receipt = run_all(HOURS[1], ("u", 3, row(1, 10)), ("u", 4, row(2, 3, "y")))
-    assert shown() == each * [[row(1, 1), row(2, 3, "y")]]
-    assert (receipt.counts.applied, receipt.quarantined) == (each, each)
-    assert [table.warnings for table in receipt.tables] == each * [["big matches ^x"]]
+    table = {"columns": COLUMNS, "checks": checks, "parquet": True}
+    run(HOURS[0], [event("c", 1, row(1, 1)), event("c", 2, row(2, 2))], table=table)
+    receipt = run(HOURS[1], [event("u", 3, row(1, 10)), event("u", 4, row(2, 3, "y"))], table=table)
+    assert rows(settings, run) == copied(settings, run) == [row(1, 1), row(2, 3, "y")]
+    assert (receipt.counts.applied, receipt.quarantined) == (1, 1)
+    assert [table.warnings for table in receipt.tables] == [["big matches ^x"]]
     kept = read_rows(settings, "tidemark", run.feed, "quarantine")
-    assert [one["reason"] for one in kept] == each * ["check failed: n <= 9"]
+    assert [one["reason"] for one in kept] == ["check failed: n <= 9"]
     with pytest.raises(CheckError, match="n >= 0"):
-        run_all(HOURS[2], ("u", 5, row(2, -1)))
-    assert shown() == each * [[row(1, 1), row(2, 3, "y")]]
-    assert shown(HOURS[0]) == each * [[row(1, 1), row(2, 2)]]
+        run(HOURS[2], [event("u", 5, row(2, -1))], table=table)
+    assert rows(settings, run) == copied(settings, run) == [row(1, 1), row(2, 3, "y")]
+    assert rows(settings, run, HOURS[0]) == [row(1, 1), row(2, 2)]
+
+
+def copied(settings: Settings, run: OneTableFeed) -> list[Event]:
+    """The rows of the table's copy in a Parquet folder."""
+    copies = newest_copies(settings, run.feed)
+    assert copies is not None
+    folder = f"{copies_folder(settings, run.feed)}/{copies.tables[run.table]}"
+    return sorted(pq.read_table(folder).to_pylist(), key=lambda one: one["id"])
 
 
 @pytest.mark.promise(5)

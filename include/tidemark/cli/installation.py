@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tidemark.cli.console import AsJson, err, out, print_listing, print_table
+from tidemark.cli.console import AsJson, out, print_listing, print_table
 from tidemark.errors import TidemarkError
 from tidemark.settings import Settings
 
@@ -79,15 +79,6 @@ def sample(
         f"TIDEMARK_JARS={Settings().path(Settings().jars)} tidemark run {feed.stem} --hour {first_hour}",
         markup=False,
     )
-
-
-def migrate() -> None:
-    """Bring a lake that an older Tidemark made to the format of this one. Stopped anywhere, it can be run again."""
-    from tidemark.operations.migrate import migrate as migrate_lake
-
-    with err.status("migrate") as status:
-        done = migrate_lake(Settings(), lambda doing: status.update(f"migrate: {doing}"))
-    out.print("\n".join(done or ["nothing to do: the lake has this release's format"]), markup=False)
 
 
 def doctor() -> None:

@@ -134,7 +134,10 @@ class Table(Model):
         description="For `ibm`, whose records do not name columns: the columns that the table had before it was altered, "
         "each time all of them. A record is read by the list that has as many columns as the record has values.",
     )
-    storage: Literal["iceberg", "parquet"] = Field("iceberg", description="What holds the snapshot.")
+    parquet: bool = Field(
+        False,
+        description="Whether each publication copies the table to a Parquet folder too, for readers that know no Iceberg.",
+    )
     checks: list[Check] = Field(default_factory=list, description="Checks with their consequences.")
     checks_module: ModuleAndClass | None = Field(
         None,

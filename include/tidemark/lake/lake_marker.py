@@ -13,7 +13,7 @@ import uuid
 from pydantic import BaseModel, ConfigDict, ValidationError
 
 from tidemark import __version__
-from tidemark.errors import ConfigError, StoredFormatError, TerminalError
+from tidemark.errors import ConfigError, TerminalError
 from tidemark.lake.catalog import lake_of_catalog
 from tidemark.lake.stored_formats import check_format, current_format
 from tidemark.settings import Settings
@@ -28,11 +28,9 @@ class LakeMarker(BaseModel):
 
     format: int
     made_by: str
-    """The release that made the lake, or brought it to this format."""
+    """The release that made the lake."""
     id: str
     """The lake's own, which its catalog knows too."""
-    migrating_from: int | None = None
-    """The format that parts of the lake may still have, for its migration has not ended."""
     in_catalog: bool = False
     """Whether the catalog has been told the id: not before the first hour makes a table."""
 
@@ -68,18 +66,8 @@ def check_lake(settings: Settings) -> None:
     that do not belong together. A lake that is not made yet is fine."""
     marker = read_marker(settings)
     if marker is not None:
-        _check_format(marker, _location(settings))
+        check_format(marker.format, object=_location(settings), made_by=marker.made_by)
     _check_catalog(marker, settings)
-
-
-def _check_format(marker: LakeMarker, location: str) -> None:
-    check_format(marker.format, object=location, made_by=marker.made_by)
-    if marker.migrating_from is not None:
-        raise StoredFormatError(
-            f"the lake's migration from format {marker.migrating_from} to {marker.format} has not ended",
-            fix="wait for the `tidemark migrate` that runs, or run it again",
-            object=location,
-        )
 
 
 def _check_catalog(marker: LakeMarker | None, settings: Settings) -> None:
@@ -115,7 +103,7 @@ def read_marker(settings: Settings) -> LakeMarker | None:
 
 
 def write_marker(settings: Settings, marker: LakeMarker) -> None:
-    """Have the lake say another format. Only a migration does so."""
+    """Write what ``_lake.json`` says anew."""
     location = _location(settings)
     storage_of(location, settings).write_text(location, _text(marker))
 

@@ -2,8 +2,8 @@
 
 ``FORMAT`` grows by one with a release that stores anything in another way. A lake carries the number in
 ``<lake>/_lake.json``, an Iceberg table in its property ``tidemark.format``, a JSON document (receipt, manifest, pending
-publication, pointer of a Parquet table) in its field ``format``. What is newer than this release is refused before
-anything is written; what is older is refused until `tidemark migrate` has brought it up to date.
+publication, list of Parquet copies) in its field ``format``. What is newer than this release is refused before anything
+is written. Format 1 is the first, so nothing is older.
 
 A table or document without a number has format 0 and is refused: every release writes the number, so no release wrote
 it. To take it for format 1 would be a guess.
@@ -69,7 +69,7 @@ def check_format(found: Any, *, table: str | None = None, object: str | None = N
     newer = f"install Tidemark {made_by} or newer" if made_by else "install a newer Tidemark"
     raise StoredFormatError(
         f"its stored format is {found}; this is Tidemark {__version__}, which works on format {FORMAT}",
-        fix=newer if found > FORMAT else "run `tidemark migrate`",
+        fix=newer,
         table=table,
         object=object,
     )

@@ -20,7 +20,7 @@ from tidemark.merge.key_changes import descendants, is_link, of_keys, tied_by, w
 
 
 @dataclass(frozen=True, kw_only=True)
-class PublishedTable:
+class PublishedChanges:
     """What is published of a table with a key.
 
     ``rows``: ROWS of its published changes since the newest truncate. ``stored``: ``key``, ``stored_sort_key`` and
@@ -48,7 +48,7 @@ class Classified:
     counts: Counts
 
 
-def classify(table: PublishedTable, rows: DataFrame, links: int) -> Classified:
+def classify(table: PublishedChanges, rows: DataFrame, links: int) -> Classified:
     """Classify the hour's ROWS of one table. ``links``: how many of them rest on another key.
 
     Of what is published only the keys that the hour's late changes can meet are taken, so that the joins and folds after
@@ -73,7 +73,7 @@ def classify(table: PublishedTable, rows: DataFrame, links: int) -> Classified:
     return Classified(ordinary, refolded, counts.plus(applied(late)))
 
 
-def _in_reach(table: PublishedTable, rows: DataFrame) -> PublishedTable:
+def _in_reach(table: PublishedChanges, rows: DataFrame) -> PublishedChanges:
     """What is published of the keys that the hour's ROWS can meet: those of its late changes; those of its changes onto
     which a row ever moved, because they can collide; those under a late truncate; and all that links tie to these."""
     moved = is_arrival() | is_link()
@@ -91,7 +91,7 @@ def _in_reach(table: PublishedTable, rows: DataFrame) -> PublishedTable:
     )
 
 
-def _judge(table: PublishedTable, rows: DataFrame, colliding: DataFrame) -> DataFrame:
+def _judge(table: PublishedChanges, rows: DataFrame, colliding: DataFrame) -> DataFrame:
     """The changes that are not simply newer than all: ``key``, ``sort_key``, ``landed_this_hour``, ``counts``,
     ``fate``."""
     highest = table.highest or ""
@@ -134,7 +134,7 @@ def _count_fates(judged: DataFrame) -> Counts:
 
 
 def _keys_to_refold(
-    table: PublishedTable, judged: DataFrame, live: DataFrame, links: int, colliding: DataFrame
+    table: PublishedChanges, judged: DataFrame, live: DataFrame, links: int, colliding: DataFrame
 ) -> DataFrame:
     """The keys whose rows come from the change log. ``live``: the hour's ROWS that have an effect."""
     if table.rebuild:
@@ -153,7 +153,7 @@ def _keys_to_refold(
 
 def keys_under_a_truncate(stored: DataFrame, truncated: str) -> DataFrame:
     """Keys whose rows are newer than a truncate that came late, but rest on what was there before it. ``stored``: as in
-    :class:`PublishedTable`."""
+    :class:`PublishedChanges`."""
     on_older = F.col("stored_base_sort_key").isNull() | (F.col("stored_base_sort_key") < F.lit(truncated))
     return stored.where((F.col("stored_sort_key") >= F.lit(truncated)) & on_older).select("key")
 

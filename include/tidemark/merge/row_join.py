@@ -11,10 +11,7 @@ stored, so what meets no stored row must not be older than its key's tombstone.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Mapping, Sequence
-
-from pyspark.sql import Column, DataFrame
-from pyspark.sql import functions as F
+from collections.abc import Collection, Mapping
 
 from tidemark.identifiers import TIDEMARK, quote
 
@@ -71,45 +68,6 @@ def joined_stamp() -> str:
     }  # fmt: skip
     joined = ", ".join(f"'{name}', {value}" for name, value in fields.items())
     return f"CASE WHEN s.joins THEN named_struct({joined}) ELSE {_S} END"
-
-
-def merge_rows(
-    stored: DataFrame,
-    settled: DataFrame,
-    *,
-    key: Sequence[str],
-    columns: Collection[str],
-    joined: Collection[str],
-    late: bool = False,
-) -> DataFrame:
-    """Stored rows with SETTLED ones merged into them: what a MERGE does with these expressions. ``columns``: of the result,
-    which are the stored ones; a column that SETTLED rows do not have is null in them. ``key`` empty: the sort key is.
-    ``joined``, ``late``: see :class:`tidemark.snapshots.contract.StagedChange`."""
-    t, s, sent = stored.alias("t"), settled.alias("s"), set(settled.select("row.*").columns)
-    matches = F.lit(True)
-    for name in key:
-        matches &= F.col(f"t.{quote(name)}").eqNullSafe(F.col(f"s.key.{quote(name)}"))
-    if not key:
-        matches = F.col(f"{_T}.sort_key") == F.col(f"{_S}.sort_key")
-    both = t.join(s, matches, "full_outer")
-    meet = F.col(_S).isNotNull() & F.col(_T).isNotNull()
-    is_settled = F.col(_S).isNotNull()
-    if late and not joined:
-        is_settled &= F.coalesce(F.expr(is_newer_row()), F.lit(True))
-
-    def value(name: str) -> Column:
-        text = f"s.row.{quote(name)}" if name in sent else "NULL"
-        new = F.expr(text)
-        if name in joined:
-            new = F.when(meet, F.expr(joined_value(name, text))).otherwise(new)
-        return F.when(is_settled, new).otherwise(F.col(f"t.{quote(name)}")).alias(name)
-
-    stamp = F.when(is_settled, F.col(_S)).otherwise(F.col(_T))
-    if joined:
-        stamp = F.when(meet, F.expr(joined_stamp())).otherwise(stamp)
-    goes = F.when(meet, F.expr(is_deleted(joined))).otherwise(F.col("s.deleted"))
-    kept = both.where(~F.coalesce(goes & is_settled, F.lit(False)))
-    return kept.select(*(value(name) for name in columns), stamp.alias(TIDEMARK))
 
 
 def stamp_names(names: Mapping[str, str | None]) -> tuple[str, dict[str, str]]:

@@ -19,7 +19,7 @@ from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.retention import expired_hours
 from tidemark.operations.audit_finding import AuditFinding
 from tidemark.settings import Settings
-from tidemark.snapshots.parquet_pointers import ParquetPointers, cut_pointer
+from tidemark.snapshots.parquet_copies import copied_tables, copies_folder, is_whole, newest_copies
 
 #: In place of a publication's name: its snapshot has expired, so the name is no longer known.
 EXPIRED = "an expired snapshot"
@@ -31,10 +31,7 @@ def wrong_cuts(
     """What is wrong with the cuts of the hours, and with what readers see now."""
     findings: list[AuditFinding] = []
     for table in sorted({t.table for r in history.receipts for t in r.tables}):
-        if feed.declared(table).storage == "parquet":
-            findings += _wrong_pointers(feed, table, history, receipts, settings)
-        else:
-            findings += _wrong_tags(feed, table, history, receipts, settings)
+        findings += _wrong_tags(feed, table, history, receipts, settings)
     return findings
 
 
@@ -111,24 +108,24 @@ def _wrote(history: PublicationHistory, table: str) -> list[Receipt]:
     ]
 
 
-def _wrong_pointers(
-    feed: Feed, table: str, history: PublicationHistory, receipts: Mapping[Hour, Receipt], settings: Settings
-) -> list[AuditFinding]:
-    """As :func:`_wrong_tags`, for a table in Parquet folders."""
-    pointers = ParquetPointers(table, settings)
-    wrote, expired = _wrote(history, table), expired_hours(feed, history)
-    findings = []
-    restore = "restore the lake's folder of the table from a backup"
-    for hour in receipts:
-        cut = history.cut(hour)
-        if hour in expired or not any(map(cut.shows, wrote)):
-            continue
-        where, folder = f"hour {hour}, table {table}", pointers.at_cut(hour)
-        if folder is None:
-            findings.append(
-                AuditFinding("cut", where, f"the pointer {pointers.root}/{cut_pointer(hour)} is missing", restore)
-            )
-        elif not pointers.is_whole(folder):
-            found = folder.removeprefix(f"{pointers.root}/")
-            findings.append(AuditFinding("cut", where, f"its folder {found} was not written to its end", restore))
-    return findings
+def wrong_copies(feed: Feed, history: PublicationHistory, settings: Settings) -> list[AuditFinding]:
+    """What is wrong with the copies in Parquet folders, of the tables that have one by the feed file."""
+    wanted = {table for table in copied_tables(feed) & history.tables if find_table(settings, *table.split(".", 1))}
+    if not wanted:
+        return []
+    fix = "the next publication of the feed writes it"
+    try:
+        copies = newest_copies(settings, feed.feed)
+    except ValueError as error:
+        broken = f"their newest document is damaged: {error}"
+        return [AuditFinding("copy", copies_folder(settings, feed.feed), broken, "remove it; " + fix)]
+    last = history.receipts[-1].sequence
+    if copies is None or copies.sequence != last:
+        newest = f"the newest is of publication {copies.sequence}" if copies else "there are none"
+        return [AuditFinding("copy", copies_folder(settings, feed.feed), f"{newest}, the last one is {last}", fix)]
+    folders = {table: copies.tables.get(table) for table in sorted(wanted)}
+    return [
+        AuditFinding("copy", f"table {table}", f"its Parquet folder {folder or ''} is missing or not whole", fix)
+        for table, folder in folders.items()
+        if folder is None or not is_whole(f"{copies_folder(settings, feed.feed)}/{folder}", settings)
+    ]

@@ -15,7 +15,7 @@ from tidemark.merge.key_changes import rows_in_reach
 from tidemark.merge.typed_rows import TableShape
 from tidemark.operations.audit_finding import AuditFinding
 from tidemark.settings import Settings
-from tidemark.snapshots import open_snapshot
+from tidemark.snapshots.published_table import PublishedTable
 from tidemark.tables.folded_log import fold_keyed, fold_keyless, keyed_log_rows
 from tidemark.tables.table_history import load_definitions
 from tidemark.tables.table_log import TableLog
@@ -33,7 +33,7 @@ def wrong_rows(
         table = feed.published_name(row.source_table)
         if state.last_hour and table in state.stopped.get(state.last_hour, {}):
             continue  # what the log says of it cannot be followed yet
-        snapshot = open_snapshot(spark, feed, table, settings)
+        snapshot = PublishedTable(spark, table, feed.feed)
         if stored := snapshot.columns():
             table_log = TableLog(
                 spark=spark, feed=feed, state=state, definitions=definitions, table=table,

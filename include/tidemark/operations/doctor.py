@@ -86,7 +86,7 @@ def _format(settings: Settings) -> Finding:
         return Finding("stored format", False, f"{error.problem}: {error.fix}")
     if marker is None:
         return Finding("stored format", True, f"{FORMAT}, once the first hour is run")
-    return Finding("stored format", True, f"{marker.format}, by Tidemark {marker.made_by}; no migration is needed")
+    return Finding("stored format", True, f"{marker.format}, by Tidemark {marker.made_by}")
 
 
 def _catalog(settings: Settings) -> Finding:

@@ -29,7 +29,7 @@ from tidemark.merge.typed_rows import TableShape, in_one_notation
 from tidemark.operations.reports import Listing
 from tidemark.operations.reports import Row as ListingRow
 from tidemark.settings import Settings
-from tidemark.snapshots import open_snapshot
+from tidemark.snapshots.published_table import PublishedTable
 from tidemark.tables.table_history import load_definitions
 from tidemark.tables.table_log import TableLog
 from tidemark.tables.table_state import State, emptied_below, published_state
@@ -101,7 +101,7 @@ def explain_row(settings: Settings, table: str, key: Sequence[str]) -> Explanati
         spark=spark, feed=feed, state=state, definitions=definitions, table=table,
         sources=tuple(state.table(table).sources),
     )  # fmt: skip
-    opened = published_state(log, open_snapshot(spark, feed, table, settings), state)
+    opened = published_state(log, PublishedTable(spark, table, feed.feed), state)
     if len(key) != len(opened.shape.key):
         names = ", ".join(opened.shape.key) or "none, so that no row of it can be named"
         raise ConfigError(f"the key of {table} is {names}", fix="give a value for each of its columns, in this order")

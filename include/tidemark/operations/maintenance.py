@@ -28,10 +28,10 @@ from tidemark.ledger.retention import expired_hours
 from tidemark.ledger.state_store import load_state, save_state
 from tidemark.ledger.system_tables import SYSTEM_TABLES, note_pruned, pruned, system_table
 from tidemark.logs import get_logger, log_stage
-from tidemark.operations.maintenance_files import clear_landing, clear_parquet
+from tidemark.operations.maintenance_files import clear_copies, clear_landing
 from tidemark.pipeline.hour import locked
 from tidemark.settings import Settings
-from tidemark.snapshots import discard_columns
+from tidemark.snapshots.published_table import discard_columns
 
 log = get_logger()
 
@@ -73,7 +73,7 @@ def _maintain(feed: Feed, settings: Settings, progress: Callable[[str], None], n
         # Its run has died, or stands still: should it wake up, it goes on no more, for its columns are discarded below.
         state = save_state(settings, state.model_copy(update={"next": None}))
     spark = open_session(settings, f"maintain {feed.feed}")
-    tables = [name for name in _iceberg_tables(feed, history) if spark.catalog.tableExists(full_name(*name))]
+    tables = [name for name in _published_tables(history) if spark.catalog.tableExists(full_name(*name))]
     system_tables = [("tidemark", feed.feed, name) for name in ("changes", *SYSTEM_TABLES)]
     system_tables = [name for name in system_tables if spark.catalog.tableExists(full_name(*name))]
     safe = now - feed.retention.orphans
@@ -87,7 +87,7 @@ def _maintain(feed: Feed, settings: Settings, progress: Callable[[str], None], n
     progress("small files")
     rewritten = 0
     if state.next is None:
-        discard_columns(spark, feed, [".".join(name) for name in tables], settings, state.taken)
+        discard_columns(spark, feed.feed, [".".join(name) for name in tables], state.taken)
         rewritten = sum(_rewrite(spark, table) for table in tables)
     progress("snapshots and orphaned files")
     for table in (*tables, *system_tables):
@@ -96,7 +96,7 @@ def _maintain(feed: Feed, settings: Settings, progress: Callable[[str], None], n
     if history.receipts:
         orphans += _maintain_receipts(spark, feed.feed, min(safe, now - _RECEIPTS_AGE))
     progress("folders")
-    folders = clear_parquet(feed, history, expired, safe, settings)
+    folders = clear_copies(feed.feed, safe, settings)
     landed = clear_landing(feed, safe, settings)
     return Maintained(tombstones, cuts, branches, rewritten, orphans, folders, landed)
 
@@ -116,11 +116,9 @@ def maintain_feed(feed: str) -> Maintained:
     return maintain(find_feed(feed, settings), settings)
 
 
-def _iceberg_tables(feed: Feed, history: PublicationHistory) -> list[tuple[str, ...]]:
-    """The feed's published tables, except those in Parquet folders."""
-    in_folders = {feed.published_name(source) for source, table in feed.tables.items() if table.storage == "parquet"}
-    names = {table.table for receipt in history.receipts for table in receipt.tables}
-    return [tuple(name.split(".", 1)) for name in sorted(names - in_folders)]
+def _published_tables(history: PublicationHistory) -> list[tuple[str, ...]]:
+    """Namespace and name of each of the feed's published tables."""
+    return [tuple(name.split(".", 1)) for name in sorted(history.tables)]
 
 
 def _prune_tombstones(spark: SparkSession, feed: Feed, history: PublicationHistory, now: datetime) -> int:
@@ -188,7 +186,7 @@ def _rewrite(spark: SparkSession, table: tuple[str, ...]) -> int:
     """Compact small files, and files of which many rows are deleted. Returns how many.
 
     An hour that was staged meanwhile takes main back to the snapshot before this
-    (:meth:`tidemark.snapshots.iceberg.IcebergSnapshot.publish`): only the compaction is lost.
+    (:meth:`tidemark.snapshots.published_table.PublishedTable.publish`): only the compaction is lost.
     """
     done = _call(spark, "rewrite_data_files", table)
     return int(done[0]["rewritten_data_files_count"])

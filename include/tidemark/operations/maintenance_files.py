@@ -1,4 +1,4 @@
-"""Maintenance of what lies in plain folders: Parquet snapshots, and what a land that died left behind."""
+"""Maintenance of what lies in plain folders: copies of tables in Parquet, and what a land that died left behind."""
 
 from __future__ import annotations
 
@@ -6,39 +6,34 @@ from collections import defaultdict
 from datetime import datetime
 
 from tidemark.feeds.model import Feed
-from tidemark.hours import Hour
 from tidemark.ledger.manifest import load_manifests
-from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.settings import Settings
-from tidemark.snapshots.parquet_pointers import ParquetPointers, cut_pointer, is_pointer
+from tidemark.snapshots.parquet_copies import copies_folder, read_copies
 from tidemark.storage.landing_layout import parse_path
 from tidemark.storage.trees import files_under, remove_file, remove_folder
 
 
-def clear_parquet(
-    feed: Feed, history: PublicationHistory, expired: set[Hour], safe: datetime, settings: Settings
-) -> int:
-    """Remove the pointers of expired cuts, and folders that no pointer leads to and that nobody has written to since
-    ``safe``. How many folders."""
-    count = 0
-    tables = {feed.published_name(source) for source, table in feed.tables.items() if table.storage == "parquet"}
-    for table in sorted(tables & {t.table for receipt in history.receipts for t in receipt.tables}):
-        pointers = ParquetPointers(table, settings)
-        root = pointers.root
-        files = files_under(root, settings)
-        for hour in sorted(expired):
-            if files.pop(cut_pointer(hour), None):
-                remove_file(f"{root}/{cut_pointer(hour)}", settings)
-        used = {pointers.target(path) for path in files if is_pointer(path)}
-        written: dict[str, datetime] = {}
-        for path, at in files.items():
-            if path.startswith("hour="):
-                folder = "/".join(path.split("/")[:2])
-                written[folder] = max(at, written.get(folder, at))
-        for folder in sorted(folder for folder, at in written.items() if folder not in used and at < safe):
-            remove_folder(f"{root}/{folder}", settings)
-            count += 1
-    return count
+def clear_copies(feed: str, safe: datetime, settings: Settings) -> int:
+    """Of the feed's copies in Parquet folders, remove the documents that were written before ``safe``, but for the newest,
+    and folders that no document names any more and that nobody has written to since. How many folders."""
+    root = copies_folder(settings, feed)
+    files = files_under(root, settings)
+    documents = sorted(path for path in files if "/" not in path and path.endswith(".json"))
+    used: set[str] = set()
+    for path in documents:
+        if path != documents[-1] and files[path] < safe:
+            remove_file(f"{root}/{path}", settings)
+        else:
+            used.update(read_copies(settings, feed, path).tables.values())
+    written: dict[str, datetime] = {}
+    for path, at in files.items():
+        if path.count("/") > 1:
+            folder = "/".join(path.split("/")[:2])
+            written[folder] = max(at, written.get(folder, at))
+    left = sorted(folder for folder, at in written.items() if folder not in used and at < safe)
+    for folder in left:
+        remove_folder(f"{root}/{folder}", settings)
+    return len(left)
 
 
 def clear_landing(feed: Feed, safe: datetime, settings: Settings) -> int:

@@ -12,7 +12,6 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from pyiceberg.expressions import AlwaysFalse, And, BooleanExpression, EqualTo, Or
 from pyiceberg.table import Table as IcebergTable
 
@@ -28,9 +27,7 @@ from tidemark.ledger.receipts import Receipt
 from tidemark.operations.reports import newest_receipts
 from tidemark.operations.shown_values import counted, shown
 from tidemark.settings import Settings
-from tidemark.snapshots.parquet_pointers import ParquetPointers
 from tidemark.storage.retry import retry
-from tidemark.storage.trees import filesystem
 
 #: Types of keys that Arrow sorts as :func:`_sorted` does.
 _SORTED_ALIKE = (pa.types.is_integer, pa.types.is_decimal, pa.types.is_string, pa.types.is_large_string)
@@ -41,12 +38,11 @@ def read_first_rows(
 ) -> tuple[pa.Table, list[str], int]:
     """The first rows by key, and :func:`read_snapshot` otherwise; and how many rows there are. Of a table with a key the
     keys are read, and then these rows alone."""
-    opened = _open(settings, table, as_of)
-    key = json.loads(opened[0].properties.get("tidemark.key", "[]")) if opened is not None else []
-    if opened is None or not key:
+    found, snapshot = _open(settings, table, as_of)
+    key = json.loads(found.properties.get("tidemark.key", "[]"))
+    if not key:
         rows, key = read_snapshot(settings, table, as_of)
         return rows, key, rows.num_rows
-    found, snapshot = opened
     with reading(table):
         keys = found.scan(snapshot_id=snapshot, selected_fields=tuple(key)).to_arrow()
         if not all(any(alike(field.type) for alike in _SORTED_ALIKE) for field in keys.schema):
@@ -74,24 +70,21 @@ def read_snapshot(settings: Settings, table: str, as_of: str | None = None) -> t
 
     ConfigError names what there is when the table or the cut is missing.
     """
-    opened = _open(settings, table, as_of)
-    if opened is None:
-        return _read_parquet(settings, table, Hour.parse(as_of) if as_of is not None else None)
-    found, snapshot = opened
+    found, snapshot = _open(settings, table, as_of)
     with reading(table):
         rows = found.scan(snapshot_id=snapshot).to_arrow()
     return _source_columns(rows), json.loads(found.properties.get("tidemark.key", "[]"))
 
 
-def _open(settings: Settings, table: str, as_of: str | None) -> tuple[IcebergTable, int | None] | None:
-    """A published table and which of its snapshots is meant (None: the current one); None where it is not in Iceberg."""
+def _open(settings: Settings, table: str, as_of: str | None) -> tuple[IcebergTable, int | None]:
+    """A published table and which of its snapshots is meant (None: the current one)."""
     if not is_published_name(table.lower()):
         raise ConfigError(f"{table!r} is no table name", fix="write schema.table")
     hour = Hour.parse(as_of) if as_of is not None else None
     check_lake(settings)
     found = find_table(settings, *table.split(".", 1))
     if found is None:
-        return None
+        raise ConfigError(f"there is no published table {table}", fix=_which(settings, table))
     # A snapshot's own columns are those of before an hour that is in the making, but also those that it has retired since.
     evolved = "tidemark.schema-before" in found.properties
     snapshot = found.current_snapshot() if evolved else None
@@ -127,20 +120,6 @@ def _history_of(settings: Settings, table: str) -> PublicationHistory | None:
         histories.setdefault(receipt.feed, []).append(receipt)
     found = (PublicationHistory(sorted(listed, key=lambda r: r.sequence)) for listed in histories.values())
     return next((history for history in found if table in history.tables), None)
-
-
-def _read_parquet(settings: Settings, table: str, hour: Hour | None) -> tuple[pa.Table, list[str]]:
-    pointers = ParquetPointers(table, settings)
-    latest = pointers.latest()
-    if latest is None:
-        raise ConfigError(f"there is no published table {table}", fix=_which(settings, table))
-    folder = pointers.at_cut(hour) if hour else latest
-    if folder is None:
-        raise _no_cut(table, str(hour), pointers.cuts())
-    with reading(table):
-        system, path = filesystem(folder, settings)
-        rows = pq.read_table(path, filesystem=system)
-    return _source_columns(rows), pointers.key()
 
 
 def _which(settings: Settings, table: str) -> str:

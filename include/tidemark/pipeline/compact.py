@@ -35,8 +35,8 @@ from tidemark.pipeline.repeated_changes import without_repeated
 from tidemark.pipeline.screen import screen
 from tidemark.pipeline.stopped_tables import notes_of
 from tidemark.pipeline.system_rows import tombstones, write_system_rows
-from tidemark.snapshots import discard_columns
-from tidemark.snapshots.contract import StagedChange
+from tidemark.snapshots.published_table import discard_columns
+from tidemark.snapshots.staged_change import StagedChange
 from tidemark.tables.column_readings import untyped_warning
 from tidemark.tables.table_state import emptied_below, reached
 
@@ -81,7 +81,7 @@ def _stage_hour(hour: HourChanges) -> NextPublication:
         tables = [_compact_and_log(hour, stats) for stats in hour.stats]
     except TerminalError:
         with log_context(stage="compact"):
-            discard_columns(run.spark, run.feed, [stats.table for stats in hour.stats], run.settings, run.sequence)
+            discard_columns(run.spark, run.feed.feed, [stats.table for stats in hour.stats], run.sequence)
         raise
     write_system_rows(run, hour, deleted=[rows for table in tables for rows in table.tombstones])
     return run.state.attempt.model_copy(

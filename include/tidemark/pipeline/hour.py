@@ -32,7 +32,7 @@ from tidemark.pipeline.land import land
 from tidemark.pipeline.publish import publish, record_receipt
 from tidemark.pipeline.validate import validate
 from tidemark.settings import Settings
-from tidemark.snapshots import discard_columns
+from tidemark.snapshots.published_table import discard_columns
 from tidemark.storage.feed_lock import FeedLock, feed_lock
 
 Progress = Callable[[str], None]
@@ -219,7 +219,7 @@ def _discard(run: HourRun, reason: str) -> None:
         with log_context(stage="validate"):
             log.warning("discarded the publication", sequence=made.sequence, tables=len(made.staged), reason=reason)
             save_state(run.settings, state.model_copy(update={"next": None}))
-            discard_columns(run.spark, run.feed, made.staged, run.settings, made.sequence)
+            discard_columns(run.spark, run.feed.feed, made.staged, made.sequence)
 
 
 def _published_receipt(feed: Feed, hour: str, settings: Settings) -> Receipt:

@@ -33,8 +33,8 @@ from tidemark.merge.key_changes import changed_in_reach, descendants
 from tidemark.merge.typed_rows import TableShape, settle
 from tidemark.pipeline.transactions import open_at
 from tidemark.settings import Settings
-from tidemark.snapshots import open_snapshot
-from tidemark.snapshots.contract import Snapshot, StagedChange
+from tidemark.snapshots.published_table import PublishedTable
+from tidemark.snapshots.staged_change import StagedChange
 from tidemark.tables.folded_log import fold_keyed, fold_keyless, keyed_log_rows
 from tidemark.tables.places import gives_place
 from tidemark.tables.reloads import altered
@@ -99,7 +99,7 @@ def make_late_cuts(run: HourRun, history: PublicationHistory, of: Hour | None = 
     )  # fmt: skip
     for source in sorted({source for known in then.state.tables.values() for source in known.sources}):
         table = feed.published_name(source)
-        snapshot = open_snapshot(spark, feed, table, settings, receipt.sequence)
+        snapshot = PublishedTable(spark, table, feed.feed, receipt.sequence)
         if snapshot.columns():
             with log_stage("publish", _SAYS[hour.again], table=table, cut=at) as line:
                 line["rows"] = _make(hour, source, snapshot)
@@ -110,7 +110,7 @@ def _tell_of_others(entries: DataFrame, feed: Feed) -> bool:
     return not entries.where(gives_place(feed) | (F.col("op") == "schema")).isEmpty()
 
 
-def _make(hour: LateHour, source: str, snapshot: Snapshot) -> int | None:
+def _make(hour: LateHour, source: str, snapshot: PublishedTable) -> int | None:
     """Make the cut of one table; how many rows of the cut before it the hour writes or deletes. None: it has no row of
     the table, and no cut of it is made."""
     base = next((h for h in reversed(hour.then.hours) if _serves(hour, h) and snapshot.has_cut(h)), None)

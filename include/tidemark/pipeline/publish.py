@@ -21,7 +21,8 @@ from tidemark.ledger.state_store import check_state
 from tidemark.ledger.system_tables import write_receipt
 from tidemark.logs import get_logger, log_context, log_stage
 from tidemark.pipeline.late_cuts import make_late_cuts, to_amend
-from tidemark.snapshots import open_snapshot
+from tidemark.snapshots.parquet_copies import write_copies
+from tidemark.snapshots.published_table import PublishedTable
 
 log = get_logger()
 
@@ -45,7 +46,7 @@ def publish(run: HourRun) -> tuple[HourRun, Receipt]:
     for table in sorted(made.staged):
         with log_stage("publish", "published", table=table):
             retired = made.retired.get(table, [])
-            snapshot = open_snapshot(run.spark, feed, table, run.settings, made.sequence)
+            snapshot = PublishedTable(run.spark, table, feed.feed, made.sequence)
             snapshot.publish(made.hour, state.publication, cut=cut, retired=retired)
     amended: list[Hour] = []
     if late or feed.cuts == "amend":
@@ -60,9 +61,10 @@ def publish(run: HourRun) -> tuple[HourRun, Receipt]:
         with log_stage("publish", "tagged the tables that the hour did not touch") as line:
             line["tables"] = len(others)
             for table in others:
-                snapshot = open_snapshot(run.spark, feed, table, run.settings, made.sequence)
+                snapshot = PublishedTable(run.spark, table, feed.feed, made.sequence)
                 if snapshot.columns():  # none: only truncates have come of it so far
                     snapshot.tag(made.hour)
+    write_copies(run)
     notes = made.receipt.notes + ([f"cuts made again: {', '.join(amended)}"] if amended else [])
     receipt = made.receipt.model_copy(
         update={
@@ -82,7 +84,7 @@ def _check_tables(run: HourRun) -> None:
     made = run.state.attempt
     try:
         for table in sorted(made.staged):
-            snapshot = open_snapshot(run.spark, run.feed, table, run.settings, made.sequence)
+            snapshot = PublishedTable(run.spark, table, run.feed.feed, made.sequence)
             snapshot.check(made.hour, run.state.publication)
     except ConflictError as error:
         with log_context(stage="publish"):

@@ -25,7 +25,7 @@ from tidemark.merge.typed_rows import TableShape
 from tidemark.pipeline.hour_changes import HourChanges
 from tidemark.pipeline.stopped_tables import told
 from tidemark.pipeline.withheld import without
-from tidemark.snapshots import open_snapshot
+from tidemark.snapshots.published_table import PublishedTable
 from tidemark.tables.table_state import State, open_state
 
 #: By column, what each check of a value is called, and whether a value fails it.
@@ -74,7 +74,7 @@ def _open_tables(hour: HourChanges, names: Collection[str]) -> HourChanges:
 def _open_table(hour: HourChanges, stats: TableStats) -> State | None:
     """What is published of a table; None of one that only truncates speak of: nothing says which columns it has."""
     run, assembled = hour.run, hour.assembled
-    snapshot = open_snapshot(run.spark, run.feed, stats.table, run.settings, run.sequence)
+    snapshot = PublishedTable(run.spark, stats.table, run.feed.feed, run.sequence)
     snapshot.discard()  # the columns that an attempt which was not published has changed
     if stats.only_truncates and not snapshot.columns():
         return None

@@ -14,7 +14,7 @@ from tidemark.merge.few_keys import KeyValues
 class TableOutcome:
     """``settled``: SETTLED rows (:mod:`tidemark.merge.contract`), materialised, of which so many are ``written`` and
     ``deleted``. ``counts``: what became of the table's changes. ``warnings``: what the receipt says of them. ``joined``,
-    ``key_values``: see :class:`tidemark.snapshots.contract.StagedChange`."""
+    ``key_values``: see :class:`tidemark.snapshots.staged_change.StagedChange`."""
 
     settled: DataFrame
     written: int

@@ -22,7 +22,7 @@ from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.receipts import Receipt
 from tidemark.logs import get_logger, log_stage
 from tidemark.schema.type_changes import wider_of
-from tidemark.snapshots import open_snapshot
+from tidemark.snapshots.published_table import PublishedTable
 
 if TYPE_CHECKING:
     from tidemark.pipeline.checks import Plan
@@ -120,7 +120,7 @@ def _judge(run: HourRun, table: str) -> Verdict:
     from tidemark.pipeline.checks import judge, model_fails, plan_checks, wrong_types
 
     plan = plan_checks(table, declared, settings)
-    snapshot = open_snapshot(run.spark, feed, table, settings)
+    snapshot = PublishedTable(run.spark, table, feed.feed)
     staged = snapshot.staged(run.state.publication)
     types = load_format(feed.format["type"]).column_types(declared.all_columns, feed.format_options)
     wrong = wrong_types(staged, wider_of({f.name: f.dataType.simpleString() for f in staged.schema}, types))

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from tidemark.identifiers import TIDEMARK, quote
 from tidemark.merge.few_keys import condition
 from tidemark.merge.row_join import is_deleted, is_newer_row, joined_stamp, joined_value
-from tidemark.snapshots.contract import StagedChange
+from tidemark.snapshots.staged_change import StagedChange
 
 #: The temporary view that :func:`merge_sql` reads the SETTLED rows from.
 SETTLED_VIEW = "tidemark_settled"

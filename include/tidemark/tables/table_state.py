@@ -17,11 +17,11 @@ from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.system_tables import pruned, published_rows
 from tidemark.merge.few_keys import KeyValues, condition
-from tidemark.merge.late_changes import PublishedTable
+from tidemark.merge.late_changes import PublishedChanges
 from tidemark.merge.typed_rows import TableShape, key_is_whole, keyed_rows
 from tidemark.schema.columns import Reading
 from tidemark.schema.type_changes import reconcile, refuse_other_key
-from tidemark.snapshots.contract import Snapshot
+from tidemark.snapshots.published_table import PublishedTable
 from tidemark.tables.renames import RenamePlan, plan_renames
 from tidemark.tables.resolve import PublishedReadings, refuse_other_sources, shape_of, told_columns
 from tidemark.tables.table_history import Definitions
@@ -44,7 +44,7 @@ class State:
     """
 
     log: TableLog
-    snapshot: Snapshot
+    snapshot: PublishedTable
     shape: TableShape
     highest: str | None = None
     truncated: str | None = None
@@ -105,10 +105,10 @@ class State:
         """The table's log rows that are part of the snapshot."""
         return self.log.rows(self.truncated)
 
-    def published_table(self) -> PublishedTable:
+    def published_changes(self) -> PublishedChanges:
         """What late changes are classified by."""
         logged = keyed_rows(self.published_rows(), self.shape, expand=True)
-        return PublishedTable(
+        return PublishedChanges(
             rows=logged.where(key_is_whole(self.shape)),
             # What is withdrawn is stored still: nothing is older than it.
             stored=self.stored() if self.log.withdrawn is None else self.stored().limit(0),
@@ -201,7 +201,7 @@ def _newest(*positions: str | None) -> str | None:
 
 
 def open_state(
-    run: HourRun, stats: TableStats, definitions: Definitions, snapshot: Snapshot, *, moved: bool = False,
+    run: HourRun, stats: TableStats, definitions: Definitions, snapshot: PublishedTable, *, moved: bool = False,
     withdrawn: DataFrame | None = None,
 ) -> State:  # fmt: skip
     """What is published of a table, and what it is to be for the changes of the hour: :meth:`State.evolve` makes it so.
@@ -247,7 +247,7 @@ def open_state(
     return opened
 
 
-def published_state(log: TableLog, snapshot: Snapshot, state: FeedState) -> State:
+def published_state(log: TableLog, snapshot: PublishedTable, state: FeedState) -> State:
     """What is published of a table, as it stands: no hour is being made, and nothing is evolved. ``state``: all of the
     feed's."""
     (source,), (logged, _) = log.sources, log.carried()

@@ -18,7 +18,7 @@ from tidemark.operations.read_table import json_lines, read_snapshot, table_cell
 from tidemark.pipeline.hour import run_hour
 from tidemark.samples.exporting import Message, write_export
 from tidemark.settings import Settings
-from tidemark.snapshots import open_snapshot
+from tidemark.snapshots.published_table import PublishedTable
 
 HOUR = "2026-11-20T00"
 POINT = {"x": 1.5, "y": -2.25, "wkb": "AQI=", "srid": 4326}
@@ -169,7 +169,7 @@ def test_every_documented_type_is_published_checked_and_shown(
     )  # fmt: skip
     receipt = run_hour(feed, HOUR, settings)
     assert (receipt.counts.applied, receipt.quarantined) == (1, 0)
-    types = open_snapshot(spark, feed, published, settings).columns()
+    types = PublishedTable(spark, published, feed.feed).columns()
     assert {columns[c]: types[c] for c in columns} == {written: kind for written, (_, kind, _) in documented.items()}
     rows, key = read_snapshot(settings, published)
     (line,) = json_lines(rows, key)

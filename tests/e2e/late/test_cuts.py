@@ -27,8 +27,7 @@ from tidemark.settings import Settings
 pytestmark = [pytest.mark.promise(2, 6)]
 
 ABSENT = "__debezium_unavailable_value"
-LATE = {"s.items": {"columns": COLUMNS}, "s.folders": {"columns": COLUMNS, "storage": "parquet"},
-        "s.lines": {"columns": {"id": "bigint", "n": "int"}, "key": []}}  # fmt: skip
+LATE = {"s.items": {"columns": COLUMNS}, "s.lines": {"columns": {"id": "bigint", "n": "int"}, "key": []}}  # fmt: skip
 
 
 def cut(settings: Settings, table: str, hour: str | None = None) -> list[dict[str, Any]] | None:
@@ -71,12 +70,11 @@ def test_an_hour_that_comes_again_leaves_the_cuts_as_they_were(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("storage", ["iceberg", "parquet"])
 def test_after_an_hour_that_runs_again_twice_the_next_cut_has_all_of_it(
-    tmp_path: Path, spark: SparkSession, settings: Settings, storage: str, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    tables = {"s.items": {"columns": COLUMNS, "storage": storage}, "s.others": {"columns": COLUMNS, "storage": storage}}
-    pair = FeedPair(f"cut_again_{storage}", tmp_path, spark, settings, format={"type": "debezium"}, tables=tables)
+    tables = {"s.items": {"columns": COLUMNS}, "s.others": {"columns": COLUMNS}}
+    pair = FeedPair("cut_again_twice", tmp_path, spark, settings, format={"type": "debezium"}, tables=tables)
     items, others = f"{pair.fixed}.items", f"{pair.fixed}.others"
     pair.export(HOURS[0], [event("c", 1, row(1, 1)), event("c", 2, row(2, 2))])
     pair.export(HOURS[1], [event("u", 10, row(1, 5)), event("d", 11, None, key={"id": 2})])
@@ -135,30 +133,24 @@ def test_of_two_late_hours_each_gets_a_cut_of_its_own(tmp_path: Path, spark: Spa
     """In tables of every kind, and with no end of a transaction of a later hour; the newer of the two keeps its cut as it
     was cited."""
     pair = FeedPair("cut_late_two", tmp_path, spark, settings, **TRANSACTIONS, tables=LATE)
-    both = [("items", 0), ("folders", 100)]
-
-    def of(table: str, *events: dict[str, Any]) -> list[dict[str, Any]]:
-        return [one for one in events if json.loads(one["value"])["source"]["table"] == table]
-
     hours: dict[str, list[dict[str, Any]]] = {hour: [] for hour in HOURS[:4]}
-    for table, at in both:
-        hours[HOURS[0]] += [event("c", at + n, row(n, n, f"b{n}"), table=table) for n in (1, 2, 3)]
-        hours[HOURS[1]] += [
-            event("u", at + 1000, row(1, 10, ABSENT), table=table), event("d", at + 1001, None, key={"id": 2}, table=table),
-            event("c", at + 1002, row(4, 4), table=table),
-            part(event("c", at + 1003, row(7, 7), table=table), f"{at + 9}", 1),
-        ]  # fmt: skip
-        hours[HOURS[2]] += [
-            event("u", at + 2000, row(1, 20, "late"), table=table), event("d", at + 2001, None, key={"id": 3}, table=table),
-            event("c", at + 2002, row(2, 22), table=table),
-        ]  # fmt: skip
-        hours[HOURS[3]] += [event("t", at + 3000, None, table=table), event("c", at + 3001, row(9, 9), table=table)]
+    hours[HOURS[0]] += [event("c", n, row(n, n, f"b{n}")) for n in (1, 2, 3)]
+    hours[HOURS[1]] += [
+        event("u", 1000, row(1, 10, ABSENT)), event("d", 1001, None, key={"id": 2}),
+        event("c", 1002, row(4, 4)),
+        part(event("c", 1003, row(7, 7)), "9", 1),
+    ]  # fmt: skip
+    hours[HOURS[2]] += [
+        event("u", 2000, row(1, 20, "late")), event("d", 2001, None, key={"id": 3}),
+        event("c", 2002, row(2, 22)),
+    ]  # fmt: skip
+    hours[HOURS[3]] += [event("t", 3000, None), event("c", 3001, row(9, 9))]
     hours[HOURS[0]].append(line(501, 1))
     hours[HOURS[1]].append(line(1501, 2))
     hours[HOURS[2]].append(line(2501, 3))
     for hour, records in hours.items():
         pair.export(hour, records)
-        pair.export(hour, [end("9", 1), end("109", 1)] if hour == HOURS[2] else [], "tx")
+        pair.export(hour, [end("9", 1)] if hour == HOURS[2] else [], "tx")
     at_0 = [row(n, n, f"b{n}") for n in (1, 2, 3)]
     at_1 = [row(1, 10, "b1"), row(3, 3, "b3"), row(4, 4)]
     at_2 = [row(1, 20, "late"), row(2, 22)]  # as it was cited: hour 1 came after it
@@ -166,10 +158,9 @@ def test_of_two_late_hours_each_gets_a_cut_of_its_own(tmp_path: Path, spark: Spa
     for hour in (HOURS[0], HOURS[3], HOURS[2], HOURS[1]):
         pair.run(hour)
     wanted = {HOURS[0]: at_0, HOURS[1]: at_1, HOURS[2]: at_2, HOURS[3]: at_3}
-    for table in ("items", "folders"):
-        name = f"{pair.fixed}.{table}"
-        assert {hour: cut(settings, name, hour) for hour in wanted} == wanted, table
-        assert cut(settings, name) == at_3
+    name = f"{pair.fixed}.items"
+    assert {hour: cut(settings, name, hour) for hour in wanted} == wanted
+    assert cut(settings, name) == at_3
     lines = {hour: cut(settings, f"{pair.fixed}.lines", hour) or [] for hour in wanted}
     assert [[one["n"] for one in lines[hour]] for hour in wanted] == [[1], [1, 2], [1, 3], [1]]
     assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
@@ -257,7 +248,7 @@ def test_amended_cuts_are_those_of_hours_run_in_order(
     assert receipt.amended == later and f"cuts made again: {', '.join(later)}" in receipt.notes
 
     def same(hours: list[str]) -> None:
-        for table in ("items", "folders", "lines"):
+        for table in ("items", "lines"):
             for hour in hours:
                 shown = [cut(settings, f"{name}.{table}", hour) or [] for name in (pair.fixed, pair.right)]
                 assert shown[0] == shown[1], (table, hour)
@@ -267,38 +258,32 @@ def test_amended_cuts_are_those_of_hours_run_in_order(
     same(HOURS[:4])
     assert [note for one in newest_receipts(settings, pair.fixed) for note in one.notes if "came later" in note] == []
     # An hour comes again, with more: its own cut too.
-    more = [event("c", 1900, row(40, 40)), event("c", 1901, row(40, 40), table="folders"), line(1902, 40)]
+    more = [event("c", 1900, row(40, 40)), line(1902, 40)]
     pair.export(HOURS[1], more)
     again = pair.run(HOURS[1])
     assert again.amended == HOURS[1:4]
-    for table in ("items", "folders"):
-        assert row(40, 40) in (cut(settings, f"{pair.fixed}.{table}", HOURS[1]) or [])
-        assert row(40, 40) in (cut(settings, f"{pair.fixed}.{table}", HOURS[2]) or [])
-        assert row(40, 40) not in (cut(settings, f"{pair.fixed}.{table}", HOURS[0]) or [])
-        assert row(40, 40) not in (cut(settings, f"{pair.fixed}.{table}", HOURS[3]) or []), (
-            "the truncate comes after it"
-        )
+    shown = [row(40, 40) in (cut(settings, f"{pair.fixed}.items", hour) or []) for hour in HOURS[:4]]
+    assert shown == [False, True, True, False], "the truncate comes after it"
     assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
 
 
 def history() -> dict[str, list[dict[str, Any]]]:
-    """Four hours of three tables."""
+    """Four hours of two tables."""
     hours: dict[str, list[dict[str, Any]]] = {hour: [] for hour in HOURS[:4]}
-    for table, at in (("items", 0), ("folders", 100)):
-        moved = {"id": 3}, {"id": 30}
-        hours[HOURS[0]] += [event("c", at + n, row(n, n, f"b{n}"), table=table) for n in (1, 2, 3)]
-        hours[HOURS[0]].append(part(event("c", at + 9, row(6, 6), table=table), f"{at + 9}", 1))
-        hours[HOURS[1]] += [
-            event("u", at + 1000, row(1, 10, ABSENT), table=table), event("d", at + 1001, None, key={"id": 2}, table=table),
-            event("d", at + 1002, None, key=moved[0], table=table),
-            event("c", at + 1002, row(30, 30, ABSENT), table=table)
-            | {"headers": [{"key": "__debezium.oldkey", "value": json.dumps(moved[0])}]},
-        ]  # fmt: skip
-        hours[HOURS[2]] += [
-            part(event("c", at + 2000, row(7, 7), table=table), f"{at + 9}", 2),
-            event("u", at + 2001, row(30, 31, ABSENT), table=table), event("c", at + 2002, row(2, 22), table=table),
-        ]  # fmt: skip
-        hours[HOURS[3]] += [event("t", at + 3000, None, table=table), event("c", at + 3001, row(9, 9), table=table)]
+    moved = {"id": 3}, {"id": 30}
+    hours[HOURS[0]] += [event("c", n, row(n, n, f"b{n}")) for n in (1, 2, 3)]
+    hours[HOURS[0]].append(part(event("c", 9, row(6, 6)), "9", 1))
+    hours[HOURS[1]] += [
+        event("u", 1000, row(1, 10, ABSENT)), event("d", 1001, None, key={"id": 2}),
+        event("d", 1002, None, key=moved[0]),
+        event("c", 1002, row(30, 30, ABSENT))
+        | {"headers": [{"key": "__debezium.oldkey", "value": json.dumps(moved[0])}]},
+    ]  # fmt: skip
+    hours[HOURS[2]] += [
+        part(event("c", 2000, row(7, 7)), "9", 2),
+        event("u", 2001, row(30, 31, ABSENT)), event("c", 2002, row(2, 22)),
+    ]  # fmt: skip
+    hours[HOURS[3]] += [event("t", 3000, None), event("c", 3001, row(9, 9))]
     for number, hour in enumerate(hours):
         hours[hour].append(line(1000 * number + 501, number))
     return hours

@@ -21,7 +21,7 @@ from tidemark.pipeline.land import land
 from tidemark.samples import ibm
 from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
-from tidemark.snapshots.iceberg import IcebergSnapshot
+from tidemark.snapshots.published_table import PublishedTable
 
 # The tests publish the hours of one feed, one after the other: in one process (see tests/conftest.py).
 pytestmark = [pytest.mark.full, pytest.mark.promise(5, 6)]
@@ -113,7 +113,7 @@ def test_a_pending_publication_is_discarded_once_another_compaction_touches_it(
 
     with monkeypatch.context() as patch, pytest.raises(RuntimeError):
         if dies_in == "its own branches":
-            patch.setattr(IcebergSnapshot, "_name_publication", dies)  # a new branch, as yet without the hour
+            patch.setattr(PublishedTable, "_name_publication", dies)  # a new branch, as yet without the hour
             run.compact_stage(spark, feed, first, settings)
         else:
             patch.setattr("tidemark.pipeline.compact._stage_hour", dies)

@@ -223,11 +223,10 @@ def test_a_load_replaces_the_table_at_its_place(
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("storage", ["iceberg", pytest.param("parquet", marks=pytest.mark.long)])
 def test_the_cut_of_a_late_hour_knows_only_the_reloads_up_to_it(
-    spark: SparkSession, settings: Settings, tmp_path: Path, storage: str
+    spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:
-    lake = Lake(tmp_path, settings, f"reload_cuts_{storage}", storage=storage)
+    lake = Lake(tmp_path, settings, "reload_cuts")
     lake.name_reload(*NAMED)
     lake.run(0, 4, 2, 1, 3, 5)
     lake.check()
@@ -300,7 +299,7 @@ def named(exports: Exports, table: str, monkeypatch: pytest.MonkeyPatch) -> str:
     [
         pytest.param(Format("ibm", ibm, "raw"), (0, 1, 2, 3), marks=pytest.mark.long),
         pytest.param(Format("ibm", ibm, "raw"), (0, 2, 3, 1), marks=pytest.mark.full),
-        pytest.param(Format("canal", canal, "kafka_json", parquet=("b",)), (3, 2, 1, 0), marks=pytest.mark.full),
+        pytest.param(Format("canal", canal, "kafka_json"), (3, 2, 1, 0), marks=pytest.mark.full),
     ],
     ids=["ibm in order", "ibm late", "canal newest first"],
 )  # fmt: skip

@@ -14,16 +14,14 @@ from tests.e2e.debezium_messages import COLUMNS, DEBEZIUM, HOURS, event, line, r
 from tests.e2e.feed_pair import FeedPair
 from tidemark.merge.contract import settled_type
 from tidemark.settings import Settings
-from tidemark.snapshots.contract import StagedChange
-from tidemark.snapshots.iceberg import IcebergSnapshot
-from tidemark.snapshots.parquet import ParquetSnapshot
+from tidemark.snapshots.published_table import PublishedTable
+from tidemark.snapshots.staged_change import StagedChange
 
 pytestmark = pytest.mark.full
 
 TABLES = {
     "s.items": {"columns": COLUMNS},
     "s.lines": {"columns": {"id": "bigint", "n": "int"}, "key": []},
-    "s.folders": {"columns": COLUMNS, "storage": "parquet"},
 }
 # Types, not their names: Spark reads names only where it runs.
 ROW = T.StructType().add("id", T.LongType()).add("n", T.IntegerType()).add("big", T.StringType())
@@ -49,20 +47,17 @@ def test_every_staged_change_is_settled(
 
         return note
 
-    for store in (IcebergSnapshot, ParquetSnapshot):
-        monkeypatch.setattr(store, "stage", noted(store.stage))
+    monkeypatch.setattr(PublishedTable, "stage", noted(PublishedTable.stage))
     pair = FeedPair("staged", tmp_path, spark, settings, **DEBEZIUM, tables=TABLES)
-    pair.export(HOURS[0], [event("c", 10, row(1, 1)), event("c", 11, row(1, 1), table="folders"), line(12, 7)])
+    pair.export(HOURS[0], [event("c", 10, row(1, 1)), line(12, 7)])
     # Of items: a late change, one that cannot be read, and a delete.
     pair.export(HOURS[1], [event("u", 5, row(1, 2)), event("c", 20, row(3, 5_000_000_000)), event("c", 21, row(4, 4)),
-                           event("u", 22, row(1, 5), table="folders"), line(23, 7, "d"), line(24, 8)])  # fmt: skip
+                           line(23, 7, "d"), line(24, 8)])  # fmt: skip
     pair.export(HOURS[2], [event("d", 30, None, key={"id": 4})])
     for hour in HOURS[:3]:
         pair.run(hour)
     name = pair.fixed
-    assert {table: len(schemas) for table, schemas in staged.items()} == {
-        f"{name}.items": 3, f"{name}.lines": 2, f"{name}.folders": 2,
-    }  # fmt: skip
+    assert {table: len(schemas) for table, schemas in staged.items()} == {f"{name}.items": 3, f"{name}.lines": 2}
     for table, schemas in staged.items():
         expected = KEYLESS if table.endswith("lines") else KEYED
         for schema in schemas:

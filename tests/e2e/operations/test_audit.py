@@ -20,6 +20,7 @@ from tidemark.feeds.model import Feed
 from tidemark.ledger.manifest import load_manifest
 from tidemark.operations.audit import audit
 from tidemark.settings import Settings
+from tidemark.snapshots.parquet_copies import copies_folder, document_name, newest_copies
 
 pytestmark = [pytest.mark.full, pytest.mark.promise(1)]
 
@@ -29,7 +30,7 @@ CHECK = {"column": "big", "pattern": "^[a-z]", "consequence": "quarantine"}
 TABLES = {
     "s.items": {"columns": COLUMNS, "checks": [CHECK]},
     "s.lines": {"columns": {"id": "bigint", "n": "int"}, "key": []},
-    "s.folders": {"columns": COLUMNS, "storage": "parquet"},
+    "s.folders": {"columns": COLUMNS, "parquet": True},
 }
 
 
@@ -102,6 +103,12 @@ class Lake:
         """A landed object of the hour with this number of records."""
         objects = load_manifest(self.settings, NAME, hour).objects
         return next(f"{self.settings.landing_root}/{o.path}" for o in objects if o.records == records)
+
+    def copy_of(self, table: str) -> str:
+        """What says that the newest copy of a table in a Parquet folder is whole."""
+        copies = newest_copies(self.settings, NAME)
+        assert copies is not None
+        return f"{copies_folder(self.settings, NAME)}/{copies.tables[table]}/_SUCCESS"
 
 
 def flipped(content: bytes) -> bytes:
@@ -187,9 +194,12 @@ DAMAGES: dict[str, tuple[Callable[[Lake], Any], list[tuple[str, str, str]]]] = {
         lambda lake: lake.tag(ITEMS, HOURS[2], "CREATE OR REPLACE TAG {tag} AS OF VERSION {first}"),
         [("cut", HOURS[2], "not to publication 3")],
     ),
-    "a cut in folders removed": (
-        lambda lake: lake.file(f"{lake.settings.lake_root}/snapshots/{FOLDERS}/_cuts/{HOURS[0]}.json", lambda _: None),
-        [("cut", f"{HOURS[0]}, table {FOLDERS}", "is missing")],
+    "a copy not written to its end": (
+        lambda lake: lake.file(lake.copy_of(FOLDERS), lambda _: None), [("copy", FOLDERS, "is missing or not whole")],
+    ),
+    "the newest document of copies removed": (
+        lambda lake: lake.file(f"{copies_folder(lake.settings, NAME)}/{document_name(4)}", lambda _: None),
+        [("copy", f"parquet/{NAME}", "the newest is of publication 3, the last one is 4")],
     ),
     "rows of the quarantine removed": (
         lambda lake: lake.sql(f"tidemark.{NAME}.quarantine", "DELETE FROM {} WHERE sequence = 1"),

@@ -16,10 +16,9 @@ from pyspark.sql import SparkSession
 
 from tests.e2e.debezium_messages import COLUMNS, DEBEZIUM, HOURS, event, row
 from tests.e2e.feed_pair import FeedPair
-from tidemark.errors import ConfigError, ConflictError, StoredFormatError
+from tidemark.errors import ConfigError, ConflictError
 from tidemark.hours import Hour
 from tidemark.lake.catalog import find_table
-from tidemark.lake.lake_marker import read_marker, write_marker
 from tidemark.ledger.system_tables import system_table
 from tidemark.operations import maintenance
 from tidemark.operations.audit import audit
@@ -28,12 +27,13 @@ from tidemark.operations.read_table import read_snapshot
 from tidemark.pipeline.hour import compact_stage, decode_stage, publish_stage
 from tidemark.pipeline.land import land
 from tidemark.settings import Settings
-from tidemark.snapshots.iceberg import IcebergSnapshot
-from tidemark.storage.feed_lock import FeedLock, feed_lock
+from tidemark.snapshots.parquet_copies import newest_copies
+from tidemark.snapshots.published_table import PublishedTable
+from tidemark.storage.feed_lock import FeedLock
 
 pytestmark = pytest.mark.full
 
-TABLES = {"tables": {"s.items": {"columns": COLUMNS}, "s.folders": {"columns": COLUMNS, "storage": "parquet"}}}
+TABLES = {"tables": {"s.items": {"columns": COLUMNS}, "s.folders": {"columns": COLUMNS, "parquet": True}}}
 NOTHING = Maintained(tombstones=0, cuts=0, branches=0, rewritten=0, orphans=0, folders=0, landed=0)
 AT_ONCE = {"retention": {"tombstones": "0s", "cuts": "0s", "orphans": "1d"}}
 
@@ -81,7 +81,7 @@ def test_what_is_old_goes_and_all_reads_the_same(tmp_path: Path, spark: SparkSes
         stray(landed / "v00001", "young.gz", 0),
         stray(landed / "v00002", "next.gz", 4),
     ]
-    kept = {table: pair.rows(name, table, storage) for table, storage in (("items", "iceberg"), ("folders", "parquet"))}
+    kept = {table: pair.rows(name, table) for table in ("items", "folders")}
     assert not any(ref.startswith("audit_") for ref in refs(settings, f"{name}.items")), (
         "the next publication dropped it"
     )
@@ -99,13 +99,15 @@ def test_what_is_old_goes_and_all_reads_the_same(tmp_path: Path, spark: SparkSes
     assert maintain(pair.feed(name), settings) == NOTHING
 
     done = maintain(feed, settings, now=datetime.now(UTC) + timedelta(days=2))
-    assert (done.tombstones, done.cuts, done.folders) == (1, 4, 3)
+    assert (done.tombstones, done.cuts, done.folders) == (1, 8, 2)
     assert refs(settings, f"{name}.items") == {"main", Hour.parse(HOURS[4]).tag}
     assert spark.table(system_table(name, "tombstones")).isEmpty()
     snapshots = find_table(settings, name, "items")
     assert snapshots is not None and len(snapshots.metadata.snapshots) == 2, "main, and the newest cut"
-    for table, storage in (("items", "iceberg"), ("folders", "parquet")):
-        assert pair.rows(name, table, storage) == kept[table]
+    for table, rows in kept.items():
+        assert pair.rows(name, table) == rows
+    copies = newest_copies(settings, name)
+    assert copies is not None and (copies.sequence, list(copies.tables)) == (5, [f"{name}.folders"])
     with pytest.raises(ConfigError, match="has no cut of 2026-11-20T00"):
         read_snapshot(settings, f"{name}.folders", HOURS[0])
     assert maintain(feed, settings, now=datetime.now(UTC) + timedelta(days=2)) == NOTHING
@@ -151,15 +153,15 @@ def test_a_running_hour_is_waited_for(
     pair.run(HOURS[0])
     pair.export(HOURS[1], [event("c", 2, row(2, 2) | {"nick": "two"})])
     beside = Thread(target=maintain, args=(feed, settings))
-    evolve, waited = IcebergSnapshot.evolve, []
+    evolve, waited = PublishedTable.evolve, []
 
-    def evolve_and_meet(self: IcebergSnapshot, *arguments: Any, **more: Any) -> None:
+    def evolve_and_meet(self: PublishedTable, *arguments: Any, **more: Any) -> None:
         evolve(self, *arguments, **more)
         beside.start()
         beside.join(timeout=15)
         waited.append(beside.is_alive())
 
-    monkeypatch.setattr(IcebergSnapshot, "evolve", evolve_and_meet)
+    monkeypatch.setattr(PublishedTable, "evolve", evolve_and_meet)
     pair.run(HOURS[1])
     beside.join()
     assert [(r["id"], r["nick"]) for r in pair.rows(pair.fixed, "items")] == [(1, None), (2, "two")]
@@ -182,33 +184,6 @@ def test_a_run_that_lost_its_lock_stops(
     with pytest.raises(ConflictError):
         maintain(feed, settings, begun.append)
     assert begun == []
-
-
-def test_a_migration_that_came_first_is_respected(tmp_path: Path, spark: SparkSession, settings: Settings) -> None:
-    pair = FeedPair("m_migrated", tmp_path, spark, settings, **DEBEZIUM, tables={"s.items": {"columns": COLUMNS}})
-    feed = pair.feed(pair.fixed)
-    pair.export(HOURS[0], [event("c", 1, row(1, 1))])
-    pair.run(HOURS[0])
-    marker = read_marker(settings)
-    assert marker is not None
-    ended: list[str] = []
-
-    def beside() -> None:
-        try:
-            maintain(feed, settings)
-        except StoredFormatError as error:
-            ended.append(error.problem)
-
-    waiting = Thread(target=beside)
-    try:
-        with feed_lock(settings, feed.feed):  # as a migration holds it, from its marker to its end
-            waiting.start()
-            waiting.join(timeout=3)
-            write_marker(settings, marker.model_copy(update={"migrating_from": marker.format}))
-        waiting.join()
-    finally:
-        write_marker(settings, marker)
-    assert len(ended) == 1 and "migration" in ended[0]
 
 
 @pytest.mark.parametrize("age", ["1h", "23h"])

@@ -93,31 +93,29 @@ def test_values_of_a_type_too_narrow_take_their_own_position(pair: FeedPair, set
 
 
 def test_a_row_that_waited_for_a_check_is_filled_in_under_newer_changes(pair: FeedPair, settings: Settings) -> None:
-    """In a table in Iceberg and in one in Parquet."""
-
     def tables(most: int) -> dict[str, Any]:
         table = {"columns": COLUMNS, "checks": [{"column": "n", "max": most, "consequence": "quarantine"}]}
-        return {"tables": {"s.items": table, "s.folders": {**table, "storage": "parquet"}}}
+        return {"tables": {"s.items": table}}
 
-    def changes(hour: str, table: str) -> list[dict[str, Any]]:
+    def changes(hour: str) -> list[dict[str, Any]]:
         return {
             HOURS[0]: [
-                event("c", 1, row(1, 1, "one"), table=table), event("c", 2, row(2, 2), table=table),
-                event("c", 3, row(3, 3), table=table),
+                event("c", 1, row(1, 1, "one")), event("c", 2, row(2, 2)),
+                event("c", 3, row(3, 3)),
             ],
             HOURS[1]: [
-                event("u", 10, row(1, 10, "ten"), table=table), event("u", 11, row(2, 11), table=table),
-                event("u", 11, row(2, 11), table=table), event("u", 3, row(3, 3), table=table),
-                event("c", 12, row(4, 12), table=table), event("c", 2, row(2, 2), table=table),
+                event("u", 10, row(1, 10, "ten")), event("u", 11, row(2, 11)),
+                event("u", 11, row(2, 11)), event("u", 3, row(3, 3)),
+                event("c", 12, row(4, 12)), event("c", 2, row(2, 2)),
             ],
             HOURS[2]: [
-                event("u", 20, row(1, 2, ABSENT), table=table), event("u", 21, row(2, 3, "full"), table=table),
-                event("d", 22, None, key={"id": 3}, table=table),
+                event("u", 20, row(1, 2, ABSENT)), event("u", 21, row(2, 3, "full")),
+                event("d", 22, None, key={"id": 3}),
             ],
         }[hour]  # fmt: skip
 
     for hour in HOURS[:3]:
-        pair.export(hour, [*changes(hour, "items"), *changes(hour, "folders")])
+        pair.export(hour, changes(hour))
         pair.run(hour, **tables(9))
     assert [(record, reason) for _, record, reason in reasons(settings, pair)] == [
         (record, "check failed: n <= 9") for record in (1, 2, 3, 5, 7, 8, 9, 11)
@@ -125,7 +123,6 @@ def test_a_row_that_waited_for_a_check_is_filled_in_under_newer_changes(pair: Fe
     pair.run_right(HOURS[:3], **tables(11))
     pair.replay(HOURS[1], **tables(11))
     pair.same("items")
-    pair.same("folders", storage="parquet")
     assert [record for _, record, _ in reasons(settings, pair)] == [5, 11], "12 is still too much"
 
 

@@ -107,14 +107,13 @@ def test_rows_of_before_have_the_default(
     assert [str(finding) for finding in audit(made.feed(), settings).findings] == []
 
 
-@pytest.mark.parametrize("storage", ["iceberg", "parquet"])
-def test_a_table_follows_in_place(install: Install, storage: str) -> None:
+def test_a_table_follows_in_place(install: Install) -> None:
     """All that is stored is older than the statement: stored rows get the value, whatever else the hour brings."""
-    made = install("canal", f"_{storage}", [
+    made = install("canal", "_in_place", [
         HISTORY[0],
         [Statement(20, V2, ADDED, 2)],
         [Change("u", 22, V2, {"id": 2, "name": "b2"}, absent=("qty", "state", "price"))],
-    ], storage=storage)  # fmt: skip
+    ])  # fmt: skip
     made.run(0, 1)
     assert [(r["id"], r["qty"], r["state"], r["price"], r["at"]) for r in made.rows()] == [
         (n, 7, "", "1.50", None) for n in (1, 2, 3)

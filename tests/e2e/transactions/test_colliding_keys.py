@@ -40,7 +40,7 @@ def test_a_statement_that_two_hours_share_after_the_hour_of_its_rows(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:
     exports = Exports(
-        Format("debezium", debezium, "kafka_json", parquet=("b",)), tmp_path, settings, "collide_after",
+        Format("debezium", debezium, "kafka_json"), tmp_path, settings, "collide_after",
         format={"type": "debezium", "decimals": "string"},
     )  # fmt: skip
     there = [

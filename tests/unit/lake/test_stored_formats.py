@@ -9,14 +9,12 @@ from pathlib import Path
 import pytest
 
 from tidemark import __version__
-from tidemark.errors import StoredFormatError, TerminalError, TidemarkError
-from tidemark.lake import stored_formats
+from tidemark.errors import StoredFormatError, TerminalError
 from tidemark.lake.lake_marker import LakeMarker, check_lake, open_lake, read_marker, write_marker
 from tidemark.lake.stored_formats import FORMAT, StoredDocument, check_table, parse_document
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.manifest import Manifest, load_manifests
 from tidemark.ledger.receipts import Receipt
-from tidemark.operations import migrate
 from tidemark.operations.doctor import examine
 from tidemark.operations.reports import newest_receipts
 from tidemark.settings import Settings
@@ -54,36 +52,17 @@ def test_two_that_open_a_new_lake_at_once_agree(settings: Settings) -> None:
 def test_to_read_a_lake_that_is_not_made_yet_makes_nothing(settings: Settings) -> None:
     check_lake(settings)
     assert newest_receipts(settings) == []
-    assert migrate.migrate(settings) == []
     assert not Path(settings.lake_root).exists()
 
 
 def test_a_newer_lake_is_refused_and_names_the_release_to_install(settings: Settings) -> None:
     write_marker(settings, LakeMarker(format=FORMAT + 1, made_by="7.8.9", id="its own"))
-    for refuse in (open_lake, check_lake, newest_receipts, migrate.migrate):
+    for refuse in (open_lake, check_lake, newest_receipts):
         with pytest.raises(StoredFormatError) as raised:
             refuse(settings)
         assert f"its stored format is {FORMAT + 1}; this is Tidemark {__version__}" in raised.value.problem
         assert raised.value.fix == "install Tidemark 7.8.9 or newer"
     assert sorted(path.name for path in Path(settings.lake_root).iterdir()) == ["_lake.json"]
-
-
-def test_an_older_lake_waits_for_its_migration(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    open_lake(settings)
-    monkeypatch.setattr(stored_formats, "FORMAT", FORMAT + 1)
-    with pytest.raises(StoredFormatError) as raised:
-        open_lake(settings)
-    assert raised.value.fix == "run `tidemark migrate`"
-
-
-def test_what_migrates_is_refused_by_old_and_new_releases(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    write_marker(settings, LakeMarker(format=FORMAT + 1, made_by="7.8.9", id="its own", migrating_from=FORMAT))
-    with pytest.raises(StoredFormatError, match="stored format is 2"):
-        check_lake(settings)
-    monkeypatch.setattr(stored_formats, "FORMAT", FORMAT + 1)
-    with pytest.raises(StoredFormatError, match="migration from format 1 to 2 has not ended") as raised:
-        check_lake(settings)
-    assert raised.value.fix == "wait for the `tidemark migrate` that runs, or run it again"
 
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"format": "x"}', '{"format": 1}', "\x00"])
@@ -135,81 +114,13 @@ def test_tables_of_another_format_are_refused(value: str | None) -> None:
         check_table(value, "shop.orders")
 
 
-def test_every_format_that_was_left_behind_has_a_step() -> None:
-    assert [step.before for step in migrate.STEPS] == list(range(1, FORMAT))
-
-
-def test_a_format_without_a_step_is_refused(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    open_lake(settings)
-    before = read_marker(settings)
-    monkeypatch.setattr(migrate, "FORMAT", FORMAT + 1)
-    with pytest.raises(TidemarkError, match="has no migration from format 1"):
-        migrate.migrate(settings)
-    assert read_marker(settings) == before
-
-
-def test_documents_are_migrated_one_by_one(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Stopped after each document in turn, and run again: every step is made once on every document."""
-    open_lake(settings)
-    made = read_marker(settings)
-    assert made is not None
-    lake, new = Path(settings.lake_root), FORMAT + 2
-    receipt = {"format": FORMAT, "steps": []}
-    documents = {
-        "landing/shop/_manifests/2026-11-20T07/v00001.json": receipt,
-        "landing/shop/_manifests/2026-11-20T07/v00002.json": receipt,
-        "_state/shop/00000001.json": receipt | {"next": {"receipt": receipt}, "unrecorded": receipt},
-        "_state/shop/00000002.json": receipt | {"next": None, "unrecorded": None},
-        "snapshots/shop.orders/latest": receipt,
-        "snapshots/shop.orders/_key.json": receipt,
-        "snapshots/shop.orders/_cuts/2026-11-20T07.json": receipt,
-    }
-    for path, fields in documents.items():
-        (lake / path).parent.mkdir(parents=True, exist_ok=True)
-        (lake / path).write_text(json.dumps(fields))
-    (lake / "snapshots/shop.orders/part.parquet").write_bytes(b"no document")
-    budget = 0
-
-    def step(kind: str, fields: dict[str, object]) -> dict[str, object]:
-        nonlocal budget
-        if not budget:
-            raise KeyboardInterrupt
-        budget -= 1
-        assert isinstance(fields["steps"], list)
-        return fields | {"steps": [*fields["steps"], f"{kind} {fields['format']}"]}
-
-    monkeypatch.setattr(migrate, "STEPS", (migrate.Step(1, "one", step), migrate.Step(2, "two", step)))
-    for module in (migrate, stored_formats):
-        monkeypatch.setattr(module, "FORMAT", new)
-    for stops in range(20):
-        budget = stops % 3 + 1
-        try:
-            done = migrate.migrate(settings)
-        except KeyboardInterrupt:
-            with pytest.raises(StoredFormatError):
-                check_lake(settings)
-            continue
-        break
-    assert done[-1].startswith("format 2 to 3: two (")
-    assert read_marker(settings) == made.model_copy(update={"format": new})
-    for path in documents:
-        fields = json.loads((lake / path).read_text())
-        kind = {"landing": "manifest", "_state": "state", "snapshots": "pointer"}[path.split("/")[0]]
-        assert (fields["format"], fields["steps"]) == (new, [f"{kind} 1", f"{kind} 2"]), path
-        if kind == "state" and fields["next"]:
-            of_new = {"format": new, "steps": ["receipt 1", "receipt 2"]}
-            assert (fields["next"], fields["unrecorded"]) == ({"receipt": of_new}, of_new)
-    assert (lake / "snapshots/shop.orders/part.parquet").read_bytes() == b"no document"
-    assert migrate.migrate(settings) == []
-
-
-def test_the_doctor_says_the_format(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_doctor_says_the_format(settings: Settings) -> None:
     def found() -> tuple[bool, str]:
         return next((one.good, one.found) for one in examine(settings) if one.what == "stored format")
 
     assert found() == (True, f"{FORMAT}, once the first hour is run")
     open_lake(settings)
-    assert found() == (True, f"{FORMAT}, by Tidemark {__version__}; no migration is needed")
-    monkeypatch.setattr(stored_formats, "FORMAT", FORMAT + 1)
+    assert found() == (True, f"{FORMAT}, by Tidemark {__version__}")
+    write_marker(settings, LakeMarker(format=FORMAT + 1, made_by="7.8.9", id="its own"))
     good, text = found()
-    assert not good and text.endswith("run `tidemark migrate`")
+    assert not good and text.endswith("install Tidemark 7.8.9 or newer")

@@ -17,7 +17,7 @@ from tests.unit.merge.histories import COLUMNS, SHAPE, SIZE, Delivered, folded_r
 from tidemark.merge.colliding_keys import colliding_keys
 from tidemark.merge.fold import fold
 from tidemark.merge.key_changes import with_ancestors
-from tidemark.merge.late_changes import PublishedTable, classify
+from tidemark.merge.late_changes import PublishedChanges, classify
 from tidemark.merge.typed_rows import keyed_rows
 
 #: Steps of a transaction: which key moves where. Without a target the key is deleted; without a source its row is
@@ -131,7 +131,7 @@ def test_any_part_published_first_gives_the_same(spark: SparkSession) -> None:
     )
     highest = published.agg(F.max("sort_key")).first()
     assert highest is not None
-    table = PublishedTable(rows=published, stored=stored, highest=highest[0])
+    table = PublishedChanges(rows=published, stored=stored, highest=highest[0])
     found = classify(table, hour, links=1)
     assert found.refolded is not None
     refolded = found.refolded.localCheckpoint()

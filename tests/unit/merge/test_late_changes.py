@@ -13,7 +13,7 @@ from tests.unit.merge.histories import SHAPE, Delivered, folded_rows, log_rows, 
 from tidemark.merge.colliding_keys import colliding_keys
 from tidemark.merge.fold import fold
 from tidemark.merge.key_changes import with_ancestors
-from tidemark.merge.late_changes import Classified, PublishedTable, applied, classify
+from tidemark.merge.late_changes import Classified, PublishedChanges, applied, classify
 from tidemark.merge.typed_rows import keyed_rows
 
 Values = tuple[dict[str, Any], frozenset[str]]
@@ -31,7 +31,7 @@ def test_any_part_published_first_gives_the_oracles_table(spark: SparkSession) -
         with_ancestors(published, published.select("key").distinct(), colliding_keys(published, F.lit(False))),
         partial=True,
     ).localCheckpoint()
-    table = PublishedTable(rows=published, stored=_stored(held), highest=max(map(place, first)))
+    table = PublishedChanges(rows=published, stored=_stored(held), highest=max(map(place, first)))
     found = classify(table, hour, links)
     assert found.refolded is not None
     ordinary = found.ordinary.localCheckpoint()
@@ -67,9 +67,9 @@ def test_what_else_has_a_key_folded_again(spark: SparkSession) -> None:
         return {row.key["id"] for row in found.ordinary.collect()}, refolded
 
     hour = _rows(spark, [late])
-    as_usual = PublishedTable(rows=published, stored=stored, highest=place(other))
+    as_usual = PublishedChanges(rows=published, stored=stored, highest=place(other))
     assert keys(classify(as_usual, hour, 0)) == ({3}, set())
-    after_truncate = PublishedTable(
+    after_truncate = PublishedChanges(
         rows=published.where(F.col("position") >= f"{20:012d}"), stored=stored, highest=place(other),
         truncated=f"{20:012d}", new_truncate=True,
     )  # fmt: skip
@@ -79,9 +79,9 @@ def test_what_else_has_a_key_folded_again(spark: SparkSession) -> None:
     assert folded_rows(found.refolded.collect()) == {
         (1,): ({"id": 1, "a": "new", "b": None, "c": None}, frozenset("bc"))
     }
-    pruned = PublishedTable(rows=published, stored=stored, highest=place(other), pruned=f"{28:012d}#0")
+    pruned = PublishedChanges(rows=published, stored=stored, highest=place(other), pruned=f"{28:012d}#0")
     assert keys(classify(pruned, hour, 0)) == (set(), {3})
-    rebuilt = PublishedTable(rows=published, stored=stored, highest="~", rebuild=True)
+    rebuilt = PublishedChanges(rows=published, stored=stored, highest="~", rebuild=True)
     assert keys(classify(rebuilt, hour, 0)) == (set(), {1, 2, 3})
 
 

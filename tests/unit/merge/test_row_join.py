@@ -7,7 +7,7 @@ from random import Random
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -16,13 +16,31 @@ from tests.unit.merge.histories import COLUMNS, ROW_TYPE, SHAPE, Delivered, log_
 from tidemark.identifiers import TIDEMARK
 from tidemark.merge.contract import TIDEMARK_TYPE
 from tidemark.merge.fold import fold
-from tidemark.merge.row_join import merge_rows
+from tidemark.merge.row_join import is_deleted, joined_stamp, joined_value
 from tidemark.merge.superseded import deletes_at, late_keys, without_superseded
 from tidemark.merge.typed_rows import keyed_rows, settle
 
 pytestmark = pytest.mark.promise(2, 4, 6)
 
 STORED = T.StructType([*ROW_TYPE, T.StructField(TIDEMARK, TIDEMARK_TYPE)])
+
+
+def merge_rows(stored: DataFrame, settled: DataFrame) -> DataFrame:
+    """Stored rows with SETTLED ones joined into them: what a MERGE does with the same expressions, without a lake."""
+    t, s = stored.alias("t"), settled.alias("s")
+    both = t.join(s, F.col("t.id").eqNullSafe(F.col("s.key.id")), "full_outer")
+    comes, meet = F.col("s.tidemark").isNotNull(), F.col("s.tidemark").isNotNull() & F.col(f"t.{TIDEMARK}").isNotNull()
+
+    def value(name: str) -> Column:
+        sent = F.col(f"s.row.{name}")
+        if name in COLUMNS:
+            sent = F.when(meet, F.expr(joined_value(name, f"s.row.`{name}`"))).otherwise(sent)
+        return F.when(comes, sent).otherwise(F.col(f"t.{name}")).alias(name)
+
+    stamp = F.when(meet, F.expr(joined_stamp())).when(comes, F.col("s.tidemark")).otherwise(F.col(f"t.{TIDEMARK}"))
+    goes = F.when(meet, F.expr(is_deleted(COLUMNS))).otherwise(F.col("s.deleted"))
+    kept = both.where(~F.coalesce(goes & comes, F.lit(False)))
+    return kept.select(*(value(name) for name in ROW_TYPE.names), stamp.alias(TIDEMARK))
 
 
 class Table:
@@ -42,7 +60,7 @@ class Table:
         settled = settle(fold(new, partial=True), SHAPE, "h").localCheckpoint()
         deleted = settled.where("deleted").select("key", F.col("tidemark.sort_key").alias("deleted_at"))
         self.tombstones = deleted if self.tombstones is None else self.tombstones.unionByName(deleted)
-        self.rows = merge_rows(self.rows, settled, key=["id"], columns=ROW_TYPE.names, joined=COLUMNS).localCheckpoint()
+        self.rows = merge_rows(self.rows, settled).localCheckpoint()
 
     def stored(self, keys: DataFrame) -> DataFrame:
         held = self.rows.select(F.struct("id").alias("key"), F.col(f"{TIDEMARK}.base_sort_key").alias("base"))
@@ -100,7 +118,7 @@ def test_a_truncate_that_comes_late_takes_what_rows_hold_from_before_it(spark: S
     empty = keyed_rows(log_rows(spark, []), SHAPE, expand=False)
     keys = table.rows.select(F.struct("id").alias("key"))
     settled = settle(fold(deletes_at(keys, f"{truncate.position:012d}", empty), partial=True), SHAPE, "h")
-    table.rows = merge_rows(table.rows, settled, key=["id"], columns=ROW_TYPE.names, joined=COLUMNS)
+    table.rows = merge_rows(table.rows, settled)
     assert table.shown() == wanted([*changes, truncate])
 
 

@@ -142,7 +142,7 @@ def test_late_changes_are_classified_by_rows_and_tombstones(
     snapshot = HeldSnapshot(spark, [(1, "x", "10#1", None), (2, "y", "25#2", None), (3, "z", "11#1", "11#1")], HELD)
     before = published(FEED, TableReceipt(table=TABLE, highest="25#9"))
     note_pruned(spark, FEED, "04#0")
-    table = opened(spark, settings, feed, snapshot, before).published_table()
+    table = opened(spark, settings, feed, snapshot, before).published_changes()
     found = {row.key["id"]: (row.stored_sort_key, row.stored_base_sort_key) for row in table.stored.collect()}
     # 2 has come back since it was deleted; the delete of 3 took another row of its key, or waits in quarantine
     assert found == {1: ("10#1", None), 2: ("25#2", "20#0"), 3: ("11#1", "11#1"), 5: ("23#0", "23#0")}

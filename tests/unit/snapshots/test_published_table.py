@@ -1,4 +1,4 @@
-"""What every storage of snapshots must do, whatever holds the table: the same tests for Iceberg and for Parquet."""
+"""What a published table does with what is staged, published and cut."""
 
 from __future__ import annotations
 
@@ -14,15 +14,12 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidemark.errors import ConflictError, SchemaError
-from tidemark.feeds.model import Feed
 from tidemark.hours import Hour, hours_between
 from tidemark.identifiers import TIDEMARK, publication_name
 from tidemark.lake.session import full_name
 from tidemark.merge.contract import settled_type
-from tidemark.settings import Settings
-from tidemark.snapshots import discard_columns, open_snapshot
-from tidemark.snapshots.contract import Snapshot, StagedChange
-from tidemark.snapshots.parquet_pointers import ParquetPointers
+from tidemark.snapshots.published_table import PublishedTable, discard_columns
+from tidemark.snapshots.staged_change import StagedChange
 
 FEED = "stores"
 COLUMNS = {"id": "int", "a": "string", "n": "int"}
@@ -32,19 +29,17 @@ _NUMBER = count(1)
 
 @dataclass
 class Store:
-    """One table in a storage, and the hours that were published to it so far."""
+    """One table, and the hours that were published to it so far."""
 
     spark: SparkSession
-    settings: Settings
-    feed: Feed
     table: str
     key: tuple[str, ...] = ("id",)
     sequence: int = 0
 
     @property
-    def snapshot(self) -> Snapshot:
+    def snapshot(self) -> PublishedTable:
         """Opened again each time, as every stage does."""
-        return open_snapshot(self.spark, self.feed, self.table, self.settings, self.sequence)
+        return PublishedTable(self.spark, self.table, FEED, self.sequence)
 
     @property
     def hour(self) -> Hour:
@@ -79,26 +74,15 @@ class Store:
 
     def at_cut(self, hour: Hour) -> list[tuple[Any, ...]] | None:
         """What the cut of an hour holds; None where there is none."""
-        if self.feed.declared(self.table).storage == "parquet":
-            folder = ParquetPointers(self.table, self.settings).at_cut(hour)
-            return None if folder is None else self.rows(self.spark.read.parquet(folder))
         name = full_name(*self.table.split("."))
         tags = {row["name"] for row in self.spark.table(f"{name}.refs").collect()}
         tag = hour.tag
         return self.rows(self.spark.read.option("versionAsOf", tag).table(name)) if tag in tags else None
 
 
-@pytest.fixture(params=["iceberg", "parquet"])
-def store(request: pytest.FixtureRequest, spark: SparkSession, settings: Settings) -> Store:
-    table = f"stores.{request.param}_{next(_NUMBER)}"
-    feed = Feed.model_validate(
-        {
-            "feed": FEED, "description": "-", "owner": "-", "topics": ["t"],
-            "exports": {"path": "{topic}/{date}/{hour}/*"}, "container": {"type": "kafka_json"},
-            "format": {"type": "canal"}, "tables": {"s.t": {"name": table, "storage": request.param}},
-        }
-    )  # fmt: skip
-    return Store(spark, settings, feed, table)
+@pytest.fixture
+def store(spark: SparkSession) -> Store:
+    return Store(spark, f"stores.table_{next(_NUMBER)}")
 
 
 def settled(
@@ -283,16 +267,16 @@ def test_values_of_a_dropped_column_are_deleted_and_a_retired_column_is_removed(
 
 def test_what_an_unpublished_hour_evolved_is_discarded(store: Store) -> None:
     store.stage([{"id": 1, "a": "x"}])
-    discard_columns(store.spark, store.feed, [store.table], store.settings, store.sequence)
+    discard_columns(store.spark, FEED, [store.table], store.sequence)
     assert store.snapshot.columns() == {}, "the table that it made too"
     store.publish([{"id": 1, "a": "x", "n": 5}])
     evolved = {"id": "int", "title": "string", "n": "bigint", "more": "date"}
     store.snapshot.evolve(evolved, ("id",), [("a", "title")])
-    discard_columns(store.spark, store.feed, [store.table], store.settings, store.sequence)
+    discard_columns(store.spark, FEED, [store.table], store.sequence)
     assert store.snapshot.columns() == COLUMNS
     assert store.rows() == [(1, "x", 5)]
     store.publish([{"id": 2, "title": "y"}], evolved, renamed=[("a", "title")])
-    discard_columns(store.spark, store.feed, [store.table], store.settings, store.sequence)
+    discard_columns(store.spark, FEED, [store.table], store.sequence)
     assert store.rows() == [(1, "x", 5, None), (2, "y", None, None)], "what is published stays"
 
 
@@ -359,7 +343,6 @@ def test_a_cut_is_made_apart_from_the_table(store: Store) -> None:
     assert store.rows() == [(1, "later", None), (5, "later", None), (6, "next", None)]
 
 
-@pytest.mark.parametrize("store", ["iceberg"], indirect=True)
 def test_a_table_that_somebody_has_written_to_is_not_published(spark: SparkSession, store: Store) -> None:
     store.publish([{"id": 1, "a": "x"}])
     publication = store.stage([{"id": 2, "a": "y"}])
@@ -376,7 +359,6 @@ def test_a_table_that_somebody_has_written_to_is_not_published(spark: SparkSessi
         store.snapshot.check(store.hour, publication)
 
 
-@pytest.mark.parametrize("store", ["iceberg"], indirect=True)
 def test_an_attempt_that_was_overtaken_writes_to_no_table(store: Store) -> None:
     store.publish([{"id": 1, "a": "x"}])
     old, publication = store.snapshot, store.stage([{"id": 2, "a": "y"}])
@@ -395,7 +377,6 @@ def test_an_attempt_that_was_overtaken_writes_to_no_table(store: Store) -> None:
     assert store.rows() == [(1, "x", None), (2, "y", None)]
 
 
-@pytest.mark.parametrize("store", ["iceberg"], indirect=True)
 def test_of_listed_keys_no_file_is_read_that_cannot_hold_them(spark: SparkSession, store: Store) -> None:
     for first in (1, 1001):
         store.publish([{"id": first + number, "a": "old"} for number in range(3)])

@@ -7,7 +7,7 @@ silence.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from functools import partial
 from typing import Any
 
@@ -23,9 +23,9 @@ from tidemark.logs import get_logger
 from tidemark.merge.contract import TIDEMARK_TYPE
 from tidemark.merge.row_join import stamp_names
 from tidemark.schema.type_changes import reconcile, refuse_other_key
-from tidemark.snapshots.contract import StagedChange
 from tidemark.snapshots.iceberg_merge import SETTLED_VIEW, fill, merge_sql, new_rows
 from tidemark.snapshots.iceberg_metadata import ATTEMPT, Alter, IcebergMetadata
+from tidemark.snapshots.staged_change import StagedChange
 
 log = get_logger()
 
@@ -53,7 +53,7 @@ _BEFORE = "tidemark.schema-before"
 _NO_TABLE = "none"
 
 
-class IcebergSnapshot:
+class PublishedTable:
     """One published table. ``attempt``: the number under which it is written to; who only reads has none."""
 
     def __init__(self, spark: SparkSession, table: str, feed: str, attempt: int = 0) -> None:
@@ -320,3 +320,12 @@ def _branch(publication: str) -> str:
 def _cut_branch(publication: str) -> str:
     """The branch on which the cut of a late hour is made."""
     return "cut_" + publication
+
+
+def discard_columns(spark: SparkSession, feed: str, tables: Iterable[str], attempt: int) -> None:
+    """Give published tables back the columns that they are published with. ``attempt``: the highest number that was taken.
+
+    Columns are evolved before a publication is written. What an hour has evolved that is not published is not for
+    readers."""
+    for table in tables:
+        PublishedTable(spark, table, feed, attempt).discard()
