@@ -51,8 +51,8 @@ class Undisturbed:
     state: dict[str, Any]
 
 
-#: Fields of receipts, and of their tables, that hold the number of a publication.
-_NUMBERS, _TABLE_NUMBERS = ("sequence", "cut_by", "recalls"), ("staged_in", "refolded_by")
+#: Fields of receipts that hold the number of a publication.
+_NUMBERS = ("sequence", "cut_by", "recalls")
 
 
 def make_exports(folder: Path) -> None:
@@ -167,7 +167,10 @@ def receipts(settings: Settings) -> list[dict[str, Any]]:
         receipt.model_dump(mode="json", exclude={"published_at"}) for receipt in load_history(settings, FEED).receipts
     ]
     for receipt in found:
-        for part, names in ((receipt, _NUMBERS), *((table, _TABLE_NUMBERS) for table in receipt["tables"])):
+        numbered = [(receipt, _NUMBERS), (receipt["progress"], ("waiting_since",))]
+        for table in receipt["tables"]:
+            numbered += [(table, ("staged_in",)), (table["progress"], ("refolded_by",))]
+        for part, names in numbered:
             part |= {name: numbers[part[name]] for name in names}
     return found
 

@@ -10,7 +10,6 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
 from typing import TypeVar
 
 from pydantic import BaseModel, Field
@@ -19,8 +18,7 @@ from tidemark.hours import Hour
 from tidemark.identifiers import publication_name
 from tidemark.lake.stored_formats import StoredDocument
 from tidemark.ledger.manifest import Manifest
-from tidemark.ledger.receipts import Receipt, Reload, TableReceipt
-from tidemark.schema.columns import Reading
+from tidemark.ledger.receipts import Receipt, Reload, TableProgress
 
 V = TypeVar("V")
 
@@ -39,37 +37,6 @@ class Republication(BaseModel):
 
     sequence: int
     version: int = Field(description="The version of the hour's export that it published.")
-
-
-class TableProgress(BaseModel):
-    """What is published of one table, as far as its next hour needs it."""
-
-    highest: str | None = Field(None, description="The highest sort key applied.")
-    truncated: str | None = Field(None, description="The position of the newest truncate.")
-    arrived: datetime | None = Field(
-        None, description="When the newest transaction committed that changed a key and has no name at its source."
-    )
-    partial: bool = Field(False, description="Whether a change of it ever lacked columns.")
-    entangled: bool = Field(
-        False, description="Whether a row of it ever rested on another key, or met another one at its key."
-    )
-    refolded_by: int = Field(0, description="The newest publication that folded all rows again; 0: none did.")
-    column_renames: list[str] = Field([], description="Columns renamed and dropped so far.")
-    readings: dict[str, Reading] = Field({}, description="How columns were read last, as far as it was noted.")
-    sources: list[str] = Field([], description="The source's tables that were published under its name.")
-
-    def apply(self, table: TableReceipt, sequence: int) -> None:
-        """Add what a publication did to the table."""
-        self.highest = max(filter(None, (self.highest, table.highest)), default=None)
-        self.truncated = max(filter(None, (self.truncated, table.truncated)), default=None)
-        self.arrived = max(filter(None, (self.arrived, table.arrived)), default=None)
-        self.partial |= table.partial
-        self.entangled |= table.entangled
-        self.refolded_by = max(self.refolded_by, table.refolded_by)
-        self.column_renames = sorted({*self.column_renames, *table.column_renames})
-        self.sources = sorted({*self.sources, *table.sources})
-        if table.staged_in == sequence:  # a later receipt of an hour repeats what an earlier one of it says
-            self.readings |= table.readings
 
 
 class NextPublication(BaseModel):
@@ -167,21 +134,22 @@ class FeedState(StoredDocument):
         _set(self.recalls, hour, receipt.recalls)
         _set(self.named_reloads, hour, receipt.reloads)
         _set(self.stopped, hour, receipt.stopped)
-        if receipt.edges:
-            self.edges[hour] = [*self.edges.get(hour, []), *receipt.edges]
+        if edges := receipt.progress.edges:
+            self.edges[hour] = [*self.edges.get(hour, []), *edges]
         self.with_bad = sorted({*self.with_bad, hour} if receipt.bad else {*self.with_bad} - {hour})
         begun = {
-            source: [reload for reload in found if self.has(reload.began)] for source, found in receipt.reloaded.items()
+            source: [reload for reload in found if self.has(reload.began)]
+            for source, found in receipt.progress.reloads.items()
         }
         self.reloads = {source: found for source, found in begun.items() if found}
         self.held_transactions = receipt.held_transactions
-        self.waiting_entries, self.waiting_since = receipt.waiting_entries, receipt.waiting_since
+        self.waiting_entries, self.waiting_since = receipt.waiting_entries, receipt.progress.waiting_since
         self.gave_up |= receipt.given_up > 0
         self.kept_whole |= receipt.kept_whole > 0
         self.redelivered |= receipt.redelivered > 0
         self.rolled_back |= receipt.rollbacks > 0
         for table in receipt.tables:
-            self.tables.setdefault(table.table, TableProgress()).apply(table, sequence)
+            self.tables[table.table] = self.table(table.table).plus(table.progress)
             self.rows_written += table.rows_written
 
     def _add_hour(self, receipt: Receipt) -> None:

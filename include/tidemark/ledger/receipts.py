@@ -50,21 +50,13 @@ class Reload(BaseModel):
     )
 
 
-class TableReceipt(BaseModel):
-    """One table's part of an hour."""
+class TableProgress(BaseModel):
+    """What later hours need to know of a table's publications: of one, or of all so far."""
 
-    table: str
-    sources: list[str] = Field([], description="The source's tables whose changes it holds.")
-    counts: Counts = Counts()
-    staged_in: int = Field(0, description="The publication that wrote the rows below; 0: none did.")
-    rows_written: int = 0
-    rows_deleted: int = 0
     highest: str | None = Field(
-        None, description="The highest sort key applied so far: changes below it that come later are late."
+        None, description="The highest sort key applied: changes below it that come later are late."
     )
-    truncated: str | None = Field(
-        None, description="The newest truncate's position so far; reloads are not among them."
-    )
+    truncated: str | None = Field(None, description="The position of the newest truncate; reloads are not among them.")
     arrived: datetime | None = Field(
         None, description="When the newest transaction committed that changed a key and has no name at its source."
     )
@@ -73,14 +65,57 @@ class TableReceipt(BaseModel):
         False,
         description="Whether rows of it rest on other keys, or met at one key: only the log tells what a late change alters.",
     )
-    column_renames: list[str] = Field([], description="Columns renamed and dropped by this publication.")
-    readings: dict[str, Reading] = Field({}, description="How this publication read columns, where that is new.")
     refolded_by: int = Field(
         0,
-        description="The publication that withdrew changes and folded all rows again; tombstones of before do not count.",
+        description="The publication that withdrew changes and folded all rows again; tombstones of before do not count. "
+        "0: none did.",
     )
+    column_renames: list[str] = Field([], description="Columns renamed and dropped.")
+    readings: dict[str, Reading] = Field({}, description="How columns were read, where that was new.")
+    sources: list[str] = Field([], description="The source's tables that were published under its name.")
+
+    def plus(self, later: TableProgress) -> TableProgress:
+        """This, and what a later publication did."""
+        return TableProgress(
+            highest=max(filter(None, (self.highest, later.highest)), default=None),
+            truncated=max(filter(None, (self.truncated, later.truncated)), default=None),
+            arrived=max(filter(None, (self.arrived, later.arrived)), default=None),
+            partial=self.partial or later.partial,
+            entangled=self.entangled or later.entangled,
+            refolded_by=max(self.refolded_by, later.refolded_by),
+            column_renames=sorted({*self.column_renames, *later.column_renames}),
+            readings=self.readings | later.readings,
+            sources=sorted({*self.sources, *later.sources}),
+        )
+
+
+class TableReceipt(BaseModel):
+    """One table's part of an hour."""
+
+    table: str
+    counts: Counts = Counts()
+    staged_in: int = Field(0, description="The publication that wrote the rows below; 0: none did.")
+    rows_written: int = 0
+    rows_deleted: int = 0
     waiting: int = Field(0, description="Changes in quarantine of which a value fails a check.")
     warnings: list[str] = []
+    progress: TableProgress = Field(
+        TableProgress(), description="No part of the account: what this publication adds to the feed's state."
+    )
+
+
+class FeedProgress(BaseModel):
+    """What later hours need to know of a publication, beside its tables."""
+
+    edges: list[str] = Field(
+        [], description="The hour's transaction markers that other hours need, where markers tie rows together."
+    )
+    waiting_since: int = Field(
+        0, description="The publication from which on rows of `waiting` count; 0: nothing waits."
+    )
+    reloads: dict[str, list[Reload]] = Field(
+        {}, description="By the source's table: all reloads that have begun, of whatever hour, after this publication."
+    )
 
 
 class Recalled(BaseModel):
@@ -127,17 +162,11 @@ class Receipt(StoredDocument):
         description="Changes that this publication left out, or took back, because another delivery of their transaction "
         "counts.",
     )
-    edges: list[str] = Field(
-        [], description="The hour's transaction markers that other hours need, where markers tie rows together."
-    )
     newest: datetime | None = Field(None, description="The newest source time in the hour, heartbeats included.")
     held: int = Field(description="Changes whose transaction is not complete, or whose metadata have not come.")
     held_transactions: int = 0
     waiting_entries: int = Field(
         0, description="Entries, of whatever hour, that wait after this publication for what describes them."
-    )
-    waiting_since: int = Field(
-        0, description="The publication from which on rows of `waiting` count; 0: nothing waits."
     )
     cut_by: int = Field(0, description="The publication that made the hour's cut; 0 until the hour is published.")
     amended: list[Hour] = Field([], description="Hours whose cuts this publication made again (`cuts: amend`).")
@@ -147,14 +176,14 @@ class Receipt(StoredDocument):
     reloads: list[str] = Field(
         [], description="The source's tables that an operator had reloaded from this hour on; `*`: all of the feed's."
     )
-    reloaded: dict[str, list[Reload]] = Field(
-        {}, description="By the source's table: all reloads that have begun, of whatever hour, after this publication."
-    )
     tables: list[TableReceipt] = Field([])
     published_at: datetime | None = None
     notes: list[str] = Field([])
     stopped: dict[str, str] = Field(
         {}, description="Tables that this publication left as they were, for they cannot go on, and why."
+    )
+    progress: FeedProgress = Field(
+        FeedProgress(), description="No part of the account: what this publication adds to the feed's state."
     )
 
     @property
@@ -180,15 +209,15 @@ class Receipt(StoredDocument):
             else table
             for table in self.tables
         ]
+        # the state knows already what that publication did to them
+        others = [t.model_copy(update={"progress": TableProgress()}) for name, t in old.items() if name not in new]
         sums = {
             name: getattr(self, name) + getattr(before, name)
             for name in ("landed", "split", "control", "bad", "held", "refused", "alongside", "rollbacks")
         }
         newest = max(filter(None, (self.newest, before.newest)), default=None)
         sums["recalls"] = max(self.recalls, before.recalls)
-        return self.model_copy(
-            update={**sums, "newest": newest, "tables": merged + [t for name, t in old.items() if name not in new]}
-        )
+        return self.model_copy(update={**sums, "newest": newest, "tables": merged + others})
 
     def without(self, recalled: Recalled) -> Receipt:
         """This receipt without the entries that a replay takes up again."""

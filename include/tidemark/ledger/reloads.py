@@ -14,7 +14,7 @@ from tidemark.feeds.problems import nearest
 from tidemark.hours import Hour
 from tidemark.lake.lake_marker import open_lake
 from tidemark.ledger.manifest import Manifest, all_objects, load_manifests, save_manifest
-from tidemark.ledger.publication_history import load_history
+from tidemark.ledger.state_store import load_state
 from tidemark.settings import Settings
 
 #: In place of a table's name: all tables of the feed.
@@ -49,8 +49,8 @@ def name_reloads(
             "other runs land or replay this hour at the same time", fix="name it again when they have ended",
             feed=feed.feed, hour=hour,
         )  # fmt: skip
-    receipt = load_history(settings, feed.feed).of_hour(hour)
-    return now, receipt is not None and receipt.reloads != now
+    state = load_state(settings, feed.feed)
+    return now, state.has(hour) and state.named_reloads.get(hour, []) != now
 
 
 def source_of(feed: Feed, table: str, settings: Settings) -> str:
@@ -60,10 +60,9 @@ def source_of(feed: Feed, table: str, settings: Settings) -> str:
         return ALL
     published = {source: source for source in feed.tables}
     published |= {feed.published_name(source): source for source in feed.tables}
-    for receipt in load_history(settings, feed.feed).receipts:
-        for part in receipt.tables:
-            for source in part.sources:
-                published |= {part.table: source, source: source}
+    for name, progress in load_state(settings, feed.feed).tables.items():
+        for source in progress.sources:
+            published |= {name: source, source: source}
     if table in published:
         return published[table]
     known = sorted(published)

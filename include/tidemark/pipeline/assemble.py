@@ -47,13 +47,11 @@ class Account:
     held: int = 0
     held_transactions: int = 0
     waiting_entries: int = 0
-    waiting_since: int = 0
     refused: int = 0
     given_up: int = 0
     redelivered: int = 0
     rollbacks: int = 0
     newest: datetime | None = None
-    edges: list[str] = field(default_factory=list)
 
 
 @dataclass(frozen=True)
@@ -65,7 +63,8 @@ class Assembled:
     again were accounted for before. ``moved``: see :func:`tidemark.tables.places.moved_by`. ``withdrawn``: changes that
     are published and no part of a table any more (:class:`tidemark.pipeline.transactions.WholeTransactions`), by table
     with its name at the source. ``redelivered``: counts of changes that came in a delivery which does not count, likewise.
-    ``reloads``: see :mod:`tidemark.tables.reloads`.
+    ``reloads``: see :mod:`tidemark.tables.reloads`. ``edges``, ``waiting_since``: see
+    :class:`tidemark.ledger.receipts.FeedProgress`.
     """
 
     rows: DataFrame
@@ -80,6 +79,8 @@ class Assembled:
     withdrawn: dict[str, tuple[str, DataFrame]] = field(default_factory=dict)
     redelivered: dict[str, tuple[str, Counts]] = field(default_factory=dict)
     reloads: HourReloads = field(default_factory=HourReloads)
+    edges: list[str] = field(default_factory=list)
+    waiting_since: int = 0
 
 
 def assemble(run: HourRun) -> Assembled:
@@ -100,7 +101,7 @@ def assemble(run: HourRun) -> Assembled:
     held = held_transactions(run.spark, feed.feed, state)
     edges = with_partners(counted.edges, feed, landed, log, state)
     known = edges_with(state, manifest.hour, edges)
-    log_before, account = tied(log, feed, state.edges), replace(counted.account, edges=edges)
+    log_before, account = tied(log, feed, state.edges), counted.account
     log, landed = tied(log, feed, known) if edges else log_before, tied(landed, feed, known)
     whole = WholeTransactions(landed.where(is_row()).withColumn("landed_this_hour", F.lit(True)))
     if counted.in_transactions or held is not None or known:
@@ -132,7 +133,7 @@ def assemble(run: HourRun) -> Assembled:
     assembled = Assembled(
         rows, whole.still_open, whole.given_up, account, definitions,
         [*whole.notes, *definitions.notes, *reloads.notes], before, moved=moved,
-        withdrawn=_by_table(whole.withdrawn, feed), redelivered=redelivered, reloads=reloads,
+        withdrawn=_by_table(whole.withdrawn, feed), redelivered=redelivered, reloads=reloads, edges=edges,
     )  # fmt: skip
     if isinstance(load_format(feed.format["type"]), BindsRows):
         return _described(assembled, log, feed, state.making(reloads.begun))
@@ -172,15 +173,12 @@ def _count_redelivered(redelivered: dict[str, tuple[str, Counts]], whole: WholeT
 def _described(assembled: Assembled, log: DataFrame, feed: Feed, state: FeedState) -> Assembled:
     """The assembled changes read by what the stream has stated, without those that wait for it, or never can be."""
     found = described(assembled.rows, log, assembled.definitions, feed, state)
-    account = assembled.account
-    account = replace(
-        account,
-        held=account.held + found.landed,
-        waiting_entries=found.counted,
-        waiting_since=(found.since or state.last_sequence + 1) if found.counted else 0,
-    )
+    account = replace(assembled.account, held=assembled.account.held + found.landed, waiting_entries=found.counted)
+    since = (found.since or state.last_sequence + 1) if found.counted else 0
     notes = assembled.notes + ([WAIT.format(found.counted)] if found.counted else [])
-    assembled = replace(assembled, rows=found.ready, waiting=found.waiting, account=account, notes=notes)
+    assembled = replace(
+        assembled, rows=found.ready, waiting=found.waiting, account=account, notes=notes, waiting_since=since
+    )
     unbound = found.ready.where("problem is not null").withColumn("reason", F.col("problem"))
     if unbound.isEmpty():
         return assembled

@@ -19,7 +19,7 @@ from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.feed_state import NextPublication
 from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.publication_history import load_receipt
-from tidemark.ledger.receipts import Counts, Receipt, TableReceipt
+from tidemark.ledger.receipts import Counts, FeedProgress, Receipt, TableProgress, TableReceipt
 from tidemark.ledger.system_tables import create_system_tables
 from tidemark.logs import get_logger, log_context, log_stage
 from tidemark.pipeline.hour_changes import (
@@ -131,7 +131,9 @@ def _screen(hour: HourChanges) -> HourChanges:
 def _compact_and_log(hour: HourChanges, stats: TableStats) -> Compacted:
     if stats.table in hour.stopped:
         before = hour.run.state.table(stats.table)
-        return Compacted(TableReceipt(table=stats.table, highest=before.highest, truncated=before.truncated))
+        return Compacted(
+            TableReceipt(table=stats.table, progress=TableProgress(highest=before.highest, truncated=before.truncated))
+        )
     with log_stage("compact", "compacted", table=stats.table) as line:
         compacted = _compact_table(hour, stats)
         counts = compacted.receipt.counts
@@ -182,7 +184,11 @@ def _receipt(hour: HourChanges, tables: list[TableReceipt]) -> Receipt:
         recalls=manifest.recalls,
         **asdict(assembled.account),
         reloads=manifest.reloads or [],
-        reloaded={source: list(found) for source, found in run.state.reloads.items()},
+        progress=FeedProgress(
+            edges=assembled.edges,
+            waiting_since=assembled.waiting_since,
+            reloads={source: list(found) for source, found in run.state.reloads.items()},
+        ),
         kept_whole=withheld.transactions if withheld is not None else 0,
         alongside=withheld.alongside if withheld is not None else 0,
         tables=tables,
@@ -208,16 +214,12 @@ def _compact_table(hour: HourChanges, stats: TableStats) -> Compacted:
         # There is nothing to empty, and nothing yet says which columns the table has.
         below = emptied_below(run.state, stats.sources, truncated)
         counts = without_truncated(hour, stats, below).counts
-        only_emptied = TableReceipt(
-            table=stats.table, sources=stats.sources, counts=counts, highest=highest, truncated=truncated
-        )
-        return Compacted(only_emptied)
+        progress = TableProgress(sources=stats.sources, highest=highest, truncated=truncated)
+        return Compacted(TableReceipt(table=stats.table, counts=counts, progress=progress))
     first = not state.snapshot.columns()
     changes = table_changes(hour, stats, state)
-    receipt = TableReceipt(
-        table=stats.table,
+    progress = TableProgress(
         sources=stats.sources,
-        counts=changes.counts,
         highest=highest,
         truncated=state.by_source,
         arrived=stats.arrived,
@@ -226,6 +228,7 @@ def _compact_table(hour: HourChanges, stats: TableStats) -> Compacted:
         entangled=state.entangles(stats),
         refolded_by=run.sequence if stats.table in hour.assembled.withdrawn else 0,
     )
+    receipt = TableReceipt(table=stats.table, counts=changes.counts, progress=progress)
     if not (stats.first or state.change.dropped or state.change.filled or state.rebuild):
         return Compacted(receipt)
     return _stage(changes, receipt, first=first)
@@ -277,8 +280,8 @@ def _stage(changes: TableChanges, receipt: TableReceipt, *, first: bool) -> Comp
             "rows_written": outcome.written,
             "rows_deleted": outcome.deleted,
             "staged_in": run.sequence,
-            "readings": dict(state.readings),
             "warnings": warnings,
+            "progress": receipt.progress.model_copy(update={"readings": dict(state.readings)}),
         }
     )
     deleted = [tombstones(stats.table, outcome.settled, run.hour)] if shape.key and outcome.deleted else []

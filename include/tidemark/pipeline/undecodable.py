@@ -43,7 +43,7 @@ def _undecodable(hour: HourChanges) -> list[DataFrame]:
     """Transactions with records that cannot be decoded: ``tx``, ``why``."""
     run, feed, state = hour.run, hour.run.feed, hour.run.state
     log = run.spark.table(changes_table(feed.feed)).where(is_published(state) | in_hour(run.hour))
-    edges = edges_with(state, run.hour, hour.assembled.account.edges)
+    edges = edges_with(state, run.hour, hour.assembled.edges)
     bad = log.where(F.col("hour").isin([*state.with_bad, run.hour]) & (F.col("op") == "bad"))
     named = tied(bad, feed, edges).where("tx is not null")
     if feed.undeclared == "quarantine":  # what is no table of the feed leaves its transactions whole

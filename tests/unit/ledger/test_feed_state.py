@@ -12,7 +12,7 @@ from tidemark.hours import Hour, hours_between
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.manifest import Manifest
 from tidemark.ledger.publication_history import PublicationHistory
-from tidemark.ledger.receipts import Receipt, Reload, TableReceipt
+from tidemark.ledger.receipts import FeedProgress, Receipt, Reload, TableProgress, TableReceipt
 
 HOURS = hours_between("2026-11-20T00", "2026-11-21T03")
 
@@ -72,9 +72,17 @@ def test_each_attempt_has_a_number_of_its_own() -> None:
 
 def test_a_table_goes_on_from_the_newest_that_was_said_of_it() -> None:
     tables = [
-        TableReceipt(table="a", highest="20", truncated="05", sources=["S.A"], column_renames=["x"], rows_written=3),
-        TableReceipt(table="a", highest="10", sources=["S.B"], refolded_by=2, column_renames=["y"], rows_written=4),
-        TableReceipt(table="b", highest="30"),
+        TableReceipt(
+            table="a",
+            rows_written=3,
+            progress=TableProgress(highest="20", truncated="05", sources=["S.A"], column_renames=["x"]),
+        ),
+        TableReceipt(
+            table="a",
+            rows_written=4,
+            progress=TableProgress(highest="10", sources=["S.B"], refolded_by=2, column_renames=["y"]),
+        ),
+        TableReceipt(table="b", progress=TableProgress(highest="30")),
     ]
     state = FeedState.of("f", [receipt(n, HOURS[n], tables=[table]) for n, table in enumerate(tables, 1)])
     table = state.table("a")
@@ -86,13 +94,22 @@ def test_a_table_goes_on_from_the_newest_that_was_said_of_it() -> None:
 
 def test_what_the_newest_receipt_of_an_hour_says_counts() -> None:
     reload = Reload(hour=HOURS[1], began=HOURS[2], position="07+")
-    first = receipt(1, HOURS[1], bad=2, reloads=["S.A"], stopped={"a": "why"}, edges=["e1"], reloaded={"S.A": [reload]})
+    first = receipt(
+        1,
+        HOURS[1],
+        bad=2,
+        reloads=["S.A"],
+        stopped={"a": "why"},
+        progress=FeedProgress(edges=["e1"], reloads={"S.A": [reload]}),
+    )
     state = FeedState.of("f", [first])
     assert (state.with_bad, state.stopped) == ([HOURS[1]], {HOURS[1]: {"a": "why"}})
     assert state.reloads == {}, "its load began in an hour that is not published"
-    state = state.after(receipt(2, HOURS[2], reloaded={"S.A": [reload]}))
+    state = state.after(receipt(2, HOURS[2], progress=FeedProgress(reloads={"S.A": [reload]})))
     assert state.reloaded(["S.A", "S.C"]) == "07+" and state.named_reloads == {HOURS[1]: ["S.A"]}
-    state = state.after(receipt(3, HOURS[1], 2, edges=["e2"], recalls=1, held_transactions=4, waiting_entries=5))
+    state = state.after(
+        receipt(3, HOURS[1], 2, progress=FeedProgress(edges=["e2"]), recalls=1, held_transactions=4, waiting_entries=5)
+    )
     assert (state.with_bad, state.stopped, state.named_reloads) == ([], {}, {})
     assert (state.edges, state.recalls) == ({HOURS[1]: ["e1", "e2"]}, {HOURS[1]: 1})
     assert (state.held_transactions, state.waiting_entries, state.last_hour) == (4, 5, HOURS[1])

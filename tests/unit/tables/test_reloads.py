@@ -8,8 +8,8 @@ from pyspark.sql import functions as F
 
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
-from tidemark.ledger.feed_state import FeedState, TableProgress
-from tidemark.ledger.receipts import Receipt, Reload
+from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.receipts import FeedProgress, Receipt, Reload, TableProgress
 from tidemark.tables.places import placed
 from tidemark.tables.reloads import altered, find_reloads
 
@@ -52,7 +52,7 @@ def published(reloads: list[Reload], *hours: int, names: list[str] | None = None
         Receipt(
             feed="f", hour=Hour(HOURS[hour]), sequence=number, manifest_version=1, objects=1, bytes=1, landed=1, split=0,
             control=0, bad=0, held=0, reloads=(names or ["S.T"]) if hour == 2 else [],
-            reloaded={"S.T": reloads} if reloads else {},
+            progress=FeedProgress(reloads={"S.T": reloads} if reloads else {}),
         )
         for number, hour in enumerate(hours, 1)
     ]  # fmt: skip

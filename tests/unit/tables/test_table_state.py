@@ -24,7 +24,7 @@ from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.manifest import Manifest
-from tidemark.ledger.receipts import TableReceipt
+from tidemark.ledger.receipts import TableProgress, TableReceipt
 from tidemark.ledger.system_tables import note_pruned
 from tidemark.settings import Settings
 from tidemark.tables.table_history import Definitions
@@ -88,7 +88,7 @@ def test_the_first_hour_makes_the_table(spark: SparkSession, settings: Settings,
 def test_changes_may_be_late_up_to_the_highest_that_is_published(
     spark: SparkSession, settings: Settings, feed: Feed
 ) -> None:
-    before = published(FEED, TableReceipt(table=TABLE, highest="30#9", truncated="05"))
+    before = published(FEED, TableReceipt(table=TABLE, progress=TableProgress(highest="30#9", truncated="05")))
     state = opened(spark, settings, feed, HeldSnapshot(spark, held=HELD), before)
     assert (state.highest, state.truncated, state.new_truncate, state.rebuild) == ("30#9", "05", False, False)
     times = [replace(STATS, first=first) for first in ("", "29", "30", "31")]
@@ -106,7 +106,7 @@ def test_changes_may_go_on_with_a_transaction_that_an_earlier_hour_began(
 ) -> None:
     """Where the source does not name transactions, an hour may end in the middle of one that changes keys."""
     at = datetime(2026, 11, 20, 7)
-    before = published(FEED, TableReceipt(table=TABLE, highest="20#9", arrived=at))
+    before = published(FEED, TableReceipt(table=TABLE, progress=TableProgress(highest="20#9", arrived=at)))
     state = opened(spark, settings, feed, HeldSnapshot(spark, held=HELD), before)
     began = (None, at, at + timedelta(seconds=1))
     assert [state.needs_log(replace(STATS, began=when)) for when in began] == [False, True, False]
@@ -117,12 +117,10 @@ def test_the_log_is_asked_for_late_changes_that_no_row_tells_of(
 ) -> None:
     """Once a row of the table rested on another key, or where a tombstone may have been removed."""
     late, newer = replace(STATS, first="29"), replace(STATS, first="31")
-    for before in (
-        TableReceipt(table=TABLE, highest="30#9", entangled=True),
-        TableReceipt(table=TABLE, highest="30#9"),
-    ):
+    for entangled in (True, False):
+        before = TableReceipt(table=TABLE, progress=TableProgress(highest="30#9", entangled=entangled))
         state = opened(spark, settings, feed, HeldSnapshot(spark, held=HELD), published(FEED, before))
-        assert [state.needs_log(stats) for stats in (late, newer)] == [before.entangled, False]
+        assert [state.needs_log(stats) for stats in (late, newer)] == [entangled, False]
     note_pruned(spark, FEED, "29#0")
     assert [state.needs_log(stats) for stats in (late, newer)] == [True, False]
     note_pruned(spark, FEED, "")
@@ -140,7 +138,7 @@ def test_late_changes_are_classified_by_rows_and_tombstones(
     spark: SparkSession, settings: Settings, feed: Feed
 ) -> None:
     snapshot = HeldSnapshot(spark, [(1, "x", "10#1", None), (2, "y", "25#2", None), (3, "z", "11#1", "11#1")], HELD)
-    before = published(FEED, TableReceipt(table=TABLE, highest="25#9"))
+    before = published(FEED, TableReceipt(table=TABLE, progress=TableProgress(highest="25#9")))
     note_pruned(spark, FEED, "04#0")
     table = opened(spark, settings, feed, snapshot, before).published_changes()
     found = {row.key["id"]: (row.stored_sort_key, row.stored_base_sort_key) for row in table.stored.collect()}
