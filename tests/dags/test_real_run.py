@@ -11,6 +11,7 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 
 from tidemark.errors import ConfigError
 from tidemark.feeds.loading import find_feed
@@ -25,14 +26,14 @@ from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
 
 PROJECT = Path(__file__).parent.parent.parent
-HOUR = "2026-11-20T00"
+HOUR, NEXT = "2026-11-20T00", "2026-11-20T01"
 TABLES = ("payroll.employee", "payroll.payslip", "hr.position")
 
 
 @pytest.fixture
 def installation(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
-    """An installation with one feed and one hour's export."""
-    ibm.generate(tmp_path, Sample(hours=1, events=40, seed=3))
+    """An installation with one feed and the exports of two hours."""
+    ibm.generate(tmp_path, Sample(hours=2, events=40, seed=3))
     pyspark = find_spec("pyspark")
     assert pyspark is not None and pyspark.origin is not None
     for name, value in {
@@ -88,9 +89,19 @@ def test_a_task_decodes_what_has_landed_in_a_job_of_its_own(installation: Settin
 @pytest.mark.full
 @pytest.mark.promise(6)
 def test_an_hour_is_published_and_the_same_hour_again_changes_nothing(
-    installation: Settings, airflow_database: None, tmp_path: Path
+    installation: Settings, airflow_database: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    """And the next one starts Spark once."""
+    started: list[str] = []
+    submit = SparkSubmitOperator.execute
+
+    def noted(self: SparkSubmitOperator, context: Any) -> None:
+        started.append(self.task_id)
+        submit(self, context)
+
+    monkeypatch.setattr(SparkSubmitOperator, "execute", noted)
     assert run(HOUR).state == "success"
+    assert started == ["decode", "assemble_compact", "validate_publish"]
     for name in TABLES:
         truth = (tmp_path / "truth" / HOUR / f"{name}.jsonl").read_text().splitlines()
         rows, key = read_snapshot(installation, name, HOUR)
@@ -102,6 +113,10 @@ def test_an_hour_is_published_and_the_same_hour_again_changes_nothing(
     assert run(HOUR).state == "success"
     assert load_history(installation, "payroll").receipts == published
     assert snapshots(installation) == before
+    assert len(started) == 3, "all of it is there"
+    assert run(NEXT).state == "success"
+    assert [receipt.hour for receipt in load_history(installation, "payroll").receipts] == [HOUR, NEXT]
+    assert started[3:] == ["decode"]
 
 
 def test_a_damaged_export_fails_in_land_and_publishes_nothing(

@@ -11,6 +11,10 @@ from typing import Any
 import pytest
 
 from tidemark.errors import ConfigError, ExportError, TerminalError, TransientError
+from tidemark.hours import Hour
+from tidemark.ledger.feed_state import FeedState, HourRange
+from tidemark.ledger.manifest import Manifest
+from tidemark.ledger.receipts import Receipt
 from tidemark.orchestration.job_exit import Exit
 from tidemark.pipeline.exports import Readiness
 
@@ -83,6 +87,36 @@ def test_an_hour_goes_through_all_stages(ingest: Any, submits: Submits, landed: 
     assert run.state == "success"
     assert landed == [("shop", HOUR)]
     assert submits.jobs == [f"{stage}.py shop {HOUR}" for stage in ("decode", "compact", "publish")]
+
+
+@pytest.mark.parametrize(
+    ("published", "jobs"),
+    [
+        ({}, []),
+        ({"stopped": {HOUR: {"shop.people": "why"}}}, ["decode.py shop " + HOUR]),
+        ({"unrecorded": True}, [f"{stage}.py shop {HOUR}" for stage in ("decode", "compact", "publish")]),
+        ({"version": 1}, [f"{stage}.py shop {HOUR}" for stage in ("decode", "compact", "publish")]),
+    ],
+    ids=["all of it", "but for a stopped table", "but its receipt is not written", "but for what has landed since"],
+)
+def test_of_an_hour_that_is_published_no_job_is_started(
+    ingest: Any, submits: Submits, landed: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch,
+    published: dict[str, Any], jobs: list[str],
+) -> None:  # fmt: skip
+    from tidemark.ledger import manifest, state_store
+
+    receipt = Receipt.model_construct(feed="shop", hour=Hour(HOUR))
+    of_hour = HourRange(first=Hour(HOUR), last=Hour(HOUR), sequence=1, version=published.pop("version", 2))
+    unrecorded = receipt if published.pop("unrecorded", False) else None
+    state = FeedState(feed="shop", hours=[of_hour], **published).model_copy(update={"unrecorded": unrecorded})
+    newest = Manifest(
+        feed="shop", hour=Hour(HOUR), version=2, objects=[], created_at=datetime(2026, 11, 20, tzinfo=UTC)
+    )
+    monkeypatch.setattr(state_store, "newest_revision", lambda settings, feed: 1)
+    monkeypatch.setattr(state_store, "load_state", lambda settings, feed: state)
+    monkeypatch.setattr(manifest, "all_objects", lambda settings, feed, hour: newest)
+    assert ingest.test(run_conf={"hour": HOUR}).state == "success"
+    assert submits.jobs == jobs
 
 
 def test_a_run_by_hand_names_the_tables_that_are_loaded_anew(

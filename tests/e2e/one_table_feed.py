@@ -26,6 +26,10 @@ class OneTableFeed:
         self.feed, self.table, self._exports, self._settings = feed, f"{feed}.items", exports, settings
 
     def __call__(self, hour: Hour, events: list[Event | str | bytes] | None, **changes: Any) -> Receipt:
+        return run_hour(self.export(hour, events, **changes), hour, self._settings)
+
+    def export(self, hour: Hour, events: list[Event | str | bytes] | None, **changes: Any) -> Feed:
+        """Write an hour's export; the feed that reads it."""
         folder = self._exports / f"t/dt={hour.date}/hr={hour.clock}"
         folder.mkdir(parents=True, exist_ok=True)
         if events is not None:
@@ -34,7 +38,7 @@ class OneTableFeed:
             ]
             part = folder / f"part-{len(list(folder.iterdir()))}.jsonl.gz"
             part.write_bytes(gzip.compress(b"\n".join(lines) + b"\n"))
-        return run_hour(self.definition(**changes), hour, self._settings)
+        return self.definition(**changes)
 
     def definition(self, **changes: Any) -> Feed:
         """The feed, with other keys."""

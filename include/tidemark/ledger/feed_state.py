@@ -176,6 +176,14 @@ class FeedState(StoredDocument):
         again, found = self.again.get(hour), self._range(hour)
         return again[-1].version if again else found.version if found is not None else 0
 
+    def is_done(self, manifest: Manifest) -> bool:
+        """Whether this version of the hour's export, or a newer one, is published."""
+        return self.version_of(manifest.hour) >= manifest.version
+
+    def follows(self, hour: Hour) -> bool:
+        """Whether an hour is the one after the newest that is published."""
+        return self.newest_hour is not None and hour == self.newest_hour.plus(1)
+
     def cut_by(self, hour: str) -> int:
         """The publication that made an hour's cut; 0: there is none."""
         found = self._range(hour)

@@ -114,16 +114,35 @@ class SparkStage(SparkSubmitOperator):
         """What the events of the task's assets carry."""
         return {"feed": self._feed, "hour": hours[0], "tag": Hour.parse(hours[0]).tag}
 
+    def is_done(self, hours: Sequence[str]) -> bool:
+        """Whether there is nothing to do for the job: the hour is published, perhaps by the job of the stage before."""
+        from tidemark.ledger.manifest import all_objects
+        from tidemark.ledger.state_store import load_state, newest_revision
+
+        (hour,), settings = hours, Settings()
+        if not newest_revision(settings, self._feed):
+            return False
+        state = load_state(settings, self._feed)
+        # An hour that left out a stopped table takes up what waits of it; a receipt that is not written is still to write.
+        waits = state.unrecorded is not None or (self._stage == "decode" and state.stopped.get(Hour.parse(hour)))
+        return not waits and state.has(hour) and state.is_done(all_objects(settings, self._feed, hour))
+
     def execute(self, context: Context) -> None:
         hours = self.hours(context)
         self.application_args = [self._feed, *hours]
         self.conf = submit_conf(Settings())
+        if self.is_done(hours):
+            self.log.info("%s is published: no Spark job is started for %s", hours[0], self._stage)
+        else:
+            self._submit(hours, context)
+        for asset in self.outlets:
+            context["outlet_events"][asset].extra = self.event(hours)
+
+    def _submit(self, hours: Sequence[str], context: Context) -> None:
         try:
             super().execute(context)
         except AirflowException as error:
             raise self._failure(hours, str(error)) from None
-        for asset in self.outlets:
-            context["outlet_events"][asset].extra = self.event(hours)
 
     def _failure(self, hours: Sequence[str], output: str) -> TidemarkError:
         process = self._hook._submit_sp if self._hook else None
@@ -140,12 +159,18 @@ class SparkMaintain(SparkStage):
     def hours(self, context: Context) -> Sequence[str]:
         return []
 
+    def is_done(self, hours: Sequence[str]) -> bool:
+        return False
+
 
 class SparkReplay(SparkStage):
     """Submits ``jobs/replay.py FEED [FIRST_HOUR [LAST_HOUR]]``, the hours by the run's params ``hour`` and ``to``."""
 
     def hours(self, context: Context) -> Sequence[str]:
         return replay_arguments(context["params"].get("hour"), context["params"].get("to"))
+
+    def is_done(self, hours: Sequence[str]) -> bool:
+        return False
 
     def event(self, hours: Sequence[str]) -> dict[str, Any]:
         return {"feed": self._feed, "replayed": list(hours)}

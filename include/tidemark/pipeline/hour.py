@@ -9,10 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import replace
+from datetime import timedelta
 
 from pyspark.sql import SparkSession
 
-from tidemark.errors import ConflictError, StateError, TerminalError
+from tidemark.errors import ConflictError, StateError, TerminalError, TidemarkError
 from tidemark.feeds.loading import find_feed
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour, hours_between
@@ -114,7 +115,7 @@ def decode_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings)
     with log_context(feed=feed.feed, hour=hour), locked(settings, feed.feed, hour):
         since = log_snapshot(spark, feed.feed)
         run = _begin(spark, feed, hour, settings)
-        if _done(run):
+        if run.state.is_done(run.manifest):
             log.info("published before: nothing to decode", stage="decode", version=run.manifest.version)
             return
         _tune_session(run)
@@ -149,7 +150,7 @@ def _compact(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> 
     with locked(settings, feed.feed, hour):  # what is compacted does not change meanwhile
         since = log_snapshot(spark, feed.feed)
         run = record_receipt(_begin(spark, feed, hour, settings))
-        if _done(run):
+        if run.state.is_done(run.manifest):
             log.info("published before: nothing to compact", stage="compact", version=run.manifest.version)
             return run
         _tune_session(run)
@@ -194,7 +195,7 @@ def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings
 
 def _publish(spark: SparkSession, feed: Feed, hour: str, settings: Settings, held: FeedLock) -> Receipt:
     run = record_receipt(_begin(spark, feed, hour, settings))
-    if _done(run):
+    if run.state.is_done(run.manifest):
         log.info("published before: nothing to publish", stage="publish", version=run.manifest.version)
         return _published_receipt(feed, hour, settings)
     _tune_session(run)
@@ -246,10 +247,15 @@ def _log_receipt(receipt: Receipt) -> None:
     )  # fmt: skip
 
 
+def _is_small(run: HourRun) -> bool:
+    """Whether it is a small hour of small tables."""
+    return run.manifest.small and run.state.rows_written < _FEW_ROWS
+
+
 def _tune_session(run: HourRun) -> None:
     """Fit the session to the work: in a small hour of small tables, planning, code generation and the starts of tasks
     take most of the time, so there are as few of them as possible."""
-    spark, small = run.spark, run.manifest.small and run.state.rows_written < _FEW_ROWS
+    spark, small = run.spark, _is_small(run)
     for_large = str(not small).lower()
     partitions = spark.sparkContext.getConf().get("spark.sql.shuffle.partitions", "4")
     spark.conf.set("spark.sql.codegen.wholeStage", for_large)
@@ -258,15 +264,31 @@ def _tune_session(run: HourRun) -> None:
     spark.conf.set("spark.sql.shuffle.partitions", "1" if small else str(partitions))
 
 
-def _done(run: HourRun) -> bool:
-    """Whether this version of the hour's export, or a newer one, is published."""
-    return run.state.version_of(run.hour) >= run.manifest.version
-
-
 def decode_hour(feed: str, hour: str) -> None:
-    """The decode job's work."""
+    """The decode job's work: decode, and then all the rest of a small hour that is the feed's next."""
     settings = Settings()
-    decode_stage(open_session(settings, f"decode {feed} {hour}"), find_feed(feed, settings), hour, settings)
+    found, spark = find_feed(feed, settings), open_session(settings, f"decode {feed} {hour}")
+    decode_stage(spark, found, hour, settings)
+    go_on(spark, found, hour, settings)
+
+
+def go_on(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
+    """Publish a decoded hour in the same process, where it is small, next in order, and nobody is at work on the feed: to
+    start Spark for each stage would take longer than the stages. What fails here is left to the stages' own tasks, which
+    then fail themselves, and are tried again, under their own names."""
+    run = _begin(spark, feed, hour, settings)
+    if run.state.is_done(run.manifest) or not (_is_small(run) and run.state.follows(run.hour)):
+        return
+    with log_context(feed=feed.feed, hour=hour):
+        try:
+            with feed_lock(settings, feed.feed, timeout=timedelta(0)) as held:
+                _compact(spark, feed, hour, settings)
+                receipt = _publish(spark, feed, hour, settings, held)
+        except Exception as error:  # whatever it is, their tasks meet it again
+            reason = error.problem if isinstance(error, TidemarkError) else type(error).__name__
+            log.info("left the rest of the hour to its own tasks", reason=reason)
+        else:
+            _log_receipt(receipt)
 
 
 def compact_hour(feed: str, hour: str) -> None:

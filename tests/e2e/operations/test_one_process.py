@@ -1,0 +1,43 @@
+"""The job that decodes a small hour goes on to its end, where nothing forbids it."""
+
+from __future__ import annotations
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.e2e.debezium_messages import HOURS, event, row
+from tests.e2e.one_table_feed import OneTableFeed, rows
+from tidemark.hours import Hour
+from tidemark.ledger.state_store import load_state
+from tidemark.pipeline import hour as stages
+from tidemark.pipeline.land import land
+from tidemark.settings import Settings
+from tidemark.storage.feed_lock import feed_lock
+
+CHECK = {"column": "n", "min": 0, "consequence": "stop"}
+
+
+def test_a_small_hour_that_is_next_is_published_by_the_job_that_decodes_it(
+    run: OneTableFeed, settings: Settings, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def published(hour: Hour, *events: object) -> bool:
+        feed = run.export(hour, list(events), table={"checks": [CHECK]})
+        land(feed, hour, settings)
+        stages.decode_stage(spark, feed, hour, settings)
+        stages.go_on(spark, feed, hour, settings)
+        return load_state(settings, run.feed).has(hour)
+
+    assert not published(HOURS[0], event("c", 1, row(1, 1))), "older hours may still be on their way"
+    run(HOURS[0], None, table={"checks": [CHECK]})
+    assert published(HOURS[1], event("u", 2, row(1, 2)))
+    assert rows(settings, run) == [row(1, 2)]
+    good = event("u", 3, row(1, 3))
+    with feed_lock(settings, run.feed):
+        assert not published(HOURS[2], good), "another run is at work"
+    with monkeypatch.context() as patched:
+        patched.setattr(stages, "_FEW_ROWS", 0)
+        assert not published(HOURS[2], good), "large tables have their stages' tasks"
+    assert not published(HOURS[3], event("u", 4, row(1, 4))), "an hour is missing before it"
+    assert published(HOURS[2], good)
+    assert not published(HOURS[3], event("u", 5, row(1, -1))), "its check stops it, in the stage's own task"
+    assert rows(settings, run) == [row(1, 3)]
