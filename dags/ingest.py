@@ -23,7 +23,7 @@ from airflow.sdk import (
 )
 
 from tidemark.feeds.model import Feed
-from tidemark.orchestration.dag_support import HOUR_PATTERN, describe, published_tables, sound_feeds
+from tidemark.orchestration.dag_support import HOUR_PATTERN, describe, longest_run, published_tables, sound_feeds
 from tidemark.orchestration.operators import SparkStage, WaitForExport, name_run_reloads, run_hour, task_defaults
 from tidemark.orchestration.timetable import HoursOnRequest
 from tidemark.settings import Settings
@@ -59,6 +59,7 @@ def ingest(feed: Feed) -> DAG:
         start_date=feed.start if cron else None,
         catchup=bool(cron),
         max_active_runs=4,
+        dagrun_timeout=longest_run(feed),
         params={"hour": HOUR, "reload": RELOAD},
         tags=["tidemark", *feed.tags],
         default_args=task_defaults(feed),

@@ -7,6 +7,7 @@ import json
 import subprocess
 import sys
 from collections.abc import Callable
+from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
@@ -56,11 +57,13 @@ def test_policy(load: Load) -> None:
             assert f"airflow dags trigger {dag.dag_id}" in dag.doc_md
             assert {task.pool for task in dag.tasks} == {pool_of(name)}, "beside no other writer"
         assert dag.max_active_runs == (4 if kind == "ingest" else 1)
+        assert dag.dagrun_timeout == (timedelta(hours=6 + 4 * 3 * 6) if kind == "ingest" else None)
         for task in dag.tasks:
             assert task.owner == "shop-data"
             assert task.retries == 2
             assert task.retry_exponential_backoff == 2
             assert task.retry_policy is not None
+            assert task.execution_timeout == timedelta(hours=6)
             assert not task.depends_on_past
             assert task.pool in ("default_pool", pool_of(name))
 

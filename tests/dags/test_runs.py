@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import os
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
@@ -55,10 +56,10 @@ def submits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Submits:
 @pytest.fixture
 def landed(monkeypatch: pytest.MonkeyPatch) -> list[tuple[str, str]]:
     """Exports are complete; what was landed."""
-    from tidemark.pipeline import land
+    from tidemark.pipeline import exports, land
 
     done: list[tuple[str, str]] = []
-    monkeypatch.setattr(land, "is_complete", lambda feed, hour, settings: Readiness(True, "marker is there"))
+    monkeypatch.setattr(exports, "is_complete", lambda feed, hour, settings: Readiness(True, "marker is there"))
     monkeypatch.setattr(land, "land", lambda feed, hour, settings: done.append((feed.feed, hour)))
     return done
 
@@ -231,23 +232,70 @@ def test_the_retry_policy_gives_up_on_what_trying_again_cannot_mend(ingest: Any,
     assert policy.evaluate(error, 1, 3, None).action.value == action
 
 
+def test_a_run_waits_for_its_export_in_the_triggerer(
+    ingest: Any, submits: Submits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What it waits for stands on the run; once all is there, it goes on."""
+    from tidemark.orchestration import export_trigger
+    from tidemark.pipeline import exports, land
+
+    looks: list[str] = []
+
+    def is_complete(feed: Any, hour: str, settings: Any) -> Readiness:
+        looks.append(hour)
+        return Readiness(len(looks) > 3, "srv.shop.orders has no _SUCCESS")
+
+    for module in (exports, export_trigger):
+        monkeypatch.setattr(module, "is_complete", is_complete)
+    monkeypatch.setattr(export_trigger, "find_feed", lambda name, settings: name)
+    monkeypatch.setattr(export_trigger, "_POLL", 0.01)
+    monkeypatch.setattr(land, "land", lambda feed, hour, settings: None)
+    run = ingest.test(run_conf={"hour": HOUR})
+    assert run.state == "success" and looks == [HOUR] * 5, "the task, the triggerer three times, the task"
+    waited = next(task for task in run.get_task_instances() if task.task_id == "wait")
+    assert waited.xcom_pull(task_ids="wait", key="waits_for") == "srv.shop.orders has no _SUCCESS"
+
+
 def test_an_export_that_never_completes_fails_with_what_is_missing(
     ingest: Any, submits: Submits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    from tidemark.pipeline import land
+    from tidemark.pipeline import exports
 
     why = "srv.shop.orders has no _SUCCESS"
-    monkeypatch.setattr(land, "is_complete", lambda feed, hour, settings: Readiness(False, why))
-    wait = ingest.get_task("wait")
-    assert wait.mode == "reschedule"
-    assert wait.timeout == 6 * 3600
-    monkeypatch.setattr(wait, "mode", "poke")
-    monkeypatch.setattr(wait, "timeout", 0)
+    monkeypatch.setattr(exports, "is_complete", lambda feed, hour, settings: Readiness(False, why))
     from airflow.sdk.api.datamodels._generated import DagRunType
 
     run = SimpleNamespace(run_type=DagRunType.MANUAL, data_interval_start=None, logical_date=None)
-    with pytest.raises(ExportError, match=why):
-        wait.execute({"dag_run": run, "params": {"hour": HOUR}, "ti": None, "task_instance": None})
+    with pytest.raises(ExportError, match=f"not complete after 6:00:00: {why}"):
+        ingest.get_task("wait").look_again({"dag_run": run, "params": {"hour": HOUR}}, datetime.now(UTC).isoformat())
+
+
+def test_a_trigger_ends_when_it_is_time_or_when_its_task_has_to_look(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tidemark.orchestration import export_trigger
+
+    def until(seconds: float, look: Any) -> str:
+        end = (datetime.now(UTC) + timedelta(seconds=seconds)).isoformat()
+        monkeypatch.setattr(export_trigger, "is_complete", look)
+        trigger = export_trigger.ExportTrigger(feed="shop", hour=HOUR, until=end)
+        path, arguments = trigger.serialize()
+        assert path.endswith(".export_trigger.ExportTrigger") and arguments == {
+            "feed": "shop",
+            "hour": HOUR,
+            "until": end,
+        }
+
+        async def first() -> Any:
+            return [event.payload async for event in trigger.run()]
+
+        assert asyncio.run(asyncio.wait_for(first(), timeout=5)) == [end]
+        return end
+
+    def refuses(feed: Any, hour: str, settings: Any) -> Readiness:
+        raise ConfigError("no such folder")
+
+    monkeypatch.setattr(export_trigger, "find_feed", lambda name, settings: name)
+    until(0.1, lambda feed, hour, settings: Readiness(False, "nothing is there"))
+    until(3600, refuses)
 
 
 @pytest.fixture

@@ -16,7 +16,8 @@ from botocore.awsrequest import AWSResponse
 from tidemark.errors import ConflictError, ExportError, NotReadyError, TerminalError, TransientError
 from tidemark.feeds.model import Feed
 from tidemark.ledger.manifest import all_objects, load_manifest
-from tidemark.pipeline.land import is_complete, land
+from tidemark.pipeline.exports import is_complete
+from tidemark.pipeline.land import land
 from tidemark.settings import Settings
 from tidemark.storage.contract import Storage, StoredObject
 from tidemark.storage.local_files import LocalFiles

@@ -248,6 +248,10 @@ class Feed(Model):
         3, ge=0, description="How often Airflow tries a task again after an error that can pass by itself."
     )
 
+    stage_timeout: Duration = Field(
+        timedelta(hours=6), description="How long one try of a task may take before Airflow ends it."
+    )
+
     def published_name(self, source_table: str) -> str:
         """The published ``schema.table`` of a source's table."""
         table = self.tables.get(source_table)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 from contextlib import suppress
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 from tidemark.errors import ConfigError
@@ -95,6 +95,11 @@ def submit_conf(settings: Settings) -> dict[str, str]:
     """
     conf = {key: value for key, value in spark_conf(settings).items() if not key.startswith("spark.sql.catalog.")}
     return {"spark.pyspark.driver.python": sys.executable, **conf}
+
+
+def longest_run(feed: Feed) -> timedelta:
+    """After how long Airflow fails a run of the hourly DAG: its wait, and all tries of its four stages."""
+    return feed.exports.wait + 4 * (feed.retries + 1) * feed.stage_timeout
 
 
 def published_tables(feed: Feed) -> list[str]:

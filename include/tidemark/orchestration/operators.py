@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import BaseSensorOperator, ExceptionRetryPolicy, RetryAction, RetryRule
-from airflow.sdk.exceptions import AirflowException, AirflowSensorTimeout
+from airflow.sdk import BaseOperator, ExceptionRetryPolicy, RetryAction, RetryRule
+from airflow.sdk.exceptions import AirflowException
 
 from tidemark.errors import ExportError, TerminalError, TidemarkError, TransientError
 from tidemark.feeds.model import Feed
@@ -41,6 +41,7 @@ def task_defaults(feed: Feed) -> dict[str, Any]:
         "retry_exponential_backoff": 2,
         "max_retry_delay": timedelta(minutes=10),
         "retry_policy": _RETRIES_BY_KIND,
+        "execution_timeout": feed.stage_timeout,
     }
 
 
@@ -60,32 +61,40 @@ def name_run_reloads(context: Context, feed: Feed) -> None:
         name_reloads(feed, tables, run_hour(context), Settings())
 
 
-class WaitForExport(BaseSensorOperator):
-    """Waits until the export of the run's hour is complete, for at most ``exports.wait``, without holding a worker."""
+class WaitForExport(BaseOperator):
+    """Waits until the export of the run's hour is complete, for at most ``exports.wait``, in the triggerer: no worker is
+    held. What it waits for stands in its log, and as the XCom ``waits_for`` on the run."""
 
     def __init__(self, *, feed: Feed, **kwargs: Any) -> None:
-        super().__init__(mode="reschedule", poke_interval=60, timeout=feed.exports.wait, **kwargs)
+        super().__init__(**kwargs)
         self._feed = feed
-        self._why = ""
-
-    def poke(self, context: Context) -> bool:
-        from tidemark.pipeline.land import is_complete
-
-        readiness = is_complete(self._feed, run_hour(context), Settings())
-        self._why = readiness.why
-        self.log.info("%s", readiness.why)
-        return readiness.ready
 
     def execute(self, context: Context) -> None:
-        try:
-            super().execute(context)
-        except AirflowSensorTimeout:
+        self._look(context, datetime.now(UTC) + self._feed.exports.wait)
+
+    def look_again(self, context: Context, event: str) -> None:
+        """What comes after the wait. ``event``: until when it may last."""
+        self._look(context, datetime.fromisoformat(event))
+
+    def _look(self, context: Context, until: datetime) -> None:
+        from tidemark.orchestration.export_trigger import ExportTrigger
+        from tidemark.pipeline.exports import is_complete
+
+        hour = run_hour(context)
+        readiness = is_complete(self._feed, hour, Settings())
+        self.log.info("%s", readiness.why)
+        if readiness.ready:
+            return
+        if datetime.now(UTC) >= until:
             raise ExportError(
-                f"stage land: the export was not complete after {self._feed.exports.wait}: {self._why}",
+                f"stage land: the export was not complete after {self._feed.exports.wait}: {readiness.why}",
                 fix="have the exporter finish the hour, then clear this task",
                 feed=self._feed.feed,
-                hour=run_hour(context),
-            ) from None
+                hour=hour,
+            )
+        context["ti"].xcom_push(key="waits_for", value=readiness.why)
+        trigger = ExportTrigger(feed=self._feed.feed, hour=hour, until=until.isoformat())
+        self.defer(trigger=trigger, method_name="look_again")
 
 
 class SparkStage(SparkSubmitOperator):

@@ -26,14 +26,12 @@ from tidemark.hours import Hour
 from tidemark.lake.lake_marker import open_lake
 from tidemark.ledger.manifest import LandedObject, Manifest, counted_objects, load_manifests, save_manifest
 from tidemark.logs import get_logger, log_stage
-from tidemark.pipeline.exports import Readiness, TopicExport, is_complete, list_exports, notes_below, require_complete
+from tidemark.pipeline.exports import TopicExport, list_exports, notes_below, require_complete
 from tidemark.settings import Settings
 from tidemark.storage.contract import StoredObject
 from tidemark.storage.landing_layout import object_folder
 from tidemark.storage.objects import storage_of
 from tidemark.storage.retry import retry
-
-__all__ = ["Readiness", "is_complete", "land", "read_object"]
 
 R = TypeVar("R")
 

@@ -20,7 +20,8 @@ from tidemark.feeds.model import Feed
 from tidemark.ledger.manifest import Manifest, all_objects, load_manifests
 from tidemark.pipeline import exports
 from tidemark.pipeline import land as stage
-from tidemark.pipeline.land import is_complete, land
+from tidemark.pipeline.exports import is_complete
+from tidemark.pipeline.land import land
 from tidemark.settings import Settings
 from tidemark.storage.contract import StoredObject
 from tidemark.storage.local_files import LocalFiles
