@@ -17,8 +17,8 @@ from tidemark.lake.catalog import find_table
 from tidemark.lake.fenced_writes import current_snapshot, overwrite_unchanged
 from tidemark.lake.session import check_tables, create_namespace, full_name
 from tidemark.lake.stored_formats import FORMAT, TABLE_FORMAT
-from tidemark.ledger.change_stats import IMAGE_NAMES
 from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.image_names import IMAGE_NAMES
 from tidemark.settings import Settings
 
 _ROW_OPS = ("insert", "update", "delete", "truncate")

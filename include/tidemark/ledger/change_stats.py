@@ -2,62 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import datetime
-from typing import Any
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.errors import SchemaError
 from tidemark.formats.contract import REPLACES
-from tidemark.identifiers import TIDEMARK
+from tidemark.ledger.image_names import bounded, summarize
 from tidemark.ledger.source_transactions import same_transaction, source_transaction
-
-#: Columns of log rows: the names in ``key`` and in ``after``. They cost little to read; the images cost much.
-IMAGE_NAMES = ("key_names", "after_names")
-_BETWEEN = "\x1f"
-
-#: No source has tables of more columns: more are a mistake, or an attack. A column stays once it is published.
-MOST_COLUMNS = 2_000
-_LONGEST_NAME = 255
-#: Sets of names, and message schemas, that one table's rows of one hour may have.
-_MOST_KINDS = 5_000
-
-
-def image_names() -> list[Column]:
-    """:data:`IMAGE_NAMES` of rows with images: one text each, how many and which, since few are distinct."""
-    return [
-        F.when(
-            F.col(image).isNotNull(),
-            F.concat_ws(_BETWEEN, F.size(image).cast("string"), F.map_keys(image)),
-        ).alias(name)
-        for image, name in zip(("key", "after"), IMAGE_NAMES, strict=True)
-    ]
-
-
-def names_in(text: str) -> list[str]:
-    """The names in a text that :func:`image_names` made."""
-    return [name for name in text.split(_BETWEEN)[1:] if name]
-
-
-def unpublishable(text: str) -> str | None:
-    """Why rows of these names cannot be published, for a person; None: they can."""
-    count, *names = text.split(_BETWEEN)
-    if count == "0":
-        return None
-    if int(count) > MOST_COLUMNS:
-        return f"the row has {count} columns, more than {MOST_COLUMNS}"
-    if len(names) != int(count):
-        return "a column's name holds the control character U+001F"
-    if "" in names:
-        return "a column has no name"
-    if too_long := [name for name in names if len(name) > _LONGEST_NAME]:
-        return f"a column's name has {len(too_long[0])} characters, more than {_LONGEST_NAME}"
-    if reserved := [name for name in names if name.lower() == TIDEMARK]:
-        return f"a column is named {reserved[0]}, which Tidemark keeps for itself"
-    return None
 
 
 @dataclass(frozen=True)
@@ -69,7 +22,9 @@ class TableStats:
     ``moves``: updates that change their key. ``collisions``: keys onto which a row moved and which a row left later in
     the same transaction. ``arrived``, ``began``: of transactions that the source does not name, when the newest with a
     key change committed, and when the oldest did. ``untied``: updates that name neither a key nor the row as it was
-    before. ``keys``, ``columns``: distinct texts of :func:`image_names`. ``schemas``:
+    before. ``keys``, ``columns``: texts of
+    :func:`tidemark.ledger.image_names.image_names`: all sets of key names; of columns those that together hold them all.
+    ``unpublishable``: whether there are rows that no table can have. ``schemas``:
     distinct message schemas, each with the generation of its rows (see
     :attr:`tidemark.tables.table_history.Definitions.generation`)."""
 
@@ -93,6 +48,7 @@ class TableStats:
     keys: list[str] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
     schemas: list[tuple[str, int]] = field(default_factory=list)
+    unpublishable: bool = False
 
     @property
     def emptied(self) -> str | None:
@@ -105,23 +61,9 @@ class TableStats:
         return self.landed + self.released == self.truncates
 
 
-def distinct(column: str, *more: Column) -> Column:
-    """An aggregate: the distinct values of a column that are not null (with ``more``: structs), not too many of them;
-    see :func:`bounded`."""
-    value = F.struct(column, *more) if more else F.col(column)
-    return F.slice(F.collect_set(F.when(F.col(column).isNotNull(), value)), 1, _MOST_KINDS + 1)
-
-
-def bounded(table: str, found: Iterable[Any]) -> list[Any]:
-    """What :func:`distinct` found, sorted. SchemaError where there are too many."""
-    values = sorted(found)
-    if len(values) > _MOST_KINDS:
-        raise SchemaError(
-            f"its rows come with more than {_MOST_KINDS} different sets of columns or message schemas",
-            fix="no source changes its tables as often: find out what writes them, and take it off the feed's topics",
-            table=table,
-        )
-    return values
+def schema_of(generation: Column) -> Column:
+    """A row's message schema, with its generation."""
+    return F.when(F.col("message_schema").isNotNull(), F.struct("message_schema", generation.alias("generation")))
 
 
 def empties() -> Column:
@@ -134,39 +76,47 @@ def change_stats(rows: DataFrame, generation: Column | None = None) -> list[Tabl
     """Statistics of all tables in assembled rows, by name: one Spark job that collects one row per table, and another one
     where keys change.
 
-    SchemaError for a table with too many sets of columns or message schemas.
+    SchemaError for a table with too many columns, keys or message schemas.
     """
     number = F.lit(0) if generation is None else generation
     lacking = F.coalesce(F.size("absent"), F.lit(0)) > 0
     moved = F.col("prior_key").isNotNull()
     unnamed = F.when(source_transaction()["tx"].isNull(), F.col("committed_at"))
     truncate, update = F.col("op") == "truncate", F.col("op") == "update"
-    found = rows.groupBy("table").agg(
-        F.sort_array(F.collect_set("source_table")).alias("sources"),
-        F.count_if("landed_this_hour").alias("landed"),
-        F.count_if(~F.col("landed_this_hour")).alias("released"),
-        F.min("position").alias("first"),
-        F.max("position").alias("last"),
-        F.max(F.when(empties(), F.col("position"))).alias("truncated"),
-        F.count_if(truncate).alias("truncates"),
-        F.count_if(F.col("key").isNotNull()).alias("keyed"),
-        F.count_if(lacking).alias("partial"),
-        F.count_if(lacking & moved & F.col("op").isin("insert", "update")).alias("links"),
-        F.count_if(moved & update).alias("moves"),
-        F.count_if(moved).alias("key_changes"),
-        F.max(F.when(moved, unnamed)).alias("arrived"),
-        F.min(unnamed).alias("began"),
-        F.count_if(update & F.col("key").isNull() & F.col("before").isNull()).alias("untied"),
-        distinct("key_names").alias("keys"),
-        distinct("after_names").alias("columns"),
-        distinct("message_schema", number.alias("generation")).alias("schemas"),
+    found = summarize(
+        rows,
+        ["table"],
+        number,
+        counts={
+            "landed": F.count_if("landed_this_hour"),
+            "released": F.count_if(~F.col("landed_this_hour")),
+            "truncates": F.count_if(truncate),
+            "keyed": F.count_if(F.col("key").isNotNull()),
+            "partial": F.count_if(lacking),
+            "links": F.count_if(lacking & moved & F.col("op").isin("insert", "update")),
+            "moves": F.count_if(moved & update),
+            "key_changes": F.count_if(moved),
+            "untied": F.count_if(update & F.col("key").isNull() & F.col("before").isNull()),
+        },
+        lowest={"first": F.min("position"), "began": F.min(unnamed)},
+        highest={
+            "last": F.max("position"),
+            "truncated": F.max(F.when(empties(), F.col("position"))),
+            "arrived": F.max(F.when(moved, unnamed)),
+        },
+        sets={
+            "sources": F.col("source_table"),
+            "keys": F.col("key_names"),
+            "schemas": schema_of(number),
+        },
     )
     tables = [row.asDict() for row in found.collect()]
     moving = [row["table"] for row in tables if row.pop("key_changes")]
     collisions = _count_collisions(rows.where(F.col("table").isin(moving))) if moving else {}
     for row in tables:
         row["collisions"] = collisions.get(row["table"], 0)
-        for name in ("keys", "columns", "schemas"):
+        row["columns"] = {one.after_names for one in row["columns"]}
+        for name in ("sources", "keys", "columns", "schemas"):
             row[name] = bounded(row["table"], row[name])
     return sorted((TableStats(**row) for row in tables), key=lambda stats: stats.table)
 

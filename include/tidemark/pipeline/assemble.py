@@ -16,9 +16,10 @@ from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
 from tidemark.formats.contract import BindsRows
 from tidemark.ledger.change_log import changes_table, in_hour, is_new, is_published, is_row
-from tidemark.ledger.change_stats import IMAGE_NAMES, TableStats, change_stats, unpublishable
+from tidemark.ledger.change_stats import TableStats, change_stats
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.hour_run import HourRun
+from tidemark.ledger.image_names import IMAGE_NAMES, why_unpublishable
 from tidemark.ledger.manifest import Manifest
 from tidemark.ledger.quarantine import count_recalled, recalled
 from tidemark.ledger.receipts import Counts, Recalled
@@ -191,11 +192,9 @@ def with_stats(assembled: Assembled, feed: Feed, state: FeedState) -> tuple[Asse
     changes are withdrawn or reloads have another place, without a change of its rows, has empty statistics."""
     generation = assembled.definitions.generation
     stats = change_stats(assembled.rows, generation)
-    texts = {text for table in stats for text in (*table.keys, *table.columns)}
-    if wrong := {text: why for text in texts if (why := unpublishable(text)) is not None}:
-        reasons = F.create_map(*(F.lit(part) for pair in sorted(wrong.items()) for part in pair))
-        names = (F.element_at(reasons, F.coalesce(F.col(name), F.lit(""))) for name in IMAGE_NAMES)
-        marked = assembled.rows.withColumn("reason", F.coalesce(*names)).localCheckpoint()
+    if any(table.unpublishable for table in stats):
+        reason = F.coalesce(*map(why_unpublishable, map(F.col, IMAGE_NAMES)))
+        marked = assembled.rows.withColumn("reason", reason).localCheckpoint()
         rows = marked.where("reason is null").drop("reason")
         assembled = _refuse(assembled, marked.where("reason is not null"), rows)
         stats = change_stats(rows, generation)

@@ -28,8 +28,8 @@ from tidemark.formats import load_format
 from tidemark.formats.contract import CHANGES
 from tidemark.identifiers import PUBLISHED_NAME, is_published_name
 from tidemark.ledger.change_log import create_log, in_hour, write_hour
-from tidemark.ledger.change_stats import image_names
 from tidemark.ledger.hour_run import HourRun
+from tidemark.ledger.image_names import image_names
 from tidemark.ledger.manifest import Manifest
 from tidemark.ledger.quarantine import ENTRY, recalled
 from tidemark.settings import Settings

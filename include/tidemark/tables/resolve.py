@@ -12,7 +12,8 @@ from dataclasses import dataclass, field
 from tidemark.errors import SchemaError
 from tidemark.feeds.model import Feed, Table
 from tidemark.formats import load_format
-from tidemark.ledger.change_stats import MOST_COLUMNS, TableStats, names_in
+from tidemark.ledger.change_stats import TableStats
+from tidemark.ledger.image_names import MOST_COLUMNS, names_in
 from tidemark.merge.typed_rows import TableShape
 from tidemark.schema.columns import ColumnType, Reading, add_in_order
 from tidemark.schema.encodings import ENCODINGS, REWRITTEN

@@ -19,7 +19,7 @@ from tidemark.errors import SchemaError
 from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
 from tidemark.formats.contract import BindsRows, SchemaEntry, TellsTableChanges
-from tidemark.ledger.change_stats import IMAGE_NAMES, image_names
+from tidemark.ledger.image_names import IMAGE_NAMES, image_names
 from tidemark.schema.columns import ColumnType, add_in_order
 from tidemark.schema.table_changes import TableChange
 from tidemark.tables.statements import Statement, statements

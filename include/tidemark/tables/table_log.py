@@ -9,8 +9,9 @@ from pyspark.sql import functions as F
 
 from tidemark.feeds.model import Feed
 from tidemark.ledger.change_log import is_published, is_row, of_tables, rolled_back
-from tidemark.ledger.change_stats import bounded, distinct, empties, names_in, unpublishable
+from tidemark.ledger.change_stats import empties, schema_of
 from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.image_names import bounded, names_in, summarize
 from tidemark.ledger.quarantine import ENTRY, kept_back
 from tidemark.ledger.system_tables import held_transactions, waiting_entries
 from tidemark.tables.deliveries import published_unused, without_messages
@@ -92,17 +93,16 @@ class TableLog:
         narrow columns."""
         generation = F.lit(0) if self.definitions.generation is None else self.definitions.generation
         kept_out = self._kept_out().withColumn("kept_out", F.lit(True))
-        row = self._published().join(kept_out, ENTRY, "left").agg(
-            distinct("after_names", generation.alias("generation")).alias("columns"),
-            distinct("message_schema", generation.alias("generation")).alias("schemas"),
-            F.max(F.when(empties() & F.col("kept_out").isNull(), F.col("position"))).alias("truncated"),
+        truncated = F.max(F.when(empties() & F.col("kept_out").isNull(), F.col("position")))
+        row = summarize(
+            self._published().join(kept_out, ENTRY, "left"), [], generation, highest={"truncated": truncated},
+            sets={"schemas": schema_of(generation)},
         ).first()  # fmt: skip
         assert row is not None
         definition = self.definitions.of(self.sources[0])
         columns = [
             [now for name in names_in(text) if (now := definition.name_now(name, number)) is not None]
             for text, number in bounded(self.table, row.columns)
-            if unpublishable(text) is None  # such a row waits in quarantine
         ]
         schemas = [(text, number) for text, number in bounded(self.table, row.schemas)]
         return LoggedColumns(columns, schemas), row.truncated

@@ -12,8 +12,8 @@ from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.identifiers import TIDEMARK
 from tidemark.ledger.change_log import changes_table, create_log
-from tidemark.ledger.change_stats import IMAGE_NAMES, image_names
 from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.image_names import IMAGE_NAMES, image_names
 from tidemark.ledger.receipts import Receipt, TableReceipt
 from tidemark.ledger.system_tables import create_system_tables, system_table, write_rows
 from tidemark.merge.contract import TIDEMARK_TYPE

@@ -11,7 +11,8 @@ import pytest
 from tidemark.errors import SchemaError
 from tidemark.feeds.model import Feed
 from tidemark.formats.contract import SchemaEntry
-from tidemark.ledger.change_stats import MOST_COLUMNS, TableStats, bounded, unpublishable
+from tidemark.ledger.change_stats import TableStats
+from tidemark.ledger.image_names import MOST_COLUMNS
 from tidemark.merge.typed_rows import TableShape
 from tidemark.schema.columns import ColumnType, add_in_order
 from tidemark.tables.renames import RenamePlan, plan_renames
@@ -216,28 +217,6 @@ def test_a_column_written_in_two_ways_is_read_by_each_message_s_own() -> None:
     both = shape_of(feed("debezium"), found, Definition(), {}, [], LoggedColumns([], [(schemas[1], 0)]))
     assert both.columns["at"] == ColumnType("timestamp_ntz", "rewritten")
     assert [both.rewrites[schema]["at"].encoding for schema in schemas] == ["epoch_millis", "epoch_micros"]
-
-
-def test_the_limit_of_what_one_hour_brings() -> None:
-    assert bounded("s.t", ["b", "a"]) == ["a", "b"]
-    with pytest.raises(SchemaError, match=r"table s\.t: its rows come with more than 5000 different sets of columns"):
-        bounded("s.t", (f"1\x1fc{n}" for n in range(5_001)))
-
-
-@pytest.mark.parametrize(
-    ("text", "why"),
-    [
-        ("1\x1fid", None),
-        ("0", None),
-        ("2\x1fid\x1f", "a column has no name"),
-        ("1\x1fa\x1fb", "a column's name holds the control character U+001F"),
-        (f"{MOST_COLUMNS + 1}\x1f…", f"the row has {MOST_COLUMNS + 1} columns, more than {MOST_COLUMNS}"),
-        ("1\x1f_TIDEMARK", "a column is named _TIDEMARK, which Tidemark keeps for itself"),
-        ("1\x1f" + "x" * 256, "a column's name has 256 characters, more than 255"),
-    ],
-)
-def test_names_that_no_table_can_have(text: str, why: str | None) -> None:
-    assert unpublishable(text) == why
 
 
 def test_two_tables_of_the_source_are_never_one() -> None:
