@@ -15,7 +15,6 @@ from pathlib import Path
 
 from airflow.sdk import (
     DAG,
-    Asset,
     CronDataIntervalTimetable,
     Param,
     get_current_context,
@@ -23,7 +22,8 @@ from airflow.sdk import (
 )
 
 from tidemark.feeds.model import Feed
-from tidemark.orchestration.dag_support import HOUR_PATTERN, describe, longest_run, published_tables, sound_feeds
+from tidemark.orchestration.assets import hourly_asset, published_assets
+from tidemark.orchestration.dag_support import HOUR_PATTERN, describe, longest_run, sound_feeds
 from tidemark.orchestration.operators import SparkStage, WaitForExport, name_run_reloads, run_hour, task_defaults
 from tidemark.orchestration.timetable import HoursOnRequest
 from tidemark.settings import Settings
@@ -91,7 +91,7 @@ def ingest(feed: Feed) -> DAG:
             writes=True,
             weight_rule="absolute",
             priority_weight=2,
-            outlets=[Asset(f"tidemark/{feed.feed}"), *(Asset(f"tidemark/{name}") for name in published_tables(feed))],
+            outlets=[*published_assets(feed), hourly_asset(feed.feed)],
         )
         WaitForExport(task_id="wait", feed=feed) >> land() >> decode >> compact >> publish
     return dag

@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from airflow.sdk import DAG, Asset, Param
+from airflow.sdk import DAG, Param
 
 from tidemark.feeds.model import Feed
-from tidemark.orchestration.dag_support import HOUR_PATTERN, describe_replay, published_tables, sound_feeds
+from tidemark.orchestration.assets import published_assets
+from tidemark.orchestration.dag_support import HOUR_PATTERN, describe_replay, sound_feeds
 from tidemark.orchestration.operators import SparkReplay, task_defaults
 from tidemark.settings import Settings
 
@@ -42,7 +43,7 @@ def replay(feed: Feed) -> DAG:
             stage="replay",
             job=str(JOB),
             writes=True,
-            outlets=[Asset(f"tidemark/{feed.feed}"), *(Asset(f"tidemark/{name}") for name in published_tables(feed))],
+            outlets=published_assets(feed),
         )
     return dag
 

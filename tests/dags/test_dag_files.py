@@ -80,10 +80,25 @@ def test_stages_in_order_and_writers_in_the_feeds_pool(load: Load) -> None:
 
 
 def test_publishing_tells_the_assets(load: Load) -> None:
-    dags = load().dags
-    for task in (dags["ingest_shop"].get_task("validate_publish"), dags["replay_shop"].get_task("replay")):
-        names = {asset.name for asset in task.outlets}
-        assert names == {"tidemark/shop", "tidemark/shop.orders", "tidemark/shop.people"}
+    dags, each = load().dags, {"tidemark/shop", "tidemark/shop.orders", "tidemark/shop.people"}
+    published = dags["ingest_shop"].get_task("validate_publish").outlets
+    assert {asset.name for asset in published} == {*each, "tidemark/shop/hours"}
+    assert {asset.name for asset in dags["replay_shop"].get_task("replay").outlets} == each
+
+
+def test_a_dag_may_wait_for_all_hours_of_a_day() -> None:
+    """The example that the documents name, by the part of Airflow that decides when it runs."""
+    from airflow.dag_processing.dagbag import DagBag
+    from airflow.serialization.decoders import decode_partition_mapper
+    from airflow.serialization.encoders import encode_partition_mapper
+
+    bag = DagBag(dag_folder=str(PROJECT / "docs/examples/daily_orders.py"))
+    assert bag.import_errors == {}
+    timetable = bag.dags["daily_orders"].timetable
+    mapper = decode_partition_mapper(encode_partition_mapper(timetable.default_partition_mapper))
+    hours = {f"2026-11-20T{hour:02d}" for hour in range(24)}
+    assert {mapper.to_downstream(hour) for hour in hours} == {"2026-11-20"}
+    assert set(mapper.to_upstream("2026-11-20")) == hours
 
 
 def test_maintenance_is_daily_where_the_feed_is_on_schedule(load: Load) -> None:

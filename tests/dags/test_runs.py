@@ -15,7 +15,7 @@ from tidemark.errors import ConfigError, ExportError, TerminalError, TransientEr
 from tidemark.hours import Hour
 from tidemark.ledger.feed_state import FeedState, HourRange
 from tidemark.ledger.manifest import Manifest
-from tidemark.ledger.receipts import Receipt
+from tidemark.ledger.receipts import Counts, Receipt, TableReceipt
 from tidemark.orchestration.job_exit import Exit
 from tidemark.pipeline.exports import Readiness
 
@@ -118,6 +118,45 @@ def test_of_an_hour_that_is_published_no_job_is_started(
     monkeypatch.setattr(manifest, "all_objects", lambda settings, feed, hour: newest)
     assert ingest.test(run_conf={"hour": HOUR}).state == "success"
     assert submits.jobs == jobs
+
+
+def test_the_events_of_assets_carry_the_receipts_figures_and_the_hour_as_partition(
+    ingest: Any, submits: Submits, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    from airflow.sdk.api.datamodels._generated import DagRunType
+    from airflow.sdk.execution_time.context import OutletEventAccessors
+
+    from tidemark.ledger import publication_history
+
+    counts = Counts(applied=3, duplicate=1)
+    receipt = Receipt(
+        feed="shop", hour=Hour(HOUR), sequence=9, manifest_version=1, objects=1, bytes=5, landed=4, split=0, control=0,
+        bad=0, held=0, tables=[TableReceipt(table="shop.people", counts=counts, rows_written=2, warnings=["w"])],
+    )  # fmt: skip
+    run = SimpleNamespace(run_type=DagRunType.MANUAL, data_interval_start=None, logical_date=None)
+
+    def events() -> dict[str, Any]:
+        found = OutletEventAccessors()
+        publish.execute({"dag_run": run, "params": {"hour": HOUR}, "outlet_events": found})
+        return {key.name: found[key] for key in found}
+
+    publish = ingest.get_task("validate_publish")
+    monkeypatch.setattr(publication_history, "load_receipt", lambda settings, feed, hour: receipt)
+    told = events()
+    assert {name: sorted(event.partition_keys) for name, event in told.items() if event.partition_keys} == {
+        "tidemark/shop/hours": [HOUR]
+    }
+    assert told["tidemark/shop"].extra == told["tidemark/shop/hours"].extra
+    assert told["tidemark/shop"].extra.items() >= {"hour": HOUR, "publication": 9, "landed": 4, "applied": 3}.items()
+    people = {"hour": HOUR, "tag": "hour_2026_11_20T07", "rows_written": 2, "duplicate": 1, "warnings": ["w"]}
+    assert told["tidemark/shop.people"].extra.items() >= people.items()
+    assert "rows_written" not in told["tidemark/shop.orders"].extra, "the hour did not touch it"
+
+    def fails(settings: Any, feed: str, hour: str) -> None:
+        raise TransientError("the catalog does not answer")
+
+    monkeypatch.setattr(publication_history, "load_receipt", fails)
+    assert events()["tidemark/shop"].extra == {"feed": "shop", "hour": HOUR, "tag": "hour_2026_11_20T07"}
 
 
 def test_a_run_by_hand_names_the_tables_that_are_loaded_anew(

@@ -20,6 +20,8 @@ from tidemark.settings import Settings
 if TYPE_CHECKING:
     from airflow.sdk import Context
 
+    from tidemark.ledger.receipts import Receipt
+
 
 _RETRIES_BY_KIND = ExceptionRetryPolicy(
     [
@@ -144,8 +146,31 @@ class SparkStage(SparkSubmitOperator):
             self.log.info("%s is published: no Spark job is started for %s", hours[0], self._stage)
         else:
             self._submit(hours, context)
+        if self.outlets:
+            self._tell_assets(hours, context)
+
+    def _tell_assets(self, hours: Sequence[str], context: Context) -> None:
+        from tidemark.orchestration.assets import figures_of, hourly_asset
+
+        receipt = self._receipt(hours)
+        figures = figures_of(receipt) if receipt is not None else {}
         for asset in self.outlets:
-            context["outlet_events"][asset].extra = self.event(hours)
+            event = context["outlet_events"][asset]
+            event.extra = self.event(hours) | figures.get(asset.name, {})
+            if asset.name == hourly_asset(self._feed).name:
+                event.add_partitions(list(hours))
+
+    def _receipt(self, hours: Sequence[str]) -> Receipt | None:
+        """The receipt of the hour; None where there are several, or it cannot be read: what is published stays so."""
+        from tidemark.ledger.publication_history import load_receipt
+
+        if len(hours) != 1:
+            return None
+        try:
+            return load_receipt(Settings(), self._feed, hours[0])
+        except TidemarkError as error:
+            self.log.warning("The events of the assets have no figures: %s", error.problem)
+            return None
 
     def _submit(self, hours: Sequence[str], context: Context) -> None:
         try:
