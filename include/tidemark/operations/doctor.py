@@ -2,20 +2,35 @@
 
 from __future__ import annotations
 
+import json
 import os
+import platform
 import re
 import shutil
 import subprocess
+import urllib.request
 from dataclasses import dataclass
+from datetime import UTC, datetime
+from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
+from tidemark import __version__
 from tidemark.errors import TidemarkError
-from tidemark.feeds.loading import check_feeds
+from tidemark.feeds.loading import check_feeds, feed_names, find_feed
 from tidemark.lake.catalog import open_catalog
 from tidemark.lake.lake_marker import NO_CONDITIONS, USE_ANOTHER_STORAGE, check_lake, read_marker
 from tidemark.lake.stored_formats import FORMAT
+from tidemark.ledger.state_store import load_state
+from tidemark.pipeline.exports import is_complete
 from tidemark.settings import Settings
 from tidemark.storage.objects import storage_of
+
+#: Free bytes under a lake of files, below which the next hour may not find room.
+_LITTLE_ROOM = 1 << 30
+#: Seconds by which the clocks of this machine and of the lake's storage may differ: whether an export has settled, and what
+#: maintenance may remove, is told by comparing them.
+_SKEW = 30.0
+_WITHIN = 3.0
 
 
 @dataclass(frozen=True)
@@ -29,7 +44,9 @@ class Finding:
 
 def examine(settings: Settings) -> list[Finding]:
     """All findings. Changes nothing, except that it writes one small file in the lake and reads it back."""
-    return [_java(), _jars(settings), _feeds(settings), _lake(settings), _format(settings), _catalog(settings)]
+    found = [_java(), _jars(settings), _versions(settings), _feeds(settings), _lake(settings), _clock(settings)]
+    found += [] if settings.lake_root.startswith("s3://") else [_disk(settings)]
+    return [*found, _format(settings), _catalog(settings), _airflow(), *_next_exports(settings)]
 
 
 def _java() -> Finding:
@@ -49,6 +66,30 @@ def _jars(settings: Settings) -> Finding:
     folder = settings.path(settings.jars)
     count = len(list(folder.glob("*.jar")))
     return Finding("jars", count > 0, f"{count} in {folder}" if count else f"none in {folder}: run `make setup`")
+
+
+def _versions(settings: Settings) -> Finding:
+    """Whether the jars are for the Spark that is installed."""
+    names = {"PySpark": "pyspark", "Airflow": "apache-airflow", "PyIceberg": "pyiceberg", "pandera": "pandera"}
+    listed = [f"Tidemark {__version__}", f"Python {platform.python_version()}"]
+    listed += [f"{name} {_version(package) or 'is not installed'}" for name, package in names.items()]
+    jars = [
+        match[1]
+        for path in settings.path(settings.jars).glob("*iceberg-spark-runtime-*.jar")
+        if (match := re.search(r"iceberg-spark-runtime-(\d+\.\d+)_", path.name))
+    ]
+    spark = (_version("pyspark") or "").rpartition(".")[0]
+    wrong = [jar for jar in jars if jar != spark]
+    return Finding(
+        "versions", not wrong, ", ".join(listed) + (f"; the Iceberg jar is for Spark {wrong[0]}" if wrong else "")
+    )
+
+
+def _version(package: str) -> str | None:
+    try:
+        return version(package)
+    except PackageNotFoundError:
+        return None
 
 
 def _feeds(settings: Settings) -> Finding:
@@ -99,3 +140,55 @@ def _catalog(settings: Settings) -> Finding:
     except Exception as error:  # the doctor reports every failure
         return Finding("catalog", False, f"{uri} does not answer: {error}")
     return Finding("catalog", True, f"{uri}: {len(namespaces)} namespaces")
+
+
+def _clock(settings: Settings) -> Finding:
+    """Of this machine and of the lake's storage, by the file that :func:`_lake` has just written."""
+    location = f"{settings.lake_root}/_doctor"
+    try:
+        written = storage_of(location, settings).find(location)
+    except Exception:  # the finding of the lake says why
+        written = None
+    if written is None:
+        return Finding("clock", False, "nothing could be written to compare with")
+    skew = abs((datetime.now(UTC) - written.modified).total_seconds())
+    if skew > _SKEW:
+        return Finding("clock", False, f"the lake's storage is {skew:.0f} s off: set both clocks by a time server")
+    return Finding("clock", True, "agrees with the lake's storage")
+
+
+def _disk(settings: Settings) -> Finding:
+    folder = Path(settings.lake_root)
+    while not folder.exists():
+        folder = folder.parent
+    free = shutil.disk_usage(folder).free
+    return Finding("disk", free > _LITTLE_ROOM, f"{free / (1 << 30):.1f} GiB are free under {folder}")
+
+
+def _airflow() -> Finding:
+    """The services of the Airflow that this environment names, as its API reports them."""
+    url = os.environ.get("AIRFLOW__API__BASE_URL", "http://localhost:8080").rstrip("/")
+    if not url.startswith(("http://", "https://")):
+        return Finding("Airflow", False, f"AIRFLOW__API__BASE_URL is no web address: {url}")
+    try:
+        with urllib.request.urlopen(f"{url}/api/v2/monitor/health", timeout=_WITHIN) as answer:
+            health = json.load(answer)
+        services = {name: one["status"] for name, one in health.items() if one and one.get("status")}
+    except (OSError, ValueError, AttributeError, TypeError):
+        return Finding("Airflow", True, f"none answers at {url}: `make ui` starts it, and hours run without it too")
+    bad = [f"{name} is {status}" for name, status in sorted(services.items()) if status != "healthy"]
+    return Finding("Airflow", not bad, f"at {url}: " + (", ".join(bad) or "all services are healthy"))
+
+
+def _next_exports(settings: Settings) -> list[Finding]:
+    """Of each feed that has published, whether its next hour's export is whole, and what it lacks."""
+    findings = []
+    for name in feed_names(settings.path(settings.feeds)):
+        try:
+            newest = load_state(settings, name).newest_hour
+            if newest is not None:
+                hour, feed = newest.plus(1), find_feed(name, settings, deep=False)
+                findings.append(Finding("export", True, f"{name} {hour}: {is_complete(feed, hour, settings).why}"))
+        except TidemarkError as error:
+            findings.append(Finding("export", False, f"{name}: {str(error).splitlines()[0]}"))
+    return findings

@@ -1,0 +1,109 @@
+"""What the doctor finds, on an installation that is well and on one that is not."""
+
+from __future__ import annotations
+
+import json
+import os
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http.server import BaseHTTPRequestHandler, HTTPServer
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+
+from tidemark.hours import Hour
+from tidemark.lake.lake_marker import open_lake
+from tidemark.ledger.feed_state import FeedState, HourRange
+from tidemark.ledger.state_store import save_state
+from tidemark.operations import doctor
+from tidemark.operations.doctor import Finding, examine
+from tidemark.settings import Settings
+
+HOUR = Hour("2026-11-20T07")
+
+
+@pytest.fixture
+def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.setenv("AIRFLOW__API__BASE_URL", "http://127.0.0.1:9")
+    (tmp_path / "feeds").mkdir()
+    (tmp_path / "jars").mkdir()
+    (tmp_path / "jars/org.apache.iceberg_iceberg-spark-runtime-4.1_2.13-1.12.0.jar").touch()
+    return Settings(home=tmp_path, feeds=Path("feeds"), jars=Path("jars"), lake="lake", exports="exports")
+
+
+def found(settings: Settings, what: str) -> Finding:
+    return next(one for one in examine(settings) if one.what == what)
+
+
+def test_a_jar_for_another_spark(settings: Settings) -> None:
+    well = found(settings, "versions")
+    assert well.good and "PySpark 4.1" in well.found and "Airflow 3." in well.found
+    (settings.path(settings.jars) / "iceberg-spark-runtime-3.5_2.12-1.5.0.jar").touch()
+    other = found(settings, "versions")
+    assert not other.good and other.found.endswith("the Iceberg jar is for Spark 3.5")
+
+
+def test_a_clock_that_is_off(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found(settings, "clock") == Finding("clock", True, "agrees with the lake's storage")
+    lake = doctor._lake
+
+    def written_long_ago(settings: Settings) -> Finding:
+        said = lake(settings)
+        os.utime(Path(settings.lake_root) / "_doctor", (time.time() - 600,) * 2)
+        return said
+
+    monkeypatch.setattr(doctor, "_lake", written_long_ago)
+    off = found(settings, "clock")
+    assert not off.good and "600 s off: set both clocks by a time server" in off.found
+
+
+def test_a_disk_that_is_nearly_full(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found(settings, "disk").good
+    monkeypatch.setattr(doctor, "_LITTLE_ROOM", 1 << 60)
+    assert not found(settings, "disk").good
+
+
+@contextmanager
+def airflow(health: dict[str, Any], monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    class Answers(BaseHTTPRequestHandler):
+        def do_GET(self) -> None:
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(health).encode())
+
+        def log_message(self, *_: Any) -> None:
+            """Says nothing."""
+
+    with HTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        monkeypatch.setenv("AIRFLOW__API__BASE_URL", f"http://127.0.0.1:{server.server_port}/")
+        yield
+        server.shutdown()
+
+
+def test_airflow(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    assert found(settings, "Airflow").found.startswith("none answers at http://127.0.0.1:9:")
+    well = {"metadatabase": {"status": "healthy"}, "triggerer": {"status": None}, "scheduler": {"status": "healthy"}}
+    with airflow(well, monkeypatch):
+        assert found(settings, "Airflow").found.endswith("all services are healthy")
+    with airflow(well | {"triggerer": {"status": "unhealthy"}}, monkeypatch):
+        ill = found(settings, "Airflow")
+        assert not ill.good and ill.found.endswith("triggerer is unhealthy")
+
+
+def test_what_the_next_hour_of_a_feed_waits_for(settings: Settings) -> None:
+    feed = {
+        "feed": "shop", "description": "d", "owner": "o", "topics": ["t"], "format": {"type": "canal"},
+        "container": {"type": "kafka_json"}, "exports": {"path": "{topic}/dt={date}/hr={hour}/*"},
+    }  # fmt: skip
+    (settings.path(settings.feeds) / "shop.yaml").write_text(yaml.safe_dump(feed))
+    assert not [one for one in examine(settings) if one.what == "export"], "it has published nothing"
+    open_lake(settings)
+    hours = [HourRange(first=HOUR, last=HOUR, sequence=1, version=1)]
+    save_state(settings, FeedState(feed="shop", last_sequence=1, hours=hours))
+    assert "shop 2026-11-20T08: " in found(settings, "export").found
+    assert "_SUCCESS" in found(settings, "export").found
