@@ -188,6 +188,13 @@ def test_checks_have_their_consequences(run: OneTableFeed, settings: Settings) -
     assert rows(settings, run) == copied(settings, run) == [row(1, 1), row(2, 3, "y")]
     assert (receipt.counts.applied, receipt.quarantined) == (1, 1)
     assert [table.warnings for table in receipt.tables] == [["big matches ^x"]]
+    (checked,) = receipt.tables
+    found = [(one.check, one.consequence, one.rows, one.failed, one.keys) for one in checked.checks]
+    assert found == [
+        ("n >= 0", "stop", 1, 0, []),
+        ("n <= 9", "quarantine", 1, 0, []),
+        ("big matches ^x", "warn", 1, 1, ['{"id":2}']),
+    ]
     kept = read_rows(settings, "tidemark", run.feed, "quarantine")
     assert [one["reason"] for one in kept] == ["check failed: n <= 9"]
     with pytest.raises(CheckError, match="n >= 0"):

@@ -22,7 +22,7 @@ from tidemark.formats.contract import CHANGES
 from tidemark.lake.stored_formats import FORMAT
 from tidemark.ledger.feed_state import FeedState, HourRange, NextPublication, Republication
 from tidemark.ledger.manifest import LandedObject, Manifest
-from tidemark.ledger.receipts import Counts, FeedProgress, Receipt, TableProgress, TableReceipt
+from tidemark.ledger.receipts import CheckResult, Counts, FeedProgress, Receipt, TableProgress, TableReceipt
 from tidemark.ledger.system_tables import SYSTEM_COLUMNS
 from tidemark.merge.contract import TIDEMARK_TYPE
 from tidemark.pipeline.checks import plan_checks
@@ -194,7 +194,9 @@ STORED = {
     "Published tables": TIDEMARK_TYPE.names,
     "System tables": [column for columns in SYSTEM_COLUMNS.values() for column in columns],
     "Receipts": [
-        name for model in (Receipt, TableReceipt, Counts, FeedProgress, TableProgress) for name in model.model_fields
+        name
+        for model in (Receipt, TableReceipt, Counts, CheckResult, FeedProgress, TableProgress)
+        for name in model.model_fields
     ],
     "The state of a feed": [
         name for model in (FeedState, NextPublication, HourRange, Republication) for name in model.model_fields

@@ -89,6 +89,19 @@ class TableProgress(BaseModel):
         )
 
 
+class CheckResult(BaseModel):
+    """What a check found in the rows that a publication wrote."""
+
+    check: str
+    consequence: str = Field(description="stop, quarantine or warn.")
+    rows: int = Field(description="Rows that were looked at.")
+    failed: int | None = Field(
+        description="Rows of these that fail it. Of a check with the consequence quarantine they hold values from before: "
+        "what the hour sent is in quarantine. null: pandera says only whether any does."
+    )
+    keys: list[str] = Field([], description="The keys of the first that fail, as JSON; at most three.")
+
+
 class TableReceipt(BaseModel):
     """One table's part of an hour."""
 
@@ -99,6 +112,7 @@ class TableReceipt(BaseModel):
     rows_deleted: int = 0
     waiting: int = Field(0, description="Changes in quarantine of which a value fails a check.")
     warnings: list[str] = []
+    checks: list[CheckResult] = Field([], description="Checks of columns, in the feed file's order.")
     progress: TableProgress = Field(
         TableProgress(), description="No part of the account: what this publication adds to the feed's state."
     )

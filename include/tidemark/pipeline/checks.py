@@ -129,6 +129,16 @@ def quarantine_checks(
     return found
 
 
+def conditions_of(checks: list[PlannedCheck], columns: Mapping[str, str]) -> dict[int, Column]:
+    """By a check's place in the list, whether a row of a table with these columns and types fails it, where that is a
+    condition of one value."""
+    return {
+        number: _condition(check)(F.col(quote(check.column)))
+        for number, check in enumerate(checks)
+        if _is_condition(check) and _fits(check, columns[check.column])
+    }
+
+
 def _fits(check: PlannedCheck, kind: str) -> bool:
     """Whether pandera makes the check on a column of this type."""
     in_order = (T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType)
@@ -142,31 +152,41 @@ def _type_of(kind: str) -> T.DataType:
 def fails(check: PlannedCheck, table: str) -> Callable[[Column], Column]:
     """Whether a value fails the check; null passes but for the check against null. ConfigError where the check is no
     condition of one value."""
-    if check.rule is None:
-        return lambda value: value.isNull()
-    rule = check.rule
-    limits: dict[str, Any] = rule.statistics or {}
-    conditions: dict[str, Callable[[Column], Column]] = {
-        "greater_than_or_equal_to": lambda value: value < limits["min_value"],
-        "greater_than": lambda value: value <= limits["min_value"],
-        "less_than_or_equal_to": lambda value: value > limits["max_value"],
-        "less_than": lambda value: value >= limits["max_value"],
-        "equal_to": lambda value: value != limits["value"],
-        "not_equal_to": lambda value: value == limits["value"],
-        "isin": lambda value: ~value.isin(list(limits["allowed_values"])),
-        "notin": lambda value: value.isin(list(limits["forbidden_values"])),
-        "pattern": lambda value: ~value.rlike(rule._check_kwargs["pattern"]),
-        "str_matches": lambda value: ~value.rlike("^(?:" + _pattern(limits["pattern"]) + ")"),
-        "str_contains": lambda value: ~value.rlike(_pattern(limits["pattern"])),
-    }
-    if rule.name not in conditions:
+    if not _is_condition(check):
         raise ConfigError(
             f"check {check} cannot quarantine: pandera does not say which rows fail it",
             fix="give it the consequence stop or warn, or write it with one of pandera's built-in checks",
             table=table,
         )
-    condition = conditions[rule.name]
-    return lambda value: F.coalesce(condition(value), F.lit(False))
+    return _condition(check)
+
+
+#: pandera's checks that are a condition of one value: whether it fails, by the check's limits.
+_CONDITIONS: dict[str, Callable[[Column, dict[str, Any]], Column]] = {
+    "greater_than_or_equal_to": lambda value, limits: value < limits["min_value"],
+    "greater_than": lambda value, limits: value <= limits["min_value"],
+    "less_than_or_equal_to": lambda value, limits: value > limits["max_value"],
+    "less_than": lambda value, limits: value >= limits["max_value"],
+    "equal_to": lambda value, limits: value != limits["value"],
+    "not_equal_to": lambda value, limits: value == limits["value"],
+    "isin": lambda value, limits: ~value.isin(list(limits["allowed_values"])),
+    "notin": lambda value, limits: value.isin(list(limits["forbidden_values"])),
+    "pattern": lambda value, limits: ~value.rlike(limits["pattern"]),
+    "str_matches": lambda value, limits: ~value.rlike("^(?:" + _pattern(limits["pattern"]) + ")"),
+    "str_contains": lambda value, limits: ~value.rlike(_pattern(limits["pattern"])),
+}
+
+
+def _is_condition(check: PlannedCheck) -> bool:
+    return check.rule is None or check.rule.name in _CONDITIONS
+
+
+def _condition(check: PlannedCheck) -> Callable[[Column], Column]:
+    rule = check.rule
+    if rule is None:
+        return lambda value: value.isNull()
+    fails_by, limits = _CONDITIONS[str(rule.name)], dict(rule.statistics or {})
+    return lambda value: F.coalesce(fails_by(value, limits), F.lit(False))
 
 
 def _pattern(pattern: Any) -> str:

@@ -8,10 +8,11 @@ receipt).
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from tidemark.errors import CheckError, QuarantineLimitError
@@ -19,7 +20,7 @@ from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
 from tidemark.identifiers import TIDEMARK, quote
 from tidemark.ledger.hour_run import HourRun
-from tidemark.ledger.receipts import Receipt
+from tidemark.ledger.receipts import CheckResult, Receipt
 from tidemark.logs import get_logger, log_stage
 from tidemark.schema.type_changes import wider_of
 from tidemark.snapshots.published_table import PublishedTable
@@ -29,14 +30,22 @@ if TYPE_CHECKING:
 
 log = get_logger()
 
+#: How many keys of failing rows a receipt names for each check.
+_KEYS = 3
+
 
 @dataclass(frozen=True)
 class Verdict:
-    """The result of one table's checks: what stops the hour, and what is only noted. ``checks``: how many were made."""
+    """The result of one table's checks."""
 
     stops: list[str]
+    """What stops the hour."""
     warnings: list[str]
+    """What is only noted."""
     checks: int = 0
+    """How many were made."""
+    results: list[CheckResult] = field(default_factory=list)
+    """Of the checks of columns, one by one."""
 
 
 def validate(run: HourRun) -> HourRun:
@@ -51,7 +60,12 @@ def validate(run: HourRun) -> HourRun:
     verdicts = _verdicts(run)
     _stop(feed, run.hour, verdicts)
     tables = [
-        table.model_copy(update={"warnings": table.warnings + verdicts[table.table].warnings})
+        table.model_copy(
+            update={
+                "warnings": table.warnings + verdicts[table.table].warnings,
+                "checks": verdicts[table.table].results,
+            }
+        )
         if table.table in verdicts
         else table
         for table in _receipt(run).tables
@@ -105,6 +119,7 @@ def _judge_and_log(run: HourRun, table: str) -> Verdict:
         verdict = _judge(run, table)
         line |= {
             "checks": verdict.checks,
+            "failed_rows": sum(result.failed or 0 for result in verdict.results),
             "stops": len(verdict.stops),
             "warnings": len(verdict.warnings),
         }
@@ -117,7 +132,7 @@ def _judge(run: HourRun, table: str) -> Verdict:
     if not (declared.checks or declared.checks_module or declared.columns):
         return Verdict([], [])
     # pandera takes seconds to import: only for a table that has something to be checked
-    from tidemark.pipeline.checks import judge, model_fails, plan_checks, wrong_types
+    from tidemark.pipeline.checks import conditions_of, judge, model_fails, plan_checks, wrong_types
 
     plan = plan_checks(table, declared, settings)
     snapshot = PublishedTable(run.spark, table, feed.feed)
@@ -132,8 +147,16 @@ def _judge(run: HourRun, table: str) -> Verdict:
     written = staged.where(F.col(f"{TIDEMARK}.hour") == run.hour)
     if not plan.models:
         written = written.select(*map(quote, sorted(plan.columns | set(snapshot.key()))))
-    written = written.localCheckpoint()
+    conditions = conditions_of(plan.checks, {field.name: field.dataType.simpleString() for field in written.schema})
+    written, counted = _counted(written, conditions)
     failed = judge(written, plan.checks)
+    results = [
+        CheckResult(
+            check=str(check), consequence=check.consequence, rows=counted["rows"], failed=counted.get(f"failed_{number}"),
+            keys=_first_keys(written, snapshot.key(), conditions.get(number)) if check in failed else [],
+        )
+        for number, check in enumerate(plan.checks)
+    ]  # fmt: skip
     problems = [(str(check), check.consequence) for check in failed]
     for schema, consequence in plan.models:
         if found := model_fails(written, schema):
@@ -145,7 +168,23 @@ def _judge(run: HourRun, table: str) -> Verdict:
     # What the hour's changes sent passes. A row that fails all the same has its value from before, or has none yet.
     stay = "rows fail by what was published before, or was never sent, and stay"
     warnings += [f"{problem}: {stay}" for problem, consequence in problems if consequence == "quarantine"]
-    return Verdict(stops, warnings, checks=len(types) + plan.size)
+    return Verdict(stops, warnings, checks=len(types) + plan.size, results=results)
+
+
+def _counted(written: DataFrame, conditions: Mapping[int, Column]) -> tuple[DataFrame, dict[str, int]]:
+    """The rows, kept; and how many there are (``rows``) and meet each of the conditions (``failed_<number>``)."""
+    seen = Observation()
+    counts = (F.count_if(condition).alias(f"failed_{number}") for number, condition in conditions.items())
+    kept = written.observe(seen, F.count(F.lit(1)).alias("rows"), *counts).localCheckpoint()
+    return kept, seen.get
+
+
+def _first_keys(written: DataFrame, key: list[str], condition: Column | None) -> list[str]:
+    """The keys of the first rows that meet a condition, as JSON."""
+    if not key or condition is None:
+        return []
+    keys = written.where(condition).select(*map(quote, key)).orderBy(*map(quote, key)).limit(_KEYS)
+    return [row.key for row in keys.select(F.to_json(F.struct("*")).alias("key")).collect()]
 
 
 def _not_unique(plan: Plan, staged: DataFrame, written: DataFrame) -> list[tuple[list[str], str]]:
