@@ -30,9 +30,9 @@ _SECRET = re.compile(r"PASSWORD|SECRET|TOKEN|CREDENTIAL", re.IGNORECASE)
 _IN_A_URL = re.compile(r"(://[^\s:/@]*:)[^\s@]+@")
 
 #: Errors by which storage, catalog and cluster say that they did not answer, or that another writer was faster.
-_LOST, _SPARK_FAILED = "lost", "org.apache.spark.SparkException"
+_LOST, _SPARK_FAILED, _NO_MEMORY = "lost", "org.apache.spark.SparkException", "java.lang.OutOfMemoryError"
 _PASSING_JVM = {
-    _LOST, "java.io.IOException", "java.io.UncheckedIOException", "java.sql.SQLException", "java.lang.OutOfMemoryError",
+    _LOST, "java.io.IOException", "java.io.UncheckedIOException", "java.sql.SQLException", _NO_MEMORY,
     "java.util.concurrent.TimeoutException", "software.amazon.awssdk.core.exception.SdkException",
     "org.apache.iceberg.jdbc.UncheckedSQLException", "org.apache.iceberg.exceptions.CommitFailedException",
     "org.apache.iceberg.exceptions.CommitStateUnknownException", "org.apache.iceberg.exceptions.RuntimeIOException",
@@ -51,11 +51,25 @@ def report_crash(error: BaseException, **where: str) -> str:
     kind = _kind(error)
     get_logger().error("crashed", **places, error=kind, exception="\n".join(_lines(error)))
     named = ", ".join(f"{name} {places[name]}" for name in ("feed", "hour", "table", "stage") if name in places)
-    sentence = (
+    sentence = _out_of_memory(error) or (
         f"an unforeseen error, {kind}; the log line `crashed` above shows where it came from, and with TIDEMARK_DEBUG=1 what "
         "it said"
     )
     return f"{named}: {sentence}" if named else sentence
+
+
+def _out_of_memory(error: BaseException) -> str | None:
+    """What to do where memory was used up, or the JVM is gone, which that mostly is the reason for; None: neither is so."""
+    more = (
+        "give the driver more (TIDEMARK_DRIVER_MEMORY), or the executors of a cluster (spark.executor.memory in "
+        "TIDEMARK_SPARK_CONF), or have fewer cores share it (TIDEMARK_SPARK_MASTER)"
+    )
+    for one in _chain(error):
+        if isinstance(one, MemoryError) or _NO_MEMORY in _jvm_kinds(one):
+            return f"memory was used up: {more}"
+        if type(one).__name__ == "Py4JNetworkError":
+            return f"the JVM is gone, mostly because the machine had no memory left for it: {more}"
+    return None
 
 
 def can_pass(error: BaseException) -> bool:

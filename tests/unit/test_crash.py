@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 import pytest
+from py4j.protocol import Py4JNetworkError
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
@@ -121,3 +122,20 @@ def test_only_what_is_not_of_the_input_may_pass(spark: SparkSession) -> None:
     )
     assert not can_pass(raised(lambda: java.lang.Integer.parseInt(SECRET)))
     assert can_pass(raised(lambda: java.io.FileInputStream("/no/such/file"))), "a storage that does not answer"
+
+
+def test_what_to_do_when_memory_is_used_up(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
+    def in_the_jvm() -> None:
+        assert spark.sparkContext._jvm is not None
+        spark.sparkContext._jvm.java.util.Arrays.copyOf(bytearray(8), 2**31 - 1)
+
+    def in_python() -> None:
+        raise MemoryError
+
+    def gone() -> None:
+        raise Py4JNetworkError(SECRET)
+
+    for work in (in_the_jvm, in_python, gone):
+        sentence, _ = reported(work, capsys)
+        assert "memory" in sentence and "TIDEMARK_DRIVER_MEMORY" in sentence, sentence
+    assert "the JVM is gone" in sentence
