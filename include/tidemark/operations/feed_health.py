@@ -32,7 +32,7 @@ Health = Literal["stopped", "late", "waiting", "never ran", "good"]
 _BEHIND = timedelta(hours=2)
 #: The same, for a schedule that is not hourly.
 _LONG_BEHIND = timedelta(days=1)
-#: How many feeds are looked at at the same time: where the lake is on S3, nearly all of the time is waiting.
+#: How many feeds are looked at at the same time where the lake is on S3: nearly all of the time is waiting there.
 _AT_ONCE = 16
 
 #: What is wrong: the word for it, why, and since which hour.
@@ -70,15 +70,17 @@ class FeedHealth:
 
 def examine_feeds(settings: Settings, names: Sequence[str], now: datetime | None = None) -> list[FeedHealth]:
     """How these feeds are. What cannot be read is said in its feed's line."""
-    return _side_by_side(lambda name: _examine(name, None, settings, now), names)
+    return _examine_all(lambda name: _examine(name, None, settings, now), names, settings)
 
 
 def examine_loaded(settings: Settings, feeds: Sequence[Feed], now: datetime | None = None) -> list[FeedHealth]:
     """The same, of feeds whose files are read already."""
-    return _side_by_side(lambda feed: _examine(feed.feed, feed, settings, now), feeds)
+    return _examine_all(lambda feed: _examine(feed.feed, feed, settings, now), feeds, settings)
 
 
-def _side_by_side(examine: Callable[[T], FeedHealth], of: Sequence[T]) -> list[FeedHealth]:
+def _examine_all(examine: Callable[[T], FeedHealth], of: Sequence[T], settings: Settings) -> list[FeedHealth]:
+    if "://" not in settings.lake_root:
+        return list(map(examine, of))
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         return list(pool.map(examine, of))
 

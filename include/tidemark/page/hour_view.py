@@ -107,27 +107,24 @@ class HourView(BaseModel):
 
 
 def show_hour(settings: Settings, feed: Feed, hour: Hour, run: Run | None) -> HourView:
-    """An hour's view: its own receipts, and those of later hours, are read."""
+    """An hour's view: its own receipts, and those of hours around it, are read."""
     state = load_state(settings, feed.feed)
-    receipts = load_receipts_from(settings, state, hour, hour)
-    around = {"before": hour.plus(-1), "after": hour.plus(1)}
-    if not receipts:
-        kind = unpublished_kind(hour, state, run)
-        return HourView(feed=feed.feed, hour=hour, kind=kind, words=KINDS[kind], run=run, **around)
-    later = load_receipts_from(settings, state, hour.plus(-_MOST_BEFORE), hour.plus(_MOST_AFTER))
+    around = load_receipts_from(settings, state, hour.plus(-_AROUND), hour.plus(_AROUND))
     by_hour: dict[str, list[Receipt]] = {}
-    for receipt in later:
+    for receipt in around:
         by_hour.setdefault(receipt.hour, []).append(receipt)
+    neighbours = {"before": hour.plus(-1), "after": hour.plus(1)}
+    if hour not in by_hour:
+        kind = unpublished_kind(hour, state, run)
+        return HourView(feed=feed.feed, hour=hour, kind=kind, words=KINDS[kind], run=run, **neighbours)
     kept = hour in hours_with_quarantine(settings, state)
-    kind = judge_hour(receipts, kept_back=kept, out_of_order=hour in out_of_order(by_hour))
-    came_later = PublicationHistory(later, state.unpublished).after_cut(hour)
-    return _told(
-        receipts, HourView(feed=feed.feed, hour=hour, kind=kind, words=KINDS[kind], run=run, **around), came_later
-    )
+    kind = judge_hour(by_hour[hour], kept_back=kept, out_of_order=hour in out_of_order(by_hour))
+    view = HourView(feed=feed.feed, hour=hour, kind=kind, words=KINDS[kind], run=run, **neighbours)
+    return _told(by_hour[hour], view, PublicationHistory(around, state.unpublished).after_cut(hour))
 
 
 #: Whether an hour is late, and what came after its cut, is told from so many hours around it.
-_MOST_BEFORE, _MOST_AFTER = 72, 72
+_AROUND = 72
 
 
 def _told(receipts: Sequence[Receipt], view: HourView, later: Sequence[Hour]) -> HourView:
