@@ -235,10 +235,12 @@ class FeedState(StoredDocument):
 
     def cut_by(self, hour: str) -> int:
         """The publication that made an hour's cut; 0: there is none."""
+        return self.amended.get(hour) or self.first_published(hour)
+
+    def first_published(self, hour: str) -> int:
+        """The publication that first published an hour; 0: none has."""
         found = self._range(hour)
-        if found is None:
-            return 0
-        return self.amended.get(hour) or found.sequence + hours_from(found.first, hour)
+        return found.sequence + hours_from(found.first, hour) if found is not None else 0
 
     def _range(self, hour: str) -> HourRange | None:
         at = bisect_right(self.hours, hour, key=lambda known: known.first)

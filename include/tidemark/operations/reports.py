@@ -164,7 +164,7 @@ def held_listing(settings: Settings, feed: str) -> Listing:
     rows = [
         (
             row["since"], row["tx"], row["changes"], ", ".join(t for t in row["tables"] if t),
-            _missing(row), _perhaps(row, unplaced, overdue=row["since"] < oldest),
+            missing_parts(row), _perhaps(row, unplaced, overdue=row["since"] < oldest),
         )
         for row in held
     ]  # fmt: skip
@@ -234,8 +234,8 @@ def _overdue(missing: str) -> str:
     return " (overdue)"
 
 
-def _missing(row: dict[str, object]) -> str:
-    """What a held transaction waits for."""
+def missing_parts(row: dict[str, Any]) -> str:
+    """What a held transaction (a row of the system table) waits for."""
     parts, needed = int(str(row["parts"])), int(str(row["needed"]))
     words = [] if row["ended"] else ["its end"]
     if parts < needed:
@@ -246,7 +246,7 @@ def _missing(row: dict[str, object]) -> str:
 def _perhaps(row: dict[str, Any], unplaced: list[dict[str, Any]], *, overdue: bool) -> str:
     """The record that a held transaction perhaps lacks: one that cannot be decoded, and landed while the transaction did.
     One whose end has not come may still go on, until it is overdue."""
-    if not (row["ended"] or overdue) or _missing(row) == _IN_QUARANTINE:
+    if not (row["ended"] or overdue) or missing_parts(row) == _IN_QUARANTINE:
         return ""
     last = max(row["hours"]) if row["ended"] else "9"
     found = [one for one in unplaced if row["since"] <= one["hour"] <= last]
