@@ -97,7 +97,7 @@ def one_table(name: str, table: str, request: Request, user: GetUserDep) -> Resp
 @app.exception_handler(TidemarkError)
 def say_problem(request: Request, error: TidemarkError) -> Response:
     """What is wrong in a sentence. 404: there is no such thing; 503: what the page reads cannot be read."""
-    missing = isinstance(error, ConfigError)
+    missing = isinstance(error, ConfigError) and bool(request.path_params)
     title = "There is no such page" if missing else "This cannot be read at the moment"
     return _problem(request, 404 if missing else 503, title, str(error).replace("\n", " "))
 

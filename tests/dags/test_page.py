@@ -245,6 +245,11 @@ def test_what_cannot_be_read_is_said_in_a_sentence(
     hour = client.get(f"/timed/hours/{HOUR}/")
     assert hour.status_code == 503 and "tidemark audit timed --rebuild-state" in hour.text
     assert client.get("/timed/hours/yesterday/").status_code == 404
+    (tmp_path / ".tidemark/lake/_lake.json").write_text('{"format": 99, "made_by": "9.9", "id": "x"}')
+    for path in ("/", "/timed/", f"/timed/hours/{HOUR}/", "/timed/quarantine/", "/timed/tables/timed.orders/"):
+        newer = client.get(path)
+        assert newer.status_code == 503 and "its stored format is 99" in newer.text, path
+    (tmp_path / ".tidemark/lake/_lake.json").unlink()
     (feeds / "wrong.yaml").write_text("feed: [")
     assert "1 feed file has mistakes" in client.get("/").text
     monkeypatch.setattr(overview, "show_overview", lambda *_: 1 / 0)

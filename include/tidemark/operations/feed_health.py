@@ -19,6 +19,7 @@ from tidemark.errors import TidemarkError
 from tidemark.feeds.loading import find_feed
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
+from tidemark.lake.lake_marker import check_lake
 from tidemark.ledger.feed_state import FeedState, hours_from
 from tidemark.ledger.quarantine import list_kept_back
 from tidemark.ledger.state_store import load_state
@@ -79,6 +80,8 @@ def examine_loaded(settings: Settings, feeds: Sequence[Feed], now: datetime | No
 
 
 def _examine_all(examine: Callable[[T], FeedHealth], of: Sequence[T], settings: Settings) -> list[FeedHealth]:
+    """TidemarkError for a lake that is not the catalog's, in which every feed would seem never to have run."""
+    check_lake(settings)
     if "://" not in settings.lake_root:
         return list(map(examine, of))
     with ThreadPoolExecutor(_AT_ONCE) as pool:

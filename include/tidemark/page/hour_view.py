@@ -10,6 +10,7 @@ from pydantic import BaseModel, Field
 
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour, hours_came_later
+from tidemark.lake.lake_marker import check_lake
 from tidemark.ledger.publication_history import PublicationHistory, load_receipts_from
 from tidemark.ledger.receipts import Receipt, TableReceipt
 from tidemark.ledger.state_store import load_state
@@ -108,6 +109,7 @@ class HourView(BaseModel):
 
 def show_hour(settings: Settings, feed: Feed, hour: Hour, run: Run | None) -> HourView:
     """An hour's view: its own receipts, and those of hours around it, are read."""
+    check_lake(settings)
     state = load_state(settings, feed.feed)
     around = load_receipts_from(settings, state, hour.plus(-_AROUND), hour.plus(_AROUND))
     by_hour: dict[str, list[Receipt]] = {}

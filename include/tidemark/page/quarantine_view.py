@@ -9,6 +9,7 @@ from typing import Any
 from pydantic import BaseModel, Field
 
 from tidemark.feeds.model import Feed
+from tidemark.lake.lake_marker import check_lake
 from tidemark.ledger.quarantine import list_kept_back
 from tidemark.settings import Settings
 
@@ -57,6 +58,7 @@ class QuarantineView(BaseModel):
 
 def show_quarantine(settings: Settings, feed: Feed, hour: str | None = None) -> QuarantineView:
     """A feed's quarantine, of one hour or of all. Of what is not shown no record is read."""
+    check_lake(settings)
     kept = list_kept_back(settings, feed.feed, hour, columns=("reason", "table"))
     groups: dict[str, list[dict[str, Any]]] = {}
     for row in reversed(kept):

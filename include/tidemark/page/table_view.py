@@ -14,6 +14,7 @@ from tidemark.feeds.model import Check, Feed
 from tidemark.hours import Hour
 from tidemark.identifiers import TIDEMARK
 from tidemark.lake.catalog import find_table, reading
+from tidemark.lake.lake_marker import check_lake
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.publication_history import load_receipts_from
 from tidemark.ledger.receipts import Receipt
@@ -89,6 +90,7 @@ class TableView(BaseModel):
 def show_table(settings: Settings, feed: Feed, table: str) -> TableView:
     """A table's view, from its metadata and the receipts of the newest hours: no row of it is read. ConfigError for a
     table that the feed has not published."""
+    check_lake(settings)
     state = load_state(settings, feed.feed)
     if table not in state.tables:
         raise ConfigError(f"feed {feed.feed} has published no table {table!r}", fix="see the feed's tables")
