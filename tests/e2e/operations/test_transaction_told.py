@@ -42,11 +42,13 @@ def test_a_transaction_is_told_from_its_first_part_to_its_first_cut(
     for hour, records in hours.items():
         for topic in ("t", "tx"):
             pair.export(hour, [one for one in records if one["topic"] == topic], topic)
-        pair.run(hour)
+        receipt = pair.run(hour)
         if hour == HOURS[0]:
+            assert (receipt.held_transactions, receipt.held_since) == (1, HOURS[0])
             (open_,) = explain_transaction(known, "7")
             assert (open_.became, open_.first_cut, open_.hours) == ("held", None, [HOURS[0]])
             assert [one.fate for one in open_.entries] == ["held: it lacks its end"]
+    assert (receipt.held_transactions, receipt.held_since) == (1, HOURS[1])
     (told,) = explain_transaction(known, "7", pair.fixed)
     assert (told.became, told.first_cut, told.hours) == ("published whole", HOURS[1], [*HOURS[:2]])
     assert told.fates == {"applied": 2, "control": 1, "duplicate": 1}
