@@ -1,87 +1,163 @@
-"""The Tidemark page in Airflow: of each feed the receipts of its hours, what is held, and what is in quarantine.
+"""The Tidemark page in Airflow: all feeds, a feed, an hour, the quarantine, a table. Routes, and who may see what.
 
-It only reads, and shows a feed only to users who may see its DAG. Values that came from messages are escaped by the template.
+It only reads, and shows a feed only to users who may see its DAG. What it shows is made in :mod:`tidemark.page`; values that
+came from messages are escaped by the templates. Every view is JSON with ``?format=json``. All of Airflow's processes
+import this module, so the views, which import Spark's modules, are imported when one is asked for.
 """
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import DagDetails
 from airflow.api_fastapi.core_api.security import GetUserDep
-from fastapi import FastAPI, HTTPException
-from fastapi.responses import HTMLResponse
+from fastapi import FastAPI, HTTPException, Request
+from fastapi.responses import HTMLResponse, JSONResponse, Response
 from jinja2 import Environment, FileSystemLoader
+from starlette.exceptions import HTTPException as AnyHTTPException
+from tidemark_runs import newest_runs
 
-from tidemark.orchestration.dag_support import sound_feeds
+from tidemark.crash import report_crash
+from tidemark.errors import ConfigError, TidemarkError
+from tidemark.hours import Hour
 from tidemark.settings import Settings
 
 if TYPE_CHECKING:
     from airflow.api_fastapi.auth.managers.models.base_user import BaseUser
+    from pydantic import BaseModel
 
     from tidemark.feeds.model import Feed
 
 PREFIX = "/tidemark"
-#: How many hours (three days), and how many rows of the quarantine, a page shows at most.
-_HOURS, _KEPT_BACK = 72, 100
+#: Should a value slip through unescaped, a script in it would still not run.
+_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 
 app = FastAPI(title="Tidemark", docs_url=None, redoc_url=None, openapi_url=None)
 _pages = Environment(
-    loader=FileSystemLoader(Path(__file__).parent), autoescape=True, trim_blocks=True, lstrip_blocks=True
+    loader=FileSystemLoader(Path(__file__).parent / "tidemark_templates"),
+    autoescape=True,
+    trim_blocks=True,
+    lstrip_blocks=True,
 )
 
 
 @app.get("/")
-def overview(user: GetUserDep) -> HTMLResponse:
+def overview(request: Request, user: GetUserDep) -> Response:
     """All feeds that the user may see: how they are, and why; first those that need a person."""
-    from tidemark.operations.feed_health import examine_feeds
+    from tidemark.page.overview import known_feeds, show_overview
 
     settings = Settings()
-    owners = {feed.feed: feed.owner for feed in _visible(settings, user)}
-    found = sorted(examine_feeds(settings, list(owners)), key=lambda one: not one.needs_person)
-    return _page("overview", feeds=[(one, owners[one.feed]) for one in found])
+    feeds, broken = known_feeds(settings.path(settings.feeds))
+    view = show_overview(settings, [feed for feed in feeds if _may_see(feed, user)], broken, datetime.now(UTC))
+    return _answer(request, "overview", view)
 
 
 @app.get("/{name}/")
-def one_feed(name: str, user: GetUserDep) -> HTMLResponse:
-    """One feed: how it is, its newest hours, its held transactions, its quarantine."""
-    from tidemark.operations.feed_health import examine_feeds
-    from tidemark.operations.reports import (
-        held_listing,
-        newest_receipts,
-        quarantine_listing,
-        receipts_by_table_listing,
-        receipts_listing,
+def one_feed(name: str, request: Request, user: GetUserDep) -> Response:
+    """One feed: how it is, its hours, what waits, its quarantine by reason, its tables."""
+    from tidemark.page.feed_view import KINDS, show_feed
+
+    settings, feed, now = Settings(), _feed(name, user), datetime.now(UTC)
+    runs, problem = newest_runs(name, Hour.of(now.replace(minute=0, second=0, microsecond=0)))
+    view = show_feed(settings, feed, runs, now)
+    return _answer(request, "feed", view, kinds=KINDS, runs_problem=problem)
+
+
+@app.get("/{name}/hours/{hour}/")
+def one_hour(name: str, hour: str, request: Request, user: GetUserDep) -> Response:
+    """One hour: from what landed to what became of it."""
+    from tidemark.page.hour_view import show_hour
+
+    feed, wanted = _feed(name, user), Hour.parse(hour)
+    runs, problem = newest_runs(name, wanted, hours=1)
+    return _answer(request, "hour", show_hour(Settings(), feed, wanted, runs.get(wanted)), runs_problem=problem)
+
+
+@app.get("/{name}/quarantine/")
+def quarantine(name: str, request: Request, user: GetUserDep, hour: str | None = None) -> Response:
+    """What a feed has in quarantine, of one hour or of all."""
+    from tidemark.page.quarantine_view import show_quarantine
+
+    feed = _feed(name, user)
+    return _answer(request, "quarantine", show_quarantine(Settings(), feed, Hour.parse(hour) if hour else None))
+
+
+@app.get("/{name}/tables/{table}/")
+def one_table(name: str, table: str, request: Request, user: GetUserDep) -> Response:
+    """A published table: its size, its changes, its columns, its checks, its cuts."""
+    from tidemark.page.table_view import show_table
+
+    return _answer(request, "table", show_table(Settings(), _feed(name, user), table))
+
+
+@app.exception_handler(TidemarkError)
+def say_problem(request: Request, error: TidemarkError) -> Response:
+    """What is wrong in a sentence. 404: there is no such thing; 503: what the page reads cannot be read."""
+    missing = isinstance(error, ConfigError) and bool(request.path_params)
+    title = "There is no such page" if missing else "This cannot be read at the moment"
+    return _problem(request, 404 if missing else 503, title, str(error).replace("\n", " "))
+
+
+@app.exception_handler(AnyHTTPException)
+def say_refusal(request: Request, error: AnyHTTPException) -> Response:
+    """The same, of what was asked wrongly, or by nobody who may."""
+    title = "Log in to Airflow first" if error.status_code == 401 else "There is no such page"
+    return _problem(request, error.status_code, title, str(error.detail), error.headers)
+
+
+@app.exception_handler(Exception)
+def say_crash(request: Request, error: Exception) -> Response:
+    """The same, of an error that nobody foresaw, which is logged without values of rows."""
+    return _problem(request, 500, "The page failed", f"{report_crash(error)} Airflow's API server has it in its log.")
+
+
+def _may_see(feed: Feed, user: BaseUser) -> bool:
+    return bool(
+        get_auth_manager().is_authorized_dag(method="GET", details=DagDetails(id=f"ingest_{feed.feed}"), user=user)
     )
 
+
+def _feed(name: str, user: BaseUser) -> Feed:
+    from tidemark.page.overview import known_feeds
+
     settings = Settings()
-    feed = next((feed for feed in _visible(settings, user) if feed.feed == name), None)
-    if feed is None:
+    feeds, _ = known_feeds(settings.path(settings.feeds))
+    feed = next((feed for feed in feeds if feed.feed == name), None)
+    if feed is None or not _may_see(feed, user):
         raise HTTPException(404, "There is no such feed, or you may not see its DAG.")
-    receipts = newest_receipts(settings, name)[: -_HOURS - 1 : -1]
-    listings = [
-        receipts_listing(receipts),
-        receipts_by_table_listing(receipts[:1]),
-        held_listing(settings, name),
-        quarantine_listing(settings, name, None, _KEPT_BACK),
-    ]
-    (health,) = examine_feeds(settings, [name])
-    return _page("feed", feed=feed, health=health, listings=listings, shown=_HOURS, kept_back=_KEPT_BACK)
+    return feed
 
 
-def _visible(settings: Settings, user: BaseUser) -> list[Feed]:
-    manager = get_auth_manager()
-    return [
-        feed
-        for feed in sound_feeds(settings.path(settings.feeds))
-        if manager.is_authorized_dag(method="GET", details=DagDetails(id=f"ingest_{feed.feed}"), user=user)
-    ]
+def _answer(request: Request, kind: str, view: BaseModel, **more: Any) -> Response:
+    """A view as a page, or as JSON."""
+    if _wants_json(request):
+        return JSONResponse(view.model_dump(mode="json"))
+    link = str(request.url.include_query_params(format="json")).partition("?")[2]
+    return HTMLResponse(_render(request, kind, view=view, json_link=f"?{link}", **more), headers=_headers())
 
 
-def _page(kind: str, **values: object) -> HTMLResponse:
-    page = _pages.get_template("tidemark_page.html").render(kind=kind, prefix=PREFIX, **values)
-    # Should a value slip through unescaped, a script in it would still not run.
-    policy = "default-src 'none'; style-src 'unsafe-inline'; frame-ancestors 'self'"
-    return HTMLResponse(page, headers={"Content-Security-Policy": policy})
+def _problem(
+    request: Request, status: int, title: str, sentence: str, headers: Mapping[str, str] | None = None
+) -> Response:
+    if _wants_json(request):
+        return JSONResponse({"error": sentence}, status, headers)
+    page = _render(request, "problem", title=title, sentence=sentence)
+    return HTMLResponse(page, status, {**(headers or {}), **_headers()})
+
+
+def _render(request: Request, kind: str, **values: Any) -> str:
+    base = str(request.scope.get("root_path") or PREFIX)
+    now = datetime.now(UTC)
+    return _pages.get_template(f"{kind}.html").render(base=base, airflow=base.removesuffix(PREFIX), now=now, **values)
+
+
+def _wants_json(request: Request) -> bool:
+    return request.query_params.get("format") == "json"
+
+
+def _headers() -> dict[str, str]:
+    return {"Content-Security-Policy": _POLICY, "X-Content-Type-Options": "nosniff"}

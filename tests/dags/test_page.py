@@ -1,12 +1,17 @@
-"""The Tidemark page: what it shows of a published hour, to whom, and that nothing from a message runs in a browser."""
+"""The Tidemark page: what its views show of a small lake, to whom, and that nothing from a message runs in a browser."""
 
 from __future__ import annotations
 
 import gzip
 import json
+import os
 import re
+import subprocess
 import sys
 from collections.abc import Iterator
+from datetime import UTC, datetime
+from html.parser import HTMLParser
+from itertools import pairwise
 from pathlib import Path
 from types import ModuleType, SimpleNamespace
 from typing import Any
@@ -17,11 +22,15 @@ from pyspark.sql import SparkSession
 
 from tests.dags.conftest import PROJECT
 from tidemark.feeds.loading import load_feed
+from tidemark.ledger import state_store
+from tidemark.operations import feed_health
+from tidemark.page import overview
 from tidemark.pipeline.hour import run_hour
 from tidemark.settings import Settings
 
 HOUR = "2026-11-20T07"
 HOSTILE = "<script>alert(1)</script>"
+ESCAPED = "&lt;script&gt;alert(1)&lt;/script&gt;"
 FEED = """\
 feed: {name}
 description: "{hostile} of the shop"
@@ -30,8 +39,21 @@ topics: [t]
 exports: {{path: "{exports}/{{topic}}/dt={{date}}/hr={{hour}}/*", marker: null, settle: 0s}}
 container: {{type: kafka_json}}
 format: {{type: debezium}}
-tables: {{s.items: {{name: {name}.items}}}}
+tables:
+  s.items:
+    name: {name}.items
+    columns: {{id: bigint}}
+    checks: [{{column: id, min: 0, consequence: quarantine}}]
 """
+#: All views of the feed that has an hour, and what each is about.
+VIEWS = {
+    "/": "All feeds",
+    "/page_seen/": "page_seen",
+    f"/page_seen/hours/{HOUR}/": "page_seen 2026-11-20T07",
+    "/page_seen/hours/2026-11-20T06/": "page_seen 2026-11-20T06",
+    "/page_seen/quarantine/": "In quarantine: 1",
+    "/page_seen/tables/page_seen.items/": "page_seen.items",
+}
 
 
 def record(op: str, number: int) -> str:
@@ -52,22 +74,28 @@ def page(monkeypatch: pytest.MonkeyPatch) -> Iterator[ModuleType]:
     sys.modules.pop("tidemark_page")
 
 
-@pytest.fixture
-def published(tmp_path: Path, spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.fixture(scope="module")
+def lake(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, settings: Settings) -> Settings:
     """Feed ``page_seen`` with one hour of two good records and a bad one, feed ``page_unseen`` with none."""
+    home = tmp_path_factory.mktemp("page")
     for name in ("page_seen", "page_unseen"):
-        text = FEED.format(name=name, hostile=HOSTILE, exports=tmp_path)
-        (tmp_path / f"{name}.yaml").write_text(text)
-    folder = tmp_path / "t/dt=2026-11-20/hr=07"
+        (home / f"{name}.yaml").write_text(FEED.format(name=name, hostile=HOSTILE, exports=home))
+    folder = home / "t/dt=2026-11-20/hr=07"
     folder.mkdir(parents=True)
     lines = [record("c", 1), record("c", 2), record(HOSTILE, 3)]
     (folder / "part.jsonl.gz").write_bytes(gzip.compress("\n".join(lines).encode()))
-    run_hour(load_feed(tmp_path / "page_seen.yaml"), HOUR, settings)
-    monkeypatch.setenv("TIDEMARK_HOME", str(settings.home))
-    monkeypatch.setenv("TIDEMARK_FEEDS", str(tmp_path))
+    run_hour(load_feed(home / "page_seen.yaml"), HOUR, settings)
+    return settings.model_copy(update={"feeds": home})
 
 
-def let_in(page: ModuleType, monkeypatch: pytest.MonkeyPatch, *dags: str) -> None:
+@pytest.fixture
+def published(lake: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    monkeypatch.setenv("TIDEMARK_HOME", str(lake.home))
+    monkeypatch.setenv("TIDEMARK_FEEDS", str(lake.feeds))
+    return lake
+
+
+def let_in(page: ModuleType, monkeypatch: pytest.MonkeyPatch, *dags: str) -> TestClient:
     """Somebody is logged in, and may see these DAGs."""
     from airflow.api_fastapi.core_api.security import get_user
 
@@ -78,52 +106,217 @@ def let_in(page: ModuleType, monkeypatch: pytest.MonkeyPatch, *dags: str) -> Non
         return details.id in dags
 
     monkeypatch.setattr(page, "get_auth_manager", lambda: SimpleNamespace(is_authorized_dag=may))
+    return TestClient(page.app, root_path="/tidemark", raise_server_exceptions=False)
 
 
-def test_the_page_shows_what_became_of_an_hour(
-    page: ModuleType, published: None, monkeypatch: pytest.MonkeyPatch
+class Outline(HTMLParser):
+    """What a page is built of, for the rules below."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.tags: list[tuple[str, dict[str, str | None]]] = []
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.tags.append((tag, dict(attrs)))
+
+    def named(self, *names: str) -> list[dict[str, str | None]]:
+        return [attrs for tag, attrs in self.tags if tag in names]
+
+
+def test_the_overview_says_who_needs_a_person_and_why(
+    page: ModuleType, published: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    let_in(page, monkeypatch, "ingest_page_seen", "ingest_page_unseen")
-    client = TestClient(page.app)
-    overview = client.get("/").text
-    assert '<a href="/tidemark/page_seen/">page_seen</a>' in overview and HOUR in overview
-    assert re.findall(r'<td class="(\w*)">(waiting|never ran)</td>', overview) == [
-        ("look", "waiting"),
-        ("", "never ran"),
+    client = let_in(page, monkeypatch, "ingest_page_seen", "ingest_page_unseen")
+    shown = client.get("/").text
+    assert '<a href="/tidemark/page_seen/">page_seen</a>' in shown and HOUR in shown
+    assert re.findall(r'<td><span class="pill (\w+)', shown) == ["waiting", "never"]
+    assert "1 in quarantine: <code>tidemark quarantine list page_seen</code>" in shown
+    assert f"{HOUR} to {HOUR}: 3 to 3 records an hour" in shown
+    found = client.get("/?format=json").json()["feeds"]
+    assert [(one["feed"], one["health"], one["since"], one["quarantined"]) for one in found] == [
+        ("page_seen", "waiting", HOUR, 1), ("page_unseen", "never ran", None, 0),
+    ]  # fmt: skip
+    assert found[0]["recent"] == [{"hour": HOUR, "landed": 3}]
+
+
+def test_an_hour_adds_up_before_ones_eyes(
+    page: ModuleType, published: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = let_in(page, monkeypatch, "ingest_page_seen")
+    shown = client.get(f"/page_seen/hours/{HOUR}/").text
+    words = re.sub(r"<[^>]+>|\s+", " ", shown)
+    assert re.search(r"3 landed = 2 applied \+ 0 duplicate \+ 0 superseded \+ 0 control \+ 0 held \+ 1 quarantined",
+                     re.sub(" +", " ", words))  # fmt: skip
+    assert 'aria-label="3 entries: 2 applied, 1 quarantined"' in shown and "1 could not be decoded" in shown
+    told = client.get(f"/page_seen/hours/{HOUR}/?format=json").json()
+    assert told["landed"] + told["split"] == sum(fate["count"] for fate in told["fates"]) == 3
+    assert [(table["table"], table["applied"], table["rows_written"]) for table in told["tables"]] == [
+        ("page_seen.items", 2, 2)
     ]
-    assert "1 in quarantine: `tidemark quarantine list page_seen`" in overview
-    shown = client.get("/page_seen/").text
-    cells = re.findall(r"<td[^>]*>([^<]*)</td>", shown)
-    assert cells[:12] == ["page_seen", HOUR, "3", "0", "2", "0", "0", "0", "0", "1", "0", "2026-11-20 00:00:00"]
-    assert '<b class="look">waiting</b>: 1 in quarantine' in shown
-    assert "page_seen: 1 in quarantine" in shown and "unknown op" in shown
-    assert "page_seen.items" in shown
+    missing = client.get("/page_seen/hours/2026-11-20T06/").text
+    assert "There is no receipt of this hour" in missing and "tidemark run page_seen --hour 2026-11-20T06" in missing
 
 
-def test_nothing_from_messages_and_files_is_markup(
-    page: ModuleType, published: None, monkeypatch: pytest.MonkeyPatch
+def test_the_quarantine_says_what_and_where_from_and_how_to_replay(
+    page: ModuleType, published: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    let_in(page, monkeypatch, "ingest_page_seen")
-    answer = TestClient(page.app).get("/page_seen/")
-    assert HOSTILE not in answer.text
-    escaped = "&lt;script&gt;alert(1)&lt;/script&gt;"
-    assert f"{escaped} of the shop" in answer.text and f"unknown op {escaped}" in answer.text
+    client = let_in(page, monkeypatch, "ingest_page_seen")
+    (reason,) = client.get("/page_seen/quarantine/?format=json").json()["reasons"]
+    (entry,) = reason["entries"]
+    assert "unknown op" in reason["reason"] and (reason["count"], entry["hour"], entry["record"]) == (1, HOUR, 3)
+    assert entry["command"] == f"tidemark quarantine show page_seen {entry['object']} 3"
+    assert json.loads(json.loads(entry["raw"])["value"])["after"] == {"id": 3}
+    shown = client.get(f"/page_seen/quarantine/?hour={HOUR}").text
+    assert f"tidemark quarantine replay page_seen --hour {HOUR}" in shown
+    assert 'target="_top" href="/dags/replay_page_seen"' in shown
+    assert "Every record that landed was read" in client.get("/page_seen/quarantine/?hour=2026-11-20T06").text
+
+
+def test_a_table_is_told_from_its_metadata(
+    page: ModuleType, published: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = let_in(page, monkeypatch, "ingest_page_seen")
+    told = client.get("/page_seen/tables/page_seen.items/?format=json").json()
+    assert (told["rows"], told["files"]) == (2, 1) and told["bytes"] > 0
+    assert told["columns"] == [{"name": "id", "type": "long", "key": True}]
+    checked = {"check": "id >= 0", "consequence": "quarantine", "rows": 2, "failed": 0, "keys": []}
+    assert told["checks"] == [checked]
+    assert [(cut["hour"], cut["sql"]) for cut in told["cuts"]] == [
+        (HOUR, "SELECT * FROM page_seen.items VERSION AS OF 'hour_2026_11_20T07'")
+    ]
+    assert client.get("/page_seen/tables/page_seen.nothing/").status_code == 404
+
+
+@pytest.mark.parametrize("path", VIEWS)
+def test_nothing_from_messages_and_files_is_markup(
+    page: ModuleType, published: Settings, monkeypatch: pytest.MonkeyPatch, path: str
+) -> None:
+    answer = let_in(page, monkeypatch, "ingest_page_seen").get(path)
+    assert HOSTILE not in answer.text and not Outline(answer.text).named("script", "link", "img", "iframe")
     assert "default-src 'none'" in answer.headers["content-security-policy"]
+    if path == "/page_seen/":
+        assert f"{ESCAPED} of the shop" in answer.text and f"unknown op {ESCAPED}" in answer.text
+
+
+@pytest.mark.parametrize(("path", "title"), VIEWS.items())
+def test_a_view_can_be_heard_and_walked_by_keyboard(
+    page: ModuleType, published: Settings, monkeypatch: pytest.MonkeyPatch, path: str, title: str
+) -> None:
+    answer = let_in(page, monkeypatch, "ingest_page_seen", "ingest_page_unseen").get(path)
+    assert answer.status_code == 200
+    found = Outline(answer.text)
+    assert re.search(rf"<h1>{re.escape(title)}", answer.text) and len(found.named("h1")) == 1
+    assert found.named("html")[0]["lang"] == "en" and found.named("main")[0]["id"] == "main"
+    assert [one for one in found.named("a") if one.get("class") == "skip"] == [{"class": "skip", "href": "#main"}]
+    assert all(one.get("scope") in ("col", "row") for one in found.named("th"))
+    assert all(one.get("aria-label") or one.get("aria-hidden") for one in found.named("svg"))
+    levels = [int(tag[1]) for tag, _ in found.tags if re.fullmatch(r"h\d", tag)]
+    assert all(after - before <= 1 for before, after in pairwise(levels))
+    ids = [attrs["id"] for _, attrs in found.tags if "id" in attrs]
+    assert len(ids) == len(set(ids))
 
 
 def test_a_feed_is_shown_to_whoever_may_see_its_dag(
     page: ModuleType, feeds: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    let_in(page, monkeypatch, "ingest_timed")
-    client = TestClient(page.app)
+    client = let_in(page, monkeypatch, "ingest_timed")
     assert "timed" in client.get("/").text and "shop" not in client.get("/").text.replace("shop-data", "")
     assert client.get("/timed/").status_code == 200
-    assert client.get("/shop/").status_code == 404
+    below = ("", f"hours/{HOUR}/", "quarantine/", "tables/shop.orders/")
+    assert [client.get(f"/shop/{path}").status_code for path in below] == [404] * 4
+    assert client.get("/shop/?format=json").json() == {"error": "There is no such feed, or you may not see its DAG."}
 
 
 def test_nobody_sees_anything_without_logging_in(page: ModuleType, feeds: Path) -> None:
     client = TestClient(page.app)
-    assert [client.get(path).status_code for path in ("/", "/timed/")] == [401, 401]
+    paths = ("/", "/timed/", f"/timed/hours/{HOUR}/", "/timed/quarantine/", "/timed/tables/timed.orders/")
+    assert [client.get(path).status_code for path in paths] == [401] * 5
+
+
+def test_what_cannot_be_read_is_said_in_a_sentence(
+    page: ModuleType, feeds: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = let_in(page, monkeypatch, "ingest_timed", "ingest_shop")
+    state = tmp_path / ".tidemark/lake/_state/timed/00000001.json"
+    state.parent.mkdir(parents=True)
+    state.write_text("{")
+    assert "is damaged" in client.get("/").text, "the other feeds are shown all the same"
+    assert client.get("/timed/").status_code == 200 and "is damaged" in client.get("/timed/").text
+    hour = client.get(f"/timed/hours/{HOUR}/")
+    assert hour.status_code == 503 and "tidemark audit timed --rebuild-state" in hour.text
+    assert client.get("/timed/hours/yesterday/").status_code == 404
+    (tmp_path / ".tidemark/lake/_lake.json").write_text('{"format": 99, "made_by": "9.9", "id": "x"}')
+    for path in ("/", "/timed/", f"/timed/hours/{HOUR}/", "/timed/quarantine/", "/timed/tables/timed.orders/"):
+        newer = client.get(path)
+        assert newer.status_code == 503 and "its stored format is 99" in newer.text, path
+    (tmp_path / ".tidemark/lake/_lake.json").unlink()
+    (feeds / "wrong.yaml").write_text("feed: [")
+    assert "1 feed file has mistakes" in client.get("/").text
+    monkeypatch.setattr(overview, "show_overview", lambda *_: 1 / 0)
+    crashed = client.get("/")
+    assert crashed.status_code == 500 and "ZeroDivisionError" in crashed.text and "<h1>The page failed" in crashed.text
+
+
+def test_without_feeds_the_page_says_what_to_do(
+    page: ModuleType, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_FEEDS", str(tmp_path))
+    assert "There is no feed to show" in let_in(page, monkeypatch).get("/").text
+
+
+def test_the_overview_reads_one_document_of_each_feed(published: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    """With hundreds of feeds it must stay quick: no table is opened where the states tell all, no feed file read twice."""
+    read: list[str] = []
+    load = state_store.storage_of
+
+    def storage(location: str, settings: Settings) -> Any:
+        read.append(location.rpartition("/_state/")[2])
+        return load(location, settings)
+
+    monkeypatch.setattr(state_store, "storage_of", storage)
+    feeds, broken = overview.known_feeds(published.feeds)
+    for module, name in ((feed_health, "list_kept_back"), (state_store, "read_rows"), (overview, "load_feed")):
+        monkeypatch.setattr(module, name, lambda *_, name=name, **__: pytest.fail(name))
+    feeds, _ = overview.known_feeds(published.feeds)
+    seen = [feed for feed in feeds if feed.feed == "page_seen"]
+    overview.show_overview(published, seen, broken, datetime.now(UTC))
+    assert len(read) == 2 and read[0] == "page_seen" and read[1].startswith("page_seen/"), "listed, and read"
+
+
+def test_a_run_of_airflow_is_found_by_its_hour(page: ModuleType, airflow_database: None) -> None:
+    import tidemark_runs
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import delete, insert
+
+    def run(number: int, hour: int, **more: Any) -> dict[str, Any]:
+        at = datetime(2026, 11, 20, hour, tzinfo=UTC)
+        return {
+            "dag_id": "ingest_runs", "run_id": f"r{number}", "logical_date": at, "data_interval_start": at, "run_after": at,
+            "run_type": "scheduled", "state": "success", "clear_number": 0, "triggered_by": "TIMETABLE", "conf": {},
+            "span_status": "not_started", **more,
+        }  # fmt: skip
+
+    by_hand = run(3, 9, run_type="manual", conf={"hour": "2026-11-20T07"}, logical_date=None, state="failed")
+    try:
+        with create_session() as session:
+            for values in (run(1, 7), run(2, 8), by_hand):
+                session.execute(insert(DagRun).values(**values))
+        found, problem = tidemark_runs.newest_runs("runs", _hour(HOUR))
+        assert ({hour: (one.run_id, one.state) for hour, one in found.items()}, problem) == (
+            {HOUR: ("r3", "failed"), "2026-11-20T08": ("r2", "success")}, "",
+        )  # fmt: skip
+        assert list(tidemark_runs.newest_runs("runs", _hour("2026-11-20T08"), hours=1)[0]) == ["2026-11-20T08"]
+    finally:
+        with create_session() as session:
+            session.execute(delete(DagRun).where(DagRun.dag_id == "ingest_runs"))
+
+
+def _hour(text: str) -> Any:
+    from tidemark.hours import Hour
+
+    return Hour.parse(text)
 
 
 def test_airflow_mounts_the_page_and_links_to_it(airflow_database: None) -> None:
@@ -133,3 +326,18 @@ def test_airflow_mounts_the_page_and_links_to_it(airflow_database: None) -> None
     assert [one["url_prefix"] for one in apps if one["name"] == "Tidemark"] == ["/tidemark"]
     views, _ = plugins_manager._get_ui_plugins()
     assert [view["href"] for view in views if view["name"] == "Tidemark"] == ["/tidemark/"]
+
+
+def test_airflow_loads_the_plugin_without_spark() -> None:
+    """Each of its processes does, and most of them never show the page."""
+    heavy = ("pyspark", "pandera", "boto3", "pyiceberg")
+    code = f"import sys, tidemark_page; print([name for name in {heavy} if name in sys.modules])"
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        capture_output=True,
+        text=True,
+        check=True,
+        cwd=PROJECT / "plugins",
+        env=os.environ,
+    )
+    assert done.stdout.splitlines()[-1] == "[]"

@@ -15,7 +15,7 @@ MODULES = sorted(LIBRARY.rglob("*.py"))
 #: From the top to the bottom: a module imports from its own room and from those below it. A room is a folder, or a
 #: module that stands alone.
 ROOMS = (
-    "cli", "orchestration", "operations", "pipeline", "tables", "snapshots", "merge", "ledger", "feeds", "formats",
+    "cli", "orchestration", "page", "operations", "pipeline", "tables", "snapshots", "merge", "ledger", "feeds", "formats",
     "containers", "lake", "storage", "schema", "crash", "logs", "settings", "hours", "identifiers", "errors",
 )  # fmt: skip
 #: What a room does not know although it stands below: room → rooms it must not import.

@@ -26,8 +26,9 @@ app.add_typer(feeds_app, name="feeds")
 app.add_typer(quarantine_app, name="quarantine")
 
 for command in (
-    work.run, work.land, work.reload, reading.status, reading.tables, reading.show, reading.explain, reading.receipts,
-    reading.audit, work.maintain, reading.held, installation.sample, installation.doctor,
+    work.run, work.land, work.reload, reading.status, reading.tables, reading.show, reading.explain, reading.tx,
+    reading.receipts, reading.audit, work.maintain, reading.held,
+    installation.sample, installation.doctor,
 ):  # fmt: skip
     app.command()(command)
 feeds_app.command("check")(installation.feeds_check)

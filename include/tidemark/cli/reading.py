@@ -53,17 +53,38 @@ def explain(
         list[str], typer.Argument(help="A value for each column of its key, in its order, as `show` prints it.")
     ],
     column: Annotated[str | None, typer.Option(help="Only what this column comes from.")] = None,
+    as_of: Annotated[str | None, typer.Option(help="As the cut of this hour shows it. Default: now.")] = None,
     as_json: AsJson = False,
 ) -> None:
     """Print every change that ever spoke of a row, what became of it, and which one gave each of the row's values."""
     from tidemark.operations.explain_row import explain_row, explanation_listing
 
     with err.status(f"reading the change log of {table}"):
-        found = explain_row(Settings(), table, key)
+        found = explain_row(Settings(), table, key, Hour.parse(as_of) if as_of else None)
     if as_json:
         print_objects(one for one in found.objects if column is None or one["op"] == "delete" or column in one["sent"])
     else:
         print_listing(explanation_listing(table, key, found, column), as_json=False)
+
+
+def tx(
+    name: Annotated[str, typer.Argument(help="The transaction, as `tidemark held` prints it.", metavar="ID")],
+    feed: Annotated[str | None, typer.Option(help="Only of this feed. Default: of all.")] = None,
+    as_json: Annotated[bool, typer.Option("--json", help="For programs: a JSON object per transaction.")] = False,
+) -> None:
+    """Print what became of a source's transaction: its changes, the fate of each, and the first cut that shows it."""
+    from tidemark.operations.explain_transaction import explain_transaction, transaction_listing
+
+    with err.status(f"reading the change log for {name}"):
+        found = explain_transaction(Settings(), name, feed)
+    if as_json:
+        print_objects(told.object for told in found)
+        return
+    for told in found:
+        listing = transaction_listing(told)
+        if not out.is_terminal:  # there a listing has no title
+            err.print(plain(listing.title), markup=False)
+        print_listing(listing)
 
 
 def status(

@@ -22,6 +22,9 @@ from tidemark.ledger.receipts import Receipt, Reload, TableProgress
 
 V = TypeVar("V")
 
+#: Of how many hours, the newest, the state says how much landed.
+_RECENT = 48
+
 
 class HourRange(BaseModel):
     """Hours one after the other, each first published by the publication that follows that of the hour before."""
@@ -86,7 +89,16 @@ class FeedState(StoredDocument):
     edges: dict[str, list[str]] = Field({}, description="Hours' transaction markers that other hours need.")
     stopped: dict[str, dict[str, str]] = Field({}, description="Hours that left tables as they were, and why.")
     with_bad: list[Hour] = Field([], description="Hours with records that cannot be decoded.")
+    recent: dict[str, int] | None = Field(
+        None, description="The newest hours and how many records landed in each; null where no publication noted it."
+    )
+    in_quarantine: dict[str, int] | None = Field(
+        None,
+        description="Hours with anything in quarantine, and how much; null where only the quarantine tells, because a "
+        "publication put something there that an earlier hour had held.",
+    )
     held_transactions: int = Field(0, description="Transactions that the last publication left open.")
+    held_since: Hour | None = Field(None, description="The oldest hour of which they have a change, where it is noted.")
     waiting_entries: int = Field(0, description="Entries that wait for what describes them.")
     waiting_since: int = Field(0, description="The publication from which on rows of `waiting` count.")
     gave_up: bool = Field(False, description="Whether any transaction was ever given up to quarantine.")
@@ -126,6 +138,8 @@ class FeedState(StoredDocument):
 
     def _apply(self, receipt: Receipt) -> None:
         hour, sequence = receipt.hour, receipt.sequence
+        if not self.last_sequence:
+            self.recent, self.in_quarantine = {}, {}
         self.unpublished += range(self.last_sequence + 1, sequence)
         self.taken = max(self.taken, sequence)
         self._add_hour(receipt)
@@ -142,7 +156,8 @@ class FeedState(StoredDocument):
             for source, found in receipt.progress.reloads.items()
         }
         self.reloads = {source: found for source, found in begun.items() if found}
-        self.held_transactions = receipt.held_transactions
+        self._note_recent(receipt)
+        self.held_transactions, self.held_since = receipt.held_transactions, receipt.held_since
         self.waiting_entries, self.waiting_since = receipt.waiting_entries, receipt.progress.waiting_since
         self.gave_up |= receipt.given_up > 0
         self.kept_whole |= receipt.kept_whole > 0
@@ -151,6 +166,16 @@ class FeedState(StoredDocument):
         for table in receipt.tables:
             self.tables[table.table] = self.table(table.table).plus(table.progress)
             self.rows_written += table.rows_written
+
+    def _note_recent(self, receipt: Receipt) -> None:
+        """What a glance at the feed needs. Unknown stays unknown: a part of it would be taken for all."""
+        if self.recent is not None:
+            newest = sorted((self.recent | {receipt.hour: receipt.landed}).items())
+            self.recent = dict(newest[-_RECENT:])
+        if receipt.counts.released_quarantined:
+            self.in_quarantine = None
+        if self.in_quarantine is not None:
+            _set(self.in_quarantine, receipt.hour, receipt.quarantined)
 
     def _add_hour(self, receipt: Receipt) -> None:
         hour, sequence, version = receipt.hour, receipt.sequence, receipt.manifest_version
@@ -186,10 +211,12 @@ class FeedState(StoredDocument):
 
     def cut_by(self, hour: str) -> int:
         """The publication that made an hour's cut; 0: there is none."""
+        return self.amended.get(hour) or self.first_published(hour)
+
+    def first_published(self, hour: str) -> int:
+        """The publication that first published an hour; 0: none has."""
         found = self._range(hour)
-        if found is None:
-            return 0
-        return self.amended.get(hour) or found.sequence + hours_from(found.first, hour)
+        return found.sequence + hours_from(found.first, hour) if found is not None else 0
 
     def _range(self, hour: str) -> HourRange | None:
         at = bisect_right(self.hours, hour, key=lambda known: known.first)

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 
-from pyiceberg.expressions import And, EqualTo
+from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThanOrEqual
 
 from tidemark.hours import Hour
 from tidemark.lake.catalog import read_rows
@@ -91,6 +91,18 @@ def load_history(settings: Settings, feed: str) -> PublicationHistory:
     rows = read_rows(settings, "tidemark", "receipts", where=EqualTo(term="feed", value=feed))
     receipts = [parse_document(Receipt, row["receipt"]) for row in rows]
     return PublicationHistory(sorted(receipts, key=lambda receipt: receipt.sequence))
+
+
+def load_receipts_from(settings: Settings, state: FeedState, first: str, last: str | None = None) -> list[Receipt]:
+    """All receipts of a feed's hours from ``first`` on, to ``last`` where it is given, by sequence."""
+    where = And(EqualTo(term="feed", value=state.feed), GreaterThanOrEqual(term="hour", value=first))
+    if last is not None:
+        where = And(where, LessThanOrEqual(term="hour", value=last))
+    rows = read_rows(settings, "tidemark", "receipts", where=where, columns=("feed", "hour", "receipt"))
+    found = {one.sequence: one for one in (parse_document(Receipt, row["receipt"]) for row in rows)}
+    if (newest := state.unrecorded) is not None and first <= newest.hour <= (last or newest.hour):
+        found[newest.sequence] = newest
+    return [found[sequence] for sequence in sorted(found)]
 
 
 def load_receipt(settings: Settings, feed: str, hour: str) -> Receipt | None:

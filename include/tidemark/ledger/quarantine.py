@@ -15,10 +15,11 @@ quarantine: they count until a publication of their hour has recalled them.
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
 
-from pyiceberg.expressions import BooleanExpression, EqualTo, LessThanOrEqual
+from pyiceberg.expressions import AlwaysTrue, And, BooleanExpression, EqualTo, In, LessThanOrEqual
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -131,13 +132,20 @@ def _not_recalled(state: FeedState) -> Column:
 
 
 def list_kept_back(
-    settings: Settings, feed: str, hour: str | None = None, columns: tuple[str, ...] = ("*",)
+    settings: Settings,
+    feed: str,
+    hour: str | None = None,
+    columns: tuple[str, ...] = ("*",),
+    objects: Collection[str] | None = None,
 ) -> list[dict[str, Any]]:
     """The rows that count, read without Spark, by hour, object, record and entry; or some of their columns beside these.
+    ``hour`` and ``objects``: only those that landed in it, and in these objects.
     Those of the last attempt are among them, though its hour stopped before it was published: an entry that it looked at
     again is listed as the attempt saw it."""
     state = load_state(settings, feed)
-    where: BooleanExpression | None = EqualTo(term="hour", value=hour) if hour else None
+    where: BooleanExpression = EqualTo(term="hour", value=hour) if hour else AlwaysTrue()
+    if objects is not None:
+        where = And(where, In(term="object", literals=list(objects)))
     if columns != ("*",):
         columns = ("sequence", "hour", *ENTRY, *columns)
     newest: dict[tuple[Any, ...], dict[str, Any]] = {}

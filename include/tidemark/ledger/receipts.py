@@ -179,6 +179,9 @@ class Receipt(StoredDocument):
     newest: datetime | None = Field(None, description="The newest source time in the hour, heartbeats included.")
     held: int = Field(description="Changes whose transaction is not complete, or whose metadata have not come.")
     held_transactions: int = 0
+    held_since: Hour | None = Field(
+        None, description="The oldest hour of which a transaction that stays open has a change; null where none does."
+    )
     waiting_entries: int = Field(
         0, description="Entries, of whatever hour, that wait after this publication for what describes them."
     )

@@ -124,8 +124,8 @@ def _writer() -> str:
 def _revisions(settings: Settings, feed: str) -> list[int]:
     """The revisions that are there, oldest first."""
     folder = _folder(settings, feed)
-    listed = storage_of(folder, settings).list_objects(folder, "*.json")
-    return sorted(int(stem) for found in listed if (stem := found.name.removesuffix(".json")).isdecimal())
+    listed = storage_of(folder, settings).list_names(folder, "*.json")
+    return sorted(int(stem) for name in listed if (stem := name.removesuffix(".json")).isdecimal())
 
 
 def _location(settings: Settings, feed: str, revision: int) -> str:

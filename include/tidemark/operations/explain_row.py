@@ -18,9 +18,11 @@ from pyspark.sql import functions as F
 from tidemark.errors import ConfigError
 from tidemark.feeds.loading import feed_names, find_feed
 from tidemark.feeds.problems import nearest
+from tidemark.hours import Hour
 from tidemark.lake.session import open_session
 from tidemark.ledger.change_log import changes_table, is_published
 from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.publication_history import PublicationHistory, load_history
 from tidemark.ledger.quarantine import ENTRY, kept_back
 from tidemark.ledger.state_store import load_state
 from tidemark.ledger.system_tables import held_transactions
@@ -89,11 +91,15 @@ class Explanation:
         return [asdict(one) | {"gives": self.gives(one)} for one in self.changes]
 
 
-def explain_row(settings: Settings, table: str, key: Sequence[str]) -> Explanation:
-    """What a published table's row with this key, in the key's order, comes from. ConfigError for a table that is not there,
-    that has no key, or for another number of values."""
+def explain_row(settings: Settings, table: str, key: Sequence[str], as_of: Hour | None = None) -> Explanation:
+    """What a published table's row with this key, in the key's order, comes from: now, or as an hour's cut shows it.
+    ConfigError for a table that is not there, that has no key, or for another number of values."""
     feed_name, state = _publisher(settings, table)
     feed = find_feed(feed_name, settings)
+    if as_of is not None:
+        state = state_at_cut(load_history(settings, feed_name), state, as_of)
+        if table not in state.tables:
+            raise ConfigError(f"the cut of {as_of} has no table {table}", fix="give a later hour")
     spark = open_session(settings, f"explain {table}")
     published = spark.table(changes_table(feed_name)).where(is_published(state))
     definitions = load_definitions(published.withColumn("landed_this_hour", F.lit(False)), feed)
@@ -106,6 +112,25 @@ def explain_row(settings: Settings, table: str, key: Sequence[str]) -> Explanati
         names = ", ".join(opened.shape.key) or "none, so that no row of it can be named"
         raise ConfigError(f"the key of {table} is {names}", fix="give a value for each of its columns, in this order")
     return _followed(opened, _typed(opened.shape, key))
+
+
+def state_at_cut(history: PublicationHistory, state: FeedState, hour: Hour) -> FeedState:
+    """The feed's state when an hour's cut was made. ConfigError for an hour without one, and for a cut that was made when a
+    later hour was published already: what was held and waited then is not what the cut lacks."""
+    if state.unrecorded is not None and state.unrecorded not in history.receipts:
+        history = PublicationHistory([*history.receipts, state.unrecorded])
+    made_by = history.cut(hour).made_by
+    if not made_by:
+        raise ConfigError(f"hour {hour} has no cut", fix="`tidemark receipts` lists the published hours")
+    shown = history.in_cut(hour)
+    if [one.sequence for one in history.receipts if one.sequence <= made_by] != [
+        one.sequence for one in shown.receipts
+    ]:
+        raise ConfigError(
+            f"the cut of {hour} was made when a later hour was published already: where its values come from cannot be told",
+            fix="`tidemark show TABLE --as-of HOUR` shows them; without --as-of every change is told as it counts now",
+        )
+    return shown.state
 
 
 def given_by(

@@ -1,16 +1,26 @@
-"""How each feed is, in one word, and why: what a person looks at first. Read from the feeds' states, without Spark."""
+"""How each feed is, in one word, and why: what a person looks at first.
+
+Read from the feeds' states, one small document each, without Spark. A table of the lake is read only for a feed whose
+state says that it has to be: an attempt that is not published may have put something in quarantine, or transactions are
+held for so long that some may be overdue.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass, field
 from datetime import UTC, datetime, timedelta
-from typing import Literal
+from itertools import pairwise
+from typing import Literal, TypeAlias, TypeVar
 
 from tidemark.errors import TidemarkError
 from tidemark.feeds.loading import find_feed
 from tidemark.feeds.model import Feed
-from tidemark.ledger.feed_state import FeedState
+from tidemark.hours import Hour
+from tidemark.lake.lake_marker import check_lake
+from tidemark.ledger.feed_state import FeedState, hours_from
 from tidemark.ledger.quarantine import list_kept_back
 from tidemark.ledger.state_store import load_state
 from tidemark.operations.reports import Listing, Row, overdue_transactions
@@ -23,6 +33,12 @@ Health = Literal["stopped", "late", "waiting", "never ran", "good"]
 _BEHIND = timedelta(hours=2)
 #: The same, for a schedule that is not hourly.
 _LONG_BEHIND = timedelta(days=1)
+#: How many feeds are looked at at the same time where the lake is on S3: nearly all of the time is waiting there.
+_AT_ONCE = 16
+
+#: What is wrong: the word for it, why, and since which hour.
+Reason: TypeAlias = tuple[Health, str, str | None]
+T = TypeVar("T")
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -34,12 +50,18 @@ class FeedHealth:
     """The worst that is true of it."""
     why: str = ""
     """What is wrong and what to do, for a person; empty: nothing is."""
+    since: str | None = None
+    """The first hour that is not right, as far as it is known."""
     newest_hour: str | None = None
     """The latest published hour."""
+    last_good_hour: str | None = None
+    """The latest published hour of which nothing is in quarantine, and that left no table as it was."""
     behind_hours: int | None = None
-    """How many whole hours ago that hour ended."""
+    """How many whole hours ago the newest hour ended."""
     held_transactions: int = 0
     quarantined: int = 0
+    recent: Mapping[str, int] = field(default_factory=dict)
+    """The newest published hours, and how many records landed in each."""
 
     @property
     def needs_person(self) -> bool:
@@ -49,60 +71,139 @@ class FeedHealth:
 
 def examine_feeds(settings: Settings, names: Sequence[str], now: datetime | None = None) -> list[FeedHealth]:
     """How these feeds are. What cannot be read is said in its feed's line."""
-    return [_examine(name, settings, now or datetime.now(UTC)) for name in names]
+    return _examine_all(lambda name: _examine(name, None, settings, now), names, settings)
 
 
-def _examine(name: str, settings: Settings, now: datetime) -> FeedHealth:
+def examine_loaded(settings: Settings, feeds: Sequence[Feed], now: datetime | None = None) -> list[FeedHealth]:
+    """The same, of feeds whose files are read already."""
+    return _examine_all(lambda feed: _examine(feed.feed, feed, settings, now), feeds, settings)
+
+
+def _examine_all(examine: Callable[[T], FeedHealth], of: Sequence[T], settings: Settings) -> list[FeedHealth]:
+    """TidemarkError for a lake that is not the catalog's, in which every feed would seem never to have run."""
+    check_lake(settings)
+    if "://" not in settings.lake_root:
+        return list(map(examine, of))
+    with ThreadPoolExecutor(_AT_ONCE) as pool:
+        return list(pool.map(examine, of))
+
+
+def _examine(name: str, feed: Feed | None, settings: Settings, now: datetime | None) -> FeedHealth:
     try:
         state = load_state(settings, name)
-        feed = find_feed(name, settings, deep=False)
-        quarantined = len(list_kept_back(settings, name)) if state.last_sequence else 0
-        overdue = overdue_transactions(settings, name, state) if state.held_transactions else 0
+        feed = feed or find_feed(name, settings, deep=False)
+        quarantined = hours_with_quarantine(settings, state)
+        overdue = overdue_transactions(settings, feed, state)
     except TidemarkError as error:
         return FeedHealth(feed=name, health="stopped", why=str(error).splitlines()[0])
-    return judge(feed, state, quarantined=quarantined, overdue=overdue, now=now)
+    return judge(feed, state, quarantined=quarantined, overdue=overdue, now=now or datetime.now(UTC))
 
 
-def judge(feed: Feed, state: FeedState, *, quarantined: int, overdue: int, now: datetime) -> FeedHealth:
-    """``quarantined``: how many records and changes wait there; ``overdue``: held transactions that have waited too long."""
+def hours_with_quarantine(settings: Settings, state: FeedState) -> Mapping[str, int]:
+    """Hours with anything in quarantine, and how much; that of an attempt that is not published too."""
+    if state.in_quarantine is not None and state.taken == state.last_sequence:
+        return state.in_quarantine
+    return Counter(row["hour"] for row in list_kept_back(settings, state.feed, columns=("stage",)))
+
+
+def judge(feed: Feed, state: FeedState, *, quarantined: Mapping[str, int], overdue: int, now: datetime) -> FeedHealth:
+    """``quarantined``: by hour, how many records and changes wait there; ``overdue``: held transactions that have waited too
+    long."""
     newest = state.newest_hour
     behind = now - newest.plus(1).start if newest is not None else None
-    reasons: list[tuple[Health, str]] = []
-    stopped = state.stopped.get(state.last_hour, {}) if state.last_hour else {}
-    reasons += [("stopped", f"{table} stays as it was: {why}") for table, why in sorted(stopped.items())]
-    if late := _late(feed, behind, now):
-        begun = f"; hour {state.next.hour} was begun" if state.next is not None else ""
-        reasons.append(("late", late + begun))
+    reasons = _stopped(state) + _late(feed, state, behind, now)
     if overdue:
-        reasons.append(("waiting", f"{overdue} transactions are overdue: `tidemark held {feed.feed}`"))
-    if quarantined:
-        reasons.append(("waiting", f"{quarantined} in quarantine: `tidemark quarantine list {feed.feed}`"))
+        why = f"{overdue} transactions are overdue: `tidemark held {feed.feed}`"
+        reasons.append(("waiting", why, state.held_since))
+    if kept := sum(quarantined.values()):
+        why = f"{kept} in quarantine: `tidemark quarantine list {feed.feed}`"
+        reasons.append(("waiting", why, min(quarantined)))
     if newest is None and not reasons:
-        reasons.append(("never ran", f"`tidemark run {feed.feed} --hour …`, or switch its DAG on"))
-    health, why = reasons[0] if reasons else ("good", "")
+        reasons.append(("never ran", f"`tidemark run {feed.feed} --hour …`, or switch its DAG on", None))
+    health, _, since = reasons[0] if reasons else ("good", "", None)
     return FeedHealth(
-        feed=feed.feed, health=health, why="; ".join([why, *(more for _, more in reasons[1:])]), newest_hour=newest,
+        feed=feed.feed, health=health, why="; ".join(why for _, why, _ in reasons), since=since, newest_hour=newest,
+        last_good_hour=_last_good(state, quarantined),
         behind_hours=None if behind is None else max(0, int(behind.total_seconds() // 3600)),
-        held_transactions=state.held_transactions, quarantined=quarantined,
+        held_transactions=state.held_transactions, quarantined=kept, recent=state.recent or {},
     )  # fmt: skip
 
 
-def _late(feed: Feed, behind: timedelta | None, now: datetime) -> str | None:
-    """Why a feed on schedule is late; None: it is not."""
+def missing_hours(feed: Feed, state: FeedState, now: datetime) -> list[Hour]:
+    """Hours between published ones that are not published, of a feed on an hourly schedule: they failed, or never ran.
+    Without the newest, which may still run beside one that was published before them."""
+    if not is_hourly(feed):
+        return []
+    between = [
+        before.last.plus(step)
+        for before, after in pairwise(state.hours)
+        for step in range(1, hours_from(before.last, after.first))
+    ]
+    return [hour for hour in between if now - hour.end > _BEHIND]
+
+
+def is_hourly(feed: Feed) -> bool:
+    """Whether a feed is on an hourly schedule."""
+    return feed.start is not None and feed.schedule is not None and feed.schedule.split()[1:] == ["*"] * 4
+
+
+def _stopped(state: FeedState) -> list[Reason]:
+    stopped = state.stopped.get(state.last_hour, {}) if state.last_hour else {}
+    return [
+        (
+            "stopped", f"{table} stays as it was: {why}",
+            min(hour for hour, tables in state.stopped.items() if table in tables),
+        )
+        for table, why in sorted(stopped.items())
+    ]  # fmt: skip
+
+
+def _late(feed: Feed, state: FeedState, behind: timedelta | None, now: datetime) -> list[Reason]:
+    """Why a feed on schedule is late."""
     if feed.start is None or feed.schedule is None:
-        return None
-    allowed = _BEHIND if feed.schedule.split()[1:] == ["*"] * 4 else _LONG_BEHIND
-    if behind is None:
-        since = now - feed.start
-        return f"nothing is published, and it begins at {feed.start:%Y-%m-%dT%H}" if since > allowed else None
-    return f"its newest hour ended {int(behind.total_seconds() // 3600)} hours ago" if behind > allowed else None
+        return []
+    found: list[Reason] = []
+    allowed = _BEHIND if is_hourly(feed) else _LONG_BEHIND
+    begun = f"; hour {state.next.hour} was begun" if state.next is not None else ""
+    if behind is None and now - feed.start > allowed:
+        why = f"nothing is published, and it begins at {feed.start:%Y-%m-%dT%H}"
+        found.append(("late", why + begun, f"{feed.start:%Y-%m-%dT%H}"))
+    if behind is not None and behind > allowed and state.newest_hour is not None:
+        why = f"its newest hour ended {int(behind.total_seconds() // 3600)} hours ago"
+        found.append(("late", why + begun, state.newest_hour.plus(1)))
+    if missing := missing_hours(feed, state, now):
+        more = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
+        why = f"hour {missing[0]}{more} between published ones {'are' if more else 'is'} not published"
+        found.insert(0, ("late", why, missing[0]))
+    return found
+
+
+def _last_good(state: FeedState, quarantined: Mapping[str, int]) -> Hour | None:
+    for one in reversed(state.hours):
+        hour = one.last
+        while hour >= one.first:
+            if hour not in quarantined and hour not in state.stopped:
+                return hour
+            hour = hour.plus(-1)
+    return None
 
 
 def status_listing(found: Sequence[FeedHealth]) -> Listing:
     """A row per feed; first who needs a person."""
     words = Health.__args__  # type: ignore[attr-defined]
     rows: list[Row] = [
-        [one.health, one.feed, one.newest_hour, one.behind_hours, one.held_transactions, one.quarantined, one.why]
+        [
+            one.health,
+            one.feed,
+            one.newest_hour,
+            one.behind_hours,
+            one.held_transactions,
+            one.quarantined,
+            one.since,
+            one.why,
+        ]
         for one in sorted(found, key=lambda one: (words.index(one.health), one.feed))
     ]
-    return Listing("Feeds", ["health", "feed", "newest hour", "hours behind", "held", "quarantined", "why"], rows)
+    return Listing(
+        "Feeds", ["health", "feed", "newest hour", "hours behind", "held", "quarantined", "since", "why"], rows
+    )

@@ -11,6 +11,7 @@ from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, In, LessThan
 
 from tidemark.errors import ConfigError
 from tidemark.feeds.loading import feed_names, find_feed
+from tidemark.feeds.model import Feed
 from tidemark.feeds.problems import nearest
 from tidemark.hours import Hour, hours_came_later
 from tidemark.lake.catalog import find_table, read_rows, reading
@@ -158,12 +159,12 @@ def held_listing(settings: Settings, feed: str) -> Listing:
     check_lake(settings)
     check_known(settings, feed)
     state = load_state(settings, feed)
-    oldest, held = _overdue_before(settings, feed, state), _held(settings, feed, state)
+    oldest, held = _overdue_before(state, _alarm(feed, settings)), _held(settings, feed, state)
     unplaced = list_unplaced(settings, feed) if held else []
     rows = [
         (
             row["since"], row["tx"], row["changes"], ", ".join(t for t in row["tables"] if t),
-            _missing(row), _perhaps(row, unplaced, overdue=row["since"] < oldest),
+            missing_parts(row), _perhaps(row, unplaced, overdue=row["since"] < oldest),
         )
         for row in held
     ]  # fmt: skip
@@ -179,16 +180,18 @@ def held_listing(settings: Settings, feed: str) -> Listing:
     )
 
 
-def overdue_transactions(settings: Settings, feed: str, state: FeedState) -> int:
-    """How many held transactions have waited for longer than the feed allows."""
-    oldest = _overdue_before(settings, feed, state)
-    return sum(row["since"] < oldest for row in _held(settings, feed, state))
+def overdue_transactions(settings: Settings, feed: Feed, state: FeedState) -> int:
+    """How many held transactions have waited for longer than the feed allows. They are read only where the state does not
+    tell that there are none."""
+    oldest = _overdue_before(state, feed.transactions.alarm)
+    if not state.held_transactions or (state.held_since is not None and state.held_since >= oldest):
+        return 0
+    return sum(row["since"] < oldest for row in _held(settings, feed.feed, state))
 
 
-def _overdue_before(settings: Settings, feed: str, state: FeedState) -> str:
+def _overdue_before(state: FeedState, limit: timedelta | None) -> str:
     """Transactions that are open since before this hour are overdue. Measured from the newest hour, not from the clock, as
     the feed's policy for overdue transactions is."""
-    limit = _alarm(feed, settings)
     return f"{state.newest_hour.start - limit:%Y-%m-%dT%H}" if state.newest_hour and limit else ""
 
 
@@ -231,8 +234,8 @@ def _overdue(missing: str) -> str:
     return " (overdue)"
 
 
-def _missing(row: dict[str, object]) -> str:
-    """What a held transaction waits for."""
+def missing_parts(row: dict[str, Any]) -> str:
+    """What a held transaction (a row of the system table) waits for."""
     parts, needed = int(str(row["parts"])), int(str(row["needed"]))
     words = [] if row["ended"] else ["its end"]
     if parts < needed:
@@ -243,7 +246,7 @@ def _missing(row: dict[str, object]) -> str:
 def _perhaps(row: dict[str, Any], unplaced: list[dict[str, Any]], *, overdue: bool) -> str:
     """The record that a held transaction perhaps lacks: one that cannot be decoded, and landed while the transaction did.
     One whose end has not come may still go on, until it is overdue."""
-    if not (row["ended"] or overdue) or _missing(row) == _IN_QUARANTINE:
+    if not (row["ended"] or overdue) or missing_parts(row) == _IN_QUARANTINE:
         return ""
     last = max(row["hours"]) if row["ended"] else "9"
     found = [one for one in unplaced if row["since"] <= one["hour"] <= last]

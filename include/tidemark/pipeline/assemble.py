@@ -47,6 +47,7 @@ class Account:
     bad: int
     held: int = 0
     held_transactions: int = 0
+    held_since: str | None = None
     waiting_entries: int = 0
     refused: int = 0
     given_up: int = 0
@@ -120,6 +121,7 @@ def assemble(run: HourRun) -> Assembled:
             control=account.control + whole.rolled_back_changes,
             held=whole.held,
             held_transactions=whole.held_transactions,
+            held_since=whole.held_since,
             refused=whole.given_up_changes,
             given_up=whole.given_up_transactions,
         )

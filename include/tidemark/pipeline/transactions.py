@@ -63,7 +63,7 @@ class WholeTransactions:
     there are none.
 
     The counts: changes of the hour that are ``held``, given up (``given_up_changes``) and rolled back
-    (``rolled_back_changes``); transactions, of whatever hour, that are held and given up."""
+    (``rolled_back_changes``); transactions, of whatever hour, that are held (the oldest ``held_since``) and given up."""
 
     rows: DataFrame
     still_open: DataFrame | None = None
@@ -71,6 +71,7 @@ class WholeTransactions:
     withdrawn: DataFrame | None = None
     held: int = 0
     held_transactions: int = 0
+    held_since: str | None = None
     given_up_changes: int = 0
     given_up_transactions: int = 0
     rolled_back_changes: int = 0
@@ -107,14 +108,15 @@ def complete_transactions(entries: HourEntries) -> WholeTransactions:
         open_ = open_.where(~resting)
     if gaps:
         notes.append(f"{gaps} transactions are published as they are: what they lack may be of tables outside the feed")
-    late, held_transactions = open_.agg(F.count_if(overdue), F.count(F.lit(1))).first() or (0, 0)
+    stays = F.lit(policy == "hold") | ~overdue
+    told = open_.agg(F.count_if(overdue), F.count_if(stays), F.min(F.when(stays, F.col("since")))).first()
+    late, held_transactions, since = told or (0, 0, None)
     given_up = None
     if late and policy == "quarantine":
         names = F.broadcast(open_.where(overdue).select("tx"))
         given_up = _of(rows, names).withColumn("reason", F.lit(NEVER_COMPLETED))
         rows = _without(rows, names)
-    if policy != "hold":
-        open_, held_transactions = open_.where(~overdue), held_transactions - late
+    open_ = open_.where(stays)
     held_changes = 0
     if held_transactions:
         names = F.broadcast(open_.select("tx"))
@@ -131,6 +133,7 @@ def complete_transactions(entries: HourEntries) -> WholeTransactions:
         given_up=given_up,
         held=held_changes,
         held_transactions=held_transactions,
+        held_since=since,
         given_up_changes=0 if given_up is None else given_up.where("landed_this_hour").count(),
         given_up_transactions=0 if given_up is None else late,
         rolled_back_changes=rolled_back_changes,

@@ -48,6 +48,10 @@ class Storage(ABC):
         ExportError for a name that leads out of ``root`` (default: the folder): ``..``, or a symbolic link.
         """
 
+    def list_names(self, folder: str, pattern: str = "*") -> list[str]:
+        """The names of these objects, sorted, of a folder that nobody else writes to: the objects are not looked at."""
+        return [found.name for found in self.list_objects(folder, pattern)]
+
     @abstractmethod
     def list_below(self, folder: str, pattern: str = "*") -> list[str]:
         """Where objects lie whose names match, in the folders below a folder, among the first :data:`MOST_LOOKED_AT`.

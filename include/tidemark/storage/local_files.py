@@ -41,6 +41,12 @@ class LocalFiles(Storage):
                 found.append(stored)
         return found
 
+    def list_names(self, folder: str, pattern: str = "*") -> list[str]:
+        if not Path(folder).is_dir():
+            return []
+        with _file_errors(folder), os.scandir(folder) as entries:
+            return sorted(entry.name for entry in entries if fnmatchcase(entry.name, pattern) and entry.is_file())
+
     def list_below(self, folder: str, pattern: str = "*") -> list[str]:
         found: list[str] = []
         seen = 0

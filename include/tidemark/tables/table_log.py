@@ -49,7 +49,7 @@ class TableLog:
         rows = placed(self._published().where(F.col("op") != "truncate"), self._log(), self.feed, self.state.reloads)
         if truncated is not None:
             rows = rows.where(F.col("position") >= truncated)
-        rows = with_definitions(self._counted(rows), self.definitions, self.feed)
+        rows = with_definitions(self.counted(rows), self.definitions, self.feed)
         return rows.where("problem is null").drop("waits_for")
 
     def known_rows(self) -> DataFrame:
@@ -62,10 +62,10 @@ class TableLog:
     def truncates(self) -> DataFrame:
         """The log rows that empty the table, as :meth:`rows` gives the others."""
         rows = self._published().where(empties())
-        return self._counted(placed(rows, self._log(), self.feed, self.state.reloads))
+        return self.counted(placed(rows, self._log(), self.feed, self.state.reloads))
 
-    def _counted(self, rows: DataFrame) -> DataFrame:
-        """Published rows, with ``landed_this_hour``, without those that are no part of the snapshot."""
+    def counted(self, rows: DataFrame) -> DataFrame:
+        """Published rows, of whatever table, with ``landed_this_hour``, without those that are no part of any snapshot."""
         rows = rows.withColumn("landed_this_hour", F.lit(False))
         if self.left_out is not None:
             rows = rows.join(F.broadcast(self.left_out), "tx", "left_anti").select(*rows.columns)

@@ -3,6 +3,7 @@
 # ruff: noqa: S608 - the statements are the tests' own
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -18,6 +19,8 @@ from tidemark.cli import app
 from tidemark.errors import ConfigError
 from tidemark.feeds.model import Feed
 from tidemark.ledger.manifest import load_manifest
+from tidemark.ledger.quarantine import list_kept_back
+from tidemark.ledger.state_store import load_state
 from tidemark.operations.audit import audit
 from tidemark.settings import Settings
 from tidemark.snapshots.parquet_copies import copies_folder, document_name, newest_copies
@@ -52,6 +55,13 @@ def feed(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, settings
     wider = {**TABLES["s.items"], "columns": {**COLUMNS, "n": "bigint"}}
     pair.replay(HOURS[1], tables={**TABLES, "s.items": wider})
     return pair.feed(NAME, tables={**TABLES, "s.items": wider})
+
+
+def test_the_state_tells_what_is_in_quarantine(feed: Feed, settings: Settings) -> None:
+    """After a replay too: what a glance shows is what the quarantine holds."""
+    state, kept = load_state(settings, feed.feed), Counter(row["hour"] for row in list_kept_back(settings, feed.feed))
+    assert state.in_quarantine == kept and kept.total() > 0
+    assert state.recent == {HOURS[0]: 7, HOURS[1]: 6, HOURS[2]: 4}
 
 
 def test_a_lake_that_is_whole_has_no_difference(feed: Feed, settings: Settings) -> None:

@@ -49,6 +49,18 @@ def test_a_row_that_moved_and_came_twice(
     gone = explain_row(known, run.table, ["1"])
     assert gone.given is None and [one.op for one in gone.changes][-1] == "delete"
 
+    then = explain_row(known, run.table, ["1"], HOURS[0])
+    assert then.given is not None and {name: one.record for name, one in then.given.items()} == {
+        "id": 3,
+        "n": 3,
+        "big": 1,
+    }
+    assert [one.fate for one in then.changes if one.hour == HOURS[0]] == ["applied", "applied"]
+    assert {one.fate for one in then.changes if one.hour == HOURS[1]} == {"its hour is not published yet"}
+    assert rows(settings, run, HOURS[0]) == [row(1, 2, "large"), row(2, 2)]
+    with pytest.raises(ConfigError, match=f"hour {HOURS[2]} has no cut"):
+        explain_row(known, run.table, ["1"], HOURS[2])
+
     listing = explanation_listing(run.table, ["9"], found, "big")
     assert [(one["big"], one["gives_the_row"]) for one in listing.objects] == [("large", "yes"), ("large", "")]
     assert [one["gives"] for one in found.objects] == [["big"], [], [], [], [], ["id", "n"]]

@@ -12,15 +12,15 @@ from tidemark.hours import Hour, hours_between
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.manifest import Manifest
 from tidemark.ledger.publication_history import PublicationHistory
-from tidemark.ledger.receipts import FeedProgress, Receipt, Reload, TableProgress, TableReceipt
+from tidemark.ledger.receipts import Counts, FeedProgress, Receipt, Reload, TableProgress, TableReceipt
 
 HOURS = hours_between("2026-11-20T00", "2026-11-21T03")
 
 
 def receipt(sequence: int, hour: Hour, version: int = 1, **more: Any) -> Receipt:
     return Receipt(
-        feed="f", hour=hour, sequence=sequence, manifest_version=version, objects=1, bytes=1, landed=1, split=0, control=0,
-        **{"bad": 0, "held": 0, **more},
+        feed="f", hour=hour, sequence=sequence, manifest_version=version, objects=1, bytes=1, split=0, control=0,
+        **{"landed": 1, "bad": 0, "held": 0, **more},
     )  # fmt: skip
 
 
@@ -121,3 +121,27 @@ def test_a_state_is_the_same_when_it_is_read_again() -> None:
     )
     assert FeedState.model_validate_json(written.model_dump_json()) == written
     assert written.cut_by(HOURS[1]) == 3
+
+
+def test_a_glance_needs_no_receipt() -> None:
+    """The newest hours with what landed in them, and what is in quarantine of which hour."""
+    many = hours_between("2026-11-20T00", "2026-11-22T11")
+    state = FeedState.of("f", [receipt(n, hour, landed=n) for n, hour in enumerate(many, 1)])
+    assert state.recent == {hour: n for n, hour in enumerate(many, 1) if hour >= "2026-11-20T12"}
+    bad = receipt(len(many) + 1, many[3], bad=2, refused=1, held_transactions=1, held_since=many[2])
+    state = state.after(bad)
+    assert state.recent is not None and len(state.recent) == 48 and many[3] not in state.recent
+    assert (state.in_quarantine, state.held_since) == ({many[3]: 3}, many[2])
+    state = state.after(receipt(len(many) + 2, many[3]))
+    assert (state.in_quarantine, state.held_since) == ({}, None)
+
+
+def test_what_the_state_cannot_know_of_the_quarantine_stays_unknown() -> None:
+    """A change that waited in one hour and was put in quarantine by another is not told by hour; and a state of before it
+    was noted began without it."""
+    released = [TableReceipt(table="a", counts=Counts(released_quarantined=1))]
+    state = FeedState.of("f", [receipt(1, HOURS[0], bad=1), receipt(2, HOURS[1], tables=released)])
+    assert state.in_quarantine is None and state.after(receipt(3, HOURS[2], bad=1)).in_quarantine is None
+    unknown = FeedState.of("f", [receipt(1, HOURS[0])]).model_copy(update={"recent": None, "in_quarantine": None})
+    later = unknown.after(receipt(2, HOURS[1], bad=1))
+    assert (later.recent, later.in_quarantine) == (None, None)

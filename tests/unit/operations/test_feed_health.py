@@ -10,7 +10,9 @@ import pytest
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.ledger.feed_state import FeedState, HourRange, NextPublication
+from tidemark.operations import feed_health, reports
 from tidemark.operations.feed_health import FeedHealth, judge, status_listing
+from tidemark.settings import Settings
 
 NEWEST = Hour("2026-11-20T07")
 STOPPED = {NEWEST: {"shop.orders": "its key changes"}}
@@ -33,7 +35,7 @@ def state(**changes: Any) -> FeedState:
 
 def health(of: FeedState, at: str, file: Feed | None = None, *, quarantined: int = 0, overdue: int = 0) -> FeedHealth:
     now = datetime.fromisoformat(f"2026-11-{at}:00+00:00")
-    return judge(file or feed(), of, quarantined=quarantined, overdue=overdue, now=now)
+    return judge(file or feed(), of, quarantined={NEWEST: quarantined} if quarantined else {}, overdue=overdue, now=now)
 
 
 @pytest.mark.parametrize(
@@ -71,10 +73,53 @@ def test_the_worst_comes_first_and_the_others_are_said() -> None:
     assert health(state(), "20T08:20", quarantined=1).health == "waiting"
 
 
+@pytest.mark.promise(5)
+def test_an_hour_that_is_missing_between_published_ones_is_late() -> None:
+    """Of a newest hour alone nobody would see it."""
+    first, last = Hour("2026-11-20T00"), Hour("2026-11-20T07")
+    holed = [
+        HourRange(first=first, last=first.plus(2), sequence=1, version=1),
+        HourRange(first=first.plus(5), last=last, sequence=4, version=1),
+    ]
+    found = health(state(hours=holed), "20T08:20")
+    assert (found.health, found.since) == ("late", "2026-11-20T03")
+    assert found.why == "hour 2026-11-20T03 and 1 others between published ones are not published"
+    assert health(state(hours=holed), "20T08:20", feed(schedule="0 */6 * * *")).health == "good"
+    beside = [holed[0], HourRange(first=first.plus(4), last=last, sequence=4, version=1)]
+    assert health(state(hours=beside), "20T05:30").health == "good", "it may still run"
+
+
+def test_since_when_and_the_last_good_hour_are_said() -> None:
+    earlier = Hour("2026-11-20T05")
+    stopped = state(stopped={earlier: {"shop.orders": "-"}, **STOPPED})
+    found = health(stopped, "20T08:20", quarantined=1)
+    assert (found.since, found.last_good_hour) == (earlier, "2026-11-20T06")
+    assert (health(state(), "20T12:00").since, health(state(), "20T12:00").last_good_hour) == ("2026-11-20T08", NEWEST)
+    assert health(state(held_since=earlier), "20T08:20", overdue=1).since == earlier
+    assert health(state(), "20T08:20").since is None
+
+
+def test_a_table_is_read_only_where_the_state_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
+    read: list[str] = []
+    monkeypatch.setattr(feed_health, "list_kept_back", lambda settings, name, columns: read.append(name) or [])
+    monkeypatch.setattr(reports, "read_rows", lambda settings, *name, where: read.append(name[-1]) or [])
+    known = state(in_quarantine={NEWEST: 2}, taken=8, held_transactions=3, held_since=Hour("2026-11-20T01"))
+    assert feed_health.hours_with_quarantine(Settings(), known) == {NEWEST: 2}
+    assert reports.overdue_transactions(Settings(), feed(), known) == 0
+    assert read == []
+    feed_health.hours_with_quarantine(Settings(), known.model_copy(update={"taken": 9}))
+    feed_health.hours_with_quarantine(Settings(), known.model_copy(update={"in_quarantine": None}))
+    old = known.model_copy(update={"held_since": Hour("2026-11-18T00")})
+    reports.overdue_transactions(Settings(), feed(), old)
+    reports.overdue_transactions(Settings(), feed(), known.model_copy(update={"held_since": None}))
+    assert read == ["shop", "shop", "held", "held"]
+
+
 def test_who_needs_a_person_is_listed_first() -> None:
     of = [("b", "good"), ("a", "never ran"), ("d", "waiting"), ("c", "stopped"), ("e", "late")]
     found = status_listing([FeedHealth(feed=name, health=word) for name, word in of])  # type: ignore[arg-type]
     assert [row[1] for row in found.rows] == ["c", "e", "d", "a", "b"]
     assert found.objects[0] == {
-        "health": "stopped", "feed": "c", "newest_hour": None, "hours_behind": None, "held": 0, "quarantined": 0, "why": "",
+        "health": "stopped", "feed": "c", "newest_hour": None, "hours_behind": None, "held": 0, "quarantined": 0,
+        "since": None, "why": "",
     }  # fmt: skip

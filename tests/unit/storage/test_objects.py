@@ -35,6 +35,8 @@ def test_lists_the_files_of_a_folder_that_match_by_name(tmp_path: Path) -> None:
     (tmp_path / "folder.gz").mkdir()
     (tmp_path / "folder.gz" / "d.gz").touch()
     found = FILES.list_objects(str(tmp_path), "*.gz")
+    assert FILES.list_names(str(tmp_path), "*.gz") == [one.name for one in found]
+    assert FILES.list_names(str(tmp_path / "nowhere")) == []
     assert [(one.name, one.size) for one in found] == [("a.gz", 4), ("b.gz", 4)]
     assert found[0].location == str(tmp_path / "a.gz")
     assert FILES.list_objects(str(tmp_path / "nowhere")) == []

@@ -1,0 +1,284 @@
+"""What became of a source's transaction: all that landed of it, the fate of each change, and the first cut that shows it.
+
+Read from the change log with Spark, by the same reading as the tables are made by.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import asdict, dataclass
+from functools import partial
+from typing import Any
+
+from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual
+from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.errors import ConfigError
+from tidemark.feeds.loading import feed_names, find_feed
+from tidemark.feeds.model import Feed
+from tidemark.hours import Hour
+from tidemark.lake.catalog import read_rows
+from tidemark.lake.session import open_session
+from tidemark.ledger.change_log import is_published, is_row, rolled_back
+from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.quarantine import ENTRY, kept_back
+from tidemark.ledger.state_store import load_state
+from tidemark.ledger.system_tables import held_transactions, waiting_entries
+from tidemark.operations.reports import Listing, check_known, missing_parts
+from tidemark.operations.reports import Row as ListingRow
+from tidemark.settings import Settings
+from tidemark.tables.places import placed
+from tidemark.tables.table_history import Definitions
+from tidemark.tables.table_log import TableLog
+from tidemark.tables.table_state import emptied_below
+from tidemark.tables.ties import tied_log
+
+#: More entries of one transaction than a person reads.
+_MOST_ENTRIES = 10_000
+#: So many names are suggested where none is the one asked for.
+_SUGGESTED = 10
+
+#: The fates of changes. What follows a colon is why.
+APPLIED, DUPLICATE, GONE, HELD, KEPT, CONTROL = "applied", "duplicate", "gone", "held", "in quarantine", "control"
+ROLLED_BACK, ANOTHER, UNPUBLISHED = "rolled back", "another delivery counts", "its hour is not published yet"
+
+
+@dataclass(frozen=True, kw_only=True)
+class Entry:
+    """Something that landed of a transaction. ``key``: as JSON, with texts of the message; null where it has none."""
+
+    hour: str
+    table: str | None
+    op: str
+    key: str | None
+    position: str | None
+    object: str
+    record: int
+    entry: int
+    fate: str
+
+    @property
+    def ends(self) -> str:
+        """The fate in a word."""
+        return self.fate.partition(":")[0]
+
+
+@dataclass(frozen=True, kw_only=True)
+class Transaction:
+    """A transaction, and what became of it: in ``became``, for a person. ``first_cut``: the hour of the first cut that shows
+    its changes; null where none does, or ``note`` says why it is not known."""
+
+    feed: str
+    tx: str
+    became: str
+    committed_at: str | None
+    hours: list[str]
+    tables: list[str]
+    fates: dict[str, int]
+    first_cut: str | None
+    note: str
+    entries: list[Entry]
+
+    @property
+    def object(self) -> dict[str, Any]:
+        """All of it, for programs."""
+        return asdict(self)
+
+
+def explain_transaction(settings: Settings, name: str, feed: str | None = None) -> list[Transaction]:
+    """The transaction of this name, as `tidemark held` prints it, in each feed that has one, or in one feed. ConfigError
+    where there is none."""
+    if feed is not None:
+        check_known(settings, feed)
+    states = {one: load_state(settings, one) for one in ([feed] if feed else feed_names(settings.path(settings.feeds)))}
+    found, like = [], list[str]()
+    spark = open_session(settings, f"transaction {name}")
+    for one, state in states.items():
+        if not state.last_sequence and state.next is None:
+            continue
+        file = find_feed(one, settings)
+        told = _told(spark, file, state, name, settings)
+        found += [told] if told is not None else []
+        like += [] if told is not None else _names_like(tied_log(spark, file, state), name)
+    if not found:
+        fix = (
+            f"those that contain it: {', '.join(sorted(set(like))[:_SUGGESTED])}"
+            if like
+            else "see `tidemark held FEED`"
+        )
+        raise ConfigError(f"no transaction {name!r} has landed", fix=fix)
+    return found
+
+
+def transaction_listing(told: Transaction) -> Listing:
+    """The entries for a person, one a line."""
+    rows: list[ListingRow] = [
+        [one.hour, one.table, one.op, one.key, f"record {one.record} of {one.object.rpartition('/')[2]}", one.fate]
+        for one in told.entries
+    ]
+    cut = f"; the first cut that shows it: {told.first_cut}" if told.first_cut else ""
+    title = f"{told.feed} {told.tx}: {told.became}{cut}" + (f"; {told.note}" if told.note else "")
+    return Listing(title, ["hour", "table", "operation", "key", "landed as", "fate"], rows)
+
+
+def what_became(fates: Counter[str]) -> str:
+    """A transaction's fate in words, from how many of its changes have each."""
+    changes = Counter({fate: count for fate, count in fates.items() if fate != CONTROL})
+    shown = changes[APPLIED] + changes[DUPLICATE] + changes[GONE]
+    if not changes:
+        return "nothing but markers has landed"
+    if shown == changes.total():
+        return "published whole" if changes[APPLIED] + changes[GONE] else "published, by another delivery of the same"
+    for fate in (ROLLED_BACK, UNPUBLISHED, HELD, KEPT):
+        if changes[fate] == changes.total():
+            return fate
+    if shown:
+        others = ", ".join(f"{count} {fate}" for fate, count in sorted(changes.items()) if fate not in (APPLIED, GONE))
+        return f"published but for {others}"
+    return ", ".join(f"{count} {fate}" for fate, count in sorted(changes.items()))
+
+
+def first_cut(state: FeedState, entries: Sequence[tuple[str, int]], held_after: int) -> str | None:
+    """The hour of the first cut that shows changes. ``entries``: the hour of each, and the version of the hour's export that
+    brought it; ``held_after``: the last publication that left them held, 0: none did."""
+    published = max((publication_of(state, hour, version) for hour, version in entries), default=0)
+    if not published:
+        return None
+    shown = max(published, held_after + 1)
+    for known in state.hours:
+        hour = max(known.first, Hour.parse(max(hour for hour, _ in entries)))
+        while hour <= known.last:
+            if state.cut_by(hour) >= shown:
+                return hour
+            hour = hour.plus(1)
+    return None
+
+
+def publication_of(state: FeedState, hour: str, version: int) -> int:
+    """The first publication of an hour that took account of a version of its export; 0: none has yet."""
+    published = [(one.version, state.first_published(hour)) for one in state.hours if one.first <= hour <= one.last]
+    published += [(again.version, again.sequence) for again in state.again.get(hour, [])]
+    return min((sequence for of, sequence in published if of >= version), default=0)
+
+
+def _told(spark: SparkSession, feed: Feed, state: FeedState, name: str, settings: Settings) -> Transaction | None:
+    log = tied_log(spark, feed, state)
+    of_it = placed(log.where(F.col("tx") == name), log, feed, state.reloads).localCheckpoint()
+    rows = (
+        of_it.select(
+            "hour", "version", *ENTRY, "op", "kind", "source_table", "table", "position", "committed_at", "problem",
+            F.to_json("key").alias("key"), is_published(state).alias("published"), is_row().alias("is_row"),
+        )
+        .orderBy("hour", "position", *ENTRY).limit(_MOST_ENTRIES + 1).collect()
+    )  # fmt: skip
+    if len(rows) > _MOST_ENTRIES:
+        raise ConfigError(f"more than {_MOST_ENTRIES} entries are of {name!r}", fix="read the change log with Spark")
+    if not rows:
+        return None
+    fate = partial(_fate, feed, state, _Reasons.of(spark, feed, state, of_it, name), set[tuple[Any, ...]]())
+    entries = [_entry(row, feed, fate(row)) for row in rows]
+    fates = Counter(one.ends for one in entries)
+    counted = [(row.hour, row.version) for row, one in zip(rows, entries, strict=True) if one.ends in (APPLIED, GONE)]
+    cut, note = _first_cut(settings, state, name, counted)
+    return Transaction(
+        feed=feed.feed, tx=name, became=what_became(fates),
+        committed_at=max((str(row.committed_at) for row in rows if row.committed_at is not None), default=None),
+        hours=sorted({row.hour for row in rows}), tables=sorted({one.table for one in entries if one.table}),
+        fates=dict(sorted(fates.items())), first_cut=cut, note=note, entries=entries,
+    )  # fmt: skip
+
+
+def _first_cut(
+    settings: Settings, state: FeedState, name: str, counted: list[tuple[str, int]]
+) -> tuple[str | None, str]:
+    if not counted:
+        return None, ""
+    of_it = EqualTo(term="tx", value=name)
+    if read_rows(settings, "tidemark", state.feed, "waiting", where=of_it, columns=("sequence",)):
+        return None, "it waited for metadata, and which publication released it is not recorded"
+    last = max(publication_of(state, hour, version) for hour, version in counted)
+    where = And(of_it, GreaterThanOrEqual(term="sequence", value=last))
+    held = read_rows(settings, "tidemark", state.feed, "held", where=where, columns=("sequence",))
+    return first_cut(state, counted, max((r["sequence"] for r in held if state.counts(r["sequence"])), default=0)), ""
+
+
+@dataclass(frozen=True)
+class _Reasons:
+    """Of a transaction's entries, by object, record and entry: those that count, and why others do not."""
+
+    counted: set[tuple[Any, ...]]
+    kept: dict[tuple[Any, ...], str]
+    waiting: set[tuple[Any, ...]]
+    held: str
+    rolled_back: bool
+
+    @classmethod
+    def of(cls, spark: SparkSession, feed: Feed, state: FeedState, rows: DataFrame, name: str) -> _Reasons:
+        log = TableLog(spark=spark, feed=feed, state=state, definitions=Definitions(), table="", sources=())
+        published = rows.where(is_published(state) & is_row())
+        kept = kept_back(spark, feed.feed, state).join(F.broadcast(rows.select(*ENTRY)), ENTRY, "left_semi")
+        held, waits = held_transactions(spark, feed.feed, state), waiting_entries(spark, feed.feed, state)
+        missing = held.where(F.col("tx") == name).collect() if held is not None else []
+        gone = rolled_back(tied_log(spark, feed, state), state)
+        return cls(
+            counted={tuple(row) for row in log.counted(published).select(*ENTRY).collect()},
+            kept={tuple(row)[:3]: row.reason for row in kept.select(*ENTRY, "reason").collect()},
+            waiting=set() if waits is None else {tuple(row) for row in _of(waits, rows).select(*ENTRY).collect()},
+            held=missing_parts(missing[0].asDict()) if missing else "",
+            rolled_back=gone is not None and not gone.where(F.col("tx") == name).isEmpty(),
+        )
+
+
+def _of(rows: DataFrame, entries: DataFrame) -> DataFrame:
+    return rows.join(F.broadcast(entries.select(*ENTRY)), ENTRY, "left_semi")
+
+
+def _fate(feed: Feed, state: FeedState, reasons: _Reasons, seen: set[tuple[Any, ...]], row: Row) -> str:
+    at = (row.object, row.record, row.entry)
+    if not row.published:
+        return UNPUBLISHED
+    if at in reasons.kept or row.op == "bad":
+        return f"{KEPT}: {reasons.kept.get(at, row.problem)}"
+    if not row.is_row:
+        return f"{CONTROL}: {row.kind}" if row.kind else CONTROL
+    if at in reasons.counted:
+        return _counted(feed, state, seen, row)
+    if at in reasons.waiting:
+        return f"{HELD}: it waits for metadata"
+    if reasons.rolled_back:
+        return ROLLED_BACK
+    return f"{HELD}: it lacks {reasons.held}" if reasons.held else ANOTHER
+
+
+def _counted(feed: Feed, state: FeedState, seen: set[tuple[Any, ...]], row: Row) -> str:
+    table = _published_name(row, feed)
+    known = state.table(table or "")
+    ended = emptied_below(state, known.sources, known.truncated)
+    change = (table, row.position, row.op, row.key)
+    if change in seen:
+        return DUPLICATE
+    seen.add(change)
+    return (
+        APPLIED
+        if ended is None or row.op == "truncate" or row.position >= ended
+        else f"{GONE}: the table was emptied at {ended}"
+    )
+
+
+def _published_name(row: Row, feed: Feed) -> str | None:
+    return feed.published_name(row.source_table) if row.source_table else row.table
+
+
+def _entry(row: Row, feed: Feed, fate: str) -> Entry:
+    return Entry(
+        hour=row.hour, table=_published_name(row, feed), op=row.op, key=row.key, position=row.position, object=row.object,
+        record=row.record, entry=row.entry, fate=fate,
+    )  # fmt: skip
+
+
+def _names_like(log: DataFrame, name: str) -> Iterator[str]:
+    """Names of transactions that contain a text."""
+    alike = log.where(F.col("tx").contains(name)).select("tx").distinct().limit(_SUGGESTED)
+    return (row.tx for row in alike.collect())

@@ -1,0 +1,167 @@
+"""One hour of a feed: from what landed to what became of it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from datetime import datetime
+from typing import Literal, TypeAlias
+
+from pydantic import BaseModel, Field
+
+from tidemark.feeds.model import Feed
+from tidemark.hours import Hour, hours_came_later
+from tidemark.lake.lake_marker import check_lake
+from tidemark.ledger.publication_history import PublicationHistory, load_receipts_from
+from tidemark.ledger.receipts import Receipt, TableReceipt
+from tidemark.ledger.state_store import load_state
+from tidemark.operations.feed_health import hours_with_quarantine
+from tidemark.page.feed_view import KINDS, HourKind, judge_hour, out_of_order, unpublished_kind
+from tidemark.page.runs import Run
+from tidemark.page.shapes import Flow, flow
+from tidemark.settings import Settings
+
+FateName: TypeAlias = Literal["applied", "duplicate", "superseded", "control", "held", "quarantined"]
+#: What becomes of what lands, in the order of the receipt's sum, and what it means.
+FATES: dict[FateName, str] = {
+    "applied": "changes that the tables rest on",
+    "duplicate": "the same change delivered again",
+    "superseded": "older than what the table already held",
+    "control": "no change of a row: markers, heartbeats, rolled back",
+    "held": "their transaction, or what describes them, is not complete",
+    "quarantined": "kept back, whole and with the reason",
+}
+
+
+class Fate(BaseModel):
+    """How many entries had a fate, and what that is."""
+
+    name: FateName
+    count: int
+    meaning: str
+
+
+class TablePart(BaseModel):
+    """A table's part of an hour. ``released``: changes of earlier hours that were held until now, and are applied."""
+
+    table: str
+    sources: list[str]
+    applied: int
+    duplicate: int
+    superseded: int
+    quarantined: int
+    released: int
+    rows_written: int
+    rows_deleted: int
+    warnings: list[str]
+    stopped: str | None = None
+
+
+class Publication(BaseModel):
+    """A time that the hour was published."""
+
+    sequence: int
+    export_version: int
+    published_at: datetime | None
+
+
+class HourView(BaseModel):
+    """An hour. What its receipt says is null and empty where the hour is not published."""
+
+    feed: str
+    hour: str
+    kind: HourKind
+    words: str
+    run: Run | None = None
+    landed: int | None = None
+    split: int = 0
+    fates: list[Fate] = []
+    bad: int = 0
+    refused: int = 0
+    released: dict[str, int] = Field({}, description="What became of changes that earlier hours held, by fate.")
+    held_transactions: int = 0
+    objects: int = 0
+    bytes: int = 0
+    newest: datetime | None = None
+    tables: list[TablePart] = []
+    notes: list[str] = []
+    publications: list[Publication] = []
+    before: str | None = None
+    after: str | None = None
+    cut: str | None = None
+
+    @property
+    def total(self) -> int:
+        """All entries: what landed, and what was split off it."""
+        return (self.landed or 0) + self.split
+
+    @property
+    def quarantine_words(self) -> str:
+        """What is in quarantine, by how far it came."""
+        of_tables = sum(table.quarantined for table in self.tables)
+        parts = ((self.bad, "could not be decoded"), (self.refused, "could reach no table"), (of_tables, "of tables"))
+        return ", ".join(f"{count:,} {words}" for count, words in parts if count)
+
+    @property
+    def flow(self) -> Flow:
+        """The picture, 480 wide: the whole at the left, its fates at the right."""
+        return flow([(fate.name, fate.count) for fate in self.fates], left=95, right=290, tall=200)
+
+
+def show_hour(settings: Settings, feed: Feed, hour: Hour, run: Run | None) -> HourView:
+    """An hour's view: its own receipts, and those of hours around it, are read."""
+    check_lake(settings)
+    state = load_state(settings, feed.feed)
+    around = load_receipts_from(settings, state, hour.plus(-_AROUND), hour.plus(_AROUND))
+    by_hour: dict[str, list[Receipt]] = {}
+    for receipt in around:
+        by_hour.setdefault(receipt.hour, []).append(receipt)
+    neighbours = {"before": hour.plus(-1), "after": hour.plus(1)}
+    if hour not in by_hour:
+        kind = unpublished_kind(hour, state, run)
+        return HourView(feed=feed.feed, hour=hour, kind=kind, words=KINDS[kind], run=run, **neighbours)
+    kept = hour in hours_with_quarantine(settings, state)
+    kind = judge_hour(by_hour[hour], kept_back=kept, out_of_order=hour in out_of_order(by_hour))
+    view = HourView(feed=feed.feed, hour=hour, kind=kind, words=KINDS[kind], run=run, **neighbours)
+    return _told(by_hour[hour], view, PublicationHistory(around, state.unpublished).after_cut(hour))
+
+
+#: Whether an hour is late, and what came after its cut, is told from so many hours around it.
+_AROUND = 72
+
+
+def _told(receipts: Sequence[Receipt], view: HourView, later: Sequence[Hour]) -> HourView:
+    """A view with what the newest of the hour's receipts says."""
+    newest, counts = receipts[-1], receipts[-1].counts
+    numbers: dict[FateName, int] = {
+        "applied": counts.applied, "duplicate": counts.duplicate, "superseded": counts.superseded,
+        "control": newest.control, "held": newest.held, "quarantined": newest.quarantined,
+    }  # fmt: skip
+    released = {
+        name: getattr(counts, f"released_{name}") for name in ("applied", "duplicate", "superseded", "quarantined")
+    }
+    return view.model_copy(
+        update={
+            "landed": newest.landed, "split": newest.split,
+            "fates": [Fate(name=name, count=numbers[name], meaning=meaning) for name, meaning in FATES.items()],
+            "bad": newest.bad, "refused": newest.refused,
+            "released": {name: count for name, count in released.items() if count},
+            "held_transactions": newest.held_transactions, "objects": newest.objects, "bytes": newest.bytes,
+            "newest": newest.newest, "tables": [_part(table, newest) for table in newest.tables],
+            "notes": [*newest.notes, *([f"its cut: {hours_came_later(list(later))}"] if later else [])],
+            "publications": [
+                Publication(sequence=one.sequence, export_version=one.manifest_version, published_at=one.published_at)
+                for one in receipts
+            ],
+            "cut": Hour.parse(newest.hour).tag,
+        }
+    )  # fmt: skip
+
+
+def _part(table: TableReceipt, receipt: Receipt) -> TablePart:
+    counts = table.counts
+    return TablePart(
+        table=table.table, sources=table.progress.sources, applied=counts.applied, duplicate=counts.duplicate,
+        superseded=counts.superseded, quarantined=counts.quarantined, released=counts.released_applied,
+        rows_written=table.rows_written, rows_deleted=table.rows_deleted, warnings=table.warnings,
+        stopped=receipt.stopped.get(table.table),
+    )  # fmt: skip

@@ -1,0 +1,176 @@
+"""A published table: how large it is, what changed it hour by hour, its columns, its checks, its cuts."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from pydantic import BaseModel, Field
+from pyiceberg.table import Table as IcebergTable
+
+from tidemark.errors import ConfigError
+from tidemark.feeds.model import Check, Feed
+from tidemark.hours import Hour
+from tidemark.identifiers import TIDEMARK
+from tidemark.lake.catalog import find_table, reading
+from tidemark.lake.lake_marker import check_lake
+from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.publication_history import load_receipts_from
+from tidemark.ledger.receipts import Receipt
+from tidemark.ledger.state_store import load_state
+from tidemark.page.shapes import Bar, bars
+from tidemark.settings import Settings
+
+#: How many hours the chart shows, and how many cuts are listed.
+_HOURS, _CUTS = 48, 12
+#: How checks begin that are not of one column: receipts say no more of them than whether they failed.
+_OF_TABLES = ("unique: ", "the model ")
+
+
+class Column(BaseModel):
+    """A column, with its type in the table, or in the feed file where only that is known."""
+
+    name: str
+    type: str
+    key: bool
+
+
+class TableHour(BaseModel):
+    """What an hour did to the table."""
+
+    hour: str
+    applied: int = Field(description="Changes that the table rests on, those that were released to it among them.")
+    rows_written: int
+    rows_deleted: int
+    warnings: list[str]
+
+
+class CheckLine(BaseModel):
+    """A check, and what it found in the rows of the newest hour that wrote any."""
+
+    check: str
+    consequence: str
+    rows: int | None = Field(None, description="Rows that were looked at; null: not known.")
+    failed: int | None = Field(None, description="Rows of these that fail it; null: not known.")
+    keys: list[str] = Field([], description="The keys of the first that fail.")
+
+
+class CutLine(BaseModel):
+    """An hour's cut, and how to read it."""
+
+    hour: str
+    sql: str
+    command: str
+
+
+class TableView(BaseModel):
+    """A table. ``rows``, ``files`` and ``bytes`` are null where they are not known without reading it."""
+
+    feed: str
+    table: str
+    sources: list[str]
+    copied: bool = Field(description="Whether each publication copies it to a Parquet folder too.")
+    stopped: str | None
+    rows: int | None = None
+    files: int | None = None
+    bytes: int | None = None
+    columns: list[Column] = []
+    checks: list[CheckLine] = []
+    failing: int = Field(
+        0, description="Changes of the newest hour that wait in quarantine, for a value fails a check."
+    )
+    hours: list[TableHour] = []
+    cuts: list[CutLine] = Field([], description="The newest, newest first.")
+    more_cuts: int = 0
+    explain: str = Field(description="The command that says where a row's values come from.")
+
+    @property
+    def bars(self) -> list[Bar | None]:
+        """The chart of the hours, at most 480 wide, and 90 high."""
+        return bars([one.applied for one in self.hours], min(480, 24 * len(self.hours)), 90)
+
+
+def show_table(settings: Settings, feed: Feed, table: str) -> TableView:
+    """A table's view, from its metadata and the receipts of the newest hours: no row of it is read. ConfigError for a
+    table that the feed has not published."""
+    check_lake(settings)
+    state = load_state(settings, feed.feed)
+    if table not in state.tables:
+        raise ConfigError(f"feed {feed.feed} has published no table {table!r}", fix="see the feed's tables")
+    stopped = state.stopped.get(state.last_hour, {}) if state.last_hour else {}
+    declared = feed.declared(table)
+    view = TableView(
+        feed=feed.feed, table=table, sources=state.tables[table].sources, copied=declared.parquet,
+        stopped=stopped.get(table), checks=[_check(check) for check in declared.checks], explain=f"tidemark explain {table}",
+    )  # fmt: skip
+    if declared.checks_module:
+        view.checks.append(CheckLine(check=f"{_OF_TABLES[1]}{declared.checks_module}", consequence="as it says"))
+    _add_hours(view, settings, state)
+    found = find_table(settings, *table.split(".", 1))
+    if found is not None:
+        with reading(table):
+            _add_metadata(view, found)
+    return view
+
+
+def _add_hours(view: TableView, settings: Settings, state: FeedState) -> None:
+    if state.newest_hour is None:
+        return
+    newest: dict[str, Receipt] = {}
+    found: list[CheckLine] = []
+    for receipt in load_receipts_from(settings, state, state.newest_hour.plus(1 - _HOURS)):
+        newest[receipt.hour] = receipt
+    for hour, receipt in sorted(newest.items()):
+        part = next((one for one in receipt.tables if one.table == view.table), None)
+        counts = part.counts if part is not None else None
+        view.hours.append(
+            TableHour(
+                hour=hour,
+                applied=counts.applied + counts.released_applied if counts is not None else 0,
+                rows_written=part.rows_written if part is not None else 0,
+                rows_deleted=part.rows_deleted if part is not None else 0,
+                warnings=part.warnings if part is not None else [],
+            )
+        )
+        if part is not None:
+            view.failing = part.waiting
+            found = [CheckLine(**result.model_dump()) for result in part.checks] or found
+    if found:
+        view.checks = found + [line for line in view.checks if line.check.startswith(_OF_TABLES)]
+
+
+def _add_metadata(view: TableView, found: IcebergTable) -> None:
+    """What Iceberg's metadata say. Every deleted row is in a deletion vector, which counts it once."""
+    snapshot = found.current_snapshot()
+    numbers: dict[str, Any] = dict(snapshot.summary.additional_properties) if snapshot and snapshot.summary else {}
+    if "total-records" in numbers:
+        view.rows = int(numbers["total-records"]) - int(numbers.get("total-position-deletes", 0))
+        view.files, view.bytes = int(numbers.get("total-data-files", 0)), int(numbers.get("total-files-size", 0))
+    schema = found.schema()
+    if snapshot is not None and snapshot.schema_id is not None and "tidemark.schema-before" in found.properties:
+        schema = found.schemas()[snapshot.schema_id]  # an hour in the making has changed the columns already
+    key = json.loads(found.properties.get("tidemark.key", "[]"))
+    view.columns = [
+        Column(name=field.name, type=str(field.field_type), key=field.name in key)
+        for field in schema.fields
+        if field.name != TIDEMARK
+    ]
+    tags = {name.removeprefix("hour_").replace("_", "-") for name in found.refs() if name.startswith("hour_")}
+    view.more_cuts = max(0, len(tags) - _CUTS)
+    for tag in sorted(tags, reverse=True)[:_CUTS]:
+        hour = Hour.parse(tag)
+        sql = f"SELECT * FROM {view.table} VERSION AS OF '{hour.tag}'"  # noqa: S608 - for a person
+        view.cuts.append(CutLine(hour=hour, sql=sql, command=f"tidemark show {view.table} --as-of {hour}"))
+
+
+def _check(check: Check) -> CheckLine:
+    rules = [
+        "not null" if check.not_null else "",
+        f"at least {check.min}" if check.min is not None else "",
+        f"at most {check.max}" if check.max is not None else "",
+        f"one of {', '.join(map(str, check.isin))}" if check.isin else "",
+        f"matches {check.pattern}" if check.pattern else "",
+        f"{_OF_TABLES[0]}{', '.join(check.unique)}" if check.unique else "",
+    ]
+    told = "; ".join(rule for rule in rules if rule)
+    return CheckLine(check=f"{check.column}: {told}" if check.column else told, consequence=check.consequence)
