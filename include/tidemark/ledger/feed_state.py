@@ -89,11 +89,9 @@ class FeedState(StoredDocument):
     edges: dict[str, list[str]] = Field({}, description="Hours' transaction markers that other hours need.")
     stopped: dict[str, dict[str, str]] = Field({}, description="Hours that left tables as they were, and why.")
     with_bad: list[Hour] = Field([], description="Hours with records that cannot be decoded.")
-    recent: dict[str, int] | None = Field(
-        None, description="The newest hours and how many records landed in each; null where no publication noted it."
-    )
+    recent: dict[str, int] = Field({}, description="The newest hours and how many records landed in each.")
     in_quarantine: dict[str, int] | None = Field(
-        None,
+        {},
         description="Hours with anything in quarantine, and how much; null where only the quarantine tells, because a "
         "publication put something there that an earlier hour had held.",
     )
@@ -138,8 +136,6 @@ class FeedState(StoredDocument):
 
     def _apply(self, receipt: Receipt) -> None:
         hour, sequence = receipt.hour, receipt.sequence
-        if not self.last_sequence:
-            self.recent, self.in_quarantine = {}, {}
         self.unpublished += range(self.last_sequence + 1, sequence)
         self.taken = max(self.taken, sequence)
         self._add_hour(receipt)
@@ -168,10 +164,9 @@ class FeedState(StoredDocument):
             self.rows_written += table.rows_written
 
     def _note_recent(self, receipt: Receipt) -> None:
-        """What a glance at the feed needs. Unknown stays unknown: a part of it would be taken for all."""
-        if self.recent is not None:
-            newest = sorted((self.recent | {receipt.hour: receipt.landed}).items())
-            self.recent = dict(newest[-_RECENT:])
+        """What a glance at the feed needs."""
+        newest = sorted((self.recent | {receipt.hour: receipt.landed}).items())
+        self.recent = dict(newest[-_RECENT:])
         if receipt.counts.released_quarantined:
             self.in_quarantine = None
         if self.in_quarantine is not None:

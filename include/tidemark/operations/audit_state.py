@@ -16,8 +16,6 @@ from tidemark.storage.feed_lock import feed_lock
 
 #: What of a state does not follow from receipts.
 _OWN = {"format", "revision", "writer", "token", "taken", "next", "unrecorded"}
-#: What a state may leave unknown (null).
-_NOTED = {"recent", "in_quarantine"}
 
 
 def wrong_state(feed: str, history: PublicationHistory, settings: Settings, *, whole: bool) -> list[AuditFinding]:
@@ -70,6 +68,6 @@ def _highest_number(feed: str, settings: Settings) -> int:
 
 
 def _differing(stored: FeedState, rebuilt: FeedState) -> list[str]:
-    """The names of what differs, but for :data:`_OWN` and what it leaves unknown."""
+    """The names of what differs, but for :data:`_OWN`."""
     one, other = (state.model_dump(exclude=_OWN) for state in (stored, rebuilt))
-    return [name for name in one if one[name] != other[name] and not (one[name] is None and name in _NOTED)]
+    return [name for name in one if one[name] != other[name]]

@@ -125,7 +125,7 @@ def judge(feed: Feed, state: FeedState, *, quarantined: Mapping[str, int], overd
         feed=feed.feed, health=health, why="; ".join(why for _, why, _ in reasons), since=since, newest_hour=newest,
         last_good_hour=_last_good(state, quarantined),
         behind_hours=None if behind is None else max(0, int(behind.total_seconds() // 3600)),
-        held_transactions=state.held_transactions, quarantined=kept, recent=state.recent or {},
+        held_transactions=state.held_transactions, quarantined=kept, recent=state.recent,
     )  # fmt: skip
 
 

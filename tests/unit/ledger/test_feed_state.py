@@ -130,18 +130,14 @@ def test_a_glance_needs_no_receipt() -> None:
     assert state.recent == {hour: n for n, hour in enumerate(many, 1) if hour >= "2026-11-20T12"}
     bad = receipt(len(many) + 1, many[3], bad=2, refused=1, held_transactions=1, held_since=many[2])
     state = state.after(bad)
-    assert state.recent is not None and len(state.recent) == 48 and many[3] not in state.recent
+    assert len(state.recent) == 48 and many[3] not in state.recent
     assert (state.in_quarantine, state.held_since) == ({many[3]: 3}, many[2])
     state = state.after(receipt(len(many) + 2, many[3]))
     assert (state.in_quarantine, state.held_since) == ({}, None)
 
 
 def test_what_the_state_cannot_know_of_the_quarantine_stays_unknown() -> None:
-    """A change that waited in one hour and was put in quarantine by another is not told by hour; and a state of before it
-    was noted began without it."""
+    """A change that waited in one hour and was put in quarantine by another is not told by hour."""
     released = [TableReceipt(table="a", counts=Counts(released_quarantined=1))]
     state = FeedState.of("f", [receipt(1, HOURS[0], bad=1), receipt(2, HOURS[1], tables=released)])
     assert state.in_quarantine is None and state.after(receipt(3, HOURS[2], bad=1)).in_quarantine is None
-    unknown = FeedState.of("f", [receipt(1, HOURS[0])]).model_copy(update={"recent": None, "in_quarantine": None})
-    later = unknown.after(receipt(2, HOURS[1], bad=1))
-    assert (later.recent, later.in_quarantine) == (None, None)
