@@ -134,6 +134,11 @@ class Table(Model):
         description="For `ibm`, whose records do not name columns: the columns that the table had before it was altered, "
         "each time all of them. A record is read by the list that has as many columns as the record has values.",
     )
+    format_version: Literal[2, 3] = Field(
+        3,
+        description="Iceberg's format version, which counts when the table is made: 3, or 2 for readers that know no "
+        "deletion vectors.",
+    )
     parquet: bool = Field(
         False,
         description="Whether each publication copies the table to a Parquet folder too, for readers that know no Iceberg.",

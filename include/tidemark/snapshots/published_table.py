@@ -1,4 +1,4 @@
-"""A snapshot in an Iceberg v3 table: merge-on-read with deletion vectors, an audit branch per publication, tags.
+"""A published table in Iceberg: merge-on-read, an audit branch per publication, tags.
 
 An explicit branch name is used everywhere and never ``spark.wap.branch``: on Spark 4.1 mixing them lets one win in
 silence.
@@ -31,7 +31,6 @@ log = get_logger()
 
 _PROPERTIES = {
     TABLE_FORMAT: str(FORMAT),
-    "format-version": "3",
     "write.delete.mode": "merge-on-read",
     "write.update.mode": "merge-on-read",
     "write.merge.mode": "merge-on-read",
@@ -79,14 +78,23 @@ class PublishedTable:
         """The key columns, as when the table was made."""
         return [str(name) for name in json.loads(self._property(_KEY) or "[]")]
 
-    def evolve(self, columns: dict[str, str], key: tuple[str, ...], renamed: Sequence[tuple[str, str]] = ()) -> None:
+    def evolve(
+        self, columns: dict[str, str], key: tuple[str, ...], renamed: Sequence[tuple[str, str]] = (), *,
+        format_version: int = 3,
+    ) -> None:  # fmt: skip
         """Make the table, or rename, add and widen columns in place (before the branch is written: a MERGE cannot, on
-        one). ``columns``: all, in order; added ones are put where they stand in it. ``renamed``: old and new names."""
+        one). ``columns``: all, in order; added ones are put where they stand in it. ``renamed``: old and new names.
+        ``format_version``: Iceberg's, of a table that is made."""
         if not self.exists():
             reconcile(self.table, {}, columns)
             create_namespace(self.spark, self.namespace)
             listed = ", ".join(f"{quote(name)} {kind}" for name, kind in columns.items())
-            own = {**_PROPERTIES, "tidemark.feed": self.feed, ATTEMPT: str(self.attempt)}
+            own = {
+                **_PROPERTIES,
+                "format-version": str(format_version),
+                "tidemark.feed": self.feed,
+                ATTEMPT: str(self.attempt),
+            }
             properties = ", ".join(f"'{k}' = '{v}'" for k, v in own.items())
             key_columns = json.dumps(list(key)).replace("\\", "\\\\").replace("'", "\\'")
             properties += f", '{_KEY}' = '{key_columns}', '{_BEFORE}' = '{_NO_TABLE}'"

@@ -95,7 +95,8 @@ class State:
 
     def evolve(self) -> None:
         """Make the table, or rename, add and widen its columns, for the changes of the hour."""
-        self.snapshot.evolve(self.columns, self.shape.key, self.change.renamed)
+        version = self.log.feed.declared(self.table).format_version
+        self.snapshot.evolve(self.columns, self.shape.key, self.change.renamed, format_version=version)
 
     def log_columns(self) -> list[str]:
         """Columns of log rows, with ``landed_this_hour``."""

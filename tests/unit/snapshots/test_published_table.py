@@ -16,8 +16,10 @@ from pyspark.sql import types as T
 from tidemark.errors import ConflictError, SchemaError
 from tidemark.hours import Hour, hours_between
 from tidemark.identifiers import TIDEMARK, publication_name
+from tidemark.lake.catalog import find_table
 from tidemark.lake.session import full_name
 from tidemark.merge.contract import settled_type
+from tidemark.settings import Settings
 from tidemark.snapshots.published_table import PublishedTable, discard_columns
 from tidemark.snapshots.staged_change import StagedChange
 
@@ -35,6 +37,7 @@ class Store:
     table: str
     key: tuple[str, ...] = ("id",)
     sequence: int = 0
+    format_version: int = 3
 
     @property
     def snapshot(self) -> PublishedTable:
@@ -53,7 +56,7 @@ class Store:
         self.sequence += 1
         snapshot = self.snapshot
         first = not snapshot.columns()
-        snapshot.evolve(columns, self.key, renamed)
+        snapshot.evolve(columns, self.key, renamed, format_version=self.format_version)
         publication = publication_name(FEED, self.hour, self.sequence)
         joined = set(columns) - set(self.key) if any(row.get("joins") for row in rows) else set()
         rows_settled = settled(self.spark, rows, columns, self.key, self.hour)
@@ -132,6 +135,24 @@ def test_rows_are_inserted_updated_and_deleted_by_key(store: Store) -> None:
     assert store.rows() == [(1, "old", 1), (2, "new", None), (4, "x", None)]
     stamps = {row["id"]: row[TIDEMARK] for row in store.snapshot.read().collect()}
     assert (stamps[1]["hour"], stamps[2]["hour"], stamps[2]["sort_key"]) == (HOURS[1], HOURS[2], "2#2")
+
+
+@pytest.mark.parametrize(("version", "deletes"), [(2, "PARQUET"), (3, "PUFFIN")])
+def test_readers_that_know_no_deletion_vectors_have_a_format_of_their_own(
+    store: Store, settings: Settings, version: int, deletes: str
+) -> None:
+    store.format_version = version
+    store.publish([{"id": key, "a": "old", "n": key} for key in (1, 2, 3)])
+    store.publish([{"id": 2, "a": "new", "at": "2#2"}, {"id": 3, "deleted": True}])
+    assert store.rows() == [(1, "old", 1), (2, "new", None)]
+    name = full_name(*store.table.split("."))
+    files = store.spark.table(f"{name}.delete_files").select("file_format").distinct().collect()
+    assert [row.file_format for row in files] == [deletes]
+    found = find_table(settings, *store.table.split("."))
+    assert found is not None and found.format_version == version
+    assert sorted(found.scan().to_arrow()["id"].to_pylist()) == [1, 2]
+    cut = found.snapshot_by_name(HOURS[1].tag)
+    assert cut is not None and found.scan(snapshot_id=cut.snapshot_id).to_arrow().num_rows == 3
 
 
 def test_columns_that_were_not_sent_keep_what_is_stored(store: Store) -> None:
