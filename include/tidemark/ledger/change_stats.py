@@ -64,7 +64,8 @@ def unpublishable(text: str) -> str | None:
 class TableStats:
     """One table's changes of an hour. ``first``, ``last``: the lowest and the highest position; empty: no change.
     ``truncated``: the position of the newest row that empties the table, ``truncates``: how many truncates there are.
-    ``reloaded``: where its newest reload stands, if the hour brings it, moves it or takes it back.
+    ``reloaded``: where its newest reload stands, if the hour brings it, moves it or takes it back. ``loaded``: the highest
+    position of a row that a full load has read, where messages show it; None: there is none.
     ``partial``: changes that lack columns; ``links``: of these, key changes, sent as an insert or as one update;
     ``moves``: updates that change their key. ``collisions``: keys onto which a row moved and which a row left later in
     the same transaction. ``arrived``, ``began``: of transactions that the source does not name, when the newest with a
@@ -82,6 +83,7 @@ class TableStats:
     truncated: str | None = None
     truncates: int = 0
     reloaded: str | None = None
+    loaded: str | None = None
     keyed: int = 0
     partial: int = 0
     links: int = 0
@@ -130,9 +132,9 @@ def empties() -> Column:
     return (F.col("op") == "truncate") | F.coalesce(F.array_contains("notes", REPLACES), F.lit(False))
 
 
-def change_stats(rows: DataFrame, generation: Column | None = None) -> list[TableStats]:
+def change_stats(rows: DataFrame, generation: Column | None = None, of_load: Column | None = None) -> list[TableStats]:
     """Statistics of all tables in assembled rows, by name: one Spark job that collects one row per table, and another one
-    where keys change.
+    where keys change. ``of_load``: whether a full load has read a row; None: nothing shows it.
 
     SchemaError for a table with too many sets of columns or message schemas.
     """
@@ -149,6 +151,7 @@ def change_stats(rows: DataFrame, generation: Column | None = None) -> list[Tabl
         F.max("position").alias("last"),
         F.max(F.when(empties(), F.col("position"))).alias("truncated"),
         F.count_if(truncate).alias("truncates"),
+        F.max(F.when(F.lit(False) if of_load is None else of_load, F.col("position"))).alias("loaded"),
         F.count_if(F.col("key").isNotNull()).alias("keyed"),
         F.count_if(lacking).alias("partial"),
         F.count_if(lacking & moved & F.col("op").isin("insert", "update")).alias("links"),

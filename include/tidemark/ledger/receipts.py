@@ -48,6 +48,17 @@ class Reload(BaseModel):
     position: str = Field(
         description="Just behind all that was sent before the load: what stands before it is gone. Empty: nothing was."
     )
+    begins_again: bool = Field(
+        False, description="Whether the source's positions begin again with the load: they count from its place on."
+    )
+    highest_before: str | None = Field(
+        None, description="Of one that begins again: the highest position that landed in the hours before it began."
+    )
+    begins: dict[str, int] = Field(
+        {},
+        description="Of one that begins again: by `topic:partition`, the first offset of its load in the hour in which it "
+        "began, where messages show which rows a load has read.",
+    )
 
 
 class TableReceipt(BaseModel):

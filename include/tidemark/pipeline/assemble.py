@@ -26,7 +26,7 @@ from tidemark.ledger.system_tables import held_transactions
 from tidemark.pipeline.lacking_records import name_lacking_records
 from tidemark.pipeline.transactions import HourEntries, WholeTransactions, complete_transactions
 from tidemark.pipeline.waiting import described
-from tidemark.tables.places import awaits_place, gives_place, moved_by, placed
+from tidemark.tables.places import awaits_place, gives_place, moved_by, of_load, placed, shows_loads
 from tidemark.tables.reloads import HourReloads, hour_reloads, unplaced_loads
 from tidemark.tables.table_history import Definitions, load_definitions, with_definitions
 from tidemark.tables.ties import NewEdges, edge, edges_with, retied, tied, with_partners
@@ -192,7 +192,8 @@ def with_stats(assembled: Assembled, feed: Feed, state: FeedState) -> tuple[Asse
     no table can have: they go to quarantine. A published table whose columns the hour's stream describes, or of which
     changes are withdrawn or reloads have another place, without a change of its rows, has empty statistics."""
     generation = assembled.definitions.generation
-    stats = change_stats(assembled.rows, generation)
+    loads = of_load(feed) if shows_loads(feed) else None
+    stats = change_stats(assembled.rows, generation, loads)
     texts = {text for table in stats for text in (*table.keys, *table.columns)}
     if wrong := {text: why for text in texts if (why := unpublishable(text)) is not None}:
         reasons = F.create_map(*(F.lit(part) for pair in sorted(wrong.items()) for part in pair))
@@ -200,7 +201,7 @@ def with_stats(assembled: Assembled, feed: Feed, state: FeedState) -> tuple[Asse
         marked = assembled.rows.withColumn("reason", F.coalesce(*names)).localCheckpoint()
         rows = marked.where("reason is null").drop("reason")
         assembled = _refuse(assembled, marked.where("reason is not null"), rows)
-        stats = change_stats(rows, generation)
+        stats = change_stats(rows, generation, loads)
     changed = {table.table for table in stats}
     described = {feed.published_name(source): source for source in sorted(assembled.definitions.new)}
     unchanged = {table: described[table] for table in described.keys() & state.tables.keys()}

@@ -92,7 +92,10 @@ class TableLog:
         narrow columns."""
         generation = F.lit(0) if self.definitions.generation is None else self.definitions.generation
         kept_out = self._kept_out().withColumn("kept_out", F.lit(True))
-        row = self._published().join(kept_out, ENTRY, "left").agg(
+        rows = self._published()
+        if any(reload.begins_again for found in self.state.reloads.values() for reload in found):
+            rows = placed(rows, self._log(), self.feed, self.state.reloads)
+        row = rows.join(kept_out, ENTRY, "left").agg(
             distinct("after_names", generation.alias("generation")).alias("columns"),
             distinct("message_schema", generation.alias("generation")).alias("schemas"),
             F.max(F.when(empties() & F.col("kept_out").isNull(), F.col("position"))).alias("truncated"),
