@@ -18,7 +18,7 @@ from tidemark.hours import Hour
 from tidemark.ledger.change_log import is_new, is_published, is_row, rolled_back
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.quarantine import ENTRY, NEVER_COMPLETED, kept_back, waiting_whole
-from tidemark.pipeline.transaction_status import transaction_status
+from tidemark.pipeline.transaction_status import transaction_status, with_earlier
 from tidemark.tables.deliveries import (
     delivered,
     of_messages,
@@ -271,10 +271,12 @@ def _incomplete(entries: HourEntries, candidates: DataFrame, given_up: DataFrame
     def complete(these: DataFrame) -> DataFrame:
         return F.broadcast(transaction_status(these, entries.feed).where("complete").select("tx"))
 
-    open_ = seen.join(complete(found.unionByName(_without_entries(earlier, given_up))), "tx", "left_anti")
+    open_ = seen.join(
+        complete(with_earlier(found, _without_entries(earlier, given_up), entries.feed)), "tx", "left_anti"
+    )
     if given_up is None:
         return open_.withColumn("spared", F.lit(False))
-    with_all = complete(found.unionByName(earlier)).withColumn("spared", F.lit(True))
+    with_all = complete(with_earlier(found, earlier, entries.feed)).withColumn("spared", F.lit(True))
     return open_.join(with_all, "tx", "left").withColumn("spared", F.coalesce("spared", F.lit(False)))
 
 
