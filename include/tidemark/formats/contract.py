@@ -110,7 +110,9 @@ CHANGES = T.StructType(
         # transaction: complete when an entry with tx_end has come, and the distinct tx_part values are at least
         # max(tx_count) and at least max(tx_ordinal). All null: complete by itself. On a control entry without tx_part,
         # tx_ordinal is how many of the transaction's changes are of tables that the feed does not read: they are not
-        # waited for. Without tx, tx_ordinal of a row without a key tells deliveries apart: see SharesPositions.
+        # waited for. Without tx, tx_part is the source's name of a transaction of which nothing tells when it is whole:
+        # nothing waits for it, but keys that collide in it are told by it. Without tx, tx_ordinal of a row without a key
+        # tells deliveries apart: see SharesPositions.
         T.StructField("tx", T.StringType()),
         T.StructField("tx_part", T.StringType()),
         T.StructField("tx_ordinal", T.LongType()),

@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from tidemark.errors import SchemaError
 from tidemark.formats.contract import REPLACES
 from tidemark.identifiers import TIDEMARK
-from tidemark.ledger.source_transactions import same_transaction, source_transaction
+from tidemark.ledger.source_transactions import is_waited_for, loose_name, same_transaction, source_transaction
 
 #: Columns of log rows: the names in ``key`` and in ``after``. They cost little to read; the images cost much.
 IMAGE_NAMES = ("key_names", "after_names")
@@ -68,8 +68,9 @@ class TableStats:
     position of a row that a full load has read, where messages show it; None: there is none.
     ``partial``: changes that lack columns; ``links``: of these, key changes, sent as an insert or as one update;
     ``moves``: updates that change their key. ``collisions``: keys onto which a row moved and which a row left later in
-    the same transaction. ``arrived``, ``began``: of transactions that the source does not name, when the newest with a
-    key change committed, and when the oldest did. ``untied``: updates that name neither a key nor the row as it was
+    the same transaction. ``arrived``, ``began``: of transactions that nothing waits for, when the newest with a key change
+    committed, and when the oldest did; ``arrived_in``, ``began_in``: their names, of the last with a key change and of the
+    first, where the source gives them. ``untied``: updates that name neither a key nor the row as it was
     before. ``keys``, ``columns``: distinct texts of :func:`image_names`. ``schemas``:
     distinct message schemas, each with the generation of its rows (see
     :attr:`tidemark.tables.table_history.Definitions.generation`)."""
@@ -91,6 +92,8 @@ class TableStats:
     collisions: int = 0
     arrived: datetime | None = None
     began: datetime | None = None
+    arrived_in: str | None = None
+    began_in: str | None = None
     untied: int = 0
     keys: list[str] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
@@ -141,7 +144,7 @@ def change_stats(rows: DataFrame, generation: Column | None = None, of_load: Col
     number = F.lit(0) if generation is None else generation
     lacking = F.coalesce(F.size("absent"), F.lit(0)) > 0
     moved = F.col("prior_key").isNotNull()
-    unnamed = F.when(source_transaction()["tx"].isNull(), F.col("committed_at"))
+    alone, named = F.when(~is_waited_for(), F.col("committed_at")), loose_name()
     truncate, update = F.col("op") == "truncate", F.col("op") == "update"
     found = rows.groupBy("table").agg(
         F.sort_array(F.collect_set("source_table")).alias("sources"),
@@ -157,8 +160,10 @@ def change_stats(rows: DataFrame, generation: Column | None = None, of_load: Col
         F.count_if(lacking & moved & F.col("op").isin("insert", "update")).alias("links"),
         F.count_if(moved & update).alias("moves"),
         F.count_if(moved).alias("key_changes"),
-        F.max(F.when(moved, unnamed)).alias("arrived"),
-        F.min(unnamed).alias("began"),
+        F.max(F.when(moved, alone)).alias("arrived"),
+        F.min(alone).alias("began"),
+        F.max_by(named, F.when(moved & named.isNotNull(), F.col("position"))).alias("arrived_in"),
+        F.min_by(named, F.when(named.isNotNull(), F.col("position"))).alias("began_in"),
         F.count_if(update & F.col("key").isNull() & F.col("before").isNull()).alias("untied"),
         distinct("key_names").alias("keys"),
         distinct("after_names").alias("columns"),

@@ -47,8 +47,9 @@ class TableProgress(BaseModel):
     highest: str | None = Field(None, description="The highest sort key applied.")
     truncated: str | None = Field(None, description="The position of the newest truncate.")
     arrived: datetime | None = Field(
-        None, description="When the newest transaction committed that changed a key and has no name at its source."
+        None, description="When the newest transaction committed that changed a key and that nothing waits for."
     )
+    arrived_in: str | None = Field(None, description="The name of the last of these, where the source gives it.")
     partial: bool = Field(False, description="Whether a change of it ever lacked columns.")
     entangled: bool = Field(
         False, description="Whether a row of it ever rested on another key, or met another one at its key."
@@ -63,6 +64,7 @@ class TableProgress(BaseModel):
         self.highest = max(filter(None, (self.highest, table.highest)), default=None)
         self.truncated = max(filter(None, (self.truncated, table.truncated)), default=None)
         self.arrived = max(filter(None, (self.arrived, table.arrived)), default=None)
+        self.arrived_in = table.arrived_in or self.arrived_in
         self.partial |= table.partial
         self.entangled |= table.entangled
         self.refolded_by = max(self.refolded_by, table.refolded_by)

@@ -77,8 +77,9 @@ class TableReceipt(BaseModel):
         None, description="The newest truncate's position so far; reloads are not among them."
     )
     arrived: datetime | None = Field(
-        None, description="When the newest transaction committed that changed a key and has no name at its source."
+        None, description="When the newest transaction committed that changed a key and that nothing waits for."
     )
+    arrived_in: str | None = Field(None, description="The name of the last of these, where the source gives it.")
     partial: bool = Field(False, description="Whether changes of it lacked columns.")
     entangled: bool = Field(
         False,

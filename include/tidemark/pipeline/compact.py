@@ -224,6 +224,7 @@ def _compact_table(hour: HourChanges, stats: TableStats) -> Compacted:
         highest=highest,
         truncated=state.by_source,
         arrived=stats.arrived,
+        arrived_in=stats.arrived_in,
         column_renames=list(state.change.ids),
         partial=stats.partial > 0,
         entangled=state.entangles(stats),

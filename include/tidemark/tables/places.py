@@ -53,6 +53,12 @@ def landed_before(feed: Feed, begins: Column, higher: Column) -> Column:
     return ~of_load(feed) & F.coalesce(F.col("offset") < begins, higher, F.lit(False))
 
 
+def placed_again(rows: DataFrame, log: DataFrame, feed: Feed, reloads: Mapping[str, Sequence[Reload]]) -> DataFrame:
+    """Log rows that only positions which began again may place, such as truncates. Same columns."""
+    again = any(reload.begins_again for found in reloads.values() for reload in found)
+    return placed(rows, log, feed, reloads) if again else rows
+
+
 def placed(rows: DataFrame, log: DataFrame, feed: Feed, reloads: Mapping[str, Sequence[Reload]]) -> DataFrame:
     """Log rows with their positions among all of the feed's change log: same columns. ``reloads``: by the source's table,
     those that have begun."""

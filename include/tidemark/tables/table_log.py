@@ -14,7 +14,7 @@ from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.quarantine import ENTRY, kept_back
 from tidemark.ledger.system_tables import held_transactions, waiting_entries
 from tidemark.tables.deliveries import published_unused, without_messages
-from tidemark.tables.places import placed
+from tidemark.tables.places import placed, placed_again
 from tidemark.tables.resolve import LoggedColumns
 from tidemark.tables.table_history import Definitions, with_definitions
 from tidemark.tables.ties import tied_log
@@ -92,9 +92,7 @@ class TableLog:
         narrow columns."""
         generation = F.lit(0) if self.definitions.generation is None else self.definitions.generation
         kept_out = self._kept_out().withColumn("kept_out", F.lit(True))
-        rows = self._published()
-        if any(reload.begins_again for found in self.state.reloads.values() for reload in found):
-            rows = placed(rows, self._log(), self.feed, self.state.reloads)
+        rows = placed_again(self._published(), self._log(), self.feed, self.state.reloads)
         row = rows.join(kept_out, ENTRY, "left").agg(
             distinct("after_names", generation.alias("generation")).alias("columns"),
             distinct("message_schema", generation.alias("generation")).alias("schemas"),
