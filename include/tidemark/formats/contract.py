@@ -258,6 +258,10 @@ class TiesTransactions(Protocol):
         """Log entries with the transactions (``tx``, ``tx_part``, ``tx_end``, ``tx_count``) that the edges of all
         ``hours`` show. Same columns."""
 
+    def in_pairs(self, entries: DataFrame, /) -> DataFrame:
+        """Of log entries with ``tx``, the halves of pairs (:data:`tidemark.identifiers.PAIR`) that are in a transaction of
+        the source, under the name of their pair. Same columns."""
+
     def retied(self, before: Iterable[str], now: Iterable[str], /) -> list[tuple[str, str]]:
         """Where entries may have another transaction by the edges ``now`` than ``before``: from behind a position up to
         another."""

@@ -27,6 +27,7 @@ from tidemark.tables.deliveries import (
     whole_deliveries,
     without_messages,
 )
+from tidemark.tables.ties import with_pairs
 
 _MOST_NAMED, _SHOWN = 5, 60
 _UNPRINTABLE = r"[\p{C}\p{Zl}\p{Zp}]"
@@ -256,6 +257,7 @@ def _open(entries: HourEntries, candidates: DataFrame, given_up: DataFrame | Non
 
 def _incomplete(entries: HourEntries, candidates: DataFrame, given_up: DataFrame | None) -> DataFrame:
     """The same, of transactions of which no change was refused."""
+    candidates = with_pairs(candidates, candidates, entries.feed)
     seen = transaction_status(candidates, entries.feed).where(~F.col("complete") & _matters())
     seen = seen.drop("complete")
     highest = entries.state.highest
@@ -266,7 +268,7 @@ def _incomplete(entries: HourEntries, candidates: DataFrame, given_up: DataFrame
     seen = seen.localCheckpoint()
     names = F.broadcast(seen.where(maybe_old).select("tx"))
     found = candidates.join(names, "tx", "left_semi")
-    earlier = _published_in_transactions(entries).join(names, "tx", "left_semi")
+    earlier = with_pairs(_published_in_transactions(entries), names, entries.feed).join(names, "tx", "left_semi")
 
     def complete(these: DataFrame) -> DataFrame:
         return F.broadcast(transaction_status(these, entries.feed).where("complete").select("tx"))
