@@ -206,7 +206,10 @@ def _without_entries(rows: DataFrame, excluded: DataFrame | None) -> DataFrame:
 
 
 def _published_in_transactions(entries: HourEntries) -> DataFrame:
-    return entries.log.where(is_published(entries.state) & F.col("tx").isNotNull())
+    """Where positions began again, so may the names of transactions: what is of before completes nothing behind it."""
+    began, published = entries.state.began_again, is_published(entries.state) & F.col("tx").isNotNull()
+    since = F.col("hour") >= began if began is not None and entries.hour >= began else F.lit(True)
+    return entries.log.where(published & since)
 
 
 def _held_entries(entries: HourEntries, given_up: DataFrame | None) -> DataFrame | None:

@@ -131,6 +131,13 @@ def _notes(hour: str, names: Sequence[str] | None, reloads: Reloads, feed: Feed)
         f"{feed.published_name(source)} was reloaded in this hour: what was sent before its load is gone"
         for source in sorted(began)
     ]
+    notes += [
+        f"positions of {feed.published_name(source)} begin again with that load: where neither offsets nor a row of the load "
+        f"tell, a change of this hour was taken for one of before if its position is above {reload.highest_before}"
+        for source, found in sorted(reloads.items())
+        for reload in found
+        if reload.began == hour and reload.begins_again and reload.highest_before
+    ]
     begun = {source for source, found in reloads.items() for reload in found if reload.hour == hour}
     waiting = [name for name in map(bare, names or ()) if name not in begun and not (name == ALL and begun)]
     shown = ("all tables" if name == ALL else feed.published_name(name) for name in waiting)
