@@ -63,17 +63,31 @@ def reload(
             metavar="[TABLE]...", help="Tables, as published or as the source names them. Default: all of the feed."
         ),
     ] = None,
+    positions_begin_again: Annotated[
+        bool,
+        typer.Option(
+            "--positions-begin-again",
+            help="The source is another one (a new cluster, another server): its positions count from the load on.",
+        ),
+    ] = False,
+    empty: Annotated[
+        bool, typer.Option("--empty", help="The source's tables are empty: no row of a load will come.")
+    ] = False,
     revoke: Annotated[bool, typer.Option("--revoke", help="Take it back.")] = False,
 ) -> None:
     """Say that the source loads tables anew: the load's rows replace them, at its place in the order. What was sent before
     it is gone, as by a truncate. For sources whose messages do not say so themselves. Again changes nothing."""
     from tidemark.feeds.loading import find_feed
-    from tidemark.ledger.reloads import ALL, name_reloads
+    from tidemark.ledger.reloads import ALL, BEGIN_AGAIN, EMPTY, declaration, name_reloads, parse_declaration
 
     settings = Settings()
     found = find_feed(feed, settings)
-    named, again = name_reloads(found, tables or [], hour, settings, revoke=revoke)
-    shown = ", ".join("all tables" if name == ALL else found.published_name(name) for name in named) or "no table"
+    words = {word for word, said in ((BEGIN_AGAIN, positions_begin_again), (EMPTY, empty)) if said}
+    given = tables or ([ALL] if words else [])
+    named, again = name_reloads(found, [declaration(name, words) for name in given], hour, settings, revoke=revoke)
+    parts = map(parse_declaration, named)
+    names = [declaration("all tables" if name == ALL else found.published_name(name), said) for name, said in parts]
+    shown = ", ".join(names) or "no table"
     then = (
         f"the hour is published: `tidemark run {feed} --hour {hour}` applies it"
         if again

@@ -110,7 +110,9 @@ CHANGES = T.StructType(
         # transaction: complete when an entry with tx_end has come, and the distinct tx_part values are at least
         # max(tx_count) and at least max(tx_ordinal). All null: complete by itself. On a control entry without tx_part,
         # tx_ordinal is how many of the transaction's changes are of tables that the feed does not read: they are not
-        # waited for. Without tx, tx_ordinal of a row without a key tells deliveries apart: see SharesPositions.
+        # waited for. Without tx, tx_part is the source's name of a transaction of which nothing tells when it is whole:
+        # nothing waits for it, but keys that collide in it are told by it. Without tx, tx_ordinal of a row without a key
+        # tells deliveries apart: see SharesPositions.
         T.StructField("tx", T.StringType()),
         T.StructField("tx_part", T.StringType()),
         T.StructField("tx_ordinal", T.LongType()),
@@ -255,6 +257,10 @@ class TiesTransactions(Protocol):
     def tied(self, entries: DataFrame, hours: Mapping[str, Collection[str]], /) -> DataFrame:
         """Log entries with the transactions (``tx``, ``tx_part``, ``tx_end``, ``tx_count``) that the edges of all
         ``hours`` show. Same columns."""
+
+    def in_pairs(self, entries: DataFrame, /) -> DataFrame:
+        """Of log entries with ``tx``, the halves of pairs (:data:`tidemark.identifiers.PAIR`) that are in a transaction of
+        the source, under the name of their pair. Same columns."""
 
     def retied(self, before: Iterable[str], now: Iterable[str], /) -> list[tuple[str, str]]:
         """Where entries may have another transaction by the edges ``now`` than ``before``: from behind a position up to

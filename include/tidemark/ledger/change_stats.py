@@ -10,18 +10,20 @@ from pyspark.sql import functions as F
 
 from tidemark.formats.contract import REPLACES
 from tidemark.ledger.image_names import bounded, summarize
-from tidemark.ledger.source_transactions import same_transaction, source_transaction
+from tidemark.ledger.source_transactions import is_waited_for, loose_name, same_transaction, source_transaction
 
 
 @dataclass(frozen=True)
 class TableStats:
     """One table's changes of an hour. ``first``, ``last``: the lowest and the highest position; empty: no change.
     ``truncated``: the position of the newest row that empties the table, ``truncates``: how many truncates there are.
-    ``reloaded``: where its newest reload stands, if the hour brings it, moves it or takes it back.
+    ``reloaded``: where its newest reload stands, if the hour brings it, moves it or takes it back. ``loaded``: the highest
+    position of a row that a full load has read, where messages show it; None: there is none.
     ``partial``: changes that lack columns; ``links``: of these, key changes, sent as an insert or as one update;
     ``moves``: updates that change their key. ``collisions``: keys onto which a row moved and which a row left later in
-    the same transaction. ``arrived``, ``began``: of transactions that the source does not name, when the newest with a
-    key change committed, and when the oldest did. ``untied``: updates that name neither a key nor the row as it was
+    the same transaction. ``arrived``, ``began``: of transactions that nothing waits for, when the newest with a key change
+    committed, and when the oldest did; ``arrived_in``, ``began_in``: their names, of the last with a key change and of the
+    first, where the source gives them. ``untied``: updates that name neither a key nor the row as it was
     before. ``keys``, ``columns``: texts of
     :func:`tidemark.ledger.image_names.image_names`: all sets of key names; of columns those that together hold them all.
     ``unpublishable``: whether there are rows that no table can have. ``schemas``:
@@ -37,6 +39,7 @@ class TableStats:
     truncated: str | None = None
     truncates: int = 0
     reloaded: str | None = None
+    loaded: str | None = None
     keyed: int = 0
     partial: int = 0
     links: int = 0
@@ -44,6 +47,8 @@ class TableStats:
     collisions: int = 0
     arrived: datetime | None = None
     began: datetime | None = None
+    arrived_in: str | None = None
+    began_in: str | None = None
     untied: int = 0
     keys: list[str] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
@@ -72,16 +77,16 @@ def empties() -> Column:
     return (F.col("op") == "truncate") | F.coalesce(F.array_contains("notes", REPLACES), F.lit(False))
 
 
-def change_stats(rows: DataFrame, generation: Column | None = None) -> list[TableStats]:
+def change_stats(rows: DataFrame, generation: Column | None = None, of_load: Column | None = None) -> list[TableStats]:
     """Statistics of all tables in assembled rows, by name: one Spark job that collects one row per table, and another one
-    where keys change.
+    where keys change. ``of_load``: whether a full load has read a row; None: nothing shows it.
 
     SchemaError for a table with too many columns, keys or message schemas.
     """
     number = F.lit(0) if generation is None else generation
     lacking = F.coalesce(F.size("absent"), F.lit(0)) > 0
     moved = F.col("prior_key").isNotNull()
-    unnamed = F.when(source_transaction()["tx"].isNull(), F.col("committed_at"))
+    alone, named = F.when(~is_waited_for(), F.col("committed_at")), loose_name()
     truncate, update = F.col("op") == "truncate", F.col("op") == "update"
     found = summarize(
         rows,
@@ -98,11 +103,17 @@ def change_stats(rows: DataFrame, generation: Column | None = None) -> list[Tabl
             "key_changes": F.count_if(moved),
             "untied": F.count_if(update & F.col("key").isNull() & F.col("before").isNull()),
         },
-        lowest={"first": F.min("position"), "began": F.min(unnamed)},
+        lowest={
+            "first": F.min("position"),
+            "began": F.min(alone),
+            "began_in": F.min(F.when(named.isNotNull(), F.struct("position", named.alias("name")))),
+        },
         highest={
             "last": F.max("position"),
             "truncated": F.max(F.when(empties(), F.col("position"))),
-            "arrived": F.max(F.when(moved, unnamed)),
+            "loaded": F.max(F.when(F.lit(False) if of_load is None else of_load, F.col("position"))),
+            "arrived": F.max(F.when(moved, alone)),
+            "arrived_in": F.max(F.when(moved & named.isNotNull(), F.struct("position", named.alias("name")))),
         },
         sets={
             "sources": F.col("source_table"),
@@ -116,6 +127,8 @@ def change_stats(rows: DataFrame, generation: Column | None = None) -> list[Tabl
     for row in tables:
         row["collisions"] = collisions.get(row["table"], 0)
         row["columns"] = {one.after_names for one in row["columns"]}
+        for name in ("arrived_in", "began_in"):
+            row[name] = row[name] and row[name].name
         for name in ("sources", "keys", "columns", "schemas"):
             row[name] = bounded(row["table"], row[name])
     return sorted((TableStats(**row) for row in tables), key=lambda stats: stats.table)

@@ -249,6 +249,12 @@ class FeedState(StoredDocument):
         return max(filter(None, places), default=None)
 
     @property
+    def began_again(self) -> Hour | None:
+        """The newest hour in which positions of a table began again; None: they never did."""
+        hours = [one.began for found in self.reloads.values() for one in found if one.begins_again]
+        return max(hours, default=None)
+
+    @property
     def attempt(self) -> NextPublication:
         """The publication in the making, which there is."""
         assert self.next is not None, "an attempt has begun"

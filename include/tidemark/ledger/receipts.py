@@ -48,6 +48,17 @@ class Reload(BaseModel):
     position: str = Field(
         description="Just behind all that was sent before the load: what stands before it is gone. Empty: nothing was."
     )
+    begins_again: bool = Field(
+        False, description="Whether the source's positions begin again with the load: they count from its place on."
+    )
+    highest_before: str | None = Field(
+        None, description="Of one that begins again: the highest position that landed in the hours before it began."
+    )
+    begins: dict[str, int] = Field(
+        {},
+        description="Of one that begins again: by `topic:partition`, the first offset of its load in the hour in which it "
+        "began, where messages show which rows a load has read.",
+    )
 
 
 class TableProgress(BaseModel):
@@ -58,8 +69,9 @@ class TableProgress(BaseModel):
     )
     truncated: str | None = Field(None, description="The position of the newest truncate; reloads are not among them.")
     arrived: datetime | None = Field(
-        None, description="When the newest transaction committed that changed a key and has no name at its source."
+        None, description="When the newest transaction committed that changed a key and that nothing waits for."
     )
+    arrived_in: str | None = Field(None, description="The name of the last of these, where the source gives it.")
     partial: bool = Field(False, description="Whether changes of it lacked columns.")
     entangled: bool = Field(
         False,
@@ -80,6 +92,7 @@ class TableProgress(BaseModel):
             highest=max(filter(None, (self.highest, later.highest)), default=None),
             truncated=max(filter(None, (self.truncated, later.truncated)), default=None),
             arrived=max(filter(None, (self.arrived, later.arrived)), default=None),
+            arrived_in=later.arrived_in or self.arrived_in,
             partial=self.partial or later.partial,
             entangled=self.entangled or later.entangled,
             refolded_by=max(self.refolded_by, later.refolded_by),

@@ -45,6 +45,7 @@ def rows_type(key: T.StructType) -> T.StructType:
             T.StructField("landed_this_hour", T.BooleanType()),  # false: released from an earlier hour
             T.StructField("counts", T.BooleanType()),  # false: the second half of a change that was sent as one
             T.StructField("tx", T.StringType()),
+            T.StructField("tx_part", T.StringType()),  # without tx: a name that only tells which changes are together
             T.StructField("committed_at", T.TimestampType()),
             # where it came from
             T.StructField("object", T.StringType()),

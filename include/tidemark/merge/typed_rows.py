@@ -109,7 +109,7 @@ def keyed_rows(log_rows: DataFrame, shape: TableShape, *, expand: bool) -> DataF
         F.coalesce("after", F.create_map().cast("map<string, string>")).alias("after"),
         F.coalesce("absent", F.array().cast("array<string>")).alias("absent"),
         shape.key_struct(F.col("prior_key")).alias("prior"),
-        "landed_this_hour", "counts", "tx", "committed_at", "object", "record", "entry", "topic", "position",
+        "landed_this_hour", "counts", "tx", "tx_part", "committed_at", "object", "record", "entry", "topic", "position",
     )  # fmt: skip
 
 

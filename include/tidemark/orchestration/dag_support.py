@@ -140,7 +140,8 @@ costs least; with more runs at a time an hour may be published after a newer one
         --reprocess-behavior completed --max-active-runs 1
 
 **A reload**: when the source loads a table anew and its messages do not say so, name the table in the run of the hour in
-which the load begins; `*` is all tables. What was sent of it before the load is gone, as by a truncate.
+which the load begins; `*` is all tables. What was sent of it before the load is gone, as by a truncate. Behind a name may
+stand `(positions begin again)`: the source is another one; and `(empty)`: its table is empty, and no row of a load will come.
 
     airflow dags trigger {dag_id} --conf '{{"hour": "2026-11-20T07", "reload": ["*"]}}'
 

@@ -27,7 +27,7 @@ from tidemark.ledger.system_tables import held_transactions
 from tidemark.pipeline.lacking_records import name_lacking_records
 from tidemark.pipeline.transactions import HourEntries, WholeTransactions, complete_transactions
 from tidemark.pipeline.waiting import described
-from tidemark.tables.places import awaits_place, gives_place, moved_by, placed
+from tidemark.tables.places import awaits_place, gives_place, moved_by, of_load, placed, shows_loads
 from tidemark.tables.reloads import HourReloads, hour_reloads, unplaced_loads
 from tidemark.tables.table_history import Definitions, load_definitions, with_definitions
 from tidemark.tables.ties import NewEdges, edge, edges_with, retied, tied, with_partners
@@ -193,13 +193,14 @@ def with_stats(assembled: Assembled, feed: Feed, state: FeedState) -> tuple[Asse
     no table can have: they go to quarantine. A published table whose columns the hour's stream describes, or of which
     changes are withdrawn or reloads have another place, without a change of its rows, has empty statistics."""
     generation = assembled.definitions.generation
-    stats = change_stats(assembled.rows, generation)
+    loads = of_load(feed) if shows_loads(feed) else None
+    stats = change_stats(assembled.rows, generation, loads)
     if any(table.unpublishable for table in stats):
         reason = F.coalesce(*map(why_unpublishable, map(F.col, IMAGE_NAMES)))
         marked = assembled.rows.withColumn("reason", reason).localCheckpoint()
         rows = marked.where("reason is null").drop("reason")
         assembled = _refuse(assembled, marked.where("reason is not null"), rows)
-        stats = change_stats(rows, generation)
+        stats = change_stats(rows, generation, loads)
     changed = {table.table for table in stats}
     described = {feed.published_name(source): source for source in sorted(assembled.definitions.new)}
     unchanged = {table: described[table] for table in described.keys() & state.tables.keys()}

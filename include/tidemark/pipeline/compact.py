@@ -20,6 +20,7 @@ from tidemark.ledger.feed_state import NextPublication
 from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.publication_history import load_receipt
 from tidemark.ledger.receipts import Counts, FeedProgress, Receipt, TableProgress, TableReceipt
+from tidemark.ledger.reloads import may_begin_again
 from tidemark.ledger.system_tables import create_system_tables
 from tidemark.logs import get_logger, log_context, log_stage
 from tidemark.pipeline.hour_changes import (
@@ -38,6 +39,7 @@ from tidemark.pipeline.system_rows import tombstones, write_system_rows
 from tidemark.snapshots.published_table import discard_columns
 from tidemark.snapshots.staged_change import StagedChange
 from tidemark.tables.column_readings import untyped_warning
+from tidemark.tables.reloads import unended_load, unread_note
 from tidemark.tables.table_state import emptied_below, reached
 
 log = get_logger()
@@ -152,7 +154,8 @@ def _receipt(hour: HourChanges, tables: list[TableReceipt]) -> Receipt:
     balances."""
     run, assembled, withheld = hour.run, hour.assembled, hour.withheld
     manifest = run.manifest
-    notes = [*manifest.notes, *assembled.notes]
+    unread = unread_note(run.hour, hour.stats, run.state, run.feed)
+    notes = [*manifest.notes, *assembled.notes, *([unread] if unread else [])]
     tables = [
         table.model_copy(update={"warnings": [*table.warnings, *hour.warnings.get(table.table, [])]})
         for table in tables
@@ -223,6 +226,7 @@ def _compact_table(hour: HourChanges, stats: TableStats) -> Compacted:
         highest=highest,
         truncated=state.by_source,
         arrived=stats.arrived,
+        arrived_in=stats.arrived_in,
         column_renames=list(state.change.ids),
         partial=stats.partial > 0,
         entangled=state.entangles(stats),
@@ -239,9 +243,15 @@ def _older_warning(run: HourRun, stats: TableStats, counts: Counts) -> str | Non
     newest = run.state.newest_hour
     if counts.applied or not counts.superseded or newest is None or run.hour <= newest:
         return None
+    way_out = "take a new snapshot into a new feed"
+    if may_begin_again(run.feed):
+        way_out = (
+            f"take a new snapshot of the table, and name it: `tidemark reload {run.feed.feed} {stats.table} --hour H "
+            "--positions-begin-again`, H being the hour in which the snapshot begins"
+        )
     return (
         f"all {stats.landed} changes of the hour are older than what the table holds: if the source's positions began again "
-        "(a new cluster, a failover), they never will count; take a new snapshot into a new feed"
+        f"(a new cluster, a failover), they never will count: {way_out}"
     )
 
 
@@ -255,8 +265,8 @@ def _stage(changes: TableChanges, receipt: TableReceipt, *, first: bool) -> Comp
     warnings = [untyped_warning(stats.sources[0], state.untyped)] if state.untyped else []
     outcome = settle_keyed(changes) if shape.key else settle_keyless(changes)
     warnings += outcome.warnings
-    if older := _older_warning(run, stats, outcome.counts):
-        warnings.append(older)
+    told = _older_warning(run, stats, outcome.counts), unended_load(stats, run.hour, run.state, run.feed)
+    warnings += filter(None, told)
     for warning in warnings:
         log.warning(warning, table=stats.table)
     emptied = stats.emptied if state.emptied is None else state.emptied

@@ -15,6 +15,7 @@ from tidemark.ledger.receipts import Counts
 from tidemark.merge.truncates import UnderTruncate, under_truncate
 from tidemark.merge.typed_rows import TableShape
 from tidemark.pipeline.assemble import Assembled
+from tidemark.tables.places import placed_again
 from tidemark.tables.table_state import State
 
 #: Names of transactions that a receipt tells.
@@ -105,7 +106,8 @@ def without_truncated(hour: HourChanges, stats: TableStats, truncated: str | Non
     if truncated is not None and stats.truncates:
         log = hour.run.spark.table(changes_table(hour.run.feed.feed))
         published = log.where(is_published(hour.run.state) & of_tables((stats.table,), tuple(stats.sources)))
+        truncates = placed_again(published.where("op = 'truncate'"), log, hour.run.feed, hour.run.state.reloads)
         # An older truncate cannot be one of the hour's own.
-        repeatable = published.where((F.col("op") == "truncate") & (F.col("position") >= stats.first))
+        repeatable = truncates.where(F.col("position") >= stats.first)
         known = {row.position for row in repeatable.select("position").distinct().collect()}
     return under_truncate(hour.rows_of(stats.table), truncated, known)

@@ -6,7 +6,7 @@ told apart (:class:`tidemark.formats.contract.TellsDeliveries`), all of them are
 
 from __future__ import annotations
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tidemark.feeds.model import Feed
@@ -41,6 +41,35 @@ def transaction_status(entries: DataFrame, feed: Feed) -> DataFrame:
         .withColumn("complete", F.coalesce("whole", "complete"))
         .select(*status.columns)
     )
+
+
+def with_earlier(found: DataFrame, earlier: DataFrame, feed: Feed) -> DataFrame:
+    """Log entries of incomplete transactions together with those that are published under their names.
+
+    A name can come again for another transaction (counters that wrap, or begin again). What stands behind all of a
+    transaction that is whole, as published, is none of its parts: of such a name only that is given, with entries that have
+    no position. Where deliveries can be told apart they are: there the same parts can have other positions.
+    """
+    if tells_deliveries(feed) is not None:
+        return found.unionByName(earlier)
+    of_tx, is_old, position = Window.partitionBy("tx"), F.col("is_old"), F.col("position")
+    marker, none = (F.col("op") == "control") & F.col("tx_part").isNull(), F.lit(0)
+
+    def most(value: str, condition: Column) -> Column:
+        return F.coalesce(F.max(F.when(is_old & condition, F.col(value))).over(of_tx), none)
+
+    needed = F.greatest(most("tx_count", F.lit(True)), most("tx_ordinal", ~marker)) - most("tx_ordinal", marker)
+    parts = F.size(F.collect_set(F.when(is_old, F.col("tx_part"))).over(of_tx))
+    whole = F.coalesce(F.bool_or(is_old & F.col("tx_end")).over(of_tx), F.lit(False)) & (parts >= needed)
+    # A record that could not be decoded may have been one of the parts that come now.
+    whole &= ~F.bool_or(is_old & (F.col("op") == "bad")).over(of_tx)
+    last = F.max(F.when(is_old, position)).over(of_tx)
+    together = found.withColumn("is_old", F.lit(False)).unionByName(earlier.withColumn("is_old", F.lit(True)))
+    told = together.withColumns({"behind": ~is_old & (position > last), "whole": whole})
+    another = F.coalesce(F.bool_or("behind").over(of_tx), F.lit(False)) & F.col("whole")
+    told = told.withColumn("another", another)
+    left = ~F.col("another") | F.coalesce("behind", ~is_old)
+    return told.where(left).select(*found.columns)
 
 
 def _by_numbers(entries: DataFrame) -> DataFrame:

@@ -18,15 +18,10 @@ from tidemark.hours import Hour
 from tidemark.ledger.change_log import is_new, is_published, is_row, rolled_back
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.quarantine import ENTRY, NEVER_COMPLETED, kept_back, waiting_whole
-from tidemark.pipeline.transaction_status import transaction_status
-from tidemark.tables.deliveries import (
-    delivered,
-    of_messages,
-    tells_deliveries,
-    unused_messages,
-    whole_deliveries,
-    without_messages,
-)
+from tidemark.pipeline.transaction_status import transaction_status, with_earlier
+from tidemark.tables import deliveries
+from tidemark.tables.deliveries import of_messages, tells_deliveries, unused_messages, without_messages
+from tidemark.tables.ties import with_pairs
 
 _MOST_NAMED, _SHOWN = 5, 60
 _UNPRINTABLE = r"[\p{C}\p{Zl}\p{Zp}]"
@@ -155,8 +150,8 @@ def open_at(entries: DataFrame, then: Column, feed: Feed, hour: Hour) -> DataFra
     if (format_ := tells_deliveries(feed)) is not None:
         # A delivery that was whole by then, and still is with all that is known now.
         delivery = ["tx", "topic", "partition", "delivery"]
-        stay = whole_deliveries(of_then, format_).where("whole").select(*delivery)
-        stay = stay.join(whole_deliveries(of_all, format_).where("whole").select(*delivery), delivery)
+        stay = deliveries.whole_deliveries(of_then, format_).where("whole").select(*delivery)
+        stay = stay.join(deliveries.whole_deliveries(of_all, format_).where("whole").select(*delivery), delivery)
         open_ = _without(open_, stay.select("tx").distinct())
     if feed.transactions.overdue == "apply":
         open_ = open_.where(F.col("since") >= _oldest(feed, hour))
@@ -208,7 +203,10 @@ def _without_entries(rows: DataFrame, excluded: DataFrame | None) -> DataFrame:
 
 
 def _published_in_transactions(entries: HourEntries) -> DataFrame:
-    return entries.log.where(is_published(entries.state) & F.col("tx").isNotNull())
+    """Where positions began again, so may the names of transactions: what is of before completes nothing behind it."""
+    began, published = entries.state.began_again, is_published(entries.state) & F.col("tx").isNotNull()
+    since = F.col("hour") >= began if began is not None and entries.hour >= began else F.lit(True)
+    return entries.log.where(published & since)
 
 
 def _held_entries(entries: HourEntries, given_up: DataFrame | None) -> DataFrame | None:
@@ -259,6 +257,7 @@ def _open(entries: HourEntries, candidates: DataFrame, given_up: DataFrame | Non
 
 def _incomplete(entries: HourEntries, candidates: DataFrame, given_up: DataFrame | None) -> DataFrame:
     """The same, of transactions of which no change was refused."""
+    candidates = with_pairs(candidates, candidates, entries.feed)
     seen = transaction_status(candidates, entries.feed).where(~F.col("complete") & _matters())
     seen = seen.drop("complete")
     highest = entries.state.highest
@@ -269,15 +268,17 @@ def _incomplete(entries: HourEntries, candidates: DataFrame, given_up: DataFrame
     seen = seen.localCheckpoint()
     names = F.broadcast(seen.where(maybe_old).select("tx"))
     found = candidates.join(names, "tx", "left_semi")
-    earlier = _published_in_transactions(entries).join(names, "tx", "left_semi")
+    earlier = with_pairs(_published_in_transactions(entries), names, entries.feed).join(names, "tx", "left_semi")
 
     def complete(these: DataFrame) -> DataFrame:
         return F.broadcast(transaction_status(these, entries.feed).where("complete").select("tx"))
 
-    open_ = seen.join(complete(found.unionByName(_without_entries(earlier, given_up))), "tx", "left_anti")
+    open_ = seen.join(
+        complete(with_earlier(found, _without_entries(earlier, given_up), entries.feed)), "tx", "left_anti"
+    )
     if given_up is None:
         return open_.withColumn("spared", F.lit(False))
-    with_all = complete(found.unionByName(earlier)).withColumn("spared", F.lit(True))
+    with_all = complete(with_earlier(found, earlier, entries.feed)).withColumn("spared", F.lit(True))
     return open_.join(with_all, "tx", "left").withColumn("spared", F.coalesce("spared", F.lit(False)))
 
 
@@ -287,7 +288,9 @@ def _unused(entries: HourEntries, candidates: DataFrame) -> DataFrame | None:
     if format_ is None:
         return None
     several = (
-        delivered(candidates, format_).groupBy("tx").agg(F.count(F.lit(1)).alias("n"), F.sum("parts").alias("parts"))
+        deliveries.delivered(candidates, format_)
+        .groupBy("tx")
+        .agg(F.count(F.lit(1)).alias("n"), F.sum("parts").alias("parts"))
     )
     names = several.where("n > 1 and parts > 0").select("tx")
     if entries.state.highest is not None:  # what stands below it may have come before
@@ -318,7 +321,7 @@ def _torn(entries: HourEntries, candidates: DataFrame, open_: DataFrame) -> list
     format_ = tells_deliveries(entries.feed)
     if format_ is None:
         return []
-    pieces = delivered(_of(candidates, F.broadcast(open_.select("tx"))), format_)
+    pieces = deliveries.delivered(_of(candidates, F.broadcast(open_.select("tx"))), format_)
     topic = F.regexp_replace(F.substring(F.min("topic"), 1, _SHOWN), _UNPRINTABLE, "␣")
     place = (topic.alias("topic"), F.min("partition").alias("partition"))
     runs = F.sort_array(F.collect_list(F.struct("delivery", "until"))).alias("runs")

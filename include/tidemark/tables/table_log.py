@@ -15,7 +15,7 @@ from tidemark.ledger.image_names import bounded, names_in, summarize
 from tidemark.ledger.quarantine import ENTRY, kept_back
 from tidemark.ledger.system_tables import held_transactions, waiting_entries
 from tidemark.tables.deliveries import published_unused, without_messages
-from tidemark.tables.places import placed
+from tidemark.tables.places import placed, placed_again
 from tidemark.tables.resolve import LoggedColumns
 from tidemark.tables.table_history import Definitions, with_definitions
 from tidemark.tables.ties import tied_log
@@ -94,8 +94,9 @@ class TableLog:
         generation = F.lit(0) if self.definitions.generation is None else self.definitions.generation
         kept_out = self._kept_out().withColumn("kept_out", F.lit(True))
         truncated = F.max(F.when(empties() & F.col("kept_out").isNull(), F.col("position")))
+        rows = placed_again(self._published(), self._log(), self.feed, self.state.reloads)
         row = summarize(
-            self._published().join(kept_out, ENTRY, "left"), [], generation, highest={"truncated": truncated},
+            rows.join(kept_out, ENTRY, "left"), [], generation, highest={"truncated": truncated},
             sets={"schemas": schema_of(generation)},
         ).first()  # fmt: skip
         assert row is not None

@@ -173,8 +173,9 @@ def _is_late(stats: TableStats, highest: str | None) -> bool:
 
 
 def _entangles(stats: TableStats, state: FeedState) -> bool:
-    arrived = state.table(stats.table).arrived
-    goes_on = arrived is not None and stats.began is not None and stats.began <= arrived
+    before = state.table(stats.table)
+    goes_on = before.arrived is not None and stats.began is not None and stats.began <= before.arrived
+    goes_on |= before.arrived_in is not None and stats.began_in == before.arrived_in
     return bool(stats.links or stats.collisions or goes_on)
 
 
@@ -183,7 +184,9 @@ def _needs_log(stats: TableStats, highest: str | None, log: TableLog) -> bool:
     if _entangles(stats, log.state):
         return True
     late = _is_late(stats, highest)
-    return late and (log.state.table(log.table).entangled or stats.first <= pruned(log.spark, log.feed.feed))
+    # A row that a transaction moves onto a key may meet one which left that key in an hour that has come before.
+    met = stats.arrived is not None
+    return late and (met or log.state.table(log.table).entangled or stats.first <= pruned(log.spark, log.feed.feed))
 
 
 def reached(run: HourRun, stats: TableStats) -> tuple[str | None, str | None]:

@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
 from tidemark.formats.contract import TiesTransactions
+from tidemark.identifiers import PAIR
 from tidemark.ledger.change_log import changes_table, is_published
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.quarantine import ENTRY
@@ -47,6 +48,17 @@ def tied(entries: DataFrame, feed: Feed, edges: Edges) -> DataFrame:
     """Log entries with the transactions that all these edges show. Same columns."""
     format_ = _ties(feed)
     return format_.tied(entries, edges) if format_ and edges else entries
+
+
+def with_pairs(entries: DataFrame, wanted: DataFrame, feed: Feed) -> DataFrame:
+    """Log entries, and those that are halves of the pairs ``wanted`` (entries with ``tx``) and in a transaction of the source
+    once more, under the name of their pair. Same columns."""
+    format_ = _ties(feed)
+    if format_ is None:
+        return entries
+    names = wanted.where(F.startswith(F.col("tx"), F.lit(PAIR))).select("tx").distinct()
+    halves = format_.in_pairs(entries).join(F.broadcast(names), "tx", "left_semi")
+    return entries.unionByName(halves.select(*entries.columns))
 
 
 def tied_log(spark: SparkSession, feed: Feed, state: FeedState) -> DataFrame:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import json
 from dataclasses import replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -13,6 +15,9 @@ from tests.convergence.histories import ROOM, Deed, Unit
 from tests.convergence.oracle import Change, Image
 from tests.convergence.wire import Format, Sent
 from tests.e2e.change_exports import HOURS, Exports, change, unit
+from tests.e2e.one_table_feed import OneTableFeed, rows
+from tests.e2e.qlik_messages import qlik
+from tidemark.hours import Hour
 from tidemark.operations.audit import audit
 from tidemark.settings import Settings
 
@@ -59,6 +64,36 @@ def test_a_statement_that_two_hours_share_after_the_hour_of_its_rows(
     for table in ("a", "b"):
         assert exports.rows(table, HOURS[2]) == WANTED
     assert not audit(exports.feed, settings).findings
+
+
+def uncounted(number: int, second: int, operation: str, id_: int, value: str, old: int | None = None) -> dict[str, Any]:
+    """A change of Qlik's that names its transaction, 77, and does not count in it; each has a time of its own."""
+    record = qlik(number, operation, {"ID": id_, "V": value}, "03", {"ID": old, "V": value} if old else None)
+    body = json.loads(record["value"])
+    head = body["message"]["headers"] if "message" in body else body["headers"]
+    del head["transactionEventCounter"], head["transactionLastEvent"]
+    head |= {"transactionId": f"{77:032d}", "timestamp": f"2026-11-20T01:02:{second:02d}.000"}
+    return record | {"value": json.dumps(body)}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("order", [(0,), (0, 1), (1, 0)], ids=["in one hour", "in two", "the second first"])
+def test_rows_move_in_a_transaction_that_is_named_and_not_counted(
+    spark: SparkSession, settings: Settings, tmp_path: Path, order: tuple[int, ...]
+) -> None:
+    """Its changes have times of their own: they show no transaction."""
+    run = OneTableFeed(f"uncounted_{''.join(map(str, order))}", tmp_path, settings)
+    declared = {
+        "format": {"type": "qlik"},
+        "table": {"topic": "t", "key": ["ID"], "columns": {"ID": "INT8", "V": "STRING(9)"}},
+    }
+    there = [uncounted(number, 1, "INSERT", number, "abc"[number - 1]) for number in (1, 2, 3)]
+    moved = [uncounted(10, 5, "UPDATE", 2, "a", 1), uncounted(11, 6, "DELETE", 2, "b")]
+    hours = [there + moved] if len(order) == 1 else [[*there, moved[0]], moved[1:]]
+    for hour in order:
+        assert run(Hour.parse(HOURS[hour]), [*hours[hour]], **declared).quarantined == 0
+    assert [(one["ID"], one["V"]) for one in rows(settings, run)] == [(2, "a"), (3, "c")]
+    assert audit(run.definition(**declared), settings).findings == []
 
 
 def _plus_one(table: str) -> list[Sent]:

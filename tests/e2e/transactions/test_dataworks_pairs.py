@@ -118,3 +118,21 @@ def test_in_two_versions_of_an_hour(
     assert (shown(feed), receipt.landed) == (SWAPPED, 4)
     assert feed.held(monkeypatch) == []
     assert audit(feed.feed, settings).findings == []
+
+
+@pytest.mark.parametrize("order", [(1, 2), (2, 1)], ids=str)
+def test_a_second_half_behind_the_end_of_its_transaction(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[int, int]
+) -> None:
+    """Markers count no rows, so that the first half is published without it. The transaction is one among others in its hour,
+    of which no other hour knows."""
+    feed = exports(tmp_path, settings, f"pairs_behind_{order[0]}", transactions=True)
+    first, second = halves(100, (1, 10), (1, 11))
+    around = [(50, 52), (60, 62), (99, 110), (120, 122), (130, 132)]
+    markers = [(begin, end, sent("TRANSACTION_BEGIN", begin), sent("TRANSACTION_END", end)) for begin, end in around]
+    messages = [one for at, _, begin, end in markers for one in (begin, *([first] if at == 99 else []), end)]
+    feed.run(HOURS[0], THERE)
+    for hour in order:
+        feed.run(HOURS[hour], {1: messages, 2: [second]}[hour])
+    assert (shown(feed), feed.held(monkeypatch)) == ({1: 11, 2: 20, 3: 30}, [])
+    assert audit(feed.feed, settings).findings == []

@@ -404,3 +404,16 @@ def test_options_that_cannot_be_are_refused() -> None:
     for wrong in ({"messages": "nodot"}, {"transactions": []}, {"connector": "db3"}, {"times": "isostring"}):
         with pytest.raises(ValidationError):
             debezium.Options.model_validate(wrong)
+
+
+def test_what_shows_which_changes_are_together_without_metadata(decoded: dict[str, Row]) -> None:
+    """The connector's own number of the transaction: events of one can have different times."""
+    together = {
+        name: decoded[name].tx_part for name in ("oracle", "oracle snapshot", "db2", "sqlserver", "mysql snapshot")
+    }
+    assert together == {
+        "oracle": "0a00", "oracle snapshot": None, "db2": DB2["commit_lsn"], "sqlserver": SERVER["commit_lsn"],
+        "mysql snapshot": None,
+    }  # fmt: skip
+    alone = decoded["no transaction"]
+    assert (alone.tx, alone.tx_part) == (None, "5")

@@ -308,7 +308,9 @@ def test_keys(bound: dict[str, Row]) -> None:
 
 
 def test_transactions(decoded: dict[str, Row]) -> None:
-    assert decoded["no counter"].tx is None, "nothing would tell when it is whole"
+    alone = decoded["no counter"]
+    assert alone.tx is None, "nothing would tell when it is whole"
+    assert alone.tx_part == headers()["transactionId"], "which changes are together it tells all the same"
     part = decoded["later part"]
     assert (part.tx_part, part.tx_ordinal, part.tx_end) == ("12", 12, False)
     assert decoded["mask"].tx_part == "1", "a bad record does not keep its transaction waiting"

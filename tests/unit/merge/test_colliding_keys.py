@@ -111,6 +111,34 @@ def test_without_a_name_the_time_of_the_commit_tells_a_transaction(
     assert {key[0]: values["a"] for key, (values, _) in found.items()} == left
 
 
+@pytest.mark.promise(1)
+@pytest.mark.parametrize(
+    ("names", "times", "left"),
+    [
+        (("x", "x"), (0, 1), {2: "a", 3: "b"}),
+        (("x", "y"), (0, 0), {3: "b"}),
+        ((None, "y"), (0, 0), {3: "b"}),
+    ],
+    ids=["one transaction at two times", "two at one time", "a name and none"],
+)
+def test_a_name_that_nothing_waits_for_tells_a_transaction_rather_than_the_time(
+    spark: SparkSession, names: tuple[str | None, str | None], times: tuple[int, int], left: dict[int, str]
+) -> None:
+    """Sources that do not say when a transaction is whole may still name it, and give each change a time of its own."""
+    there = [_insert(1, 1, a="a"), _insert(2, 2, a="b")]
+    moves = [replace(c, transaction=None) for c in (*_move(10, 1, 2, "a"), *_move(11, 2, 3, "b"))]
+    second = F.col("position") > f"{10:012d}"
+    logged = log_rows(spark, [Delivered(change) for change in there + moves]).withColumns(
+        {
+            "tx_part": F.when(second, F.lit(names[1])).otherwise(F.lit(names[0])),
+            "committed_at": F.lit(datetime(2026, 11, 20))
+            + F.make_interval(secs=F.when(second, times[1]).otherwise(times[0])),
+        }
+    )
+    found = _fold_all(keyed_rows(logged, SHAPE, expand=False))
+    assert {key[0]: values["a"] for key, (values, _) in found.items()} == left
+
+
 def test_any_part_published_first_gives_the_same(spark: SparkSession) -> None:
     """Whole transactions in two hours, in either order: keys that collided are folded again whatever comes late."""
     rng = Random(31)

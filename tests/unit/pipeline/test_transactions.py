@@ -10,8 +10,8 @@ from pyspark.sql import functions as F
 
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
-from tidemark.ledger.feed_state import FeedState
-from tidemark.ledger.receipts import Receipt
+from tidemark.ledger.feed_state import FeedState, TableProgress
+from tidemark.ledger.receipts import Receipt, Reload
 from tidemark.pipeline.transaction_status import transaction_status
 from tidemark.pipeline.transactions import (
     HourEntries,
@@ -89,11 +89,16 @@ def test_a_transaction_is_complete_when_its_end_and_all_its_parts_have_come(spar
 def completed(
     spark: SparkSession, landed: list[dict[str, Any]], hour: Hour = HOURS[0], overdue: str = "hold",
     before: list[dict[str, Any]] | None = None, held: dict[str, list[str]] | None = None, rolled_back: bool = False,
-    tables_outside: bool = False,
+    tables_outside: bool = False, highest: int | None = None, again: Hour | None = None,
 ) -> tuple[WholeTransactions, set[int]]:  # fmt: skip
-    """What completes, and the numbers of the changes in it. ``before``: published entries; ``held``: open transactions."""
+    """What completes, and the numbers of the changes in it. ``before``: published entries; ``held``: open transactions;
+    ``highest``: the number of the highest published change; ``again``: the hour in which positions began again."""
     hours = sorted({each["hour"] for each in before or []})
     state = FeedState.of("f", [receipt(each, n, held_transactions=1) for n, each in enumerate(hours, 1)])
+    if highest is not None:
+        state.tables["s.t"] = TableProgress(highest=f"{highest:03d}#9")
+    if again is not None:
+        state.reloads["s.t"] = [Reload(hour=again, began=again, position="", begins_again=True)]
     log = frame(spark, [*landed, *(before or [])])
     whole = complete_transactions(
         HourEntries(
@@ -180,3 +185,48 @@ def test_what_a_later_hour_completes_is_open_before_it(spark: SparkSession) -> N
     assert open_at(frame(spark, log), F.col("hour") <= HOURS[0], feed("apply"), late).isEmpty(), (
         "the policy applied them"
     )
+
+
+WHOLE = [entry(1, "x", tx_ordinal=1), entry(2, "x", tx_ordinal=2), end(3, "x", tx_count=2, position=None)]
+
+
+@pytest.mark.promise(3)
+@pytest.mark.parametrize(
+    ("landed", "records"),
+    [
+        pytest.param([entry(1, "x", HOURS[1], tx_ordinal=1)], {1}, id="a part of the first again"),
+        pytest.param([entry(5, "x", HOURS[1], tx_ordinal=1)], set(), id="a part of the second"),
+        pytest.param([entry(1, "x", HOURS[1]), entry(5, "x", HOURS[1])], set(), id="of both"),
+        pytest.param(
+            [entry(5, "x", HOURS[1]), end(6, "x", HOURS[1], tx_count=2)], set(), id="and its end, a part lacking"
+        ),
+        pytest.param([entry(5, "x", HOURS[1]), end(6, "x", HOURS[1], tx_count=1)], {5}, id="all of the second"),
+    ],
+)
+def test_a_name_that_comes_again_behind_its_first_transaction_is_of_another(
+    spark: SparkSession, landed: list[dict[str, Any]], records: set[int]
+) -> None:
+    """What the log holds of the first does not complete the second, where the hour is run late."""
+    whole, found = completed(spark, landed, HOURS[1], before=[*WHOLE, entry(9, None, HOURS[2])], highest=9)
+    assert (found, whole.held_transactions) == (records, 0 if records else 1)
+
+
+def test_what_completes_a_transaction_that_was_not_whole_may_stand_behind_it(spark: SparkSession) -> None:
+    """Its policy applied it, or a record of it that cannot be decoded was left out."""
+    for of_before in ([entry(1, "x"), end(3, "x", tx_count=2, position=None)], [*WHOLE, entry(4, "x", op="bad")]):
+        before = [*of_before, entry(9, None, HOURS[2])]
+        _, found = completed(spark, [entry(5, "x", HOURS[1])], HOURS[1], before=before, highest=9)
+        assert found == {5}
+
+
+@pytest.mark.promise(3)
+@pytest.mark.parametrize(("again", "records"), [(None, {1}), (HOURS[1], set()), (HOURS[2], {1})])
+def test_where_positions_began_again_a_name_of_before_completes_nothing(
+    spark: SparkSession, again: Hour | None, records: set[int]
+) -> None:
+    """A new cluster counts its transactions from the beginning, too. What comes again of before is held, if it is a part."""
+    before = [*WHOLE, entry(9, None, HOURS[2])]
+    _, found = completed(
+        spark, [entry(1, "x", HOURS[1], tx_ordinal=1)], HOURS[1], before=before, highest=9, again=again
+    )
+    assert found == records

@@ -20,7 +20,16 @@ from pyspark.sql import functions as F
 
 from tidemark.formats.contract import DeclaredFeed, as_changes, zero_padded
 from tidemark.formats.dataworks.long_transactions import edge, partners, retied, tied, unpaired
-from tidemark.formats.dataworks.pairs import FIRST, SECOND, is_half, is_second, pair_name, unknown_key, with_old_keys
+from tidemark.formats.dataworks.pairs import (
+    FIRST,
+    SECOND,
+    in_pairs,
+    is_half,
+    is_second,
+    pair_name,
+    unknown_key,
+    with_old_keys,
+)
 from tidemark.formats.dataworks.transactions import BEGIN, ENDS, assign_transactions
 from tidemark.formats.dataworks.types import (
     CALENDAR_DATE,
@@ -38,8 +47,8 @@ from tidemark.schema.strict_json import broken, one_document
 from tidemark.schema.table_changes import TableChange
 
 __all__ = [
-    "ENCODINGS", "Options", "column_types", "decode", "edge", "message_types", "partners", "retied", "table_change",
-    "tied", "unpaired",
+    "ENCODINGS", "Options", "column_types", "decode", "edge", "in_pairs", "message_types", "partners", "retied",
+    "table_change", "tied", "unpaired",
 ]  # fmt: skip
 
 _KEY = "map<string, string>"

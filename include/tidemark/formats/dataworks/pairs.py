@@ -39,6 +39,16 @@ def unknown_key() -> Column:
     return F.create_map().cast("map<string, string>")
 
 
+def in_pairs(entries: DataFrame) -> DataFrame:
+    """Of log entries with ``tx``, the halves that are in a transaction of the source, as one of a pair has them. Its other
+    half may land when that transaction is published, and nothing but the pair's name ties the two. Same columns."""
+    of_source = ~F.startswith(F.col("tx"), F.lit(PAIR)) & F.col("op").isin("insert", "delete")
+    halves = entries.where(of_source & is_half() & F.col("position").isNotNull())
+    named = {"tx": pair_name(), "tx_part": F.col("kind"), "tx_end": F.col("kind") == SECOND, "tx_count": F.lit(2)}
+    columns = {name: value.cast(entries.schema[name].dataType) for name, value in named.items()}
+    return halves.withColumns(columns).select(*entries.columns)
+
+
 def with_old_keys(messages: DataFrame) -> DataFrame:
     """Messages with ``old_key``: on each half, the key in the first half; null where that is in another hour.
 

@@ -235,6 +235,7 @@ def _entries(events: DataFrame, feed: DeclaredFeed, options: Options) -> DataFra
         "after": F.when(row, c("after")).when(op == "m", _message(options, own)),
         "absent": F.when(row, c("absent")),
         "notes": _notes(row, (op == "r") & row & _replaces(source, c("k"), options), options),
+        "tx_part": F.when(row & (op != "r"), CONNECTORS[options.connector].together(source)),
         "committed_at": time_of_millis(source["ts_ms"]),
         "message_schema": F.when(row, c("message_schema")).when(message, F.lit(_MESSAGE_SCHEMA)),
         "tx_ordinal": F.when(row & c("k").isNull() & (op == "c"), c("ts_ms")),  # when it was sent
@@ -249,7 +250,7 @@ def _entries(events: DataFrame, feed: DeclaredFeed, options: Options) -> DataFra
         part = F.when(bad, F.concat_ws("|", part, c("transaction.total_order"))).otherwise(part)
         columns |= {
             "tx": F.when(in_transaction | marker, transaction(options.transactions, options.connector)),
-            "tx_part": F.when(in_transaction, part),
+            "tx_part": F.when(in_transaction, part).otherwise(columns["tx_part"]),
             "tx_ordinal": F.when(in_transaction, c("transaction.total_order"))
             .when(marker, outside(c("data_collections"), feed, options.transactions))
             .otherwise(columns["tx_ordinal"]),

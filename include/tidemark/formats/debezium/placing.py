@@ -2,8 +2,9 @@
 
 It is the first that the connector sends after the snapshot, and is not in it. Some of its events can have lower LSNs than
 the snapshot, and they do not say which commit was before them. The topic tells: within a partition they come behind
-the snapshot's rows. So they are placed behind the newest snapshot that stands before them there, where their own LSN
-would put them before it.
+the snapshot's rows. So they are placed behind the newest snapshot of their topic of which no row stands behind them in their
+partition, and that landed no later than they did, where their own LSN would put them before it. The snapshot may have no row
+in that partition: the row is new, or all that it had there were deleted.
 """
 
 from __future__ import annotations
@@ -36,12 +37,19 @@ def place(rows: DataFrame, log: DataFrame) -> DataFrame:
     snapshots = (
         log.where(of_snapshot() & F.col("offset").isNotNull())
         .groupBy("topic", "partition", "position")
-        .agg(F.max("offset").alias("last"))
-        .groupBy("topic", "partition")
-        .agg(F.collect_list(F.struct("last", "position")).alias("snapshots"))
+        .agg(F.max("offset").alias("last"), F.max("hour").alias("hour"))
+        .groupBy("topic")
+        .agg(F.collect_list(F.struct("hour", "position", "partition", "last")).alias("snapshots"))
     )
-    before = F.array_max(F.filter("snapshots", lambda snapshot: snapshot["last"] < F.col("offset")))["position"]
+    goes_on = F.transform(
+        F.filter("snapshots", lambda one: (one["partition"] == F.col("partition")) & (one["last"] >= F.col("offset"))),
+        lambda one: one["position"],
+    )
+    landed = F.filter(
+        "snapshots", lambda one: (one["hour"] <= F.col("hour")) & ~F.array_contains(goes_on, one["position"])
+    )
+    before = F.when(F.col("offset").isNotNull(), F.array_max(landed)["position"])
     behind = F.when(first_after_snapshot() & (before > F.col("position")), F.concat(before, F.lit("."), _half(1)))
-    joined = rows.join(F.broadcast(snapshots), ["topic", "partition"], "left")
+    joined = rows.join(F.broadcast(snapshots), "topic", "left")
     placed = F.coalesce(behind, F.col("position")).alias("position")
     return joined.select(*(placed if name == "position" else F.col(name) for name in rows.columns))

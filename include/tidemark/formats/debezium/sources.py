@@ -19,13 +19,15 @@ from tidemark.formats.contract import zero_padded
 class Connector:
     """``fields``: of ``source``, as a DDL list. ``namespace``: the field before the table's name. ``position``: null
     where a field is missing or malformed. ``own``: the part of the position that is the change's own. ``no_position``:
-    the problem of an event without a position."""
+    the problem of an event without a position. ``together``: the same text for all changes of a transaction, whether the
+    connector sends transaction metadata or not; null where nothing tells but the time."""
 
     fields: str
     namespace: str
     position: Callable[[Column], Column]
     own: Callable[[Column], Column]
     no_position: str
+    together: Callable[[Column], Column]
 
 
 #: What ``source.snapshot`` says of a row that a snapshot read: a first or second one, an ad-hoc one, or an incremental one.
@@ -111,22 +113,29 @@ def _given(name: str) -> Callable[[Column], Column]:
     return lambda source: source[name].cast("string")
 
 
+def _nothing(source: Column) -> Column:
+    return F.lit(None).cast("string")
+
+
 #: By the name of the option ``connector``.
 CONNECTORS = {
     "postgresql": Connector(
-        "txId: bigint, sequence: string, lsn: bigint", "schema", _postgresql, _given("lsn"), "source.sequence is not two LSNs"
+        "txId: bigint, sequence: string, lsn: bigint", "schema", _postgresql, _given("lsn"),
+        "source.sequence is not two LSNs", _given("txId"),
     ),
     "mysql": Connector(
         "txId: string, db: string, file: string, pos: bigint, row: bigint", "db", _mysql, _mysql,
-        "source has no file and pos: its place in the order is unknown",
+        "source has no file and pos: its place in the order is unknown", _nothing,
     ),
     "sqlserver": Connector(
         "txId: string, commit_lsn: string, change_lsn: string, event_serial_no: bigint", "schema", _sqlserver, _sqlserver,
-        _NO_LSN,
+        _NO_LSN, _given("commit_lsn"),
     ),
     "oracle": Connector(
         "txId: string, scn: string, commit_scn: string, rs_id: string, ssn: bigint", "schema", _oracle, _oracle,
-        "source has no scn: its place in the order is unknown",
+        "source has no scn: its place in the order is unknown", _given("txId"),
     ),
-    "db2": Connector("txId: string, commit_lsn: string, change_lsn: string", "schema", _db2, _db2, _NO_LSN),
+    "db2": Connector(
+        "txId: string, commit_lsn: string, change_lsn: string", "schema", _db2, _db2, _NO_LSN, _given("commit_lsn")
+    ),
 }  # fmt: skip

@@ -162,7 +162,10 @@ def _entries(messages: DataFrame, feed: DeclaredFeed, options: Options) -> DataF
         "after": F.when(is_data & (op != "DELETE"), c("data")),
         # Also of a bad record: its transaction waits in quarantine with it, rather than being held for it.
         "tx": F.when(in_transaction, c("tx")),
-        "tx_part": F.when(in_transaction, c("ordinal").cast("string")),
+        # Without counters its name still tells which changes are together: each has a time of its own.
+        "tx_part": F.when(in_transaction, c("ordinal").cast("string")).when(
+            good & c("operation").isin("INSERT", "UPDATE", "DELETE") & (c("tx") != ""), c("tx")
+        ),
         "tx_ordinal": F.when(in_transaction, c("ordinal")),
         "tx_end": F.when(in_transaction, c("last") == "true"),
         "committed_at": F.when(
