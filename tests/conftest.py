@@ -36,8 +36,8 @@ SECOND_TIER_TIMEOUT = 1200
 #: The files that are started first. Two of many short tests, in which the JVM of each worker loads and compiles what all
 #: the others need too; then the longest, so that the workers, each with a file at a time, end together.
 _STARTED_FIRST = (
-    "snapshots/test_published_table.py", "merge/test_colliding_keys.py",
-    "scheduler/test_backfill.py", "replay/test_replay.py", "schema/test_schema_changes.py",
+    "tables/test_published_table.py", "fold/test_colliding_keys.py",
+    "scheduler/test_backfill.py", "replay/test_replay.py", "values/test_schema_changes.py",
     "e2e/test_promises.py", "formats/test_generated.py", "operations/test_logs.py", "operations/test_audit.py",
     "late/test_at_once.py", "transactions/test_bad_transactions.py", "formats/test_debezium.py",
     "contract/test_matrix.py", "late/test_reloads.py", "crash/test_interrupted.py", "convergence/test_convergence.py",

@@ -25,7 +25,7 @@ from tests.contract.inserts import LIKE_A_NUMBER, MESSAGES, decoded, landed
 from tidemark.containers import CONTAINERS, load_container
 from tidemark.formats import FORMATS
 from tidemark.samples.exporting import Message, write_export
-from tidemark.schema.encodings import plain
+from tidemark.values.encodings import plain
 
 _EXACT = Context(prec=4000, Emax=9999, Emin=-9999)
 

@@ -17,9 +17,9 @@ from typing import Any
 import pytest
 from pyspark.sql import DataFrameWriter, DataFrameWriterV2, SparkSession
 
-from tidemark.snapshots.iceberg_metadata import IcebergMetadata
 from tidemark.storage.local_files import LocalFiles
 from tidemark.storage.s3 import S3Objects
+from tidemark.tables.iceberg_metadata import IcebergMetadata
 
 #: Hears of an effect and does it: ``around(name, do)`` returns what ``do()`` returns.
 Around = Callable[[str, Callable[[], Any]], Any]

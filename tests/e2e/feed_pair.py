@@ -18,7 +18,7 @@ from tidemark.ledger.publication_history import load_history
 from tidemark.ledger.receipts import Receipt
 from tidemark.pipeline.hour import replay_hour, run_hour
 from tidemark.settings import Settings
-from tidemark.snapshots.published_table import PublishedTable
+from tidemark.tables.published_table import PublishedTable
 
 Row = dict[str, Any]
 

@@ -18,7 +18,7 @@ from tidemark.errors import CheckError, ConfigError, ExportError, QuarantineLimi
 from tidemark.lake.catalog import find_table, read_rows
 from tidemark.operations.read_table import read_snapshot
 from tidemark.settings import Settings
-from tidemark.snapshots.parquet_copies import copies_folder, newest_copies
+from tidemark.tables.parquet_copies import copies_folder, newest_copies
 
 
 @pytest.mark.promise(1)

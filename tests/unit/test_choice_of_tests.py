@@ -66,12 +66,12 @@ def test_a_part_that_fails_is_counted_and_ends_no_run(
 @pytest.fixture
 def project(tmp_path: Path) -> Path:
     files = {
-        "tests/unit/merge/test_fold.py": "import json",
+        "tests/unit/fold/test_fold.py": "import json",
         "tests/unit/test_rooms.py": "",
         "tests/unit/test_documents.py": "",
         "tests/unit/test_errors.py": "from tidemark.errors import TidemarkError",
         "tests/e2e/late/test_late.py": "def f():\n    from tests.e2e import pair",
-        "tests/e2e/pair.py": "from tidemark.merge import fold",
+        "tests/e2e/pair.py": "from tidemark.fold import fold_rows",
         "tests/contract/test_fixtures.py": "",
         "tests/contract/data/a/changes.jsonl": "",
         "tests/stack/conftest.py": "from tests.postgres import postgres",
@@ -87,8 +87,11 @@ def project(tmp_path: Path) -> Path:
 @pytest.mark.parametrize(
     ("changed", "near"),
     [
-        ("include/tidemark/merge/fold.py", ["tests/e2e/late/test_late.py", "tests/unit/merge", "tests/unit/test_rooms.py"]),
-        ("include/tidemark/merge/other.py", ["tests/unit/merge", "tests/unit/test_rooms.py"]),
+        (
+            "include/tidemark/fold/fold_rows.py",
+            ["tests/e2e/late/test_late.py", "tests/unit/fold", "tests/unit/test_rooms.py"],
+        ),
+        ("include/tidemark/fold/other.py", ["tests/unit/fold", "tests/unit/test_rooms.py"]),
         ("include/tidemark/errors.py", ["tests/unit/test_errors.py", "tests/unit/test_rooms.py"]),
         ("tests/e2e/pair.py", ["tests/e2e/late/test_late.py"]),
         ("tests/e2e/late/test_late.py", ["tests/e2e/late/test_late.py"]),

@@ -17,6 +17,7 @@ import typer
 
 from tidemark.cli import app
 from tidemark.feeds.model import Table
+from tidemark.fold.contract import TIDEMARK_TYPE
 from tidemark.formats import FORMATS
 from tidemark.formats.contract import CHANGES
 from tidemark.lake.stored_formats import FORMAT
@@ -24,7 +25,6 @@ from tidemark.ledger.feed_state import FeedState, HourRange, NextPublication, Re
 from tidemark.ledger.manifest import LandedObject, Manifest
 from tidemark.ledger.receipts import CheckResult, Counts, FeedProgress, Receipt, TableProgress, TableReceipt
 from tidemark.ledger.system_tables import SYSTEM_COLUMNS
-from tidemark.merge.contract import TIDEMARK_TYPE
 from tidemark.pipeline.checks import plan_checks
 from tidemark.samples import load_sample
 from tidemark.samples.exporting import Sample

@@ -15,14 +15,14 @@ MODULES = sorted(LIBRARY.rglob("*.py"))
 #: From the top to the bottom: a module imports from its own room and from those below it. A room is a folder, or a
 #: module that stands alone.
 ROOMS = (
-    "cli", "orchestration", "page", "operations", "pipeline", "tables", "snapshots", "merge", "ledger", "feeds", "formats",
-    "containers", "lake", "storage", "schema", "crash", "logs", "settings", "hours", "identifiers", "errors",
+    "cli", "orchestration", "page", "operations", "pipeline", "changelog", "tables", "fold", "ledger", "feeds", "formats",
+    "containers", "lake", "storage", "values", "crash", "logs", "settings", "hours", "identifiers", "errors",
 )  # fmt: skip
 #: What a room does not know although it stands below: room → rooms it must not import.
 UNKNOWN = {
     "formats": {"lake"},  # messages are decoded wherever they lie
     "containers": {"lake"},
-    "merge": {"formats", "containers", "lake", "storage"},  # from DataFrame to DataFrame
+    "fold": {"formats", "containers", "lake", "storage"},  # from DataFrame to DataFrame
 }
 #: The generators of sample exports stand beside the others: only the command line knows them, and they know these.
 SAMPLES, OF_SAMPLES = "samples", {"samples", "hours", "formats", "containers"}
@@ -135,7 +135,7 @@ from tidemark import errors
 from tidemark.lake import session, catalog
 from tidemark.feeds.model import Feed
 from . import hour
-from ..merge.fold import fold
+from ..fold.fold_rows import fold
 if TYPE_CHECKING:
     from tidemark.pipeline.checks import Plan
 def f():
@@ -144,9 +144,9 @@ def f():
     with pytest.MonkeyPatch.context() as patch:
         patch.setitem(globals(), "tree", lambda _: ast.parse(source))
         assert sorted(imports(path)) == [
-            "cli", "errors", "feeds.model", "lake.catalog", "lake.session", "merge.fold", "operations.audit",
+            "cli", "errors", "feeds.model", "fold.fold_rows", "lake.catalog", "lake.session", "operations.audit",
             "pipeline.checks", "pipeline.hour",
         ]  # fmt: skip
-    assert not is_allowed("merge.fold", "lake.session") and not is_allowed("ledger.receipts", "merge.fold")
+    assert not is_allowed("fold.fold_rows", "lake.session") and not is_allowed("ledger.receipts", "fold.fold_rows")
     assert is_allowed("pipeline.hour", "lake.session") and is_allowed("samples.ibm", "hours")
     assert not is_allowed("pipeline.hour", "samples") and not is_allowed("samples.ibm", "settings")

@@ -29,9 +29,9 @@ from pyspark.sql import types as T
 
 from tidemark.containers.contract import RECORDS
 from tidemark.containers.objects import exactly, object_name, record_number
-from tidemark.schema.encodings import time_of_millis
-from tidemark.schema.strict_json import NOT_UTF_8
 from tidemark.storage.landing_layout import landed_topic
+from tidemark.values.encodings import time_of_millis
+from tidemark.values.strict_json import NOT_UTF_8
 
 _RECORD = {"key", "value", "headers", "topic", "partition", "offset", "timestamp"}
 # The landing writes a plus sign as an underscore.

@@ -13,8 +13,8 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.containers.text import count_lines, read_documents
-from tidemark.schema.encodings import time_of_millis
-from tidemark.schema.strict_json import broken
+from tidemark.values.encodings import time_of_millis
+from tidemark.values.strict_json import broken
 
 _ENVELOPE = (
     "topic string, partition int, offset bigint, timestamp bigint, key string, value string, "

@@ -15,8 +15,8 @@ from pyspark.sql import functions as F
 
 from tidemark.containers.contract import RECORDS
 from tidemark.containers.text import count_lines, read_documents
-from tidemark.schema.strict_json import broken
 from tidemark.storage.landing_layout import landed_topic
+from tidemark.values.strict_json import broken
 
 _MESSAGE = (
     "data string, attributes map<string, string>, messageId string, message_id string, publishTime string, "

@@ -8,7 +8,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.containers.objects import exactly, object_name, record_number
-from tidemark.schema.strict_json import one_document
+from tidemark.values.strict_json import one_document
 
 
 def read_lines(spark: SparkSession, paths: list[str], separator: str = "\n") -> DataFrame:

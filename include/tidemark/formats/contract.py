@@ -17,9 +17,9 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidemark.identifiers import quote
-from tidemark.schema.columns import ColumnType
-from tidemark.schema.encodings import Encoding
-from tidemark.schema.table_changes import TableChange
+from tidemark.values.columns import ColumnType
+from tidemark.values.encodings import Encoding
+from tidemark.values.table_changes import TableChange
 
 
 class DeclaredTable(Protocol):
@@ -161,7 +161,7 @@ class Format(Protocol):
         """
 
     def column_types(self, columns: Mapping[str, str], options: BaseModel, /) -> dict[str, ColumnType]:
-        """How the text of the feed's declared source types becomes values (:mod:`tidemark.schema.columns`).
+        """How the text of the feed's declared source types becomes values (:mod:`tidemark.values.columns`).
 
         ValueError for a type that the format does not know. Pure, no Spark session needed.
         """

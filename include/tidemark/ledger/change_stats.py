@@ -28,7 +28,7 @@ class TableStats:
     :func:`tidemark.ledger.image_names.image_names`: all sets of key names; of columns those that together hold them all.
     ``unpublishable``: whether there are rows that no table can have. ``schemas``:
     distinct message schemas, each with the generation of its rows (see
-    :attr:`tidemark.tables.table_history.Definitions.generation`)."""
+    :attr:`tidemark.changelog.table_history.Definitions.generation`)."""
 
     table: str
     sources: list[str]
@@ -135,7 +135,7 @@ def change_stats(rows: DataFrame, generation: Column | None = None, of_load: Col
 
 
 def _count_collisions(rows: DataFrame) -> dict[str, int]:
-    """Tables → the number of their keys that collide (see :mod:`tidemark.merge.colliding_keys`), by the keys' texts."""
+    """Tables → the number of their keys that collide (see :mod:`tidemark.fold.colliding_keys`), by the keys' texts."""
 
     def text(key: str) -> Column:
         return F.to_json(F.array_sort(F.map_entries(key)))

@@ -14,7 +14,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from tidemark.errors import AccountError
 from tidemark.hours import Hour
 from tidemark.lake.stored_formats import StoredDocument
-from tidemark.schema.columns import Reading
+from tidemark.values.columns import Reading
 
 
 class Counts(BaseModel):

@@ -19,7 +19,7 @@ from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.retention import expired_hours
 from tidemark.operations.audit_finding import AuditFinding
 from tidemark.settings import Settings
-from tidemark.snapshots.parquet_copies import copied_tables, copies_folder, is_whole, newest_copies
+from tidemark.tables.parquet_copies import copied_tables, copies_folder, is_whole, newest_copies
 
 #: In place of a publication's name: its snapshot has expired, so the name is no longer known.
 EXPIRED = "an expired snapshot"

@@ -7,19 +7,19 @@ from collections.abc import Sequence
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidemark.changelog.folded_log import fold_keyed, fold_keyless, keyed_log_rows
+from tidemark.changelog.table_history import load_definitions
+from tidemark.changelog.table_log import TableLog
+from tidemark.changelog.table_state import State, published_state
 from tidemark.feeds.model import Feed
+from tidemark.fold.key_changes import rows_in_reach
+from tidemark.fold.typed_rows import TableShape
 from tidemark.identifiers import TIDEMARK, quote
 from tidemark.ledger.change_log import changes_table, is_published, is_row
 from tidemark.ledger.feed_state import FeedState
-from tidemark.merge.key_changes import rows_in_reach
-from tidemark.merge.typed_rows import TableShape
 from tidemark.operations.audit_finding import AuditFinding
 from tidemark.settings import Settings
-from tidemark.snapshots.published_table import PublishedTable
-from tidemark.tables.folded_log import fold_keyed, fold_keyless, keyed_log_rows
-from tidemark.tables.table_history import load_definitions
-from tidemark.tables.table_log import TableLog
-from tidemark.tables.table_state import State, published_state
+from tidemark.tables.published_table import PublishedTable
 
 
 def wrong_rows(

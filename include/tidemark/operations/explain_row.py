@@ -15,9 +15,14 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from tidemark.changelog.table_history import load_definitions
+from tidemark.changelog.table_log import TableLog
+from tidemark.changelog.table_state import State, emptied_below, published_state
 from tidemark.errors import ConfigError
 from tidemark.feeds.loading import feed_names, find_feed
 from tidemark.feeds.problems import nearest
+from tidemark.fold.fold_rows import sort_key
+from tidemark.fold.typed_rows import TableShape, in_one_notation
 from tidemark.hours import Hour
 from tidemark.lake.session import open_session
 from tidemark.ledger.change_log import changes_table, is_published
@@ -26,15 +31,10 @@ from tidemark.ledger.publication_history import PublicationHistory, load_history
 from tidemark.ledger.quarantine import ENTRY, kept_back
 from tidemark.ledger.state_store import load_state
 from tidemark.ledger.system_tables import held_transactions
-from tidemark.merge.fold import sort_key
-from tidemark.merge.typed_rows import TableShape, in_one_notation
 from tidemark.operations.reports import Listing
 from tidemark.operations.reports import Row as ListingRow
 from tidemark.settings import Settings
-from tidemark.snapshots.published_table import PublishedTable
-from tidemark.tables.table_history import load_definitions
-from tidemark.tables.table_log import TableLog
-from tidemark.tables.table_state import State, emptied_below, published_state
+from tidemark.tables.published_table import PublishedTable
 
 #: A row that comes from more keys than these is followed no further.
 _MOST_MOVES = 20

@@ -15,6 +15,11 @@ from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from tidemark.changelog.places import placed
+from tidemark.changelog.table_history import Definitions
+from tidemark.changelog.table_log import TableLog
+from tidemark.changelog.table_state import emptied_below
+from tidemark.changelog.ties import tied_log
 from tidemark.errors import ConfigError
 from tidemark.feeds.loading import feed_names, find_feed
 from tidemark.feeds.model import Feed
@@ -29,11 +34,6 @@ from tidemark.ledger.system_tables import held_transactions, waiting_entries
 from tidemark.operations.reports import Listing, check_known, missing_parts
 from tidemark.operations.reports import Row as ListingRow
 from tidemark.settings import Settings
-from tidemark.tables.places import placed
-from tidemark.tables.table_history import Definitions
-from tidemark.tables.table_log import TableLog
-from tidemark.tables.table_state import emptied_below
-from tidemark.tables.ties import tied_log
 
 #: More entries of one transaction than a person reads.
 _MOST_ENTRIES = 10_000

@@ -31,7 +31,7 @@ from tidemark.logs import get_logger, log_stage
 from tidemark.operations.maintenance_files import clear_copies, clear_landing
 from tidemark.pipeline.hour import locked
 from tidemark.settings import Settings
-from tidemark.snapshots.published_table import discard_columns
+from tidemark.tables.published_table import discard_columns
 
 log = get_logger()
 
@@ -125,7 +125,7 @@ def _prune_tombstones(spark: SparkSession, feed: Feed, history: PublicationHisto
     """Remove the tombstones of publications that are older than the feed keeps them. Returns how many.
 
     The highest sort key among them is noted first: a change at or below it, of a key that has neither row nor tombstone
-    any more, is looked up in the change log (:mod:`tidemark.merge.late_changes`), so that it cannot bring the row back.
+    any more, is looked up in the change log (:mod:`tidemark.fold.late_changes`), so that it cannot bring the row back.
     """
     oldest, until = now - feed.retention.tombstones, 0
     for receipt in history.receipts:
@@ -186,7 +186,7 @@ def _rewrite(spark: SparkSession, table: tuple[str, ...]) -> int:
     """Compact small files, and files of which many rows are deleted. Returns how many.
 
     An hour that was staged meanwhile takes main back to the snapshot before this
-    (:meth:`tidemark.snapshots.published_table.PublishedTable.publish`): only the compaction is lost.
+    (:meth:`tidemark.tables.published_table.PublishedTable.publish`): only the compaction is lost.
     """
     done = _call(spark, "rewrite_data_files", table)
     return int(done[0]["rewritten_data_files_count"])

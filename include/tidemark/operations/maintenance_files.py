@@ -8,9 +8,9 @@ from datetime import datetime
 from tidemark.feeds.model import Feed
 from tidemark.ledger.manifest import load_manifests
 from tidemark.settings import Settings
-from tidemark.snapshots.parquet_copies import copies_folder, read_copies
 from tidemark.storage.landing_layout import parse_path
 from tidemark.storage.trees import files_under, remove_file, remove_folder
+from tidemark.tables.parquet_copies import copies_folder, read_copies
 
 
 def clear_copies(feed: str, safe: datetime, settings: Settings) -> int:

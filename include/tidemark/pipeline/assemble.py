@@ -11,6 +11,10 @@ from datetime import datetime
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.changelog.places import awaits_place, gives_place, moved_by, of_load, placed, shows_loads
+from tidemark.changelog.reloads import HourReloads, hour_reloads, unplaced_loads
+from tidemark.changelog.table_history import Definitions, load_definitions, with_definitions
+from tidemark.changelog.ties import NewEdges, edge, edges_with, retied, tied, with_partners
 from tidemark.errors import AccountError
 from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
@@ -27,10 +31,6 @@ from tidemark.ledger.system_tables import held_transactions
 from tidemark.pipeline.lacking_records import name_lacking_records
 from tidemark.pipeline.transactions import HourEntries, WholeTransactions, complete_transactions
 from tidemark.pipeline.waiting import described
-from tidemark.tables.places import awaits_place, gives_place, moved_by, of_load, placed, shows_loads
-from tidemark.tables.reloads import HourReloads, hour_reloads, unplaced_loads
-from tidemark.tables.table_history import Definitions, load_definitions, with_definitions
-from tidemark.tables.ties import NewEdges, edge, edges_with, retied, tied, with_partners
 
 #: A receipt's note.
 WAIT = "{} changes wait for metadata of their tables: `tidemark held` names them"
@@ -62,10 +62,10 @@ class Assembled:
     ``open``: transactions that stay held (columns of the system table ``held``), None where there are none.
     ``waiting``: rows that wait for what describes them (:mod:`tidemark.pipeline.waiting`), None where there are none.
     ``refused``: rows that go to quarantine, with their ``reason``. ``recalled``: how entries that the hour takes up
-    again were accounted for before. ``moved``: see :func:`tidemark.tables.places.moved_by`. ``withdrawn``: changes that
+    again were accounted for before. ``moved``: see :func:`tidemark.changelog.places.moved_by`. ``withdrawn``: changes that
     are published and no part of a table any more (:class:`tidemark.pipeline.transactions.WholeTransactions`), by table
     with its name at the source. ``redelivered``: counts of changes that came in a delivery which does not count, likewise.
-    ``reloads``: see :mod:`tidemark.tables.reloads`. ``edges``, ``waiting_since``: see
+    ``reloads``: see :mod:`tidemark.changelog.reloads`. ``edges``, ``waiting_since``: see
     :class:`tidemark.ledger.receipts.FeedProgress`.
     """
 
@@ -221,7 +221,7 @@ def _refuse(assembled: Assembled, refused: DataFrame, rows: DataFrame) -> Assemb
 @dataclass(frozen=True)
 class _Counted:
     """``account``: before transactions are looked at. How many entries are ``in_transactions``, ``await_place`` and
-    ``give_place``; the hour's ``edges``; and the ``loads`` that :func:`tidemark.tables.reloads.unplaced_loads` finds."""
+    ``give_place``; the hour's ``edges``; and the ``loads`` that :func:`tidemark.changelog.reloads.unplaced_loads` finds."""
 
     account: Account
     in_transactions: int

@@ -14,6 +14,9 @@ from dataclasses import asdict, dataclass, field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.changelog.column_readings import untyped_warning
+from tidemark.changelog.reloads import unended_load, unread_note
+from tidemark.changelog.table_state import emptied_below, reached
 from tidemark.errors import TerminalError
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.feed_state import NextPublication
@@ -36,11 +39,8 @@ from tidemark.pipeline.repeated_changes import without_repeated
 from tidemark.pipeline.screen import screen
 from tidemark.pipeline.stopped_tables import notes_of
 from tidemark.pipeline.system_rows import tombstones, write_system_rows
-from tidemark.snapshots.published_table import discard_columns
-from tidemark.snapshots.staged_change import StagedChange
-from tidemark.tables.column_readings import untyped_warning
-from tidemark.tables.reloads import unended_load, unread_note
-from tidemark.tables.table_state import emptied_below, reached
+from tidemark.tables.published_table import discard_columns
+from tidemark.tables.staged_change import StagedChange
 
 log = get_logger()
 

@@ -33,8 +33,8 @@ from tidemark.pipeline.land import land
 from tidemark.pipeline.publish import publish, record_receipt
 from tidemark.pipeline.validate import validate
 from tidemark.settings import Settings
-from tidemark.snapshots.published_table import discard_columns
 from tidemark.storage.feed_lock import FeedLock, feed_lock
+from tidemark.tables.published_table import discard_columns
 
 Progress = Callable[[str], None]
 

@@ -8,15 +8,15 @@ from dataclasses import dataclass, field
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.changelog.places import placed_again
+from tidemark.changelog.table_state import State
+from tidemark.fold.truncates import UnderTruncate, under_truncate
+from tidemark.fold.typed_rows import TableShape
 from tidemark.ledger.change_log import changes_table, is_published, of_tables
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.receipts import Counts
-from tidemark.merge.truncates import UnderTruncate, under_truncate
-from tidemark.merge.typed_rows import TableShape
 from tidemark.pipeline.assemble import Assembled
-from tidemark.tables.places import placed_again
-from tidemark.tables.table_state import State
 
 #: Names of transactions that a receipt tells.
 MOST_NAMED = 20

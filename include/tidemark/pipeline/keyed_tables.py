@@ -1,7 +1,7 @@
 """Tables with a key: the hour's changes of each key are folded, and what they come to is joined with what is stored.
 
-A change that comes late needs no other way than one in order: it is joined like it (:mod:`tidemark.merge.row_join`). Only
-what is in no row's own state is folded again from the change log (:mod:`tidemark.merge.late_changes`).
+A change that comes late needs no other way than one in order: it is joined like it (:mod:`tidemark.fold.row_join`). Only
+what is in no row's own state is folded again from the change log (:mod:`tidemark.fold.late_changes`).
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from tidemark.fold import late_changes
+from tidemark.fold.contract import COUNTED
+from tidemark.fold.few_keys import FEW_CHANGES, KeyValues, key_texts, key_values, list_keys
+from tidemark.fold.fold_rows import fold
+from tidemark.fold.superseded import deletes_at, late_keys, without_superseded
+from tidemark.fold.typed_rows import keyed_rows, settle
 from tidemark.ledger.receipts import Counts
 from tidemark.logs import get_logger
-from tidemark.merge import late_changes
-from tidemark.merge.contract import COUNTED
-from tidemark.merge.few_keys import FEW_CHANGES, KeyValues, key_texts, key_values, list_keys
-from tidemark.merge.fold import fold
-from tidemark.merge.superseded import deletes_at, late_keys, without_superseded
-from tidemark.merge.typed_rows import keyed_rows, settle
 from tidemark.pipeline.hour_changes import TableChanges
 from tidemark.pipeline.table_outcome import TableOutcome
 

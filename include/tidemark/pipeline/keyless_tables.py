@@ -5,13 +5,13 @@ from __future__ import annotations
 from pyspark.sql import Column, Observation
 from pyspark.sql import functions as F
 
+from tidemark.changelog.folded_log import shared_positions
+from tidemark.fold import keyless
+from tidemark.fold.owed_copies import match_owed, removed_images
+from tidemark.fold.typed_rows import in_one_notation
 from tidemark.ledger.receipts import Counts
-from tidemark.merge import keyless
-from tidemark.merge.owed_copies import match_owed, removed_images
-from tidemark.merge.typed_rows import in_one_notation
 from tidemark.pipeline.hour_changes import TableChanges
 from tidemark.pipeline.table_outcome import TableOutcome
-from tidemark.tables.folded_log import shared_positions
 
 
 def settle_keyless(changes: TableChanges) -> TableOutcome:

@@ -2,7 +2,7 @@
 
 Such an hour's cut is not what the tables hold now: that shows what landed later. It is the newest cut before the hour,
 with every change of hours up to it that has come since joined with it: the hour's own, and those of hours before that
-came too late for that cut. The same changes again alter nothing (:mod:`tidemark.merge.row_join`), so that all are joined
+came too late for that cut. The same changes again alter nothing (:mod:`tidemark.fold.row_join`), so that all are joined
 that the log holds of their keys from the oldest of them on: a delete that the cut shows no row of is among them.
 
 Where a row's own state does not tell enough, the keys of these changes are folded again from the whole log of the hours up
@@ -16,7 +16,19 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
+from tidemark.changelog.folded_log import fold_keyed, fold_keyless, keyed_log_rows
+from tidemark.changelog.places import gives_place
+from tidemark.changelog.reloads import altered
+from tidemark.changelog.table_history import Definitions, load_definitions
+from tidemark.changelog.table_log import TableLog
+from tidemark.changelog.table_state import emptied_below, published_state
+from tidemark.changelog.ties import retied, tied, tied_log
 from tidemark.feeds.model import Feed
+from tidemark.fold.contract import COUNTED
+from tidemark.fold.few_keys import FEW_CHANGES, list_keys
+from tidemark.fold.fold_rows import fold
+from tidemark.fold.key_changes import changed_in_reach, descendants
+from tidemark.fold.typed_rows import TableShape, settle
 from tidemark.hours import Hour
 from tidemark.ledger.change_log import changes_table, in_hour, is_published
 from tidemark.ledger.hour_run import HourRun
@@ -26,22 +38,10 @@ from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.retention import expired_hours
 from tidemark.ledger.system_tables import held_transactions, waiting_entries
 from tidemark.logs import log_stage
-from tidemark.merge.contract import COUNTED
-from tidemark.merge.few_keys import FEW_CHANGES, list_keys
-from tidemark.merge.fold import fold
-from tidemark.merge.key_changes import changed_in_reach, descendants
-from tidemark.merge.typed_rows import TableShape, settle
 from tidemark.pipeline.transactions import open_at
 from tidemark.settings import Settings
-from tidemark.snapshots.published_table import PublishedTable
-from tidemark.snapshots.staged_change import StagedChange
-from tidemark.tables.folded_log import fold_keyed, fold_keyless, keyed_log_rows
-from tidemark.tables.places import gives_place
-from tidemark.tables.reloads import altered
-from tidemark.tables.table_history import Definitions, load_definitions
-from tidemark.tables.table_log import TableLog
-from tidemark.tables.table_state import emptied_below, published_state
-from tidemark.tables.ties import retied, tied, tied_log
+from tidemark.tables.published_table import PublishedTable
+from tidemark.tables.staged_change import StagedChange
 
 _SAYS = {False: "made the cut of a late hour", True: "made a cut again"}
 

@@ -21,8 +21,8 @@ from tidemark.ledger.state_store import check_state
 from tidemark.ledger.system_tables import write_receipt
 from tidemark.logs import get_logger, log_context, log_stage
 from tidemark.pipeline.late_cuts import make_late_cuts, to_amend
-from tidemark.snapshots.parquet_copies import write_copies
-from tidemark.snapshots.published_table import PublishedTable
+from tidemark.tables.parquet_copies import write_copies
+from tidemark.tables.published_table import PublishedTable
 
 log = get_logger()
 

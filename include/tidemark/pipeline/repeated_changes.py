@@ -16,12 +16,12 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
+from tidemark.changelog.table_log import TableLog
+from tidemark.fold.fold_rows import sort_key
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.receipts import Counts
 from tidemark.logs import get_logger
-from tidemark.merge.fold import sort_key
 from tidemark.pipeline.hour_changes import HourChanges
-from tidemark.tables.table_log import TableLog
 
 log = get_logger()
 

@@ -16,17 +16,17 @@ from operator import and_
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
+from tidemark.changelog.table_state import State, open_state
 from tidemark.errors import SchemaError
+from tidemark.fold.typed_rows import TableShape
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.quarantine import CHECK_FAILED, ENTRY, SCREEN, STOPPED, beginning
 from tidemark.logs import get_logger
-from tidemark.merge.typed_rows import TableShape
 from tidemark.pipeline.hour_changes import HourChanges
 from tidemark.pipeline.stopped_tables import told
 from tidemark.pipeline.withheld import without
-from tidemark.snapshots.published_table import PublishedTable
-from tidemark.tables.table_state import State, open_state
+from tidemark.tables.published_table import PublishedTable
 
 #: By column, what each check of a value is called, and whether a value fails it.
 Checks = Mapping[str, Sequence[tuple[str, Callable[[Column], Column]]]]

@@ -12,11 +12,11 @@ from collections.abc import Mapping
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.changelog.table_history import Definitions, not_understood
 from tidemark.errors import SchemaError
 from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.quarantine import STOPPED, kept_back
 from tidemark.ledger.receipts import Receipt
-from tidemark.tables.table_history import Definitions, not_understood
 
 
 def known_stops(run: HourRun, definitions: Definitions) -> dict[str, str]:

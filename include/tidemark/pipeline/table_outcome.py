@@ -6,15 +6,15 @@ from dataclasses import dataclass, field
 
 from pyspark.sql import DataFrame
 
+from tidemark.fold.few_keys import KeyValues
 from tidemark.ledger.receipts import Counts
-from tidemark.merge.few_keys import KeyValues
 
 
 @dataclass(frozen=True)
 class TableOutcome:
-    """``settled``: SETTLED rows (:mod:`tidemark.merge.contract`), materialised, of which so many are ``written`` and
+    """``settled``: SETTLED rows (:mod:`tidemark.fold.contract`), materialised, of which so many are ``written`` and
     ``deleted``. ``counts``: what became of the table's changes. ``warnings``: what the receipt says of them. ``joined``,
-    ``key_values``: see :class:`tidemark.snapshots.staged_change.StagedChange`."""
+    ``key_values``: see :class:`tidemark.tables.staged_change.StagedChange`."""
 
     settled: DataFrame
     written: int

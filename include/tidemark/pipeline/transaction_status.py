@@ -9,9 +9,9 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from tidemark.changelog.deliveries import tells_deliveries, whole_deliveries
 from tidemark.feeds.model import Feed
 from tidemark.ledger.change_log import is_row
-from tidemark.tables.deliveries import tells_deliveries, whole_deliveries
 
 
 def transaction_status(entries: DataFrame, feed: Feed) -> DataFrame:

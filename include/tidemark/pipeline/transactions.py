@@ -13,15 +13,15 @@ from dataclasses import dataclass, field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.changelog import deliveries
+from tidemark.changelog.deliveries import of_messages, tells_deliveries, unused_messages, without_messages
+from tidemark.changelog.ties import with_pairs
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.ledger.change_log import is_new, is_published, is_row, rolled_back
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.quarantine import ENTRY, NEVER_COMPLETED, kept_back, waiting_whole
 from tidemark.pipeline.transaction_status import transaction_status, with_earlier
-from tidemark.tables import deliveries
-from tidemark.tables.deliveries import of_messages, tells_deliveries, unused_messages, without_messages
-from tidemark.tables.ties import with_pairs
 
 _MOST_NAMED, _SHOWN = 5, 60
 _UNPRINTABLE = r"[\p{C}\p{Zl}\p{Zp}]"

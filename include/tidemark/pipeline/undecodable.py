@@ -15,12 +15,12 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
+from tidemark.changelog.ties import edges_with, only_markers_tell, tied
 from tidemark.identifiers import PAIR
 from tidemark.ledger.change_log import changes_table, in_hour, is_published, is_row, is_unplaced
 from tidemark.ledger.quarantine import never_completed, record_place
 from tidemark.pipeline.hour_changes import HourChanges
 from tidemark.pipeline.withheld import refusal
-from tidemark.tables.ties import edges_with, only_markers_tell, tied
 
 
 def broken_transactions(hour: HourChanges) -> DataFrame | None:

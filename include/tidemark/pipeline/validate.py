@@ -22,8 +22,8 @@ from tidemark.identifiers import TIDEMARK, quote
 from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.receipts import CheckResult, Receipt
 from tidemark.logs import get_logger, log_stage
-from tidemark.schema.type_changes import wider_of
-from tidemark.snapshots.published_table import PublishedTable
+from tidemark.tables.published_table import PublishedTable
+from tidemark.values.type_changes import wider_of
 
 if TYPE_CHECKING:
     from tidemark.pipeline.checks import Plan

@@ -12,13 +12,13 @@ from dataclasses import dataclass
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.changelog.places import placed
+from tidemark.changelog.table_history import Definitions, with_definitions
 from tidemark.feeds.model import Feed
 from tidemark.ledger.change_log import is_published
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.system_tables import waiting_entries
-from tidemark.tables.places import placed
-from tidemark.tables.table_history import Definitions, with_definitions
 
 
 @dataclass(frozen=True)

@@ -1,1 +1,1 @@
-"""One published table: its history of columns, its shape, its storage, and what is published of it."""
+"""A published table: an Iceberg table, how a publication is merged into it, and its copy in Parquet folders."""

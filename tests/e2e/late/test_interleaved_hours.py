@@ -21,7 +21,7 @@ from tidemark.pipeline.land import land
 from tidemark.samples import ibm
 from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
-from tidemark.snapshots.published_table import PublishedTable
+from tidemark.tables.published_table import PublishedTable
 
 # The tests publish the hours of one feed, one after the other: in one process (see tests/conftest.py).
 pytestmark = [pytest.mark.full, pytest.mark.promise(5, 6)]

@@ -11,7 +11,7 @@ from tests.convergence import debezium
 from tests.convergence.histories import ROOM
 from tests.convergence.wire import Format, Sent
 from tests.e2e.change_exports import HOURS, Exports, change, unit
-from tidemark.merge import late_changes
+from tidemark.fold import late_changes
 from tidemark.settings import Settings
 
 pytestmark = pytest.mark.full

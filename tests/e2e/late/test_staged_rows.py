@@ -12,10 +12,10 @@ from pyspark.sql import types as T
 
 from tests.e2e.debezium_messages import COLUMNS, DEBEZIUM, HOURS, event, line, row
 from tests.e2e.feed_pair import FeedPair
-from tidemark.merge.contract import settled_type
+from tidemark.fold.contract import settled_type
 from tidemark.settings import Settings
-from tidemark.snapshots.published_table import PublishedTable
-from tidemark.snapshots.staged_change import StagedChange
+from tidemark.tables.published_table import PublishedTable
+from tidemark.tables.staged_change import StagedChange
 
 pytestmark = pytest.mark.full
 

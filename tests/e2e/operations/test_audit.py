@@ -23,7 +23,7 @@ from tidemark.ledger.quarantine import list_kept_back
 from tidemark.ledger.state_store import load_state
 from tidemark.operations.audit import audit
 from tidemark.settings import Settings
-from tidemark.snapshots.parquet_copies import copies_folder, document_name, newest_copies
+from tidemark.tables.parquet_copies import copies_folder, document_name, newest_copies
 
 pytestmark = [pytest.mark.full, pytest.mark.promise(1)]
 

@@ -28,9 +28,9 @@ from tidemark.operations.read_table import read_snapshot
 from tidemark.pipeline.hour import compact_stage, decode_stage, publish_stage
 from tidemark.pipeline.land import land
 from tidemark.settings import Settings
-from tidemark.snapshots.parquet_copies import newest_copies
-from tidemark.snapshots.published_table import PublishedTable
 from tidemark.storage.feed_lock import FeedLock
+from tidemark.tables.parquet_copies import newest_copies
+from tidemark.tables.published_table import PublishedTable
 
 pytestmark = pytest.mark.full
 

@@ -14,6 +14,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 
 from tests.e2e.schema_change_messages import EPOCH, HOURS, Change, Entry, Installation, Row, Statement, Version
+from tidemark.changelog import table_history as definitions
 from tidemark.errors import CheckError, QuarantineLimitError, SchemaError
 from tidemark.lake.catalog import read_rows
 from tidemark.lake.session import full_name
@@ -21,7 +22,6 @@ from tidemark.ledger.publication_history import load_history
 from tidemark.pipeline.hour import compact_stage, decode_stage, run_hour
 from tidemark.pipeline.land import land
 from tidemark.settings import Settings
-from tidemark.tables import table_history as definitions
 
 pytestmark = [pytest.mark.full, pytest.mark.promise(4)]
 

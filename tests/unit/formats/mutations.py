@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from tidemark.containers import kafka_json
 from tidemark.feeds.loading import load_feed
 from tidemark.formats import load_format
-from tidemark.schema import encodings
-from tidemark.schema.columns import ColumnType
+from tidemark.values import encodings
+from tidemark.values.columns import ColumnType
 
 #: What stands where something else belongs: other types, and numbers at and beyond every edge.
 VALUES: tuple[Any, ...] = (

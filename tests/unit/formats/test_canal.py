@@ -15,8 +15,8 @@ from tidemark.feeds.model import Feed
 from tidemark.formats.canal import decode as canal
 from tidemark.formats.canal.types import mysql_type
 from tidemark.formats.contract import CHANGES
-from tidemark.schema.columns import ColumnType
-from tidemark.schema.table_changes import TableChange
+from tidemark.values.columns import ColumnType
+from tidemark.values.table_changes import TableChange
 
 FEED = Feed.model_validate(
     {
@@ -248,7 +248,7 @@ def test_a_batch_that_two_hours_share_keeps_its_order(spark: SparkSession) -> No
 
 
 def test_equal_rows_without_a_key_are_told_by_their_delivery(decoded: dict[str, list[Row]]) -> None:
-    """As merge/keyless.py counts them: the same position again with no higher ordinal begins another delivery."""
+    """As fold/keyless.py counts them: the same position again with no higher ordinal begins another delivery."""
     first = [row.tx_ordinal for name in ("log, first", "log, equal") for row in decoded[name]]
     again = [row.tx_ordinal for name in ("log, first, again", "log, equal, again") for row in decoded[name]]
     assert first == sorted(set(first)) and again == sorted(set(again)) and again[0] < first[-1]

@@ -13,8 +13,8 @@ from tidemark.containers.contract import RECORDS
 from tidemark.feeds.model import Feed
 from tidemark.formats.contract import CHANGES
 from tidemark.formats.dataworks import decode as dataworks
-from tidemark.schema.columns import ColumnType
-from tidemark.schema.table_changes import TableChange
+from tidemark.values.columns import ColumnType
+from tidemark.values.table_changes import TableChange
 
 FEED = Feed.model_validate(
     {

@@ -11,8 +11,8 @@ from pyspark.sql import functions as F
 
 from tidemark.formats.dataworks import decode as dataworks
 from tidemark.formats.dataworks.types import calendar_date, declared_type
-from tidemark.schema.columns import ColumnType
-from tidemark.schema.table_changes import TableChange
+from tidemark.values.columns import ColumnType
+from tidemark.values.table_changes import TableChange
 
 
 def test_declared_types() -> None:

@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemark.formats.ddl.statements import DIALECTS, Ddl, read_ddl
-from tidemark.schema.table_changes import TableRenamed
+from tidemark.values.table_changes import TableRenamed
 
 STATEMENTS: list[tuple[str, str, Ddl]] = [
     # MySQL

@@ -15,7 +15,7 @@ from tidemark.containers.contract import RECORDS
 from tidemark.feeds.model import Feed
 from tidemark.formats.contract import REPLACES
 from tidemark.formats.debezium import decode as debezium
-from tidemark.schema import encodings
+from tidemark.values import encodings
 
 ENCODINGS = {**encodings.ENCODINGS, **debezium.ENCODINGS}
 

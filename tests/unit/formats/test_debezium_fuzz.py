@@ -17,8 +17,8 @@ from tidemark.feeds.loading import load_feed
 from tidemark.formats.debezium import decode as debezium
 from tidemark.samples.debezium import generate
 from tidemark.samples.exporting import Sample
-from tidemark.schema import encodings
-from tidemark.schema.columns import ColumnType
+from tidemark.values import encodings
+from tidemark.values.columns import ColumnType
 
 ENCODINGS = {**encodings.ENCODINGS, **debezium.ENCODINGS}
 NUMBER = 12_000

@@ -13,8 +13,8 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.formats.debezium import decode as debezium
-from tidemark.schema import encodings
-from tidemark.schema.columns import ColumnType
+from tidemark.values import encodings
+from tidemark.values.columns import ColumnType
 
 ENCODINGS = {**encodings.ENCODINGS, **debezium.ENCODINGS}
 

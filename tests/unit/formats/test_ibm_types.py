@@ -12,8 +12,8 @@ from pyspark.sql import functions as F
 
 from tidemark.formats.ibm import decode as ibm
 from tidemark.formats.ibm.types import family
-from tidemark.schema.columns import ColumnType
-from tidemark.schema.encodings import ENCODINGS as SHARED
+from tidemark.values.columns import ColumnType
+from tidemark.values.encodings import ENCODINGS as SHARED
 
 SPARK_TYPES = {
     "SMALLINT": "int", "INTEGER": "int", "INT": "int", "BIGINT": "bigint", "DECIMAL(9,2)": "decimal(9,2)",

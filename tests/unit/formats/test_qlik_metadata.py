@@ -13,7 +13,7 @@ import pytest
 from tidemark.formats.qlik.masks import bit_of, full_mask
 from tidemark.formats.qlik.metadata import read_metadata, table_change
 from tidemark.formats.qlik.types import column_type, declared_type
-from tidemark.schema.columns import ColumnType
+from tidemark.values.columns import ColumnType
 
 
 def metadata(**changes: Any) -> dict[str, Any]:

@@ -8,12 +8,12 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tidemark.feeds.model import Table
-from tidemark.merge.typed_rows import TableShape
+from tidemark.fold.typed_rows import TableShape
 from tidemark.pipeline.checks import quarantine_checks
 from tidemark.pipeline.screen import judge_change
-from tidemark.schema.columns import ColumnType
-from tidemark.schema.encodings import ENCODINGS
 from tidemark.settings import Settings
+from tidemark.values.columns import ColumnType
+from tidemark.values.encodings import ENCODINGS
 
 pytestmark = pytest.mark.promise(2, 3)
 

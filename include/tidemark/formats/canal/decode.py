@@ -19,10 +19,10 @@ from tidemark.formats.canal.types import LATIN_BYTES, default_text, message_type
 from tidemark.formats.contract import DeclaredFeed, as_changes
 from tidemark.formats.ddl.named_tables import concerned_tables, drops_database, empties, problem_without_table
 from tidemark.formats.ddl.statements import ALTERS_TABLE, INDEX_KINDS, read_ddl
-from tidemark.schema.columns import ColumnType
-from tidemark.schema.encodings import Encoding
-from tidemark.schema.strict_json import broken, one_document
-from tidemark.schema.table_changes import TableChange
+from tidemark.values.columns import ColumnType
+from tidemark.values.encodings import Encoding
+from tidemark.values.strict_json import broken, one_document
+from tidemark.values.table_changes import TableChange
 
 __all__ = [
     "ENCODINGS", "Options", "begins_again", "column_types", "decode", "message_types", "shares_position", "table_change",

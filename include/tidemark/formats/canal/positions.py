@@ -54,7 +54,7 @@ def _in_partitions(messages: DataFrame) -> DataFrame:
 
     Rows without a key have no end that stays the same: those of a batch are counted, in their run, the piece of the
     partition in which no other batch lies between them. What is delivered again under other offsets is a run of its own,
-    counted the same, and :mod:`tidemark.merge.keyless` counts a row once for each run. They stand behind the statement
+    counted the same, and :mod:`tidemark.fold.keyless` counts a row once for each run. They stand behind the statement
     of the run that emptied their table, if there is one. Where nothing of the hour comes before a run (or before its
     block of offsets), it may have begun in the hour before: its rows then count on behind all that are counted.
     """

@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 
-from tidemark.schema.columns import ColumnType
+from tidemark.values.columns import ColumnType
 
 _INTEGERS = {
     "tinyint": "int", "smallint": "int", "mediumint": "int", "int": "int", "integer": "int", "bigint": "bigint",

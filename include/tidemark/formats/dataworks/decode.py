@@ -41,10 +41,10 @@ from tidemark.formats.dataworks.types import (
 )
 from tidemark.formats.ddl import named_tables
 from tidemark.formats.ddl.statements import ALTERS_TABLE, INDEX_KINDS, read_ddl
-from tidemark.schema.columns import ColumnType
-from tidemark.schema.encodings import Encoding
-from tidemark.schema.strict_json import broken, one_document
-from tidemark.schema.table_changes import TableChange
+from tidemark.values.columns import ColumnType
+from tidemark.values.encodings import Encoding
+from tidemark.values.strict_json import broken, one_document
+from tidemark.values.table_changes import TableChange
 
 __all__ = [
     "ENCODINGS", "Options", "column_types", "decode", "edge", "in_pairs", "message_types", "partners", "retied",

@@ -15,8 +15,8 @@ from zoneinfo import ZoneInfo
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidemark.schema.columns import ColumnType
-from tidemark.schema.encodings import epoch_millis
+from tidemark.values.columns import ColumnType
+from tidemark.values.encodings import epoch_millis
 
 #: A message's type → the published column. DATE is an instant: milliseconds since 1970, without a zone of its own.
 SIX_TYPES = {

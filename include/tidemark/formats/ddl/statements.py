@@ -38,7 +38,7 @@ from tidemark.formats.ddl.words import (
     ROW_CLAUSES,
     TABLE_VERBS,
 )
-from tidemark.schema.table_changes import TableName, TableRenamed
+from tidemark.values.table_changes import TableName, TableRenamed
 
 #: What Canal's parser (DruidDdlParser), and with it DataWorks, calls an ALTER TABLE whose last clause is of an index or a
 #: key: the clauses before it may be of columns. By these names goes a CREATE INDEX too, which matters to nobody.
@@ -54,7 +54,7 @@ _SP_RENAME = re.compile(
 @dataclass
 class Ddl:
     """The change of a table that a statement describes, with column types as written in its dialect. The fields are
-    those of :class:`tidemark.schema.table_changes.TableChange`; ``key`` empty: no primary key."""
+    those of :class:`tidemark.values.table_changes.TableChange`; ``key`` empty: no primary key."""
 
     columns: dict[str, str] = field(default_factory=dict)
     filled: dict[str, Constant] = field(default_factory=dict)
@@ -75,7 +75,7 @@ def read_ddl(text: str, dialect: str) -> Ddl | None:
     """Read a statement, or the clauses of an ALTER TABLE alone. None where it does not concern columns or the key.
 
     ``dialect`` is a key of :data:`DIALECTS`. Raises ValueError, with the statement in it, for what cannot be
-    understood, renames a table (:class:`tidemark.schema.table_changes.TableRenamed`) and is no swap, or changes rows without
+    understood, renames a table (:class:`tidemark.values.table_changes.TableRenamed`) and is no swap, or changes rows without
     sending them.
     """
     found: list[Ddl] = []

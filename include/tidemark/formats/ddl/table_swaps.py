@@ -15,7 +15,7 @@ from __future__ import annotations
 import re
 from collections.abc import Sequence
 
-from tidemark.schema.table_changes import TableName
+from tidemark.values.table_changes import TableName
 
 _LONGEST = 64
 _PAIRS = [

@@ -24,9 +24,9 @@ from tidemark.formats.debezium.sources import CONNECTORS
 from tidemark.formats.debezium.transactions import identity, outside, transaction
 from tidemark.formats.debezium.types import ENCODINGS, declared_type, message_types
 from tidemark.formats.debezium.unavailable import without_unavailable
-from tidemark.schema.columns import ColumnType
-from tidemark.schema.encodings import time_of_millis
-from tidemark.schema.strict_json import broken, one_document
+from tidemark.values.columns import ColumnType
+from tidemark.values.encodings import time_of_millis
+from tidemark.values.strict_json import broken, one_document
 
 __all__ = [
     "ENCODINGS", "Options", "awaits_place", "begins_again", "column_types", "decode", "gives_place", "message_types",

@@ -1,7 +1,7 @@
 """PostgreSQL's infinite dates and timestamps, which no table can hold, as nulls where the feed says so.
 
 The connector (its PostgresValueConverter) writes a timestamp with zone as the text ``infinity``; a timestamp without in the
-numbers of :data:`tidemark.schema.encodings.INFINITIES`; a date as a count of days that differs from release to release, and
+numbers of :data:`tidemark.values.encodings.INFINITIES`; a date as a count of days that differs from release to release, and
 between snapshots and changes, but is none that PostgreSQL has.
 """
 
@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidemark.schema.columns import ColumnType
-from tidemark.schema.encodings import INFINITIES
+from tidemark.values.columns import ColumnType
+from tidemark.values.encodings import INFINITIES
 
 #: The first and the last date that PostgreSQL has, 4713 BC and 5874897 AD, in days since 1970.
 _FIRST_DAY, _LAST_DAY = -2_440_588, 2_145_042_905

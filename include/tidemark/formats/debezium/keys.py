@@ -13,7 +13,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidemark.formats.contract import DeclaredFeed
-from tidemark.schema.strict_json import exact_json
+from tidemark.values.strict_json import exact_json
 
 IMAGE = "map<string, string>"
 _OLD_KEY = "__debezium.oldkey"

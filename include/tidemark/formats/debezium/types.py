@@ -13,10 +13,10 @@ from typing import Any
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidemark.schema.columns import ColumnType
-from tidemark.schema.encodings import ENCODINGS as COMMON
-from tidemark.schema.encodings import Encoding
-from tidemark.schema.strict_json import exact_json
+from tidemark.values.columns import ColumnType
+from tidemark.values.encodings import ENCODINGS as COMMON
+from tidemark.values.encodings import Encoding
+from tidemark.values.strict_json import exact_json
 
 _TEXT = {
     "text", "varchar", "character varying", "char", "character", "bpchar", "citext", "uuid", "json", "jsonb", "xml",

@@ -22,7 +22,7 @@ from tidemark.formats.ibm.images import fits, key_of, lacks_key, not_sent, notes
 from tidemark.formats.ibm.index import with_index
 from tidemark.formats.ibm.problems import problem
 from tidemark.formats.ibm.types import ENCODINGS, column_type, family
-from tidemark.schema.columns import ColumnType
+from tidemark.values.columns import ColumnType
 
 __all__ = ["ENCODINGS", "Options", "column_types", "decode", "deliveries", "message_types"]
 

@@ -14,8 +14,8 @@ from typing import Literal
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidemark.schema.columns import ColumnType
-from tidemark.schema.encodings import Encoding, plain
+from tidemark.values.columns import ColumnType
+from tidemark.values.encodings import Encoding, plain
 
 #: The kinds of columns that decoding and the rules of invalid character data treat differently.
 Family = Literal["character", "graphic", "lob", "binary", "time", "other"]

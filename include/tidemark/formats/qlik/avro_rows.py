@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.avro.functions import from_avro
 
-from tidemark.schema.encodings import time_micros, time_millis
+from tidemark.values.encodings import time_micros, time_millis
 
 _IMAGE = "map<string, string>"
 

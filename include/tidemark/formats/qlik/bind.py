@@ -18,7 +18,7 @@ from tidemark.formats.contract import DeclaredFeed, SchemaEntry
 from tidemark.formats.qlik.avro_rows import readable, with_columns
 from tidemark.formats.qlik.masks import bit_of, bytes_reversed, fits, full_mask, is_set, trimmed
 from tidemark.formats.qlik.metadata import read_metadata
-from tidemark.schema.strict_json import NOT_UTF_8
+from tidemark.values.strict_json import NOT_UTF_8
 
 
 @dataclass(frozen=True)

@@ -21,9 +21,9 @@ from tidemark.formats.qlik import metadata as qlik_metadata
 from tidemark.formats.qlik.avro import avro_messages, in_envelope, is_avro, one_line_base64
 from tidemark.formats.qlik.messages import PASSED, READ, json_messages
 from tidemark.formats.qlik.types import declared_type
-from tidemark.schema.columns import ColumnType
-from tidemark.schema.encodings import Encoding
-from tidemark.schema.table_changes import TableChange
+from tidemark.values.columns import ColumnType
+from tidemark.values.encodings import Encoding
+from tidemark.values.table_changes import TableChange
 
 __all__ = [
     "ENCODINGS", "Options", "bind", "column_types", "decode", "message_types", "of_load", "table_change", "without_place"

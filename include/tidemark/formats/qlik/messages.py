@@ -18,7 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
-from tidemark.schema.strict_json import NOT_UTF_8, holds_fragile_numbers, marked, unmarked
+from tidemark.values.strict_json import NOT_UTF_8, holds_fragile_numbers, marked, unmarked
 
 _IMAGE = "map<string, string>"
 
@@ -41,7 +41,7 @@ def json_messages(records: DataFrame, also: Sequence[str] = ()) -> DataFrame:
     """RECORDS whose values are JSON → MESSAGE, and the columns ``also`` named, untouched.
 
     A variant has no exponents, no zeros at the end of a fraction and 38 digits at most: texts with such numbers are read
-    as :func:`tidemark.schema.strict_json.exact_json` reads them.
+    as :func:`tidemark.values.strict_json.exact_json` reads them.
     """
     passed = (*PASSED, *also)
     text = F.col("value").cast("string")

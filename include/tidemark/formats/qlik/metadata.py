@@ -16,8 +16,8 @@ from typing import Any
 import fastavro
 
 from tidemark.formats.qlik.types import column_type
-from tidemark.schema.columns import ColumnType
-from tidemark.schema.table_changes import TableChange
+from tidemark.values.columns import ColumnType
+from tidemark.values.table_changes import TableChange
 
 #: A table has no more columns than this: a larger ordinal is a mistake, and its mask would be a text of that length.
 _MOST_COLUMNS = 65_536

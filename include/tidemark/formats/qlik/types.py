@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import re
 
-from tidemark.schema.columns import ColumnType
+from tidemark.values.columns import ColumnType
 
 _FIXED = {
     "BOOLEAN": ColumnType("boolean"),

@@ -1,0 +1,51 @@
+"""What log rows come to, folded without regard to what is stored: rows as a table, or the cut of one, should have them."""
+
+from __future__ import annotations
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.feeds.model import Feed
+from tidemark.fold import keyless
+from tidemark.fold.colliding_keys import colliding_keys
+from tidemark.fold.fold_rows import fold
+from tidemark.fold.key_changes import with_ancestors
+from tidemark.fold.owed_copies import match_owed, removed_images
+from tidemark.fold.typed_rows import TableShape, in_one_notation, key_is_whole, keyed_rows, settle
+from tidemark.formats import load_format
+from tidemark.formats.contract import MarksLoads, SharesPositions
+
+
+def keyed_log_rows(shape: TableShape, log_rows: DataFrame) -> DataFrame:
+    """Log rows of a table with a key → ROWS that :func:`fold_keyed` takes."""
+    rows = keyed_rows(log_rows, shape, expand=True).where(key_is_whole(shape))
+    return rows.withColumn("counts", F.lit(False))
+
+
+def fold_keyed(shape: TableShape, rows: DataFrame, targets: DataFrame, hour: str) -> DataFrame:
+    """SETTLED of the keys in ``targets``, from all ROWS of their table."""
+    colliding = colliding_keys(rows, F.lit(False)).localCheckpoint()
+    return settle(fold(with_ancestors(rows, targets, colliding), partial=True), shape, hour, whole=True)
+
+
+def fold_keyless(shape: TableShape, log_rows: DataFrame, feed: Feed, hour: str) -> DataFrame:
+    """SETTLED of a table without a key: one for each copy."""
+    rows = in_one_notation(log_rows, shape)
+    images = keyless.copies(keyless.effective(rows, shared_positions(feed))).localCheckpoint()
+    if not images.where("now < 0").isEmpty():
+        images = match_owed(images, removed_images(rows))
+    return keyless.settle_copies(images.where("now > 0"), shape, hour)
+
+
+def shared_positions(feed: Feed) -> keyless.SharedPositions | None:
+    """Which log rows without a key of the feed share their positions with equal ones; None: a position names one change."""
+    format_ = load_format(feed.format["type"])
+    of_load = format_.of_load() if isinstance(format_, MarksLoads) else None
+    if isinstance(format_, SharesPositions):
+        shared = format_.shares_position(feed.format_options)
+        return keyless.SharedPositions(
+            shared=shared if of_load is None else shared | of_load,
+            of_load=F.lit(False) if of_load is None else of_load,
+            begins_again=format_.begins_again,
+        )
+    return None if of_load is None else keyless.SharedPositions(shared=of_load, of_load=of_load)

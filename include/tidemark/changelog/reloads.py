@@ -1,0 +1,273 @@
+"""Reloads that an operator has named: where each stands in the source's order.
+
+A reload begins with the first row of its load that landed in the hour that was named, or in a later one. It stands just
+behind all that was sent of the table before that row: what landed in hours before, and in that hour what comes before the
+load's rows in their partitions. What stands before that place is gone, as by a truncate there. Only offsets tell what comes
+before the load within the hour; without them, or where no row shows that a load has read it, the hour's own changes come
+behind it.
+
+Where the source's positions begin again with the load, the load's rows and all behind them count from that place on: see
+:mod:`tidemark.changelog.places`. Of a source table that is empty no row will come: its reload begins with the hour.
+
+The place depends on what has landed, and on nothing else: an older hour that comes late may push it further, and then all
+rows of the table are folded again.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.changelog.places import landed_before, of_load, placed, shows_loads, topic_partition
+from tidemark.feeds.model import Feed
+from tidemark.formats import load_format
+from tidemark.formats.contract import MarksLoads
+from tidemark.hours import Hour
+from tidemark.ledger.change_log import is_row
+from tidemark.ledger.change_stats import TableStats
+from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.manifest import Manifest
+from tidemark.ledger.receipts import Reload
+from tidemark.ledger.reloads import ALL, BEGIN_AGAIN, EMPTY, bare, parse_declaration
+
+#: Behind a position: a place that is higher than it, and lower than every position that is higher than it. It sorts behind
+#: the ``#`` of sort keys.
+_BEHIND = "+"
+_MOST_NAMED = 5
+
+#: By the source's table, its reloads.
+Reloads = Mapping[str, Sequence[Reload]]
+
+
+@dataclass(frozen=True)
+class HourReloads:
+    """The reloads of a feed when an hour is made. ``begun``: all that have begun; ``altered``: the source's tables of which
+    the hour brings, moves or takes back reloads, and where the newest stands then (empty: nowhere); ``notes``: for the
+    hour's receipt."""
+
+    begun: Reloads = field(default_factory=dict)
+    altered: Mapping[str, str] = field(default_factory=dict)
+    notes: list[str] = field(default_factory=list)
+
+
+def hour_reloads(
+    manifest: Manifest, loads: Sequence[tuple[str, str]], landed: DataFrame, log: DataFrame, state: FeedState,
+    feed: Feed,
+) -> HourReloads:  # fmt: skip
+    """The reloads when an hour is made. ``loads``: as :func:`unplaced_loads` finds them; ``landed``: the hour's new log
+    entries; ``log``: the published ones, and these."""
+    hour, names = manifest.hour, manifest.reloads
+    begun = find_reloads(hour, _named(hour, names, state), landed, log, state, feed)
+    notes = _notes(hour, names, begun, feed) + _warnings(hour, loads, begun, state, feed)
+    again = _newest_places(_beginning_again(hour, landed, begun), begun)
+    return HourReloads(begun, altered(state.reloads, begun) | again, notes)
+
+
+def _named(hour: str, names: Sequence[str] | None, state: FeedState) -> dict[str, list[str]]:
+    """Hours with the tables that are reloaded from them on, the hour in the making among them. ``names``: its own; None:
+    it names none."""
+    named = {each: tables for each, tables in state.named_reloads.items() if each != hour}
+    return named | ({hour: list(names)} if names else {})
+
+
+def find_reloads(
+    hour: str,
+    named: Mapping[str, Sequence[str]],
+    landed: DataFrame,
+    log: DataFrame,
+    state: FeedState,
+    feed: Feed,
+) -> dict[str, list[Reload]]:
+    """All reloads that have begun, of those that are ``named``. The log is only searched where the hour can alter one."""
+    known = {source: list(found) for source, found in state.reloads.items()}
+    if not named and not known:
+        return {}
+    if named == state.named_reloads and not _may_alter(hour, named, landed, state, feed):
+        return known
+    found: dict[str, list[Reload]] = {}
+    for first, tables in sorted(named.items()):
+        for source, reload in _begun(first, tables, placed(log.where(is_row()), log, feed, found), feed).items():
+            found.setdefault(source, []).append(reload)
+    return found
+
+
+def altered(before: Reloads, now: Reloads) -> dict[str, str]:
+    """The source's tables whose reloads have other places than before, and where the newest stands now; empty: nowhere."""
+
+    def places(of: Reloads, source: str) -> list[Reload]:
+        return [reload.model_copy(update={"hour": reload.began}) for reload in of.get(source, [])]
+
+    changed = {source for source in {*before, *now} if places(before, source) != places(now, source)}
+    return _newest_places(changed, now)
+
+
+def _newest_places(sources: Collection[str], reloads: Reloads) -> dict[str, str]:
+    return {
+        source: max((reload.position for reload in reloads.get(source, [])), default="") for source in sorted(sources)
+    }
+
+
+def _beginning_again(hour: str, landed: DataFrame, reloads: Reloads) -> list[str]:
+    """The source's tables with new rows from before positions began again, or from that hour: one that came again since may
+    prove to be of before."""
+    late = [
+        source
+        for source, found in reloads.items()
+        if any(reload.begins_again and hour <= reload.began for reload in found)
+    ]
+    if not late:
+        return []
+    changed = landed.where(is_row() & F.col("source_table").isin(late)).select("source_table").distinct()
+    return [row.source_table for row in changed.collect()]
+
+
+def _notes(hour: str, names: Sequence[str] | None, reloads: Reloads, feed: Feed) -> list[str]:
+    """What the hour's receipt says of reloads."""
+    began = {source for source, found in reloads.items() for reload in found if reload.began == hour}
+    notes = [
+        f"{feed.published_name(source)} was reloaded in this hour: what was sent before its load is gone"
+        for source in sorted(began)
+    ]
+    notes += [
+        f"positions of {feed.published_name(source)} begin again with that load: where neither offsets nor a row of the load "
+        f"tell, a change of this hour was taken for one of before if its position is above {reload.highest_before}"
+        for source, found in sorted(reloads.items())
+        for reload in found
+        if reload.began == hour and reload.begins_again and reload.highest_before
+    ]
+    begun = {source for source, found in reloads.items() for reload in found if reload.hour == hour}
+    waiting = [name for name in map(bare, names or ()) if name not in begun and not (name == ALL and begun)]
+    shown = ("all tables" if name == ALL else feed.published_name(name) for name in waiting)
+    return notes + [f"the reload of {name} has not begun: no row of its load has landed yet" for name in shown]
+
+
+def unplaced_loads(feed: Feed) -> Column:
+    """An aggregate of log entries: tables of which they hold rows of a load without a place, each with the place of a first
+    load."""
+    format_ = load_format(feed.format["type"])
+    without_place = format_.without_place() if isinstance(format_, MarksLoads) else F.lit(False)
+    return F.collect_set(F.when(is_row() & without_place, F.struct("source_table", "position")))
+
+
+def _warnings(hour: str, loads: Sequence[tuple[str, str]], reloads: Reloads, state: FeedState, feed: Feed) -> list[str]:
+    """What the hour's receipt says of rows of loads that landed behind changes of their tables, without a reload that they
+    could be of. ``loads``: as :func:`unplaced_loads` finds them."""
+    notes = []
+    for source, place in sorted(loads):
+        table = feed.published_name(source)
+        changed = (state.table(table).highest or "") > place + "#9" and hour >= (state.newest_hour or hour)
+        if changed and not any(reload.began <= hour for reload in reloads.get(source, [])):
+            notes.append(
+                f"rows of a full load of {table} landed behind changes of it, and replace nothing: if the source loaded it "
+                f"anew, `tidemark reload {feed.feed} {table} --hour {hour}`"
+            )
+    return notes
+
+
+def behind_changes(stats: TableStats, state: FeedState) -> bool:
+    """Whether a full load of a table stands behind what is published of it, rows of the same load not counted."""
+    highest = state.table(stats.table).highest
+    return stats.loaded is not None and highest is not None and highest < stats.loaded
+
+
+def unended_load(stats: TableStats, hour: str, state: FeedState, feed: Feed) -> str | None:
+    """What to say of a table of which a load was read behind its changes, and nothing ends what was there before; None: it
+    was not, or something does. ``state``: with the reloads that have begun, the hour's among them."""
+    ended = max(filter(None, (state.table(stats.table).truncated, stats.truncated)), default="")
+    named = any(reload.began <= hour for source in stats.sources for reload in state.reloads.get(source, []))
+    if not behind_changes(stats, state) or ended >= (stats.loaded or "") or named:
+        return None
+    return (
+        "rows of a snapshot landed behind changes of the table, and no row has ended it so far: rows that were deleted while "
+        "nobody listened stay. If all of the table was read anew, and no row of a later hour ends it: "
+        f"`tidemark reload {feed.feed} {stats.table} --hour {hour}`"
+    )
+
+
+def unread_note(hour: str, stats: Sequence[TableStats], state: FeedState, feed: Feed) -> str | None:
+    """What to say of the feed's other tables where a load was read behind the changes of some; None: there are none. A table
+    that is empty now sends no row, as one does that was not read."""
+    read = [one.table for one in stats if behind_changes(one, state)]
+    loaded = {one.table for one in stats if one.loaded is not None}
+    unread = sorted(name for name, table in state.tables.items() if table.highest and name not in loaded)
+    if not read or not unread or hour < (state.newest_hour or hour):
+        return None
+    more = ", …" if len(unread) > _MOST_NAMED else ""
+    return (
+        f"a snapshot read {read[0]} anew, and in this hour no row of it landed of {', '.join(unread[:_MOST_NAMED])}{more}: "
+        f"where such a table is empty at its source, its rows stay until `tidemark reload {feed.feed} TABLE --hour {hour} "
+        "--empty`"
+    )
+
+
+def _may_alter(hour: str, named: Mapping[str, Sequence[str]], landed: DataFrame, state: FeedState, feed: Feed) -> bool:
+    """Whether the hour's new rows can begin a reload, or come before one that has begun."""
+    counted = landed.where(is_row()).groupBy("source_table").agg(F.count_if(of_load(feed)).alias("loaded")).collect()
+    for row in counted:
+        for first, tables in named.items():
+            if _names([bare(name) for name in tables], row.source_table):
+                known = [one for one in state.reloads.get(row.source_table, []) if one.hour == first]
+                empty = EMPTY in dict(map(parse_declaration, tables)).get(row.source_table, ())
+                begins = empty or (row.loaded and hour >= first)
+                if hour <= known[0].began if known else begins:
+                    return True
+    return False
+
+
+def _begun(first: str, tables: Sequence[str], rows: DataFrame, feed: Feed) -> dict[str, Reload]:
+    """Of the tables that are reloaded from an hour on, those whose load has begun. ``rows``: placed log rows."""
+    named = dict(map(parse_declaration, tables))
+    if ALL not in named:
+        rows = rows.where(F.col("source_table").isin(list(named)))
+    again = _is_said(BEGIN_AGAIN, named)
+    began_at = F.when(_is_said(EMPTY, named), F.lit(first)).when(
+        (F.col("hour") >= first) & of_load(feed), F.col("hour")
+    )
+    began = rows.groupBy("source_table").agg(F.min(began_at).alias("began")).where("began is not null")
+    partition = ["source_table", "topic", "partition"]
+    with_began = rows.join(F.broadcast(began), "source_table")
+    beginning = with_began.where((F.col("hour") == F.col("began")) & of_load(feed))
+    offsets = beginning.groupBy(*partition).agg(F.min("offset").alias("begins"))
+    both = with_began.join(F.broadcast(offsets), partition, "left")
+    # That the positions of an hour's first rows are lower than those of before tells where offsets do not.
+    higher = F.lit(False)
+    if any(BEGIN_AGAIN in words for words in named.values()):
+        earlier = with_began.where(again & (F.col("hour") < F.col("began")))
+        highest = earlier.groupBy("source_table").agg(F.max("position").alias("highest"))
+        both = both.join(F.broadcast(highest), "source_table", "left")
+        higher = again & (F.col("position") > F.col("highest"))
+    else:
+        both = both.withColumn("highest", F.lit(None).cast("string"))
+    before = (F.col("hour") < F.col("began")) | (
+        (F.col("hour") == F.col("began")) & landed_before(feed, F.col("begins"), higher)
+    )
+    told = again & (F.col("hour") == F.col("began")) & F.col("begins").isNotNull() & F.lit(shows_loads(feed))
+    found = both.groupBy("source_table", "began", "highest").agg(
+        F.max(F.when(before, F.col("position"))).alias("before"),
+        F.first(again).alias("again"),
+        F.collect_set(F.when(told, F.struct(topic_partition().alias("partition"), "begins"))).alias("begins"),
+    )
+    return {
+        row.source_table: Reload(
+            hour=Hour.parse(first), began=Hour.parse(row.began), position=row.before + _BEHIND if row.before else "",
+            begins_again=row.again, highest_before=row.highest,
+            begins={one.partition: one.begins for one in sorted(row.begins)},
+        )
+        for row in found.collect()
+    }  # fmt: skip
+
+
+def _is_said(word: str, named: Mapping[str, Collection[str]]) -> Column:
+    """Whether a word is said of the reload of a log row's table. ``named``: by table, what is said; of a table's own
+    declaration rather than of that of all."""
+    own = F.col("source_table").isin([name for name, words in named.items() if word in words])
+    if word not in named.get(ALL, ()):
+        return own
+    return own | ~F.col("source_table").isin([name for name in named if name != ALL])
+
+
+def _names(tables: Collection[str], source: str) -> bool:
+    return ALL in tables or source in tables

@@ -1,0 +1,67 @@
+"""The statements of a feed's stream, each under the tables that it concerns, in the source's order. Pure.
+
+Mostly that is the table the source names it for. A swap (a changed copy takes a table's place) concerns the table: what was
+stated of the copy since it was made is stated of the table, at the place of the swap. A rename concerns every table whose
+name it takes or gives: a message names but one of them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+
+from tidemark.feeds.model import Feed
+from tidemark.formats import load_format
+from tidemark.formats.contract import SchemaEntry, TellsTableChanges
+from tidemark.values.table_changes import TableChange, TableName, TableRenamed
+
+
+@dataclass(frozen=True)
+class Statement:
+    """``change``: None where nothing matters. ``problem``: why it cannot be understood, for a person. ``said_by``: the
+    entries that it comes from, as (source's table, position)."""
+
+    source_table: str
+    position: str
+    change: TableChange | None
+    problem: str | None
+    said_by: frozenset[tuple[str, str]]
+
+
+def statements(entries: Sequence[SchemaEntry], feed: Feed) -> list[Statement]:
+    """Entries, in any order, as statements in the source's order."""
+    found: list[Statement] = []
+    of_copy: dict[str, list[Statement]] = {}
+    for entry in sorted(entries, key=lambda entry: (entry.position, entry.source_table, entry.text)):
+        for said in _read(entry, feed):
+            if said.change is None or said.change.swapped is None:
+                found.append(said)
+                if said.change is not None and said.change.created:
+                    of_copy[said.source_table] = []
+                of_copy.setdefault(said.source_table, []).append(said)
+                continue
+            copy, table = (_in_feed(name, entry) for name in said.change.swapped)
+            found += [
+                replace(s, source_table=table, position=entry.position, said_by=s.said_by | said.said_by)
+                for s in of_copy.pop(copy, [])
+            ]
+    return found
+
+
+def _read(entry: SchemaEntry, feed: Feed) -> Iterator[Statement]:
+    format_ = load_format(feed.format["type"])
+    assert isinstance(format_, TellsTableChanges), "a schema entry of a format that gives none"
+    said_by = frozenset({(entry.source_table, entry.position)})
+    try:
+        change = format_.table_change(entry.text, feed.format_options)
+        yield Statement(entry.source_table, entry.position, change, None, said_by)
+    except ValueError as error:
+        tables = {_in_feed(name, entry) for name in error.tables} if isinstance(error, TableRenamed) else set()
+        for table in sorted(tables or {entry.source_table}):
+            yield Statement(table, entry.position, None, str(error), said_by)
+
+
+def _in_feed(name: TableName, entry: SchemaEntry) -> str:
+    """A table that a statement names, as messages do."""
+    database, table = name
+    return f"{database or entry.source_table.rpartition('.')[0]}.{table}"

@@ -1,0 +1,339 @@
+"""What a feed's stream has stated about its tables so far: the entries of op ``schema`` in the change log, in order.
+
+They are few, and all of them are used whenever rows are read, whatever their hour. So a row means the same in whichever
+order hours are run. In rows from before a rename, the column's old name is read as its new one. In rows from before a
+drop, the column's values are left out. Rows from before a column was added have the value that the statement gives them.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.changelog.statements import Statement, statements
+from tidemark.errors import SchemaError
+from tidemark.feeds.model import Feed
+from tidemark.formats import load_format
+from tidemark.formats.contract import BindsRows, SchemaEntry, TellsTableChanges
+from tidemark.ledger.image_names import IMAGE_NAMES, image_names
+from tidemark.values.columns import ColumnType, add_in_order
+from tidemark.values.table_changes import TableChange
+
+#: More statements than this do not come from people who change tables, and would not fit into the plan of a job.
+_MOST_ENTRIES = 100_000
+
+
+@dataclass(frozen=True)
+class ColumnRename:
+    """Columns that are renamed (old, new) or dropped (old, None) at a position in the source's order, all at once, and
+    columns that are added there, with the text that rows of before have (``filled``)."""
+
+    position: str
+    names: tuple[tuple[str, str | None], ...]
+    filled: tuple[tuple[str, str], ...] = ()
+
+    @property
+    def id(self) -> str:
+        """Of the renames and drops: stands in a receipt once they were applied."""
+        return json.dumps([self.position, *self.names], ensure_ascii=False)
+
+    def fill_id(self, column: str) -> str:
+        """Of a column that is added: stands in a receipt once rows of before were given its value."""
+        return json.dumps([self.position, {"filled": column}], ensure_ascii=False)
+
+
+@dataclass(frozen=True)
+class Definition:
+    """One table, as the stream defines it. ``columns``: by their names now, the types that each was given, oldest first;
+    a dropped column stays in it, and is one of ``dropped``. ``column_renames``: oldest first. ``unfilled``: columns that
+    were added with a value for rows of before that is not known: position, column, why."""
+
+    columns: Mapping[str, tuple[ColumnType, ...]] = field(default_factory=dict)
+    key: tuple[str, ...] | None = None
+    column_renames: tuple[ColumnRename, ...] = ()
+    dropped: frozenset[str] = frozenset()
+    unfilled: tuple[tuple[str, str, str], ...] = ()
+
+    @cached_property
+    def names_now(self) -> list[dict[str, str | None]]:
+        """By generation (how many column renames stand before a row): a column's name in lower case → its name now, None
+        for one that was dropped since. The others keep their names."""
+        return [_composed(self.column_renames[generation:]) for generation in range(len(self.column_renames))]
+
+    @cached_property
+    def filled_now(self) -> list[dict[str, str]]:
+        """By generation: the columns, by their names now, that were added since with a value for rows of before."""
+        return [_filled(self.column_renames[generation:]) for generation in range(len(self.column_renames))]
+
+    def name_now(self, name: str, generation: int) -> str | None:
+        """The name now of a column of a row of that generation; None where it was dropped since."""
+        if generation >= len(self.column_renames):
+            return name
+        return self.names_now[generation].get(name.lower(), name)
+
+
+def _composed(column_renames: Sequence[ColumnRename]) -> dict[str, str | None]:
+    """What column renames, one after the other, make of the names in them."""
+    steps = [{old.lower(): new for old, new in rename.names} for rename in column_renames]
+    # A column whose name another one takes was dropped before, which the stream may say in an hour that has not run.
+    for step in steps:
+        step |= {new.lower(): None for new in step.values() if new is not None and new.lower() not in step}
+    now: dict[str, str | None] = {}
+    for first in {name for step in steps for name in step}:
+        name: str | None = first
+        for step in steps:
+            name = step.get(name.lower(), name) if name is not None else None
+        now[first] = name
+    return now
+
+
+def _filled(column_renames: Sequence[ColumnRename]) -> dict[str, str]:
+    """The values that a row gets by column renames, one after the other."""
+    filled: dict[str, str] = {}
+    for step in column_renames:
+        now = {old.lower(): new for old, new in step.names}
+        taken = {new.lower() for new in now.values() if new is not None}
+        kept = {name: text for name, text in filled.items() if name.lower() in now or name.lower() not in taken}
+        filled = {new: text for name, text in kept.items() if (new := now.get(name.lower(), name)) is not None}
+        there = {name.lower() for name in filled}
+        filled |= {name: text for name, text in step.filled if name.lower() not in there}
+    return filled
+
+
+@dataclass(frozen=True)
+class Definitions:
+    """Of all of a feed's tables, by their source's name. ``entries``: what they were read from; ``new``: the tables of
+    which the hour itself says something; ``notes``: what a person should know of these statements. ``problems``: tables of
+    which a statement cannot be followed, and the first reason."""
+
+    entries: Sequence[SchemaEntry] = ()
+    tables: Mapping[str, Definition] = field(default_factory=dict)
+    new: frozenset[str] = frozenset()
+    notes: tuple[str, ...] = ()
+    problems: Mapping[str, str] = field(default_factory=dict)
+
+    def of(self, source_table: str) -> Definition:
+        """What is known of one table; an empty definition where the stream has stated nothing."""
+        return self.tables.get(source_table, Definition())
+
+    @property
+    def fills(self) -> bool:
+        """Whether any statement gives a value to rows of before."""
+        return any(step.filled for known in self.tables.values() for step in known.column_renames)
+
+    def filled_by(self, statements: Collection[tuple[str, str]]) -> Definitions:
+        """The same with the values of these statements alone: the source's table and the position of each."""
+        tables = {}
+        for table, known in self.tables.items():
+            steps = (s if (table, s.position) in statements else replace(s, filled=()) for s in known.column_renames)
+            tables[table] = replace(known, column_renames=tuple(steps))
+        return replace(self, tables=tables)
+
+    @property
+    def generation(self) -> Column | None:
+        """Of a log row: how many column renames of its table stand before it. None: no table has any."""
+        positions = {
+            t: [r.position for r in known.column_renames] for t, known in self.tables.items() if known.column_renames
+        }
+        if not positions:
+            return None
+        of_table = F.element_at(_literal(positions, "map<string, array<string>>"), F.col("source_table"))
+        behind = F.size(F.filter(of_table, lambda position: position <= F.col("position")))
+        return F.when(of_table.isNotNull(), behind).otherwise(F.lit(0))
+
+
+def _literal(value: object, kind: str) -> Column:
+    """One literal, however much it holds."""
+    return F.from_json(F.lit(json.dumps(value)), kind)
+
+
+def load_definitions(entries: DataFrame, feed: Feed) -> Definitions:
+    """Log entries (``landed_this_hour``: whether they are of the hour that runs) → Definitions. What is collected is
+    metadata. A format that sends no such entries costs nothing.
+
+    SchemaError for a statement that cannot be understood, unless the feed file declares the table's columns: then the
+    declared columns count; or says `on_table_stop: table`. SchemaError also for too many statements.
+    """
+    format_ = load_format(feed.format["type"])
+    if not isinstance(format_, TellsTableChanges):
+        return Definitions()
+    text = F.col("message_schema").alias("text")
+    statements = entries.where(F.col("op") == "schema").groupBy("source_table", "position", text)
+    rows = statements.agg(F.bool_or("landed_this_hour").alias("landed_this_hour")).limit(_MOST_ENTRIES + 1).collect()
+    if len(rows) > _MOST_ENTRIES:
+        raise SchemaError(
+            f"the stream makes more than {_MOST_ENTRIES} different statements about its tables",
+            fix="something writes statements as a source does not: take it off the feed's topics, and begin a new feed",
+            feed=feed.feed,
+        )
+    listed = [SchemaEntry(row.source_table, row.position, row.text) for row in rows]
+    of_hour = {(row.source_table, row.position) for row in rows if row.landed_this_hour}
+    found = define(listed, feed, of_hour)
+    return replace(found, notes=tuple(_unfilled(found, {position for _, position in of_hour})))
+
+
+def not_understood(feed: Feed, source_table: str, problem: str) -> SchemaError:
+    """A statement about a table that cannot be followed."""
+    return SchemaError(
+        problem,
+        fix=f"declare the table's columns as they are now under tables.{source_table}.columns in the feed file: then that "
+        "counts, and not this",
+        feed=feed.feed,
+        table=source_table,
+    )
+
+
+def _unfilled(found: Definitions, of_hour: Collection[str]) -> list[str]:
+    """The columns that statements of the hour (at these positions) add, and rows of before lack."""
+    return [
+        f"{source}.{column} is null in rows of before it was added: {why}"
+        for source, known in sorted(found.tables.items())
+        for position, column, why in known.unfilled
+        if position in of_hour
+    ]
+
+
+def define(
+    entries: Sequence[SchemaEntry], feed: Feed, of_hour: Collection[tuple[str, str]] = frozenset()
+) -> Definitions:
+    """What entries, in any order, come to. ``of_hour``: the table and position of those that are new. SchemaError: see
+    :func:`load_definitions`."""
+    tables: dict[str, Definition] = {}
+    problems: dict[str, str] = {}
+    new: set[str] = set()
+    for said in statements(entries, feed):
+        table, known = said.source_table, tables.get(said.source_table, Definition())
+        new |= {table} if not said.said_by.isdisjoint(of_hour) else set()
+        try:
+            if said.problem is not None:
+                raise ValueError(said.problem)
+            tables[table] = _after(known, said)
+        except ValueError as error:
+            declared = feed.tables.get(table)
+            # What is no table of the feed concerns nobody.
+            if not declared.columns if declared is not None else feed.undeclared == "publish":
+                problems.setdefault(table, str(error))
+    if problems and feed.on_table_stop == "feed":
+        raise not_understood(feed, *min(problems.items()))
+    ordered = sorted(entries, key=lambda entry: (entry.source_table, entry.position, entry.text))
+    return Definitions(ordered, tables, frozenset(new), problems=problems)
+
+
+def _after(known: Definition, said: Statement) -> Definition:
+    """What is known of a table after one more statement. Names are the same whatever their case, as they are in MySQL,
+    SQL Server, and Db2: the first spelling stays. ValueError for one that cannot be followed."""
+    change = said.change
+    if change is None:
+        return known
+    spelling = {name.lower(): name for name in known.columns}
+
+    def spelt(name: str) -> str:
+        return spelling.get(name.lower(), name)
+
+    renamed = {spelt(old): new for old, new in change.renamed.items()}
+    deleted = _deleted(known, change, {spelt(name) for name in change.dropped} - set(renamed))
+    key = {name.lower() for name in known.key or ()}
+    if moved := [name for name in (*renamed, *deleted) if name.lower() in key]:
+        raise ValueError(f"a column of the key is renamed or dropped: {', '.join(sorted(moved))}")
+    columns: dict[str, tuple[ColumnType, ...]] = {}
+    for name, kinds in known.columns.items():
+        now = renamed.get(name, name)
+        columns[now] = (*columns.get(now, ()), *kinds)
+    order, spelling = list(columns), {name.lower(): name for name in columns}
+    for name, kind in change.columns.items():
+        before = columns.get(spelt(name), ())
+        columns[spelt(name)] = before if kind in before else (*before, kind)
+    add_in_order(order, list(dict.fromkeys(map(spelt, change.columns))))
+    names = tuple(sorted([*renamed.items(), *((name, None) for name in deleted)], key=lambda names: names[0]))
+    there = {spelt(name) for name in change.columns} | set(renamed.values())
+    filled = tuple(sorted((spelt(name), text) for name, text in change.filled.items()))
+    unfilled = tuple((said.position, spelt(name), why) for name, why in sorted(change.unfilled.items()))
+    return Definition(
+        {name: columns[name] for name in order},
+        known.key if change.key is None else tuple(spelt(name) for name in change.key),
+        known.column_renames + ((ColumnRename(said.position, names, filled),) if names or filled else ()),
+        (known.dropped | deleted) - there,
+        known.unfilled + unfilled,
+    )
+
+
+def _deleted(known: Definition, change: TableChange, dropped: set[str]) -> frozenset[str]:
+    """The columns that a table loses: those that a statement drops, and those that are not among all there are."""
+    if not change.whole:
+        return frozenset(dropped)
+    there = {name.lower() for name in (*change.columns, *change.renamed)}
+    return frozenset(dropped | {n for n in known.columns if n.lower() not in there} - known.dropped)
+
+
+def with_definitions(rows: DataFrame, definitions: Definitions, feed: Feed) -> DataFrame:
+    """Log rows completed by what the stream has stated: same columns. ``problem`` is set where that cannot be done; of a
+    format that binds rows there is also ``waits_for``: what such a row still waits for, null where it is no use to wait.
+    """
+    columns, format_ = rows.columns, load_format(feed.format["type"])
+    if isinstance(format_, BindsRows):
+        bound, columns = format_.bind(rows, definitions.entries, feed, feed.format_options), [*columns, "waits_for"]
+        rows = _with_names(bound, columns)
+    generation = definitions.generation
+    if generation is None:
+        return rows
+    now = {table: known.names_now for table, known in definitions.tables.items() if known.column_renames}
+    of_table = F.element_at(_literal(now, "map<string, array<map<string, string>>>"), F.col("source_table"))
+    with_names_now = rows.withColumn("now", F.get(of_table, generation))
+    images = {
+        name: _renamed_image(F.col(name), F.col("now")).alias(name) for name in ("key", "prior_key", "before", "after")
+    }
+    images["absent"] = _renamed_list(F.col("absent"), F.col("now")).alias("absent")
+    others = [name for name in with_names_now.columns if name != "now"]
+    renamed = with_names_now.withColumn("generation", generation).select(
+        *(images.get(name, F.col(name)) for name in others), "generation"
+    )
+    named = _with_names(renamed, [*columns, "generation"])
+    return _with_values(named, definitions).select(*columns)
+
+
+def _with_values(rows: DataFrame, definitions: Definitions) -> DataFrame:
+    """Rows with the values of columns that were added behind them. The texts of their names do not tell these: they are
+    columns of the table once a message or a statement gives them a type."""
+    filled = {table: known.filled_now for table, known in definitions.tables.items() if any(known.filled_now)}
+    if not filled:
+        return rows
+    of_table = F.element_at(_literal(filled, "map<string, array<map<string, string>>>"), F.col("source_table"))
+    values = F.get(of_table, F.col("generation"))
+
+    def completed(image: Column) -> Column:
+        there = F.transform(F.concat(F.map_keys(image), F.coalesce("absent", F.array())), lambda name: F.lower(name))
+        lacking = F.map_filter(values, lambda name, _: ~F.array_contains(there, F.lower(name)))
+        return F.when(values.isNull() | image.isNull(), image).otherwise(F.map_concat(image, lacking))
+
+    return rows.withColumns({name: completed(F.col(name)) for name in ("before", "after")})
+
+
+def _renamed_image(image: Column, now: Column) -> Column:
+    """An image by its columns' names now."""
+
+    def stays(name: Column) -> Column:
+        return ~F.map_contains_key(now, F.lower(name)) | F.element_at(now, F.lower(name)).isNotNull()
+
+    def renamed(column: Column) -> Column:
+        return F.struct(F.coalesce(F.element_at(now, F.lower(column["key"])), column["key"]), column["value"])
+
+    entries = F.filter(F.map_entries(image), lambda column: stays(column["key"]))
+    return F.when(now.isNull(), image).otherwise(F.map_from_entries(F.transform(entries, renamed)))
+
+
+def _renamed_list(names: Column, now: Column) -> Column:
+    def renamed(name: Column) -> Column:
+        return F.when(F.map_contains_key(now, F.lower(name)), F.element_at(now, F.lower(name))).otherwise(name)
+
+    return F.when(now.isNull(), names).otherwise(F.array_compact(F.transform(names, renamed)))
+
+
+def _with_names(rows: DataFrame, columns: list[str]) -> DataFrame:
+    """The columns of log rows, with the texts of the names in their images rebuilt."""
+    names = dict(zip(IMAGE_NAMES, image_names(), strict=True))
+    return rows.select(*(names.get(name, F.col(name)) for name in columns))

@@ -1,0 +1,122 @@
+"""The published changes of one table, in its feed's change log."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.changelog.deliveries import published_unused, without_messages
+from tidemark.changelog.places import placed, placed_again
+from tidemark.changelog.resolve import LoggedColumns
+from tidemark.changelog.table_history import Definitions, with_definitions
+from tidemark.changelog.ties import tied_log
+from tidemark.feeds.model import Feed
+from tidemark.ledger.change_log import is_published, is_row, of_tables, rolled_back
+from tidemark.ledger.change_stats import empties, schema_of
+from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.image_names import bounded, names_in, summarize
+from tidemark.ledger.quarantine import ENTRY, kept_back
+from tidemark.ledger.system_tables import held_transactions, waiting_entries
+
+
+@dataclass(frozen=True, kw_only=True)
+class TableLog:
+    """``sources``: the source's tables that are published as ``table``, or as one of those that are ``also`` read.
+    ``definitions``: of all tables of the feed.
+    ``left_out``: transactions (``tx``) that do not count, beside those that are held; ``withdrawn``: entries that do not;
+    None: no others. ``named_by``: the publications whose markers name transactions; None: those of ``state``."""
+
+    spark: SparkSession
+    feed: Feed
+    state: FeedState
+    definitions: Definitions
+    table: str
+    sources: tuple[str, ...]
+    also: tuple[str, ...] = ()
+    left_out: DataFrame | None = None
+    withdrawn: DataFrame | None = None
+    named_by: FeedState | None = None
+
+    def columns(self) -> list[str]:
+        """Columns of log rows, with ``landed_this_hour``."""
+        return [*self._log().columns, "landed_this_hour"]
+
+    def rows(self, truncated: str | None) -> DataFrame:
+        """The log rows that are part of the snapshot: published, not held, not waiting, not in quarantine, not rolled back,
+        and not older than the position ``truncated``."""
+        rows = placed(self._published().where(F.col("op") != "truncate"), self._log(), self.feed, self.state.reloads)
+        if truncated is not None:
+            rows = rows.where(F.col("position") >= truncated)
+        rows = with_definitions(self.counted(rows), self.definitions, self.feed)
+        return rows.where("problem is null").drop("waits_for")
+
+    def known_rows(self) -> DataFrame:
+        """All log rows of the table but truncates, counted or not, as :meth:`rows` gives them, with ``published``."""
+        of_table = is_row() & (F.col("op") != "truncate") & of_tables((self.table, *self.also), self.sources)
+        rows = placed(self._log().where(of_table), self._log(), self.feed, self.state.reloads)
+        rows = rows.withColumns({"landed_this_hour": F.lit(False), "published": is_published(self.state)})
+        return with_definitions(rows, self.definitions, self.feed)
+
+    def truncates(self) -> DataFrame:
+        """The log rows that empty the table, as :meth:`rows` gives the others."""
+        rows = self._published().where(empties())
+        return self.counted(placed(rows, self._log(), self.feed, self.state.reloads))
+
+    def counted(self, rows: DataFrame) -> DataFrame:
+        """Published rows, of whatever table, with ``landed_this_hour``, without those that are no part of any snapshot."""
+        rows = rows.withColumn("landed_this_hour", F.lit(False))
+        if self.left_out is not None:
+            rows = rows.join(F.broadcast(self.left_out), "tx", "left_anti").select(*rows.columns)
+        if self.withdrawn is not None:
+            rows = rows.join(F.broadcast(self.withdrawn.select(*ENTRY)), ENTRY, "left_anti").select(*rows.columns)
+        held = held_transactions(self.spark, self.feed.feed, self.state)
+        if held is not None:
+            # What was published of it in other hours stays: then only a redelivery of it is held.
+            names = held.select("tx", F.explode("hours").alias("hour"))
+            rows = rows.join(F.broadcast(names), ["tx", "hour"], "left_anti").select(*rows.columns)
+        waiting = waiting_entries(self.spark, self.feed.feed, self.state)
+        if waiting is not None:
+            rows = rows.join(waiting.select(*ENTRY), ENTRY, "left_anti").select(*rows.columns)
+        rows = rows.join(self._kept_out(), ENTRY, "left_anti").select(*rows.columns)
+        unused = published_unused(self._log(), self.feed, self.state)
+        if unused is not None:
+            rows = without_messages(rows, unused).select(*rows.columns)
+        never_committed = rolled_back(self._log(), self.state)
+        if never_committed is not None:
+            rows = rows.join(never_committed, "tx", "left_anti").select(*rows.columns)
+        return rows
+
+    def carried(self) -> tuple[LoggedColumns, str | None]:
+        """The columns that published rows carry, and the position of the newest published truncate; one Spark job over
+        narrow columns."""
+        generation = F.lit(0) if self.definitions.generation is None else self.definitions.generation
+        kept_out = self._kept_out().withColumn("kept_out", F.lit(True))
+        truncated = F.max(F.when(empties() & F.col("kept_out").isNull(), F.col("position")))
+        rows = placed_again(self._published(), self._log(), self.feed, self.state.reloads)
+        row = summarize(
+            rows.join(kept_out, ENTRY, "left"), [], generation, highest={"truncated": truncated},
+            sets={"schemas": schema_of(generation)},
+        ).first()  # fmt: skip
+        assert row is not None
+        definition = self.definitions.of(self.sources[0])
+        columns = [
+            [now for name in names_in(text) if (now := definition.name_now(name, number)) is not None]
+            for text, number in bounded(self.table, row.columns)
+        ]
+        schemas = [(text, number) for text, number in bounded(self.table, row.schemas)]
+        return LoggedColumns(columns, schemas), row.truncated
+
+    def _kept_out(self) -> DataFrame:
+        """Changes in quarantine (ENTRY)."""
+        kept = kept_back(self.spark, self.feed.feed, self.state).where("change is not null")
+        return F.broadcast(kept.select(*ENTRY))
+
+    def _log(self) -> DataFrame:
+        return tied_log(self.spark, self.feed, self.named_by or self.state)
+
+    def _published(self) -> DataFrame:
+        return self._log().where(
+            is_published(self.state) & is_row() & of_tables((self.table, *self.also), self.sources)
+        )

@@ -1,0 +1,262 @@
+"""What is published of one table, and what the stream has stated about it since: where an hour's changes begin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import cast
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from tidemark.changelog.renames import RenamePlan, plan_renames
+from tidemark.changelog.resolve import PublishedReadings, refuse_other_sources, shape_of, told_columns
+from tidemark.changelog.table_history import Definitions
+from tidemark.changelog.table_log import TableLog
+from tidemark.errors import SchemaError
+from tidemark.fold.few_keys import KeyValues, condition
+from tidemark.fold.late_changes import PublishedChanges
+from tidemark.fold.typed_rows import TableShape, key_is_whole, keyed_rows
+from tidemark.identifiers import TIDEMARK, quote
+from tidemark.ledger.change_stats import TableStats
+from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.hour_run import HourRun
+from tidemark.ledger.system_tables import pruned, published_rows
+from tidemark.tables.published_table import PublishedTable
+from tidemark.values.columns import Reading
+from tidemark.values.type_changes import reconcile, refuse_other_key
+
+#: A sort key behind all others: whatever comes may be known already.
+_ANY = "~"
+
+
+@dataclass(frozen=True, kw_only=True)
+class State:
+    """What is published of one table.
+
+    ``highest``: the highest sort key that is published. ``truncated``: the position of the newest truncate or reload, of
+    this hour or before; ``by_source``: of the newest truncate; ``new_truncate``: whether this hour brought one of both.
+    ``rebuild``: all rows are folded again, because they have not been under this name, or because a change of columns or a
+    snapshot comes late, or a reload has another place than before. ``change``: what the stream states about the columns
+    since the last publication; ``columns``: all that it has then, and their types; ``retired``: those of before that hold
+    nothing then. ``readings``: of columns that were read in another way before, or not at all.
+    """
+
+    log: TableLog
+    snapshot: PublishedTable
+    shape: TableShape
+    highest: str | None = None
+    truncated: str | None = None
+    by_source: str | None = None
+    new_truncate: bool = False
+    rebuild: bool = False
+    change: RenamePlan = field(default_factory=RenamePlan)
+    columns: dict[str, str] = field(default_factory=dict)
+    retired: list[str] = field(default_factory=list)
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+
+    @property
+    def untyped(self) -> list[str]:
+        """The columns that are published for the first time, and that nothing gives a type."""
+        return [name for name, reading in self.readings.items() if reading.by == "nobody"]
+
+    @property
+    def table(self) -> str:
+        """The published ``schema.table``."""
+        return self.log.table
+
+    @property
+    def emptied(self) -> str | None:
+        """A sort key below which the stored rows do not stay, but for what a truncate of the hour deletes; None: they do."""
+        if self.log.withdrawn is not None:
+            return _ANY
+        return "" if self.rebuild and not self.shape.key else None
+
+    def is_late(self, stats: TableStats) -> bool:
+        """Whether any change of the hour may be older than what the table holds."""
+        return _is_late(stats, self.highest)
+
+    def needs_log(self, stats: TableStats) -> bool:
+        """Whether only the change log tells what the hour's changes come to."""
+        return self.rebuild or _needs_log(stats, self.highest, self.log)
+
+    def entangles(self, stats: TableStats) -> bool:
+        """Whether changes of the hour rest on other keys, or rows meet at one key, perhaps with those of an earlier hour."""
+        return _entangles(stats, self.log.state)
+
+    def may_be_partial(self, stats: TableStats) -> bool:
+        """Whether a row may have columns that are newer than its base."""
+        return stats.partial > 0 or self.log.state.table(self.table).partial
+
+    def ends_rows(self, stats: TableStats) -> bool:
+        """Whether a truncate or reload of the hour ends what rows over it hold from before."""
+        return self.new_truncate and self.is_late(stats) and self.may_be_partial(stats)
+
+    def evolve(self) -> None:
+        """Make the table, or rename, add and widen its columns, for the changes of the hour."""
+        version = self.log.feed.declared(self.table).format_version
+        self.snapshot.evolve(self.columns, self.shape.key, self.change.renamed, format_version=version)
+
+    def log_columns(self) -> list[str]:
+        """Columns of log rows, with ``landed_this_hour``."""
+        return self.log.columns()
+
+    def published_rows(self) -> DataFrame:
+        """The table's log rows that are part of the snapshot."""
+        return self.log.rows(self.truncated)
+
+    def published_changes(self) -> PublishedChanges:
+        """What late changes are classified by."""
+        logged = keyed_rows(self.published_rows(), self.shape, expand=True)
+        return PublishedChanges(
+            rows=logged.where(key_is_whole(self.shape)),
+            # What is withdrawn is stored still: nothing is older than it.
+            stored=self.stored() if self.log.withdrawn is None else self.stored().limit(0),
+            highest=self.highest,
+            truncated=self.truncated,
+            new_truncate=self.new_truncate,
+            pruned=pruned(self.log.spark, self.log.feed.feed),
+            rebuild=self.rebuild,
+        )
+
+    def check_logged_keys(self) -> None:
+        """SchemaError where all rows of a table with a key must be folded again, and the log holds changes without it."""
+        if not (self.rebuild and self.shape.key):
+            return
+        logged = keyed_rows(self.published_rows(), self.shape, expand=True)
+        if not logged.where(~key_is_whole(self.shape)).isEmpty():
+            raise SchemaError(
+                f"the change log holds changes without a value of the key {', '.join(self.shape.key)}",
+                fix="declare the key that the table has had; or take a new snapshot of it into a new feed",
+                feed=self.log.feed.feed,
+                table=self.table,
+            )
+
+    def stored(self, keys: DataFrame | None = None) -> DataFrame:
+        """``key``, ``stored_sort_key``, ``stored_base_sort_key`` of each row, and of the newest tombstone of each key that
+        has no row. A row that is older than its key's tombstone stands all the same: that delete waits in quarantine, or
+        took another row. ``keys``: of these alone (``key``, distinct); None: of all."""
+        return self._stored(lambda rows: rows if keys is None else rows.join(F.broadcast(keys), "key", "left_semi"))
+
+    def stored_near(self, values: KeyValues) -> DataFrame:
+        """The same, of the keys that have these values."""
+        return self._stored(lambda rows: rows.where(condition(values, "key.")))
+
+    def _stored(self, chosen: Callable[[DataFrame], DataFrame]) -> DataFrame:
+        """:meth:`stored` of the keys of ``chosen`` rows."""
+        rows = self.snapshot.read().select(
+            F.struct(*(F.col(quote(name)).alias(name) for name in self.shape.key)).alias("key"),
+            F.col(f"{TIDEMARK}.sort_key").alias("row_at"),
+            F.col(f"{TIDEMARK}.base_sort_key").alias("row_base"),
+            F.lit(None).cast("string").alias("deleted_at"),
+        )
+        tombstones = published_rows(self.log.spark, self.log.feed.feed, "tombstones", self.log.state)
+        counts = F.col("sequence") >= self.log.state.table(self.table).refolded_by
+        deleted = tombstones.where((F.col("table") == self.table) & counts).select(
+            F.from_json("key", cast(StructType, rows.schema["key"].dataType)).alias("key"),
+            F.lit(None).cast("string").alias("row_at"),
+            F.lit(None).cast("string").alias("row_base"),
+            F.col("sort_key").alias("deleted_at"),
+        )
+        row_at, row_base, deleted_at = F.col("row_at"), F.col("row_base"), F.col("deleted_at")
+        base = F.when(row_at < deleted_at, row_base).otherwise(F.greatest(row_base, deleted_at))
+        newest = (F.max(name).alias(name) for name in ("row_at", "row_base", "deleted_at"))
+        of_key = chosen(rows).unionByName(chosen(deleted)).groupBy("key").agg(*newest)
+        return of_key.select(
+            "key", F.coalesce(row_at, deleted_at).alias("stored_sort_key"), base.alias("stored_base_sort_key")
+        )
+
+
+def _is_late(stats: TableStats, highest: str | None) -> bool:
+    return stats.first != "" and highest is not None and stats.first + "#" <= highest
+
+
+def _entangles(stats: TableStats, state: FeedState) -> bool:
+    before = state.table(stats.table)
+    goes_on = before.arrived is not None and stats.began is not None and stats.began <= before.arrived
+    goes_on |= before.arrived_in is not None and stats.began_in == before.arrived_in
+    return bool(stats.links or stats.collisions or goes_on)
+
+
+def _needs_log(stats: TableStats, highest: str | None, log: TableLog) -> bool:
+    """What rests on other keys is in no row's own state; nor is a key whose tombstone may have been removed."""
+    if _entangles(stats, log.state):
+        return True
+    late = _is_late(stats, highest)
+    # A row that a transaction moves onto a key may meet one which left that key in an hour that has come before.
+    met = stats.arrived is not None
+    return late and (met or log.state.table(log.table).entangled or stats.first <= pruned(log.spark, log.feed.feed))
+
+
+def reached(run: HourRun, stats: TableStats) -> tuple[str | None, str | None]:
+    """(the highest sort key applied before the hour, the position of the newest truncate, of the hour or before)."""
+    before = run.state.table(stats.table)
+    return before.highest, _newest(before.truncated, stats.truncated)
+
+
+def emptied_below(state: FeedState, sources: Sequence[str], truncated: str | None) -> str | None:
+    """The position of a table's newest truncate or reload. ``truncated``: of its newest truncate."""
+    return _newest(truncated, state.reloaded(sources))
+
+
+def _newest(*positions: str | None) -> str | None:
+    return max(filter(None, positions), default=None)
+
+
+def open_state(
+    run: HourRun, stats: TableStats, definitions: Definitions, snapshot: PublishedTable, *, moved: bool = False,
+    withdrawn: DataFrame | None = None,
+) -> State:  # fmt: skip
+    """What is published of a table, and what it is to be for the changes of the hour: :meth:`State.evolve` makes it so.
+    SchemaError where it cannot be.
+
+    ``moved``: published rows have another place by the hour's, so that all are folded again. ``withdrawn``: published
+    changes that are no part of it any more, so that it is folded again without them; None: there are none."""
+    log = TableLog(
+        spark=run.spark, feed=run.feed, state=run.state, definitions=definitions, table=stats.table,
+        sources=tuple(stats.sources), withdrawn=withdrawn,
+    )  # fmt: skip
+    refuse_other_sources(run.feed, stats, set(run.state.table(stats.table).sources))
+    definition, stored = definitions.of(stats.sources[0]), snapshot.columns()
+    stored_key = snapshot.key() if stored else []
+    highest, truncated = reached(run, stats)
+    change = plan_renames(
+        definition, set(run.state.table(stats.table).column_renames), stored, highest, keyed=bool(stored_key),
+        told=told_columns(run.feed, stats, definition, stored),
+    )  # fmt: skip
+    logged, rebuild = None, change.rebuild or moved or withdrawn is not None
+    # A table that was made by an attempt that was not published is as new as one that is not there.
+    fresh = run.state.last_sequence > 0 and not (stored and stats.table in run.state.tables)
+    keyless = bool(stored) and not stored_key
+    if fresh or keyless or rebuild or _needs_log(stats, highest, log):
+        logged, truncated_in_log = log.carried()
+        if fresh and logged.columns:  # its rows are in the log, under another name
+            rebuild, highest = True, _ANY
+            truncated = _newest(truncated, truncated_in_log)
+    before = run.state.table(stats.table).readings
+    shape = shape_of(run.feed, stats, definition, change.applied(stored), stored_key, logged, PublishedReadings(before))
+    retired = [name for name in stored if name in change.left - shape.live]
+    columns = {name: kind for name, kind in shape.spark_types.items() if name not in retired}
+    if stored:
+        refuse_other_key(stats.table, run.feed.feed, stored_key, shape.key)
+    reconcile(stats.table, change.applied(stored), columns)
+    opened = State(
+        log=log, snapshot=snapshot, shape=shape, highest=highest,
+        truncated=emptied_below(run.state, stats.sources, truncated), by_source=truncated,
+        new_truncate=stats.emptied is not None, rebuild=rebuild, change=change, columns=columns, retired=retired,
+        readings={name: reading for name, reading in shape.readings.items() if before.get(name) != reading},
+    )  # fmt: skip
+    opened.check_logged_keys()
+    return opened
+
+
+def published_state(log: TableLog, snapshot: PublishedTable, state: FeedState) -> State:
+    """What is published of a table, as it stands: no hour is being made, and nothing is evolved. ``state``: all of the
+    feed's."""
+    (source,), (logged, _) = log.sources, log.carried()
+    definition, unchanged = log.definitions.of(source), TableStats(log.table, [source])
+    before = PublishedReadings(state.table(log.table).readings, stand=True)
+    shape = shape_of(log.feed, unchanged, definition, snapshot.columns(), snapshot.key(), logged, before)
+    truncated = emptied_below(log.state, log.sources, log.state.table(log.table).truncated)
+    return State(log=log, snapshot=snapshot, shape=shape, truncated=truncated)

@@ -1,0 +1,137 @@
+"""Fold: what the changes of each key come to, in the source's order. From ROWS to FOLDED (:mod:`tidemark.fold.contract`).
+
+For each key, begin at the last insert or delete, or at the last update that sent every column. Then take, column by
+column, the newest value that was sent. A column that no change sent stays absent. The sort keys of columns that are
+newer than where it begins are kept, so that what comes late can be joined (:mod:`tidemark.fold.row_join`).
+"""
+
+from __future__ import annotations
+
+from typing import cast
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
+
+from tidemark.fold.contract import COUNTED
+
+#: The order of changes that share a position: the delete of a key change stands before its insert.
+_RANK = {"delete": "0", "insert": "1", "update": "2"}
+
+
+def sort_key(position: Column, op: Column) -> Column:
+    """Where a change stands in its key's order. Together with the key it identifies the change: a change with the same
+    key and sort key is a redelivery."""
+    rank = F.lit("3")
+    for name, digit in _RANK.items():
+        rank = F.when(op == name, F.lit(digit)).otherwise(rank)
+    return F.concat(position, F.lit("#"), rank)
+
+
+def is_base(partial: bool) -> Column:
+    """Whether a change needs nothing before it. ``partial`` false: no change of the table lacks a column."""
+    return F.col("op").isin("insert", "delete") | (F.size("absent") == 0) if partial else F.lit(True)
+
+
+def fold(rows: DataFrame, *, partial: bool) -> DataFrame:
+    """ROWS → FOLDED, one row per key. ``partial``: whether any change lacks columns.
+
+    One exchange and one sort, by key and sort key.
+    """
+    flat, key = _flat(rows)
+    folded = _with_steps(_with_base(flat, key, partial=partial), key).where("newest")
+    if partial:
+        several = F.size("steps") > 0
+        folded = folded.withColumn("state", F.when(several, fold_steps(F.col("steps"))))
+        after = F.when(several, F.col("state.after")).otherwise(F.col("sent"))
+        absent = F.when(several, F.col("state.absent")).otherwise(F.col("absent"))
+        newer = F.when(F.size("state.newer") > 0, F.col("state.newer"))
+    else:
+        after, absent, newer = F.col("sent"), F.col("absent"), F.lit(None).cast("map<string, string>")
+    return folded.select(
+        "key", "sort_key", (F.col("op") == "delete").alias("deleted"), after.alias("after"), absent.alias("absent"),
+        F.col("base").alias("base_sort_key"), newer.alias("newer"), "tx", "committed_at", *COUNTED,
+    )  # fmt: skip
+
+
+def _with_base(rows: DataFrame, key: list[str], *, partial: bool) -> DataFrame:
+    """ROWS with ``sent`` (``after``, never null), ``duplicate`` (the same change again), and for each key: ``last`` (the
+    newest sort key), ``base`` (the sort key where its fold begins; null: none), ``landed_count``, ``released_count``."""
+    in_order = Window.partitionBy(*key).orderBy("sort_key")
+    of_key = in_order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    landed, counts = F.col("landed_this_hour") & F.col("counts"), F.col("counts")
+    return rows.select(
+        *(F.coalesce("after", _no_columns()).alias("sent") if name == "after" else name for name in rows.columns),
+        F.coalesce(F.lag("sort_key").over(in_order) == F.col("sort_key"), F.lit(False)).alias("duplicate"),
+        F.max("sort_key").over(of_key).alias("last"),
+        F.max(F.when(is_base(partial), F.col("sort_key"))).over(of_key).alias("base"),
+        F.sum(landed.cast("int")).over(of_key).alias("landed_count"),
+        F.sum((counts & ~F.col("landed_this_hour")).cast("int")).over(of_key).alias("released_count"),
+    )
+
+
+def _with_steps(rows: DataFrame, key: list[str]) -> DataFrame:
+    """With ``newest`` (whether the row is the key's newest change), the key's counts of duplicates, and ``steps``: the
+    changes to fold, in order; empty where the newest change alone gives the row."""
+    of_key = (
+        Window.partitionBy(*key).orderBy("sort_key").rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
+    )
+    base, duplicate, counts = F.col("base"), F.col("duplicate"), F.col("counts")
+    needed = ~duplicate & (base.isNull() | (F.col("sort_key") >= base))
+    several = base.isNull() | (base < F.col("last"))
+    step = F.struct("sort_key", "op", F.col("sent").alias("after"), "absent")
+    return rows.select(
+        "*",
+        # As a column: Spark 4.1 cannot always reason about a filter on the equality itself.
+        (~duplicate & (F.col("sort_key") == F.col("last"))).alias("newest"),
+        F.sum((counts & F.col("landed_this_hour") & duplicate).cast("int")).over(of_key).alias("landed_duplicates"),
+        F.sum((counts & ~F.col("landed_this_hour") & duplicate).cast("int")).over(of_key).alias("released_duplicates"),
+        F.collect_list(F.when(needed & several, step)).over(of_key).alias("steps"),
+    )
+
+
+def _flat(rows: DataFrame) -> tuple[DataFrame, list[str]]:
+    """ROWS with a column for each column of the key, and the names of these: Spark sorts by them faster than by a
+    struct."""
+    key_type = cast(StructType, rows.schema["key"].dataType)
+    names = {f"key_{number}": F.col("key")[name] for number, name in enumerate(key_type.names)}
+    return rows.select("*", *(column.alias(name) for name, column in names.items())), list(names)
+
+
+def _no_columns() -> Column:
+    return F.create_map().cast("map<string, string>")
+
+
+def fold_steps(steps: Column) -> Column:
+    """Ordered steps of one key (sort_key, op, after, absent) → struct(after, absent, deleted, newer).
+
+    An update that meets no row, because it is the first step or comes after a delete, leaves the columns that it did
+    not send absent.
+    """
+
+    def sent_at(step: Column) -> Column:
+        return F.transform_values(step["after"], lambda _, __: step["sort_key"])
+
+    def state(step: Column) -> Column:
+        is_base = step["op"].isin("insert", "delete") | (F.size(step["absent"]) == 0)
+        return F.struct(
+            step["after"].alias("after"), step["absent"].alias("absent"), (step["op"] == "delete").alias("deleted"),
+            F.when(is_base, _no_columns()).otherwise(sent_at(step)).alias("newer"),
+        )  # fmt: skip
+
+    def merge(so_far: Column, step: Column) -> Column:
+        kept = F.map_filter(so_far["after"], lambda column, _: F.array_contains(step["absent"], column))
+        newer = F.map_filter(so_far["newer"], lambda column, _: F.array_contains(step["absent"], column))
+        merged = F.struct(
+            F.map_concat(kept, step["after"]).alias("after"),
+            F.array_intersect(step["absent"], so_far["absent"]).alias("absent"),
+            F.lit(False).alias("deleted"),
+            F.map_concat(newer, sent_at(step)).alias("newer"),
+        )
+        fresh = so_far["deleted"] | (step["op"] == "delete")
+        return F.when(fresh, state(step)).otherwise(merged)
+
+    # Nearly every key has one step: it needs no lambda.
+    rest = F.slice(steps, 2, F.greatest(F.size(steps) - 1, F.lit(1)))
+    first = state(F.element_at(steps, 1))
+    return F.when(F.size(steps) == 1, first).otherwise(F.aggregate(rest, first, merge))

@@ -1,0 +1,152 @@
+"""Tables without a key: a multiset of rows, in which each image adds or takes away one copy. No order is needed.
+
+Where a position names one change, a change that comes again is known by its position and its images, in whichever run,
+partition or topic it comes. Where equal changes may share a position and all be real (a snapshot's, or a COPY's), only how
+often they come tells: such a change counts as often as it appears within one run of the topic, in the run where it appears
+most. A run ends where the order steps back, for there a connector started again from an older position; and where the
+format says so.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+
+from pyspark.sql import Column, DataFrame, Window
+from pyspark.sql import functions as F
+
+from tidemark.fold.contract import tidemark
+from tidemark.fold.typed_rows import TableShape
+
+_SAME_CHANGE = ("position", "op", "removed", "added")
+_OF_LAST = ("position", "tx", "tx_ordinal", "offset", "object", "record")
+
+
+def _no_more_ordinals(last: Mapping[str, Column]) -> Column:
+    return F.coalesce(F.col("tx_ordinal") <= last["tx_ordinal"], F.lit(False))
+
+
+@dataclass(frozen=True, kw_only=True)
+class SharedPositions:
+    """Which log rows without a key share their positions with equal ones that are all real."""
+
+    shared: Column
+    """Whether equal changes at a log row's position may all be real."""
+    of_load: Column = field(default_factory=lambda: F.lit(False))
+    """Whether a full load read the row: equal rows of it may lie in several partitions."""
+    begins_again: Callable[[Mapping[str, Column]], Column] = _no_more_ordinals
+    """Whether a row that stands right behind another one at its position, of which it gets the columns, begins another
+    delivery."""
+
+
+def image_hash(image: Column) -> Column:
+    """SHA-256 of an image, independent of the order of its columns.
+
+    A column without a value does not count: a row from before a column was added is the same row afterwards.
+    """
+    sent = F.filter(F.map_entries(image), lambda column: column["value"].isNotNull())
+    return F.when(image.isNotNull(), F.sha2(F.to_json(F.array_sort(sent)), 256))
+
+
+def effective(rows: DataFrame, positions: SharedPositions | None) -> DataFrame:
+    """All log rows of a table, published and of this hour → one row per distinct change, with how often it counts.
+
+    ``times``: over all rows; ``times_before``: without the rows of this hour; ``landed_this_hour``: how many rows of
+    this hour are this change; ``removed`` and ``added``: image hashes; ``image``: the map of the added row; ``newest``:
+    ``committed_at`` and ``tx`` of the newest row; ``doubtful``: how many rows of this hour stand right behind an equal one
+    and are taken for another delivery of it. ``positions``: None where each names one change.
+    """
+    told = rows.withColumns(
+        {
+            "removed": F.when(F.col("op").isin("delete", "update"), image_hash(F.col("before"))),
+            "added": F.when(F.col("op").isin("insert", "update"), image_hash(F.col("after"))),
+        }
+    )
+    of_change = [
+        F.sum(F.col("landed_this_hour").cast("int")).alias("landed_this_hour"),
+        F.first("after").alias("image"),
+        F.max(F.struct("committed_at", "tx")).alias("newest"),
+    ]
+    if positions is None:
+        once = [F.lit(1).alias("times"), F.max((~F.col("landed_this_hour")).cast("int")).alias("times_before")]
+        return told.groupBy(*_SAME_CHANGE).agg(*once, *of_change, F.lit(0).cast("bigint").alias("doubtful"))
+    before = ~F.col("landed_this_hour")
+    # The exporter's own repetition (one offset twice) is never a second row; without offsets the position is unique.
+    counted = F.when(F.col("shared") & F.col("offset").isNotNull(), (~F.col("again")).cast("int"))
+    per_run = _in_runs(told, positions).groupBy(*_SAME_CHANGE, "stream", "run").agg(
+        F.coalesce(F.sum(counted), F.lit(1)).alias("times"),
+        F.coalesce(F.sum(F.when(before, counted)), F.max(before.cast("int"))).alias("times_before"),
+        *of_change,
+        F.count_if(F.col("doubtful") & ~before).alias("doubtful"),
+    )  # fmt: skip
+    return per_run.groupBy(*_SAME_CHANGE).agg(
+        F.max("times").alias("times"),
+        F.max("times_before").alias("times_before"),
+        F.sum("landed_this_hour").alias("landed_this_hour"),
+        F.first("image", ignorenulls=True).alias("image"),
+        F.max("newest").alias("newest"),
+        F.sum("doubtful").alias("doubtful"),
+    )
+
+
+def _in_runs(rows: DataFrame, positions: SharedPositions) -> DataFrame:
+    """Log rows with ``shared``; ``run``, the number of the run of their topic, and ``stream``, the partition in which it is
+    one (null: in all); ``again``, whether the exporter repeats the offset before; and ``doubtful``."""
+    offsets = Window.partitionBy("topic", "partition").orderBy("offset", "object", "record", "entry")
+    last = {name: F.lag(name).over(offsets) for name in _OF_LAST}
+    other = (F.col("object") != last["object"]) | (F.col("record") != last["record"])  # a record may hold many rows
+    again = F.coalesce((F.col("offset") == last["offset"]) & other, F.lit(False))
+    same_place = F.coalesce(F.col("position") == last["position"], F.lit(False))
+    back = F.coalesce(F.col("position") < last["position"], F.lit(False))
+    repeats = same_place & ~again & F.coalesce(positions.begins_again(last), F.lit(False))
+    placed = rows.withColumns(
+        {"shared": positions.shared, "of_load": positions.of_load, "again": again, "back": back, "repeats": repeats}
+    )
+    return placed.withColumns(
+        {
+            "run": F.sum((F.col("back") | F.col("repeats")).cast("int")).over(offsets),
+            "stream": F.when(~F.col("of_load"), F.struct("topic", "partition")),
+            # Within a transaction the numbers of its changes tell.
+            "doubtful": F.col("repeats") & F.col("shared") & F.col("tx").isNull(),
+        }
+    )
+
+
+def copies(changes: DataFrame) -> DataFrame:
+    """:func:`effective` changes → per image: ``hash``, ``image`` (null where no change adds it), ``before`` and ``now``
+    copies, below zero where more are taken away than were added, and ``newest``."""
+    sides = F.array(
+        F.struct(F.col("added").alias("hash"), F.lit(1).alias("sign"), F.col("image").alias("image")),
+        F.struct(F.col("removed").alias("hash"), F.lit(-1).alias("sign"), F.lit(None).alias("image")),
+    )
+    each = changes.select("times", "times_before", "newest", F.explode(sides).alias("side")).where(
+        "side.hash is not null"
+    )
+    sign = F.col("side.sign")
+    return each.groupBy(F.col("side.hash").alias("hash")).agg(
+        F.first("side.image", ignorenulls=True).alias("image"),
+        F.sum(sign * F.col("times")).alias("now"),
+        F.sum(sign * F.col("times_before")).alias("before"),
+        F.max("newest").alias("newest"),
+    )
+
+
+def settle_copies(images: DataFrame, shape: TableShape, hour: str) -> DataFrame:
+    """:func:`copies` of images that had or have at least one, none below zero → SETTLED (:mod:`tidemark.fold.contract`).
+
+    Each copy is a row of its own. Its sort key, made of hash and number, is also its ``key``.
+    """
+    copy = F.explode(F.sequence(F.lit(1).cast("bigint"), F.greatest("now", "before"))).alias("copy")
+    each = images.select("hash", "image", "now", "newest", copy)
+    sort_key = F.concat("hash", F.lit("#"), F.lpad(F.col("copy").cast("string"), 12, "0"))
+    values = [shape.value(name, F.element_at("image", F.lit(name))).alias(name) for name in shape.columns]
+    newest, nothing = F.col("newest"), F.array()
+    return each.select(
+        F.struct(sort_key.alias("copy")).alias("key"),
+        (F.col("copy") > F.col("now")).alias("deleted"),
+        F.struct(*values).alias("row"),
+        F.lit(False).alias("joins"),
+        tidemark(sort_key, sort_key, newest["tx"], newest["committed_at"], hour, nothing, F.lit(None)).alias(
+            "tidemark"
+        ),
+    )

@@ -1,0 +1,180 @@
+"""Changes that no row's own state tells enough of: classified by what is published, and folded again from the change log.
+
+Only needed when a change rests on another key, or when keys collide, in this hour or, for what comes late, in any before it;
+and when all rows are folded again. Such a change is one of three: the change log has it already (*duplicate*); the key's row
+rests wholly on newer changes, or a newer delete stands (*superseded*); or it can still fill or alter columns. In the last
+case its key is folded again from the change log (*refold*).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, replace
+
+from pyspark.sql import DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.fold.colliding_keys import colliding_keys, is_arrival
+from tidemark.fold.fold_rows import fold
+from tidemark.fold.key_changes import descendants, is_link, of_keys, tied_by, with_ancestors
+from tidemark.ledger.receipts import Counts
+
+
+@dataclass(frozen=True, kw_only=True)
+class PublishedChanges:
+    """What is published of a table with a key.
+
+    ``rows``: ROWS of its published changes since the newest truncate. ``stored``: ``key``, ``stored_sort_key`` and
+    ``stored_base_sort_key`` of each row and each tombstone. ``highest``: the highest sort key that is published.
+    ``truncated``: the position of the newest truncate. ``new_truncate``: whether this hour brings a truncate.
+    ``pruned``: the highest sort key of a tombstone that was removed. ``rebuild``: whether all rows are folded again.
+    """
+
+    rows: DataFrame
+    stored: DataFrame
+    highest: str | None
+    truncated: str | None = None
+    new_truncate: bool = False
+    pruned: str = ""
+    rebuild: bool = False
+
+
+@dataclass(frozen=True)
+class Classified:
+    """``ordinary``: ROWS to fold onto what is stored. ``refolded``: the FOLDED states of keys that are folded again from
+    the change log. ``counts``: of all changes but the ordinary ones."""
+
+    ordinary: DataFrame
+    refolded: DataFrame | None
+    counts: Counts
+
+
+def classify(table: PublishedChanges, rows: DataFrame, links: int) -> Classified:
+    """Classify the hour's ROWS of one table. ``links``: how many of them rest on another key.
+
+    Of what is published only the keys that the hour's late changes can meet are taken, so that the joins and folds after
+    it are of their size and not of the table's."""
+    rows = rows.localCheckpoint()
+    if not table.rebuild:
+        table = _in_reach(table, rows)
+    of_hour = rows.withColumn("of_hour", F.lit(True))
+    known_and_new = table.rows.withColumn("of_hour", F.lit(False)).unionByName(of_hour)
+    colliding = colliding_keys(known_and_new, F.col("of_hour")).localCheckpoint()
+    judged = _judge(table, rows, colliding)
+    counts = _count_fates(judged)
+    without_effect = judged.where(F.col("fate").isin("duplicate", "superseded")).select("key", "sort_key").distinct()
+    live = rows.join(without_effect, ["key", "sort_key"], "left_anti").select(*rows.columns)
+    targets = _keys_to_refold(table, judged, live, links, colliding)
+    if targets.isEmpty():
+        return Classified(live, None, counts)
+    ordinary = live.join(targets, "key", "left_anti").select(*rows.columns)
+    late = live.join(targets, "key", "left_semi").select(*rows.columns).localCheckpoint()
+    everything = table.rows.unionByName(rows).withColumn("counts", F.lit(False))
+    refolded = fold(with_ancestors(everything, targets, colliding), partial=True)
+    return Classified(ordinary, refolded, counts.plus(applied(late)))
+
+
+def _in_reach(table: PublishedChanges, rows: DataFrame) -> PublishedChanges:
+    """What is published of the keys that the hour's ROWS can meet: those of its late changes; those of its changes onto
+    which a row ever moved, because they can collide; those under a late truncate; and all that links tie to these."""
+    moved = is_arrival() | is_link()
+    both = table.rows.where(moved).unionByName(rows.where(moved))
+    moves = both.select("key", "prior", is_link().alias("link")).distinct().localCheckpoint()
+    late = (F.col("sort_key") <= (table.highest or "")) | is_link()
+    keys = rows.where(late).select("key")
+    if not moves.isEmpty():
+        keys = keys.unionByName(rows.select("key").join(moves.select("key"), "key", "left_semi"))
+    if table.new_truncate:
+        keys = keys.unionByName(keys_under_a_truncate(table.stored, table.truncated or ""))
+    near = tied_by(moves.where("link"), keys)
+    return replace(
+        table, rows=of_keys(table.rows, near).localCheckpoint(), stored=of_keys(table.stored, near).localCheckpoint()
+    )
+
+
+def _judge(table: PublishedChanges, rows: DataFrame, colliding: DataFrame) -> DataFrame:
+    """The changes that are not simply newer than all: ``key``, ``sort_key``, ``landed_this_hour``, ``counts``,
+    ``fate``."""
+    highest = table.highest or ""
+    suspects = rows.where((F.col("sort_key") <= highest) | is_link()).select(
+        "key", "sort_key", "landed_this_hour", "counts", is_link().alias("link")
+    )
+    known = (
+        table.rows.where(F.col("sort_key") <= highest).select("key", "sort_key", F.lit(True).alias("known")).distinct()
+    )
+    outdated = (F.col("sort_key") <= F.col("stored_sort_key")) & (F.col("sort_key") <= F.col("stored_base_sort_key"))
+    fate = (
+        F.when(F.col("known"), "duplicate")
+        # Which row of its key a delete took depends on all that came before.
+        .when(F.col("collides"), "refold")
+        .when(outdated, "superseded")
+        .when(F.col("sort_key") <= F.col("stored_sort_key"), "refold")
+        .when(F.col("link"), "refold")
+        # The key may have had a tombstone that was removed: only the change log knows.
+        .when(F.col("stored_sort_key").isNull() & (F.col("sort_key") <= table.pruned), "refold")
+        .otherwise("ordinary")
+    )
+    collides = colliding.select("key", F.lit(True).alias("collides"))
+    joined = suspects.join(known, ["key", "sort_key"], "left").join(table.stored, "key", "left")
+    joined = joined.join(collides, "key", "left")
+    return joined.select("key", "sort_key", "landed_this_hour", "counts", fate.alias("fate")).localCheckpoint()
+
+
+def _count_fates(judged: DataFrame) -> Counts:
+    """The duplicates and the superseded changes; ordinary and refolded ones are counted where they are folded."""
+    numbers = {
+        (row["fate"], row["landed_this_hour"]): row["count"]
+        for row in judged.where("counts").groupBy("fate", "landed_this_hour").count().collect()
+    }
+    return Counts(
+        duplicate=numbers.get(("duplicate", True), 0),
+        released_duplicate=numbers.get(("duplicate", False), 0),
+        superseded=numbers.get(("superseded", True), 0),
+        released_superseded=numbers.get(("superseded", False), 0),
+    )
+
+
+def _keys_to_refold(
+    table: PublishedChanges, judged: DataFrame, live: DataFrame, links: int, colliding: DataFrame
+) -> DataFrame:
+    """The keys whose rows come from the change log. ``live``: the hour's ROWS that have an effect."""
+    if table.rebuild:
+        return table.rows.select("key").unionByName(live.select("key")).distinct().localCheckpoint()
+    collided = colliding.where("new").join(live.select("key").distinct(), "key", "left_semi").select("key")
+    targets = judged.where("fate = 'refold'").select("key").unionByName(collided).distinct()
+    if table.new_truncate:
+        targets = targets.unionByName(keys_under_a_truncate(table.stored, table.truncated or "")).distinct()
+    if links or not table.rows.where(is_link()).isEmpty():
+        # A superseded change of a key that others rest on may still be what they inherited.
+        changed = judged.where("fate <> 'duplicate'").select("key").unionByName(collided).distinct()
+        resting = descendants(table.rows.unionByName(live), changed).join(changed, "key", "left_anti")
+        targets = targets.unionByName(resting).localCheckpoint()
+    return targets
+
+
+def keys_under_a_truncate(stored: DataFrame, truncated: str) -> DataFrame:
+    """Keys whose rows are newer than a truncate that came late, but rest on what was there before it. ``stored``: as in
+    :class:`PublishedChanges`."""
+    on_older = F.col("stored_base_sort_key").isNull() | (F.col("stored_base_sort_key") < F.lit(truncated))
+    return stored.where((F.col("stored_sort_key") >= F.lit(truncated)) & on_older).select("key")
+
+
+def applied(late: DataFrame) -> Counts:
+    """The changes that a refold takes in. The same change twice in the hour is a duplicate."""
+    landed, change = F.col("landed_this_hour"), F.struct("key", "sort_key")
+    row = (
+        late.where("counts")
+        .agg(
+            F.count_if(landed).alias("landed"),
+            F.count_distinct(F.when(landed, change)).alias("landed_changes"),
+            F.count_if(~landed).alias("released"),
+            F.count_distinct(F.when(~landed, change)).alias("released_changes"),
+        )
+        .first()
+    )
+    assert row is not None
+    return Counts(
+        applied=row.landed_changes,
+        duplicate=row.landed - row.landed_changes,
+        released_applied=row.released_changes,
+        released_duplicate=row.released - row.released_changes,
+    )

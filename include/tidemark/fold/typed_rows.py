@@ -1,0 +1,158 @@
+"""Text to values: log rows of one table become ROWS with a typed key, and FOLDED become SETTLED with typed columns.
+
+For these shapes see :mod:`tidemark.fold.contract`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import partial
+
+from pyspark.sql import Column, DataFrame
+from pyspark.sql import functions as F
+
+from tidemark.fold.contract import COUNTED, tidemark
+from tidemark.fold.fold_rows import sort_key
+from tidemark.values.columns import ColumnType, Reading
+from tidemark.values.encodings import Encoding, loses_digits, rewrite
+
+
+@dataclass(frozen=True)
+class TableShape:
+    """How a table's text is read: key columns in order (none: a multiset), columns in order, encodings by name.
+
+    ``rewrites``: by message schema, the columns whose texts are first rewritten (:meth:`in_one_notation`), and how that
+    schema's messages write them. ``live``: the columns that the feed file, a message or the stream names; a column that
+    only the stored table has is not one of them. ``readings``: of the columns of which anything is known in this hour, and
+    of those that were sent without.
+    """
+
+    key: tuple[str, ...]
+    columns: Mapping[str, ColumnType]
+    encodings: Mapping[str, Encoding]
+    rewrites: Mapping[str, Mapping[str, ColumnType]] = field(default_factory=dict)
+    live: frozenset[str] = frozenset()
+    readings: Mapping[str, Reading] = field(default_factory=dict)
+
+    def value(self, column: str, text: Column) -> Column:
+        """The typed value of a column's text; null where the text is no such value. Of a key, also where the value has less
+        digits than the text: two rows would become one."""
+        kind = self.columns[column]
+        value = self.encodings[kind.encoding](text, kind.spark, kind.arg)
+        if column in self.key and kind.spark.startswith("timestamp"):
+            return F.when(~loses_digits(text, kind.encoding), value)
+        return value
+
+    def is_text(self, column: str) -> bool:
+        """Whether every text is a value of the column."""
+        return self.columns[column] == ColumnType("string")
+
+    def in_one_notation(self, image: Column) -> Column:
+        """A map of texts of a log row, those that the table's messages write in several ways rewritten into one."""
+        found = image
+        for schema, kinds in self.rewrites.items():
+            texts = F.transform_values(image, partial(_rewritten, self, kinds))
+            found = F.when(F.col("message_schema") == schema, texts).otherwise(found)
+        return found
+
+    def key_struct(self, texts: Column) -> Column:
+        """The typed key of a map of texts; null when the map is null."""
+        values = [self.value(name, F.element_at(texts, F.lit(name))).alias(name) for name in self.key]
+        return F.when(texts.isNotNull(), F.struct(*values))
+
+    @property
+    def spark_types(self) -> dict[str, str]:
+        """Column → Spark type."""
+        return {name: kind.spark for name, kind in self.columns.items()}
+
+
+def in_one_notation(log_rows: DataFrame, shape: TableShape) -> DataFrame:
+    """Log rows of a table, the texts of columns that its messages write in several ways rewritten into one."""
+    if not shape.rewrites:
+        return log_rows
+    images = ("key", "prior_key", "before", "after")
+    return log_rows.withColumns({name: shape.in_one_notation(F.col(name)) for name in images})
+
+
+def _rewritten(shape: TableShape, kinds: Mapping[str, ColumnType], column: Column, text: Column) -> Column:
+    found = text
+    for name, kind in kinds.items():
+        value = shape.encodings[kind.encoding](text, kind.spark, kind.arg)
+        found = F.when(column == name, rewrite(text, value, kind.spark, kind.encoding)).otherwise(found)
+    return found
+
+
+def keyed_rows(log_rows: DataFrame, shape: TableShape, *, expand: bool) -> DataFrame:
+    """Log rows of a table with a key → ROWS.
+
+    ``expand``: an update that changes its key becomes the old key's delete and the new key's insert; some formats send
+    these two as one change. A change whose key cannot be read has a null in its key, see :func:`key_is_whole`.
+    """
+    rows = in_one_notation(log_rows, shape)
+    if expand:
+        moved = (F.col("op") == "update") & F.col("prior_key").isNotNull()
+        old = F.struct(F.lit("delete").alias("op"), F.col("prior_key").alias("key"), F.lit(None).alias("prior_key"),
+                       F.lit(False).alias("counts"))  # fmt: skip
+        new = F.struct(F.lit("insert").alias("op"), "key", "prior_key", F.lit(True).alias("counts"))
+        same = F.struct("op", "key", "prior_key", F.lit(True).alias("counts"))
+        steps = F.explode(F.when(moved, F.array(old, new)).otherwise(F.array(same))).alias("step")
+        others = [c for c in rows.columns if c not in ("op", "key", "prior_key")]
+        rows = rows.select(*others, steps).select(*others, "step.*")
+    else:
+        rows = rows.withColumn("counts", F.lit(True))
+    return rows.select(
+        shape.key_struct(F.col("key")).alias("key"),
+        sort_key(F.col("position"), F.col("op")).alias("sort_key"),
+        "op",
+        "before",
+        F.coalesce("after", F.create_map().cast("map<string, string>")).alias("after"),
+        F.coalesce("absent", F.array().cast("array<string>")).alias("absent"),
+        shape.key_struct(F.col("prior_key")).alias("prior"),
+        "landed_this_hour", "counts", "tx", "tx_part", "committed_at", "object", "record", "entry", "topic", "position",
+    )  # fmt: skip
+
+
+def key_is_whole(shape: TableShape) -> Column:
+    """Whether every column of ``key`` has a value."""
+    whole = F.col("key").isNotNull()
+    for name in shape.key:
+        whole &= F.col("key")[name].isNotNull()
+    return whole
+
+
+def unreadable(shape: TableShape, texts: Mapping[str, Column], row: Column) -> Column:
+    """The columns whose text is not a value of their type, as one text; empty: none. ``row``: the typed values."""
+    # The names are no array, because Spark would filter an array uncompiled.
+    without_value = [
+        F.when(row[name].isNull() & texts[name].isNotNull(), F.lit(name)) for name in texts if not shape.is_text(name)
+    ]
+    return F.concat_ws(", ", *without_value)
+
+
+def settle(folded: DataFrame, shape: TableShape, hour: str, *, whole: bool = False) -> DataFrame:
+    """FOLDED → SETTLED, plus the counts of FOLDED and ``unreadable``: the columns whose text is not a value of their
+    type, as one text; empty: none.
+
+    ``whole``: the rows were folded from all published changes of their keys, so they take the place of what is stored.
+    """
+    deleted, others = F.col("deleted"), [name for name in shape.columns if name not in shape.key]
+    texts = {name: F.when(~deleted, F.element_at(F.col("after"), F.lit(name))) for name in others}
+    values = {name: F.col("key")[name] for name in shape.key}
+    values |= {name: shape.value(name, text) for name, text in texts.items()}
+    typed = folded.withColumn("row", F.struct(*(values[name].alias(name) for name in shape.columns)))
+    # Of a deleted row nothing is known: where it is not the newest, that is what its columns come to.
+    absent = F.when(deleted, F.array(*map(F.lit, others)).cast("array<string>")).otherwise(F.col("absent"))
+    newer = F.map_filter("newer", lambda name, _: ~name.isin(list(shape.key)))
+    counts = [name for name in COUNTED if name in folded.columns]
+    return typed.select(
+        "key",
+        "deleted",
+        "row",
+        F.lit(not whole).alias("joins"),
+        tidemark(
+            F.col("sort_key"), F.col("base_sort_key"), F.col("tx"), F.col("committed_at"), hour, absent, newer
+        ).alias("tidemark"),
+        F.when(deleted, F.lit("")).otherwise(unreadable(shape, texts, F.col("row"))).alias("unreadable"),
+        *counts,
+    )

@@ -1,0 +1,153 @@
+"""Which delivery of a transaction is whole, and which one counts: by offsets, of IBM's messages in segments."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tests.unit.formats.ibm_messages import feed
+from tidemark.changelog.deliveries import tells_deliveries, unused_messages, whole_deliveries
+from tidemark.formats.ibm import decode as ibm
+from tidemark.hours import Hour
+from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.receipts import Receipt
+from tidemark.pipeline.transaction_status import transaction_status
+from tidemark.pipeline.transactions import open_at
+
+HOURS = [Hour.parse(f"2026-11-20T{number:02d}") for number in range(4)]
+KAFKA = feed({"type": "kafka_json"})
+COLUMNS = (
+    "tx string, topic string, partition int, offset bigint, tx_ordinal bigint, tx_end boolean, hour string, version int, "
+    "object string, record bigint, entry int, op string, source_table string, `table` string, position string, "
+    "tx_part string, tx_count bigint, key map<string, string>, prior_key map<string, string>, before map<string, string>, "
+    "after map<string, string>, absent array<string>, raw binary"
+)
+
+
+#: An entry: its offset and its segment; what it says; its hour and partition.
+Said = tuple[int, int, str, int, int]
+
+
+def at(offset: int | None, segment: int, says: str = "x", hour: int = 0, partition: int = 0) -> Any:
+    return offset, segment, says, hour, partition
+
+
+def frame(spark: SparkSession, entries: list[Any]) -> DataFrame:
+    """The log of one transaction."""
+    return frame_of(spark, {"t": entries})
+
+
+def frame_of(spark: SparkSession, transactions: dict[str, list[Any]]) -> DataFrame:
+    """The log of several transactions, by their names."""
+    rows = []
+    for tx, entries in transactions.items():
+        for number, (offset, segment, says, hour, partition) in enumerate(entries):
+            position = f"1.{segment or 99999:05}.{number:06}"
+            rows.append(
+                (tx, "q", partition, offset, segment, segment == 0, HOURS[hour], 1, f"o{hour}", offset or number, number,
+                 "insert", "S.T", "s.t", position, f"{segment:04}" if segment else None, None, None, None, None,
+                 {"A": says}, None, None)
+            )  # fmt: skip
+    random.Random(1).shuffle(rows)
+    return spark.createDataFrame(rows, COLUMNS)
+
+
+#: The entries of a transaction; the parts that have come, the parts it needs, and whether it is complete.
+DELIVERED: list[tuple[list[Any], int, int, bool]] = [
+    ([at(5, 1), at(6, 2), at(7, 0)], 2, 2, True),
+    ([at(5, 1), at(7, 0)], 1, 2, False),  # the hole before the end
+    ([at(5, 1), at(7, 3), at(8, 0)], 1, 3, False),
+    ([at(6, 2), at(7, 0)], 1, 2, False),
+    ([at(5, 1), at(6, 2)], 2, 2, False),
+    ([at(5, 1), at(9, 2), at(10, 0)], 1, 2, False),  # 1 of one delivery, the rest of another
+    ([at(5, 1), at(6, 1), at(7, 0)], 1, 1, True),  # it began again
+    ([at(5, 1), at(5, 1), at(6, 0)], 1, 1, True),  # exported twice
+    # a producer that tried again: one message, a batch of them, and in another order
+    ([at(5, 1), at(6, 2), at(7, 2), at(8, 0)], 2, 2, True),
+    ([at(5, 1), at(6, 2), at(7, 3), at(8, 2), at(9, 3), at(10, 0)], 3, 3, True),
+    ([at(5, 1), at(6, 3), at(7, 2), at(8, 0)], 3, 3, True),
+    ([at(5, 1), at(6, 3), at(7, 0)], 2, 3, False),  # side by side, and a number is missing
+    ([at(5, 0)], 0, 0, True),
+    ([at(5, 0), at(9, 0)], 0, 0, True),
+    ([at(5, 1, "a"), at(6, 2, "b"), at(9, 0, "c")], 2, 3, False),  # an end that lacks what came before
+    ([at(5, 1, "a"), at(6, 2, "b"), *(at(9, 0, says) for says in "abc")], 2, 2, True),  # all in one message
+    ([at(5, 1, "a"), at(6, 2, "a"), at(9, 0, "a")], 2, 3, False),  # once is not twice
+    # nothing tells: the numbers alone
+    ([at(None, 1), at(None, 0)], 1, 1, True),
+    ([at(5, 1), at(9, 0, partition=1)], 1, 1, True),
+    ([at(5, 1), at(9, 3, partition=1), at(11, 0, partition=1)], 2, 3, False),
+]
+
+
+def test_a_transaction_is_complete_when_one_delivery_is(spark: SparkSession) -> None:
+    transactions = {f"case {number}": entries for number, (entries, *_) in enumerate(DELIVERED)}
+    found = {row.tx: row for row in transaction_status(frame_of(spark, transactions), KAFKA).collect()}
+    assert found.keys() == transactions.keys()
+    for (tx, entries), (_, parts, needed, complete) in zip(transactions.items(), DELIVERED, strict=True):
+        row = found[tx]
+        assert (row.parts, row.needed, row.complete) == (parts, needed, complete), entries
+
+
+def receipt(hour: Hour, sequence: int) -> Receipt:
+    return Receipt(
+        feed="payroll", hour=hour, sequence=sequence, manifest_version=1, objects=1, bytes=1, landed=1, split=0,
+        control=0, bad=0, held=0,
+    )  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("order", "chosen"),
+    [((0, 1, 2), 5), ((2, 0, 1), 20), ((1, 2, 0), 20)],
+    ids=["in order", "last first", "first last"],
+)
+def test_the_delivery_that_was_published_whole_first_counts(
+    spark: SparkSession, order: tuple[int, ...], chosen: int
+) -> None:
+    """Also when its parts are of several hours, and whatever is known later."""
+    entries = frame(
+        spark,
+        [at(5, 1, hour=0), at(6, 2, hour=1), at(7, 0, hour=1), at(20, 1, hour=2), at(21, 0, hour=2), at(40, 1, hour=2)],
+    )
+    state = FeedState.of("payroll", [receipt(HOURS[hour], n) for n, hour in enumerate(order, 1)])
+    unused = unused_messages(entries, ibm, KAFKA, state)
+    assert unused is not None
+    found = {row.message.offset for row in unused.collect()}
+    assert found == {5, 6, 7, 20, 21, 40} - ({5, 6, 7} if chosen == 5 else {20, 21})
+
+
+def test_nothing_is_left_out_where_no_delivery_is_whole_or_each_is_one_message(spark: SparkSession) -> None:
+    state = FeedState(feed="payroll")
+    transactions = {
+        "no end": [at(5, 1), at(7, 0)],
+        "one message, twice": [at(5, 0), at(9, 0)],
+        "one delivery": [at(5, 1), at(6, 0)],
+        "without offsets": [at(None, 1), at(None, 0)],
+    }
+    assert unused_messages(frame_of(spark, transactions), ibm, KAFKA, state) is None
+
+
+def test_a_whole_delivery_needs_nothing_of_a_later_hour(spark: SparkSession) -> None:
+    """Only an end by itself can turn out to be the rest of more."""
+    cut_off = [at(51, 1, "a"), at(52, 2, "b", hour=1)]
+    transactions = {
+        "whole": [at(5, 1), at(6, 0), at(20, 1, hour=1), at(21, 2, hour=1), at(22, 0, hour=1)],
+        "end": [at(33, 0), at(31, 1, hour=1), at(32, 2, hour=1)],
+        "torn": [at(41, 1), at(43, 0), at(42, 2, hour=1)],
+        "single": [*cut_off, *(at(90, 0, says) for says in "abc")],
+    }
+    log = frame_of(spark, transactions)
+    open_ = open_at(log, F.col("hour") == HOURS[0], KAFKA, HOURS[0])
+    assert {row.tx for row in open_.collect()} == {"end", "torn"}
+
+
+def test_containers_without_offsets_tell_nothing() -> None:
+    assert [tells_deliveries(feed({"type": name})) is None for name in ("raw", "kafka_json")] == [True, False]
+
+
+def test_deliveries_are_listed_with_where_they_lie(spark: SparkSession) -> None:
+    found = whole_deliveries(frame(spark, [at(5, 1), at(6, 2), at(8, 0)]), ibm)
+    assert sorted((row.delivery, row.until, row.whole) for row in found.collect()) == [(5, 6, False), (8, 8, False)]

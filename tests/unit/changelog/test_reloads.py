@@ -1,0 +1,322 @@
+"""Where a reload that an operator named stands in the source's order, and what the receipt says of it."""
+
+from __future__ import annotations
+
+from datetime import datetime
+
+import pytest
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.changelog.places import placed
+from tidemark.changelog.reloads import _beginning_again, altered, find_reloads, unended_load, unread_note
+from tidemark.feeds.model import Feed
+from tidemark.hours import Hour
+from tidemark.ledger.change_stats import TableStats
+from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.receipts import FeedProgress, Receipt, Reload, TableProgress
+from tidemark.ledger.reloads import BEGIN_AGAIN, EMPTY, declaration, parse_declaration
+
+HOURS = [f"2026-11-20T{hour:02}" for hour in range(6)]
+FIRST = "0" * 35
+
+
+def feed_of(format_: str) -> Feed:
+    return Feed.model_validate(
+        {
+            "feed": "f", "description": "-", "owner": "-", "topics": ["t"],
+            "exports": {"path": "{topic}/{date}/{hour}/*"}, "container": {"type": "kafka_json"},
+            "format": {"type": format_}, "tables": {"S.T": {"name": "pub.t"}},
+        }
+    )  # fmt: skip
+
+
+QLIK, CANAL = feed_of("qlik"), feed_of("canal")
+
+
+def at(number: int) -> str:
+    return f"{number:035d}"
+
+
+def rows_of(spark: SparkSession, *rows: tuple[int, int | None, int | None]) -> DataFrame:
+    """Log rows: (hour, offset, number of the change; None: a row of a load)."""
+    listed = [
+        (HOURS[hour], "S.T", "t", 0, offset, FIRST if number is None else at(number),
+         "REFRESH" if number is None else "UPDATE", "insert" if number is None else "update")
+        for hour, offset, number in rows
+    ]  # fmt: skip
+    return spark.createDataFrame(
+        listed,
+        "hour string, source_table string, topic string, partition int, offset long, position string, kind string, op string",
+    )
+
+
+def published(reloads: list[Reload], *hours: int, names: list[str] | None = None) -> FeedState:
+    receipts = [
+        Receipt(
+            feed="f", hour=Hour(HOURS[hour]), sequence=number, manifest_version=1, objects=1, bytes=1, landed=1, split=0,
+            control=0, bad=0, held=0, reloads=(names or ["S.T"]) if hour == 2 else [],
+            progress=FeedProgress(reloads={"S.T": reloads} if reloads else {}),
+        )
+        for number, hour in enumerate(hours, 1)
+    ]  # fmt: skip
+    return FeedState.of("f", receipts)
+
+
+def found(spark: SparkSession, feed: Feed, rows: DataFrame, first: int = 2) -> list[tuple[str, str, str]]:
+    named = {HOURS[first]: ["S.T"]}
+    reloads = find_reloads(HOURS[first], named, rows.limit(0), rows, FeedState(feed="f"), feed)
+    return [(one.hour, one.began, one.position) for one in reloads.get("S.T", [])]
+
+
+@pytest.mark.parametrize(
+    ("rows", "began", "position"),
+    [
+        pytest.param([(0, 1, None), (1, 2, 10), (2, 3, None)], 2, at(10) + "+", id="behind the hours before"),
+        pytest.param(
+            [(1, 2, 10), (2, 3, 20), (2, 4, None), (2, 5, 30)], 2, at(20) + "+", id="behind what is before it"
+        ),
+        pytest.param([(1, 2, 10), (2, None, 20), (2, None, None)], 2, at(10) + "+", id="without offsets"),
+        pytest.param([(0, 1, None), (2, 3, None)], 2, FIRST + "+", id="behind another load"),
+        pytest.param(
+            [(1, 2, 10), (2, 3, 20), (3, 4, None), (4, 5, None)], 3, at(20) + "+", id="a load that begins later"
+        ),
+        pytest.param([(2, 3, None), (3, 4, 10)], 2, "", id="nothing before it"),
+    ],
+)
+def test_a_reload_stands_behind_all_that_was_sent_before_its_load(
+    spark: SparkSession, rows: list[tuple[int, int | None, int | None]], began: int, position: str
+) -> None:
+    assert found(spark, QLIK, rows_of(spark, *rows)) == [(HOURS[2], HOURS[began], position)]
+
+
+def test_where_no_row_shows_a_load_it_begins_with_the_first_row_of_the_hour(spark: SparkSession) -> None:
+    rows = rows_of(spark, (0, 1, 5), (1, 2, 10), (2, 3, 9), (2, 4, 20))
+    assert found(spark, CANAL, rows) == [(HOURS[2], HOURS[2], at(10) + "+")]
+
+
+def test_a_load_that_has_not_begun(spark: SparkSession) -> None:
+    assert found(spark, QLIK, rows_of(spark, (1, 2, 10), (2, 3, 20))) == []
+    assert found(spark, CANAL, rows_of(spark, (1, 2, 10))) == []
+
+
+def test_rows_of_a_load_stand_where_the_newest_reload_not_behind_them_began(spark: SparkSession) -> None:
+    rows = rows_of(spark, (0, 1, None), (1, 2, 10), (2, 3, None), (3, 4, None), (3, 5, 30), (4, 6, None))
+    named = {HOURS[2]: ["S.T"], HOURS[4]: ["*"]}
+    reloads = find_reloads(HOURS[4], named, rows.limit(0), rows, FeedState(feed="f"), QLIK)
+    assert [(one.began, one.position) for one in reloads["S.T"]] == [(HOURS[2], at(10) + "+"), (HOURS[4], at(30) + "+")]
+    positions = [row.position for row in placed(rows, rows, QLIK, reloads).orderBy("offset").collect()]
+    assert positions == [FIRST, at(10), at(10) + "+", at(10) + "+", at(30), at(30) + "+"]
+    assert positions == sorted(positions)
+    # Sort keys, a position and an operation, are in the order of their positions.
+    assert sorted(f"{position}#2" for position in positions) == [f"{position}#2" for position in positions]
+
+
+KNOWN = Reload(hour=Hour(HOURS[2]), began=Hour(HOURS[3]), position=at(10) + "+")
+
+
+@pytest.mark.parametrize(
+    ("hour", "landed", "position"),
+    [
+        pytest.param(1, (1, 3, 12), at(12) + "+", id="an older hour that comes late pushes it further"),
+        pytest.param(2, (2, 4, None), at(10) + "+", id="a load that began earlier"),
+        pytest.param(3, (3, 4, 15), at(15) + "+", id="more of the hour in which it began"),
+        pytest.param(4, (4, 9, 12), None, id="a later hour does not look"),
+        pytest.param(4, (4, 9, None), None, id="more of the load does not look"),
+    ],
+)
+def test_the_log_is_searched_where_the_hour_can_alter_a_reload(
+    spark: SparkSession, hour: int, landed: tuple[int, int, int | None], position: str | None
+) -> None:
+    rows = rows_of(spark, (1, 2, 10), (3, 5, None), landed)
+    # Of what is not looked at, another place than the one that is known would be found.
+    log = rows if position else rows.where(F.lit(False))
+    new = rows.where(F.col("offset") == landed[1])
+    state = published([KNOWN], 2, 3)
+    reloads = find_reloads(HOURS[hour], {HOURS[2]: ["S.T"]}, new, log, state, QLIK)
+    assert [one.position for one in reloads["S.T"]] == [position or KNOWN.position]
+
+
+def test_what_is_taken_back_is_gone(spark: SparkSession) -> None:
+    rows = rows_of(spark, (1, 2, 10), (3, 5, None))
+    state = published([KNOWN], 2, 3)
+    assert find_reloads(HOURS[2], {}, rows.limit(0), rows, state, QLIK) == {}
+    assert altered(state.reloads, {}) == {"S.T": ""}
+    assert altered(state.reloads, {"S.T": [KNOWN]}) == {}
+    moved = KNOWN.model_copy(update={"position": at(12) + "+"})
+    assert altered(state.reloads, {"S.T": [moved]}) == {"S.T": moved.position}
+
+
+def test_a_state_knows_the_reloads_that_began_in_its_hours() -> None:
+    whole, part = published([KNOWN], 1, 2, 3), published([KNOWN], 1, 2)
+    assert whole.reloaded(["S.T"]) == KNOWN.position and part.reloaded(["S.T"]) is None
+    assert whole.named_reloads == {HOURS[2]: ["S.T"]}
+    assert part.making({"S.T": [KNOWN]}).reloaded(["S.T", "S.U"]) == KNOWN.position
+
+
+@pytest.mark.parametrize(
+    ("hour", "reloads", "warned"),
+    [(3, [], True), (3, [KNOWN], False), (0, [], False)],
+    ids=["none", "named", "the first"],
+)
+def test_a_load_behind_changes_that_nobody_named_is_told(hour: int, reloads: list[Reload], warned: bool) -> None:
+    from tidemark.changelog.reloads import _warnings
+
+    state = published([], 1)
+    state.tables["pub.t"] = TableProgress(highest=at(10) + "#9")
+    notes = _warnings(HOURS[hour], [("S.T", FIRST)], {"S.T": reloads}, state, QLIK)
+    assert bool(notes) == warned
+    assert not notes or f"`tidemark reload f pub.t --hour {HOURS[hour]}`" in notes[0]
+    state.tables["pub.t"] = TableProgress(highest=FIRST + "#9")
+    assert _warnings(HOURS[hour], [("S.T", FIRST)], {}, state, QLIK) == []
+
+
+LOGGED = (
+    "hour string, source_table string, topic string, partition int, offset long, position string, kind string, op string, "
+    "key map<string, string>, before map<string, string>, after map<string, string>, committed_at timestamp, "
+    "notes array<string>"
+)
+
+
+def logged(spark: SparkSession, *rows: tuple[int, int, int, str, int, int]) -> DataFrame:
+    """Log rows of a Debezium feed: (hour, partition, offset, the source's word, LSN, id)."""
+    ops = {"c": "insert", "r": "insert", "u": "update", "d": "delete"}
+    listed = [
+        (HOURS[hour], "S.T", "t", partition, offset, at_lsn(lsn), kind, ops[kind], {"id": str(id_)}, None, None,
+         datetime(2026, 11, 20), None)
+        for hour, partition, offset, kind, lsn, id_ in rows
+    ]  # fmt: skip
+    return spark.createDataFrame(listed, LOGGED)
+
+
+def at_lsn(lsn: int) -> str:
+    return f"{lsn:020d}.{lsn:020d}"
+
+
+#: A new cluster begins in hour 2. Partition 1 has no row of its snapshot.
+SWITCHED = [
+    (1, 0, 1, "c", 1000, 1), (1, 1, 1, "c", 1010, 2),
+    (2, 0, 2, "u", 2000, 1), (2, 0, 3, "r", 50, 1), (2, 0, 4, "u", 3000, 1),
+    (2, 1, 2, "u", 2010, 2), (2, 1, 3, "c", 60, 3), (3, 1, 4, "c", 1010, 2), (3, 0, 5, "u", 70, 1),
+]  # fmt: skip
+
+
+@pytest.mark.promise(2)
+@pytest.mark.parametrize(
+    ("format_", "begins", "before"),
+    [
+        pytest.param("debezium", {"t:0": 3}, [1000, 1010, 2000, 2010, 1010], id="offsets tell, else positions"),
+        pytest.param("ibm", {}, [1000, 1010, 2000, 3000, 2010, 1010], id="positions alone tell"),
+    ],
+)
+def test_where_positions_begin_again_they_count_from_the_reload_on(
+    spark: SparkSession, format_: str, begins: dict[str, int], before: list[int]
+) -> None:
+    """Lower positions of the new source stand above all that was sent before; what comes again of before does not."""
+    rows, feed = logged(spark, *SWITCHED), feed_of(format_)
+    named = {HOURS[2]: ["S.T (positions begin again)"]}
+    reloads = find_reloads(HOURS[2], named, rows.limit(0), rows, FeedState(feed="f"), feed)
+    (reload,) = reloads["S.T"]
+    place = at_lsn(max(before)) + "+"
+    assert (reload.position, reload.highest_before, reload.begins) == (place, at_lsn(1010), begins)
+    found = [row.position for row in placed(rows, rows, feed, reloads).orderBy("hour", "partition", "offset").collect()]
+    sent = [lsn for _, _, _, _, lsn, _ in sorted(SWITCHED, key=lambda row: row[:3])]
+    stand = [lsn for lsn, position in zip(sent, found, strict=True) if position == at_lsn(lsn)]
+    assert sorted(stand) == sorted(before)
+    assert all(position in (at_lsn(lsn), place + at_lsn(lsn)) for lsn, position in zip(sent, found, strict=True))
+
+
+@pytest.mark.promise(2)
+def test_positions_that_begin_again_twice(spark: SparkSession) -> None:
+    rows = logged(
+        spark, (0, 0, 1, "c", 1000, 1), (1, 0, 2, "r", 50, 1), (2, 0, 3, "u", 90, 1), (3, 0, 4, "r", 20, 1),
+        (3, 0, 5, "u", 90, 1), (4, 0, 6, "u", 1000, 2), (4, 0, 7, "c", 1000, 1),
+    )  # fmt: skip
+    named = {HOURS[1]: ["* (positions begin again)"], HOURS[3]: ["S.T (positions begin again)"]}
+    feed = feed_of("debezium")
+    reloads = find_reloads(HOURS[4], named, rows.limit(0), rows, FeedState(feed="f"), feed)
+    first, second = (one.position for one in reloads["S.T"])
+    assert (first, second) == (at_lsn(1000) + "+", f"{at_lsn(1000)}+{at_lsn(90)}+")
+    found = [row.position for row in placed(rows, rows, feed, reloads).orderBy("offset").collect()]
+    assert found == [
+        at_lsn(1000), first + at_lsn(50), first + at_lsn(90), second + at_lsn(20), first + at_lsn(90),
+        second + at_lsn(1000), at_lsn(1000),
+    ]  # fmt: skip
+
+
+def test_a_late_row_of_before_positions_began_again_has_the_table_folded_again(spark: SparkSession) -> None:
+    """It may be the first of a change that came again since."""
+    again = KNOWN.model_copy(update={"begins_again": True, "position": at_lsn(2000) + "+"})
+    landed = logged(spark, (3, 0, 1, "c", 1000, 1))
+    assert _beginning_again(HOURS[3], landed, {"S.T": [again]}) == ["S.T"]
+    assert _beginning_again(HOURS[4], landed, {"S.T": [again]}) == []
+    assert _beginning_again(HOURS[3], landed, {"S.T": [KNOWN], "S.U": [again]}) == []
+
+
+@pytest.mark.parametrize(("rows", "place"), [([(0, 1, 5), (3, 2, 30)], at(5) + "+"), ([(3, 2, 30)], ""), ([], None)])
+def test_a_source_table_that_is_empty_is_reloaded_by_no_row(
+    spark: SparkSession, rows: list[tuple[int, int | None, int | None]], place: str | None
+) -> None:
+    """What was sent before its hour is gone."""
+    log = rows_of(spark, *rows)
+    for landed in (log.limit(0), log):  # whichever hour brings the first row of the table
+        reloads = find_reloads(HOURS[2], {HOURS[2]: ["S.T (empty)"]}, landed, log, FeedState(feed="f"), QLIK)
+        assert [(one.began, one.position) for one in reloads.get("S.T", [])] == (
+            [] if place is None else [(HOURS[2], place)]
+        )
+
+
+@pytest.mark.parametrize(
+    ("name", "table", "words"),
+    [
+        ("s.t", "s.t", set()), ("*", "*", set()), ("s.t (empty)", "s.t", {EMPTY}),
+        ("s.t (positions begin again)", "s.t", {BEGIN_AGAIN}),
+        ("* (empty, positions begin again)", "*", {EMPTY, BEGIN_AGAIN}),
+        ("s.t (other)", "s.t (other)", set()), ("s.my\n(empty)", "s.my\n(empty)", set()),
+    ],
+)  # fmt: skip
+def test_what_is_said_of_a_reload_stands_behind_the_tables_name(name: str, table: str, words: set[str]) -> None:
+    assert parse_declaration(name) == (table, words)
+    assert declaration(table, words) == name
+
+
+@pytest.mark.parametrize(
+    ("loaded", "truncated", "began", "warned"),
+    [
+        (20, None, None, True), (20, 20, None, False), (20, 10, None, True), (20, None, 3, False), (20, None, 4, True),
+        (10, None, None, False), (5, None, None, False), (None, None, None, False),
+    ],
+    ids=["no end", "ended", "an older end", "named", "named later", "the same snapshot", "an older one", "no snapshot"],
+)  # fmt: skip
+def test_a_second_snapshot_that_no_row_ends_is_told(
+    loaded: int | None, truncated: int | None, began: int | None, warned: bool
+) -> None:
+    """Rows that were deleted while nobody listened would stay without a word."""
+    state = published([], 1)
+    state.tables["pub.t"] = TableProgress(highest=at_lsn(10) + "#9")
+    if began is not None:
+        state = state.making({"S.T": [KNOWN.model_copy(update={"began": Hour(HOURS[began])})]})
+    stats = TableStats(
+        "pub.t", ["S.T"], loaded=at_lsn(loaded) if loaded else None, truncated=at_lsn(truncated) if truncated else None
+    )
+    told = unended_load(stats, HOURS[3], state, feed_of("debezium"))
+    assert (told is not None) == warned
+    assert not told or f"`tidemark reload f pub.t --hour {HOURS[3]}`" in told
+
+
+def test_tables_of_which_a_second_snapshot_sends_no_row_are_told() -> None:
+    """One that is empty now sends none, and its rows stay."""
+    state, feed = published([], 1), feed_of("debezium")
+    first, second, third = (TableProgress(highest=at_lsn(lsn) + "#9") for lsn in (10, 10, 30))
+    state.tables |= {"pub.t": first, "pub.u": second, "pub.v": third}
+    read = [TableStats("pub.t", ["S.T"], loaded=at_lsn(20)), TableStats("pub.v", ["S.V"], loaded=at_lsn(20))]
+    note = unread_note(HOURS[3], read, state, feed)
+    assert (
+        note is not None
+        and "of pub.u: where" in note
+        and f"`tidemark reload f TABLE --hour {HOURS[3]} --empty`" in note
+    )
+    assert unread_note(HOURS[3], [*read, TableStats("pub.u", ["S.U"], loaded=at_lsn(20))], state, feed) is None
+    assert unread_note(HOURS[3], [TableStats("pub.t", ["S.T"], loaded=at_lsn(10))], state, feed) is None, (
+        "the first one"
+    )

@@ -1,0 +1,232 @@
+"""What becomes of a table's columns: what statements say, what a published table does about it, types and order."""
+
+from __future__ import annotations
+
+import itertools
+import json
+from typing import Any
+
+import pytest
+
+from tidemark.changelog.renames import RenamePlan, plan_renames
+from tidemark.changelog.resolve import LoggedColumns, refuse_other_sources, shape_of
+from tidemark.changelog.table_history import Definition, define
+from tidemark.errors import SchemaError
+from tidemark.feeds.model import Feed
+from tidemark.fold.typed_rows import TableShape
+from tidemark.formats.contract import SchemaEntry
+from tidemark.ledger.change_stats import TableStats
+from tidemark.ledger.image_names import MOST_COLUMNS
+from tidemark.values.columns import ColumnType, add_in_order
+
+
+def feed(format_: str = "canal", tables: Any = None) -> Feed:
+    return Feed.model_validate(
+        {
+            "feed": "f", "description": "-", "owner": "-", "topics": ["t"], "exports": {"path": "{topic}/{date}/{hour}/*"},
+            "container": {"type": "kafka_json"}, "format": {"type": format_}, "tables": tables or {},
+        }
+    )  # fmt: skip
+
+
+def definition_of(*statements: tuple[str, str], of: Feed | None = None) -> Definition:
+    """Of table s.t, by (position, DDL)."""
+    entries = [SchemaEntry("s.t", position, json.dumps({"op": "ALTER", "text": sql})) for position, sql in statements]
+    outcomes = [define(order, of or feed()).of("s.t") for order in itertools.islice(itertools.permutations(entries), 6)]
+    assert all(outcome == outcomes[0] for outcome in outcomes), "in whichever order they come"
+    return outcomes[0]
+
+
+def metadata(position: str, columns: dict[str, str]) -> SchemaEntry:
+    listed = {
+        name: {"ordinal": i, "type": kind, "primaryKeyPosition": int(i == 1)}
+        for i, (name, kind) in enumerate(columns.items(), 1)
+    }
+    return SchemaEntry("s.t", position, json.dumps({"tableStructure": {"tableColumns": listed}}))
+
+
+def test_names_go_through_all_that_comes_behind_a_row() -> None:
+    known = definition_of(
+        ("10", "ALTER TABLE t CHANGE a b int"), ("20", "ALTER TABLE t DROP c"), ("30", "ALTER TABLE t CHANGE b c int")
+    )
+    names = [[known.name_now(name, generation) for name in "abcd"] for generation in range(4)]
+    assert names[0] == ["c", None, None, "d"], "b was dropped before a took its name, c before b did"
+    assert names[1] == ["a", "c", None, "d"]
+    assert names[2] == ["a", "c", None, "d"]
+    assert names[3] == ["a", "b", "c", "d"]
+
+
+def test_columns_may_swap_names() -> None:
+    known = definition_of(("10", "ALTER TABLE t CHANGE a b int, CHANGE b a int"))
+    assert [known.name_now(name, 0) for name in "ab"] == ["b", "a"]
+
+
+def test_names_in_statements_are_the_same_in_any_case() -> None:
+    created = ("05", "CREATE TABLE t (Id int PRIMARY KEY, Name text)")
+    known = definition_of(
+        created, ("10", "ALTER TABLE T CHANGE NAME Title text, ADD qty INT"), ("20", "ALTER TABLE t MODIFY QTY bigint")
+    )
+    assert list(known.columns) == ["Id", "Title", "qty"]
+    assert [kind.spark for kind in known.columns["qty"]] == ["int", "bigint"]
+    assert known.name_now("nAmE", 0) == "Title"
+    with pytest.raises(SchemaError, match="a column of the key is renamed or dropped: Id"):
+        definition_of(created, ("10", "ALTER TABLE t CHANGE ID no int"))
+    with pytest.raises(SchemaError, match="a column of the key is renamed or dropped"):
+        definition_of(created, ("10", "ALTER TABLE t DROP COLUMN iD"))
+    declared = feed(tables={"s.t": {"columns": {"no": "int"}}})
+    assert definition_of(created, ("10", "ALTER TABLE t CHANGE ID no int"), of=declared).key == ("Id",)
+
+
+def test_a_column_that_is_no_longer_listed_was_dropped() -> None:
+    entries = [
+        metadata("1", {"id": "INT4", "a": "STRING"}),
+        metadata("2", {"id": "INT8", "b": "STRING"}),
+        metadata("3", {"id": "INT8", "b": "STRING"}),
+        metadata("4", {"id": "INT8", "b": "STRING", "a": "STRING"}),
+    ]
+    known = define(entries, feed("qlik")).of("s.t")
+    assert [(rename.position, rename.names) for rename in known.column_renames] == [("2", (("a", None),))]
+    assert list(known.columns) == ["id", "a", "b"]
+    assert [kind.spark for kind in known.columns["id"]] == ["int", "bigint"]
+    assert [known.name_now("a", generation) for generation in (0, 1)] == [None, "a"]
+
+
+def plan(known: Definition, stored: str, highest: str | None, *, done: int = 0, keyed: bool = True) -> RenamePlan:
+    ids = [rename.id for rename in known.column_renames[:done]]
+    return plan_renames(known, ids, stored.split(), highest, keyed=keyed)
+
+
+def test_what_a_published_table_does_about_it() -> None:
+    known = definition_of(("10", "ALTER TABLE t CHANGE a b int"), ("20", "ALTER TABLE t DROP B, DROP x"))
+    first, second = (rename.id for rename in known.column_renames)
+    assert plan(known, "id a", "09#1") == RenamePlan((("a", "b"),), ("b",), ids=(first, second))
+    assert plan(known, "id b", "09#1") == RenamePlan((), ("b",), ids=(first, second)), "renamed by a run that died"
+    assert plan(known, "id b", "15#1", done=1) == RenamePlan((), ("b",), ids=(second,))
+    assert plan(known, "id a b", "09#1") == RenamePlan(rebuild=True, left=frozenset("a"), ids=(first, second))
+    assert plan(known, "id A", "25#1") == RenamePlan(rebuild=True, left=frozenset("A"), ids=(first, second)), "late"
+    assert plan(known, "id a", "09#1", keyed=False) == RenamePlan((("a", "b"),), (), True, ids=(first, second))
+    assert plan(known, "id c", "25#1") == RenamePlan(ids=(first, second)), "it has no such column"
+    assert plan(known, "id a b", "25#1", done=2) == RenamePlan()
+
+
+def shaped(
+    schemas: list[dict[str, str]] = [],  # noqa: B006 - only read
+    stored: dict[str, str] | None = None,
+    known: Definition = Definition(),  # noqa: B008 - frozen
+    tables: Any = None,
+    history: LoggedColumns | None = None,
+    keys: list[str] = ["1\x1fid"],  # noqa: B006 - only read
+) -> TableShape:
+    found = TableStats(
+        "s.t", ["s.t"], landed=1, keyed=1, keys=keys, schemas=[(json.dumps(schema), 0) for schema in schemas]
+    )
+    return shape_of(feed(tables=tables), found, known, stored or {}, ["id"] if stored else [], history)
+
+
+def types(shape: TableShape) -> dict[str, str]:
+    return shape.spark_types
+
+
+@pytest.mark.parametrize(
+    ("given", "wide"),
+    [
+        (["int", "bigint"], "bigint"),
+        (["float", "double"], "double"),
+        (["decimal(12,2)", "decimal(14,2)", "decimal(9,2)"], "decimal(14,2)"),
+        (["varchar(9)", "text"], "string"),
+    ],
+)
+def test_a_column_has_the_widest_type_that_it_was_given(given: list[str], wide: str) -> None:
+    schemas = [{"id": "int", "n": kind} for kind in given]
+    assert types(shaped(schemas))["n"] == wide
+    for first, *others in itertools.permutations(schemas):
+        stored: dict[str, str] = {}
+        for schema in (first, *others):
+            stored = types(shaped([schema], stored))
+        assert stored["n"] == wide, "the same as hour by hour, in any order"
+    statements = [(str(i), f"ALTER TABLE t MODIFY n {kind}") for i, kind in enumerate(given)]
+    assert types(shaped([{"id": "int"}], known=definition_of(*statements)))["n"] == wide
+
+
+@pytest.mark.parametrize("others", [["int", "varchar(9)"], ["decimal(12,2)", "decimal(12,4)"], ["date", "datetime"]])
+def test_types_of_which_none_becomes_the_other_stop_the_table(others: list[str]) -> None:
+    for kinds in (others, others[::-1]):
+        with pytest.raises(SchemaError, match=r"table s\.t: column n is .* and would become") as stopped:
+            shaped([{"id": "int", "n": kind} for kind in kinds])
+        assert "`name`" in str(stopped.value)
+    wide = shaped([{"id": "int", "n": kind} for kind in others], tables={"s.t": {"columns": {"n": "text"}}})
+    assert types(wide)["n"] == "string", "what the feed file says counts"
+    stored = {"id": "int", "n": "string"}
+    assert types(shaped([{"id": "int", "n": others[0]}], stored))["n"] == "string", "text holds all"
+
+
+def test_what_a_table_has_it_keeps() -> None:
+    shape = shaped([{"id": "int"}], {"id": "int", "unused": "date"})
+    assert types(shape) == {"id": "int", "unused": "date"}
+    assert shape.live == {"id"}
+
+
+def test_columns_stand_where_their_source_has_them() -> None:
+    lists = [["id", "a", "old"], ["id", "a", "z", "b"], ["id", "c", "a"]]
+    outcomes = set()
+    for order in itertools.permutations(lists):
+        listed: list[str] = []
+        for names in order:
+            add_in_order(listed, names)
+        outcomes.add(tuple(listed))
+    assert outcomes == {("id", "c", "a", "old", "z", "b")}
+    listed = ["id"]
+    add_in_order(listed, ["else", "where"])
+    assert listed == ["id", "else", "where"]
+
+
+def test_keys_of_one_hour() -> None:
+    two = ["2\x1fa\x1fb", "2\x1fb\x1fa"]
+    assert shaped(keys=two).key == ("b", "a"), "their order does not count"
+    with pytest.raises(SchemaError, match="the key changes: messages name a, b and id"):
+        shaped(keys=[two[0], "1\x1fid"])
+    with pytest.raises(SchemaError, match="the key changes: messages name a, b and id"):
+        shaped(
+            keys=["1\x1fid"],
+            known=definition_of(("1", "ALTER TABLE t ADD PRIMARY KEY (A, b)"), ("0", "ALTER TABLE t ADD a int")),
+        )
+    assert shaped(keys=["1\x1fid"], known=definition_of(("1", "ALTER TABLE t ADD PRIMARY KEY (ID)"))).key == ("id",)
+
+
+def test_updates_that_name_no_row_stop_a_table_without_a_key() -> None:
+    untied = TableStats("s.t", ["s.t"], landed=3, untied=2)
+    with pytest.raises(SchemaError, match="2 updates name neither a key nor the row as it was before"):
+        shape_of(feed("debezium"), untied, Definition(), {}, [])
+    assert shape_of(feed("debezium", {"s.t": {"key": ["id"]}}), untied, Definition(), {}, []).key == ("id",)
+
+
+def test_the_limit_of_columns() -> None:
+    with pytest.raises(SchemaError, match=f"{MOST_COLUMNS + 1} columns, more than {MOST_COLUMNS}"):
+        shaped([{"id": "int"} | {f"c{n}": "int" for n in range(MOST_COLUMNS)}])
+
+
+def test_a_column_written_in_two_ways_is_read_by_each_message_s_own() -> None:
+    kinds = ["io.debezium.time.Timestamp", "io.debezium.time.MicroTimestamp"]
+    schemas = [
+        json.dumps({"fields": [{"field": "after", "fields": [{"field": "at", "type": "int64", "name": kind}]}]})
+        for kind in kinds
+    ]
+    found = TableStats("s.t", ["s.t"], landed=1, keyed=1, keys=["1\x1fid"], schemas=[(schemas[0], 0)])
+    alone = shape_of(feed("debezium"), found, Definition(), {}, [])
+    assert alone.columns["at"] == ColumnType("timestamp_ntz", "epoch_millis") and not alone.rewrites
+    both = shape_of(feed("debezium"), found, Definition(), {}, [], LoggedColumns([], [(schemas[1], 0)]))
+    assert both.columns["at"] == ColumnType("timestamp_ntz", "rewritten")
+    assert [both.rewrites[schema]["at"].encoding for schema in schemas] == ["epoch_millis", "epoch_micros"]
+
+
+def test_two_tables_of_the_source_are_never_one() -> None:
+    """Also where the second comes in a later hour; a `name` in the feed file says that the table goes on as another."""
+    of = feed("dataworks")
+    assert of.published_name("ORCL.HR.JOBS") == of.published_name("ORCL2.HR.JOBS") == "hr.jobs"
+    both = TableStats("hr.jobs", ["ORCL.HR.JOBS", "ORCL2.HR.JOBS"])
+    later = TableStats("hr.jobs", ["ORCL2.HR.JOBS"])
+    for stats, before in ((both, set()), (later, {"ORCL.HR.JOBS"})):
+        with pytest.raises(SchemaError, match=r"ORCL\.HR\.JOBS and ORCL2\.HR\.JOBS would both be published"):
+            refuse_other_sources(of, stats, before)
+    refuse_other_sources(of, later, {"ORCL2.HR.JOBS"})
+    refuse_other_sources(feed("dataworks", {"ORCL2.HR.JOBS": {"name": "hr.jobs"}}), later, {"ORCL.HR.JOBS"})

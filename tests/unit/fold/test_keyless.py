@@ -1,0 +1,175 @@
+"""Tables without a key: copies are counted whatever is delivered again, against the oracle."""
+
+from __future__ import annotations
+
+from collections import Counter
+from random import Random
+from typing import Any
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tests.convergence.oracle import Change, Image, copies
+from tests.unit.fold.histories import SHAPE, frame
+from tidemark.fold import keyless
+from tidemark.fold.owed_copies import match_owed, removed_images
+from tidemark.formats.debezium.equal_rows import begins_again
+
+
+def test_copies_are_the_oracles_whatever_is_delivered_again(spark: SparkSession) -> None:
+    rng = Random(31)
+    rows: list[dict[str, Any]] = []
+    now, before = Counter[Image](), Counter[Image]()
+    for history in range(60):
+        changes = _history(rng, history)
+        published = rng.randint(0, len(changes))
+        now += copies(changes)
+        before += copies(changes[:published])
+        rows += _delivered(rng, history, changes, published)
+    rng.shuffle(rows)
+    shared = keyless.SharedPositions(shared=F.col("position") == F.lit("0" * 12))  # the snapshot's
+    images = keyless.copies(keyless.effective(frame(spark, rows), shared)).localCheckpoint()
+    assert images.where("now < 0 or before < 0").isEmpty()
+    images = images.where("now > 0 or before > 0")
+    found = images.select("image", "now", "before").collect()
+    assert Counter({_image(row.image): row.now for row in found if row.now}) == now
+    # An image that was there before may be known only by its delete now: its text is in the published rows all the same.
+    assert Counter({_image(row.image): row.before for row in found if row.before}) == before
+
+    settled = keyless.settle_copies(images, SHAPE, "2026-11-20T07")
+    sizes = settled.agg(
+        F.count_if(~F.col("deleted")).alias("written"),
+        F.count_if("deleted").alias("deleted"),
+        F.count_distinct("key").alias("keys"),
+    ).first()
+    assert sizes is not None
+    assert sizes.written == now.total()
+    assert sizes.deleted == sum(max(before[image] - now[image], 0) for image in before)
+    assert sizes.keys == sizes.written + sizes.deleted
+
+
+def test_an_image_is_the_same_in_any_order_of_columns_and_without_null_columns(spark: SparkSession) -> None:
+    images = [{"id": "1", "a": "x"}, {"a": "x", "id": "1"}, {"a": "x", "id": "1", "b": None}, {"a": "x", "id": "2"}]
+    rows = [{"after": image, "record": number} for number, image in enumerate(images)]
+    hashed = frame(spark, rows).orderBy("record").select(keyless.image_hash(F.col("after")).alias("hash")).collect()
+    one, two, three, other = (row.hash for row in hashed)
+    assert one == two == three != other
+
+
+def test_a_change_that_comes_again_counts_once_wherever_it_comes(spark: SparkSession) -> None:
+    """Right behind itself, in another partition, in a topic that was made anew: its position names it."""
+    change = {"op": "insert", "position": "5", "landed_this_hour": True, "topic": "t", "object": "o", "entry": 0}
+    places = [(0, 7), (0, 8), (1, 3), (0, 0)]
+    rows = [
+        {**change, "partition": partition, "offset": offset, "record": number, "after": {"id": "1"}}
+        for number, (partition, offset) in enumerate(places)
+    ]
+    for positions in (None, keyless.SharedPositions(shared=F.lit(False))):
+        (found,) = keyless.effective(frame(spark, rows), positions).collect()
+        assert (found.times, found.times_before, found.landed_this_hour) == (1, 0, 4)
+
+
+def test_equal_changes_at_a_shared_position_count_as_often_as_in_one_delivery(spark: SparkSession) -> None:
+    """Three of one COPY, then again, right behind them (in another partition too), a minute later."""
+    copied = {"op": "insert", "position": "5", "landed_this_hour": True, "topic": "t", "object": "o", "entry": 0}
+    sent = [(0, 1000), (0, 1000), (0, 1007), (0, 61_000), (0, 61_000), (0, 61_010), (1, 61_000), (1, 61_001)]
+    rows = [
+        {**copied, "partition": partition, "offset": number, "record": number, "tx_ordinal": at, "after": {"id": "1"}}
+        for number, (partition, at) in enumerate(sent)
+    ]
+    positions = keyless.SharedPositions(shared=F.lit(True), begins_again=begins_again)
+    (found,) = keyless.effective(frame(spark, rows), positions).collect()
+    assert (found.times, found.landed_this_hour, found.doubtful) == (3, 8, 1)
+
+
+#: Images that were added, images that were taken away, and what is left of both.
+OWED = {
+    "a column was dropped": ([{"a": "1", "b": "2", "c": "3"}], [{"a": "1", "b": "2"}], [], []),
+    "a column was added with a default": ([{"a": "1", "b": "2"}], [{"a": "1", "b": "2", "c": "9"}], [], []),
+    "one dropped, one added": ([{"a": "1", "b": "2"}], [{"a": "1", "c": "9"}], [], []),
+    "the exact image goes first": (
+        [{"a": "1", "b": "2"}, {"a": "1", "b": "2", "c": "9"}], [{"a": "1", "b": "2", "c": "9"}],
+        [{"a": "1", "b": "2"}], [],
+    ),
+    "a null is a value": ([{"a": "1", "b": "2"}], [{"a": "1", "b": None}], [{"a": "1", "b": "2"}], [{"a": "1"}]),
+    "another value": ([{"a": "1", "b": "2", "c": "3"}], [{"a": "1", "b": "7"}], [{"a": "1", "b": "2", "c": "3"}],
+                      [{"a": "1", "b": "7"}]),
+    "not one that differs in a column of both": (
+        [{"a": "1", "b": "2", "d": "6"}, {"a": "1", "b": "2", "c": "3"}], [{"a": "1", "b": "2", "d": "5"}],
+        [{"a": "1", "b": "2", "d": "6"}], [],
+    ),
+    "nothing in common": ([{"a": "1"}], [{"b": "1"}], [{"a": "1"}], [{"b": "1"}]),
+    "copies, some of them": (
+        [{"a": "1", "b": "2", "c": "3"}] * 2 + [{"a": "1", "b": "2", "c": "4"}], [{"a": "1", "b": "2"}] * 2,
+        [], [],
+    ),
+    "more than there are": ([{"a": "1", "c": "3"}], [{"a": "1"}] * 3, [], [{"a": "1"}] * 2),
+}  # fmt: skip
+
+
+def test_what_is_owed_takes_what_agrees_in_all_columns_that_both_know(spark: SparkSession) -> None:
+    for name, (added, taken, there, owed) in OWED.items():
+        changes = [("insert", "after", image) for image in added] + [("delete", "before", image) for image in taken]
+        rows = frame(
+            spark,
+            [
+                {"op": op, side: image, "position": str(at), "landed_this_hour": True, "record": at}
+                for at, (op, side, image) in enumerate(changes)
+            ],
+        )
+        images = keyless.copies(keyless.effective(rows, None)).localCheckpoint()
+        found = Counter[Image]()
+        for row in match_owed(images, removed_images(rows)).collect():
+            found[frozenset((n, v) for n, v in row.image.items() if v is not None)] += row.now
+            assert row.before == 0
+        wanted = Counter(frozenset(image.items()) for image in there)
+        wanted.subtract(frozenset(image.items()) for image in owed)
+        if name == "copies, some of them":  # which of two that agree is gone is the same each time, and no more
+            assert sorted(n for n in found.values() if n) == [1]
+            continue
+        assert {i: n for i, n in found.items() if n} == {i: n for i, n in wanted.items() if n}, name
+
+
+def _history(rng: Random, history: int) -> list[Change]:
+    """A snapshot, with equal rows at one position, and changes after it."""
+    held = [_row(history, rng.randint(0, 2)) for _ in range(rng.randint(1, 4))]
+    changes = [Change("m", 0, "insert", sent=row) for row in held]
+    for position in range(1, rng.randint(3, 8)):
+        new = _row(history, rng.randint(0, 2))
+        if held and rng.random() < 0.6:
+            old = held.pop(rng.randrange(len(held)))
+            update = rng.random() < 0.4
+            held += [new] if update else []
+            op, sent = ("update", new) if update else ("delete", frozenset())
+            changes.append(Change("m", position, op, sent=sent, taken=old))
+        else:
+            held.append(new)
+            changes.append(Change("m", position, "insert", sent=new))
+    return changes
+
+
+def _row(history: int, which: int) -> Image:
+    return frozenset({("id", str(history)), ("a", str(which)), ("b", "same")})
+
+
+def _delivered(rng: Random, history: int, changes: list[Change], published: int) -> list[dict[str, Any]]:
+    """Once in order, then from an older position on again, as a connector does that starts again; and some records
+    twice, as an exporter does."""
+    sent = list(enumerate(changes))
+    again = [at for at, change in enumerate(changes) if change.position < changes[-1].position]
+    sent += sent[rng.choice(again) :]
+    rows = []
+    for offset, (_, change) in enumerate(sent):
+        row = {
+            "op": change.op, "position": f"{change.position:012d}", "topic": f"t{history}", "partition": 0,
+            "offset": offset, "object": "o1", "record": offset, "entry": 0, "landed_this_hour": offset >= published,
+            "before": dict(change.taken) if change.taken else None, "after": dict(change.sent) if change.sent else None,
+        }  # fmt: skip
+        rows.append(row)
+        if rng.random() < 0.2:
+            rows.append({**row, "object": "o2"})
+    return rows
+
+
+def _image(image: dict[str, str]) -> Image:
+    return frozenset(image.items())

@@ -1,0 +1,121 @@
+"""Text of messages → values: each encoding against plain Python, and what is no such value gives null."""
+
+from __future__ import annotations
+
+import base64
+import json
+import math
+import random
+from datetime import UTC, date, datetime
+from decimal import Context, Decimal
+
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
+
+from tidemark.values.encodings import ENCODINGS
+
+
+def values(
+    spark: SparkSession, encoding: str, spark_type: str, arg: str | None, texts: list[str | None]
+) -> list[object]:
+    """The encoding over many texts in one job."""
+    frame = spark.createDataFrame([(i, text) for i, text in enumerate(texts)], "i int, text string")
+    found = frame.select("i", ENCODINGS[encoding](F.col("text"), spark_type, arg).alias("value")).orderBy("i")
+    return [row["value"] for row in found.collect()]
+
+
+def bytes_of(number: int) -> str:
+    """As Java writes it: in as few bytes as its two's complement has."""
+    size = (number if number >= 0 else ~number).bit_length() // 8 + 1
+    return base64.b64encode(number.to_bytes(size, "big", signed=True)).decode()
+
+
+#: An encoding, the type of the column, a text of it, and its value.
+CASES: list[tuple[str, str, str | None, object]] = [
+    ("plain", "int", "12", 12),
+    ("plain", "int", "twelve", None),
+    ("plain", "double", "NaN", float("nan")),
+    ("plain", "decimal(5,2)", "123.45", Decimal("123.45")),
+    ("plain", "decimal(5,2)", "123.456", None),  # would be rounded
+    ("plain", "decimal(5,2)", "123.450", Decimal("123.45")),
+    ("plain", "decimal(5,2)", "1234.5", None),
+    ("plain", "timestamp", "2026-11-20T00:40:28.605135Z", datetime(2026, 11, 20, 0, 40, 28, 605135, UTC)),
+    ("plain", "timestamp", "infinity", None),
+    ("epoch_days", "date", "-5883", date(1953, 11, 23)),
+    ("epoch_days", "date", "2147483647", None),
+    ("epoch_millis", "timestamp_ntz", "1795133749539", datetime(2026, 11, 20, 0, 15, 49, 539000)),
+    ("epoch_micros", "timestamp_ntz", "1795150245564657", datetime(2026, 11, 20, 4, 50, 45, 564657)),
+    ("epoch_micros", "timestamp_ntz", "9223372036825200000", None),
+    ("epoch_millis", "timestamp_ntz", "9223372036854775807", None),
+    ("time_micros", "string", "14705980104", "04:05:05.980104"),
+    ("time_micros", "string", "14705980100", "04:05:05.9801"),
+    ("time_micros", "string", "0", "00:00:00"),
+    ("time_millis", "string", "86400000", "24:00:00"),
+    ("time_millis", "string", "86400001", None),
+    ("time_millis", "string", "9223372036854775807", None),
+    ("time_micros", "string", "9223372036854775807", None),
+    ("base64", "binary", "AQI=", bytearray(b"\x01\x02")),
+    ("base64", "binary", "?", None),
+    ("hex", "binary", "0aFF", bytearray(b"\x0a\xff")),
+    ("hex", "binary", "0aF", None),
+    ("json", "array<string>", '["a", null]', ["a", None]),
+    ("unscaled_decimal", "decimal(14,2)", bytes_of(-85295847323), Decimal("-852958473.23")),
+    ("unscaled_decimal", "decimal(3,2)", bytes_of(5), Decimal("0.05")),
+    ("unscaled_decimal", "decimal(3,2)", bytes_of(1000), None),
+    ("unscaled_decimal", "decimal(38,0)", bytes_of(10**38), None),
+    ("unscaled_decimal", "decimal(3,2)", bytes_of(-128), Decimal("-1.28")),
+    # What the connector does not write: its decimals are texts, or something else wrote them.
+    ("unscaled_decimal", "decimal(38,0)", "12.5", None),
+    ("unscaled_decimal", "decimal(38,0)", "-1234", None),
+    ("unscaled_decimal", "decimal(38,0)", "12", None),
+    ("unscaled_decimal", "decimal(38,0)", "12345", None),
+    ("unscaled_decimal", "string", "123456", None),
+    ("unscaled_decimal", "decimal(4,0)", "1234", None),  # more digits than the column has
+    ("unscaled_decimal", "decimal(38,0)", "BQ", None),  # no padding
+    ("unscaled_decimal", "decimal(38,0)", "BQ==\n", None),
+    ("unscaled_decimal", "decimal(38,0)", "BR==", None),  # bits behind the last byte
+    ("unscaled_decimal", "decimal(38,0)", "AAU=", None),  # a byte that says nothing
+    ("unscaled_decimal", "decimal(38,0)", "//s=", None),
+    ("unscaled_decimal", "decimal(38,0)", "", None),
+    ("unscaled_decimal", "string", bytes_of(10**60), f"{10**60}"),
+    ("variable_decimal", "string", json.dumps({"scale": 0, "value": "12345"}), None),
+    ("variable_decimal", "string", json.dumps({"scale": 0, "value": "AAU="}), None),
+    ("variable_decimal", "string", "1234", None),
+    ("variable_decimal", "string", json.dumps({"scale": 6, "value": bytes_of(8313225127)}), "8313.225127"),
+    ("variable_decimal", "string", json.dumps({"scale": -2, "value": bytes_of(-7)}), "-700"),
+    ("variable_decimal", "string", json.dumps({"scale": 2**31 - 1, "value": bytes_of(7)}), None),
+    ("variable_decimal", "string", json.dumps({"scale": -(2**31), "value": bytes_of(7)}), None),
+    ("plain", "int", None, None),
+    ("base64", "binary", None, None),
+    ("unscaled_decimal", "decimal(5,2)", None, None),
+]
+
+
+def test_one_text(spark: SparkSession) -> None:
+    """All in one job, each text in a column of its own."""
+    names = [f"text{number}" for number in range(len(CASES))]
+    frame = spark.createDataFrame([tuple(text for _, _, text, _ in CASES)], ", ".join(f"{n} string" for n in names))
+    read = []
+    for name, (encoding, kind, _, _) in zip(names, CASES, strict=True):
+        arg = "2" if encoding == "unscaled_decimal" and kind.endswith(",2)") else "0"
+        read.append(ENCODINGS[encoding](F.col(name), kind, arg).alias(name))
+    (row,) = frame.select(*read).collect()
+    for name, case in zip(names, CASES, strict=True):
+        _, kind, _, value = case
+        found = row[name]
+        if isinstance(value, float) and math.isnan(value):
+            assert isinstance(found, float) and math.isnan(found), case
+        elif isinstance(found, datetime) and kind == "timestamp":
+            assert found.astimezone(UTC) == value, case
+        else:
+            assert found == value, case
+
+
+def test_unscaled_decimals_are_exact(spark: SparkSession) -> None:
+    chance = random.Random(1)
+    numbers = [
+        chance.randrange(-(10 ** chance.randrange(1, 39)) + 1, 10 ** chance.randrange(1, 39)) for _ in range(500)
+    ]
+    found = values(spark, "unscaled_decimal", "decimal(38,10)", "10", [bytes_of(n) for n in numbers])
+    wide = Context(prec=60)
+    assert [int(v.scaleb(10, wide)) if isinstance(v, Decimal) else None for v in found] == numbers
