@@ -51,6 +51,8 @@ class Undisturbed:
     state: dict[str, Any]
 
 
+#: Where lakes are made, like ``s3://bucket``; empty: in the folder of their test.
+LAKES = os.environ.get("TIDEMARK_TEST_LAKES", "")
 #: Fields of receipts that hold the number of a publication.
 _NUMBERS = ("sequence", "cut_by", "recalls")
 
@@ -94,9 +96,12 @@ def own_session(spark: SparkSession) -> Iterator[None]:
 
 
 def settings_of(folder: Path, name: str, **more: Any) -> Settings:
-    """The installation whose lake is ``folder/<name>/lake``: all lakes have the same exports and feeds."""
+    """The installation whose lake is ``folder/<name>/lake``, or of that name below LAKES: all lakes have the same exports and
+    feeds."""
     quick = {"spark.driver.extraJavaOptions": QUICK_JAVA, "spark.sql.shuffle.partitions": "2"}
     usual = {"home": folder, "feeds": Path("feeds"), "exports": "exports", "lake": f"{name}/lake", "spark_conf": quick}
+    if LAKES:
+        usual |= {"lake": f"{LAKES}/{folder.name}/{name}/lake", "catalog_uri": f"jdbc:sqlite:{folder}/{name}.db"}
     return Settings(**usual | {"jars": PROJECT / ".tidemark/jars", "driver_memory": "1g"} | more)
 
 

@@ -75,8 +75,11 @@ class HeldSnapshot:
     def key(self) -> list[str]:
         return ["id"]
 
-    def evolve(self, columns: dict[str, str], key: tuple[str, ...], renamed: Sequence[tuple[str, str]] = ()) -> None:
-        self.evolved.append((columns, key, renamed))
+    def evolve(
+        self, columns: dict[str, str], key: tuple[str, ...], renamed: Sequence[tuple[str, str]] = (), *,
+        format_version: int = 3,
+    ) -> None:  # fmt: skip
+        self.evolved.append((columns, key, renamed, format_version))
 
     def read(self) -> DataFrame:
         listed = [(id_, a, (sort_key, base, None, None, "h", [], None)) for id_, a, sort_key, base in self.rows]

@@ -82,7 +82,7 @@ def test_the_first_hour_makes_the_table(spark: SparkSession, settings: Settings,
     assert state.needs_log(replace(STATS, collisions=1)), "for a moment a key had two rows"
     assert snapshot.evolved == [], "to look at it changes nothing"
     state.evolve()
-    assert snapshot.evolved == [({"id": "string", "a": "string"}, ("id",), ())]
+    assert snapshot.evolved == [({"id": "string", "a": "string"}, ("id",), (), 3)]
 
 
 def test_changes_may_be_late_up_to_the_highest_that_is_published(
