@@ -67,7 +67,7 @@ class HeldSnapshot:
     rows: Sequence[tuple[int, str, str, str | None]] = ()
     held: dict[str, str] = field(default_factory=dict)
     table: str = TABLE
-    evolved: list[tuple[dict[str, str], tuple[str, ...], Sequence[tuple[str, str]]]] = field(default_factory=list)
+    evolved: list[tuple[dict[str, str], tuple[str, ...], Sequence[tuple[str, str]], int]] = field(default_factory=list)
 
     def columns(self) -> dict[str, str]:
         return self.held
