@@ -152,6 +152,7 @@ class SparkStage(SparkSubmitOperator):
 
     def _tell_assets(self, hours: Sequence[str], context: Context) -> None:
         from tidemark.orchestration.assets import figures_of, hourly_asset
+        from tidemark.orchestration.metrics import send_metrics
 
         receipt = self._receipt(hours)
         figures = figures_of(receipt) if receipt is not None else {}
@@ -161,6 +162,7 @@ class SparkStage(SparkSubmitOperator):
             if asset.name == hourly_asset(self._feed).name:
                 event.add_partitions(list(hours))
         if receipt is not None and _is_of_run(receipt, context):
+            send_metrics(receipt)
             tell_quarantined(receipt, context)
 
     def _receipt(self, hours: Sequence[str]) -> Receipt | None:
