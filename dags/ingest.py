@@ -22,9 +22,10 @@ from airflow.sdk import (
 )
 
 from tidemark.feeds.model import Feed
+from tidemark.orchestration.alerts import late_alert, on_failed_run
 from tidemark.orchestration.assets import hourly_asset, published_assets
-from tidemark.orchestration.dag_support import HOUR_PATTERN, describe, longest_run, sound_feeds
-from tidemark.orchestration.operators import SparkStage, WaitForExport, name_run_reloads, run_hour, task_defaults
+from tidemark.orchestration.dag_support import HOUR_PATTERN, describe, longest_run, run_hour, sound_feeds
+from tidemark.orchestration.operators import SparkStage, WaitForExport, name_run_reloads, task_defaults
 from tidemark.orchestration.timetable import HoursOnRequest
 from tidemark.settings import Settings
 
@@ -60,6 +61,8 @@ def ingest(feed: Feed) -> DAG:
         catchup=bool(cron),
         max_active_runs=4,
         dagrun_timeout=longest_run(feed),
+        deadline=late_alert(feed),
+        on_failure_callback=on_failed_run(feed),
         params={"hour": HOUR, "reload": RELOAD},
         tags=["tidemark", *feed.tags],
         default_args=task_defaults(feed),

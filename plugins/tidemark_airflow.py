@@ -8,12 +8,14 @@ import tidemark_pools
 from airflow.plugins_manager import AirflowPlugin
 from tidemark_page import PREFIX, app
 
+from tidemark.orchestration.alerts import EndOfHour
 from tidemark.orchestration.timetable import HoursOnRequest
 
 
 class TidemarkPlugin(AirflowPlugin):
     name = "tidemark"
     timetables: list[Any] = [HoursOnRequest]  # noqa: RUF012 (Airflow declares them so)
+    deadline_references: list[Any] = [EndOfHour]  # noqa: RUF012
     listeners: list[Any] = [tidemark_pools]  # noqa: RUF012
     fastapi_apps: list[Any] = [{"app": app, "url_prefix": PREFIX, "name": "Tidemark"}]  # noqa: RUF012
     external_views: list[Any] = [  # noqa: RUF012

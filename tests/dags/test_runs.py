@@ -133,7 +133,7 @@ def test_the_events_of_assets_carry_the_receipts_figures_and_the_hour_as_partiti
         feed="shop", hour=Hour(HOUR), sequence=9, manifest_version=1, objects=1, bytes=5, landed=4, split=0, control=0,
         bad=0, held=0, tables=[TableReceipt(table="shop.people", counts=counts, rows_written=2, warnings=["w"])],
     )  # fmt: skip
-    run = SimpleNamespace(run_type=DagRunType.MANUAL, data_interval_start=None, logical_date=None)
+    run = SimpleNamespace(run_type=DagRunType.MANUAL, data_interval_start=None, logical_date=None, start_date=None)
 
     def events() -> dict[str, Any]:
         found = OutletEventAccessors()
@@ -212,7 +212,7 @@ def test_what_is_no_hour_starts_no_run(ingest: Any, hour: str) -> None:
 def test_scheduled_and_backfill_runs_are_for_the_hour_their_interval_begins_in(run_type: str) -> None:
     from airflow.sdk.api.datamodels._generated import DagRunType
 
-    from tidemark.orchestration.operators import run_hour
+    from tidemark.orchestration.dag_support import run_hour
 
     started = datetime(2026, 11, 20, 7, 5, tzinfo=UTC)
     run = SimpleNamespace(run_type=DagRunType[run_type], data_interval_start=started, logical_date=started)

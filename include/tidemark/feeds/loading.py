@@ -14,6 +14,7 @@ from pydantic import BaseModel, ValidationError
 from tidemark.containers import CONTAINERS, load_container
 from tidemark.errors import ConfigError
 from tidemark.feeds.model import Feed, block_options
+from tidemark.feeds.notifiers import missing_notifiers
 from tidemark.feeds.problems import Found, Mistake, nearest, path_text, translate
 from tidemark.feeds.strict_yaml import Document, YamlPath, read_yaml
 from tidemark.feeds.validators import place_of, published_names, rules_across_keys
@@ -67,7 +68,12 @@ def check_feeds(path: Path, checks: Path) -> list[Mistake]:
     else:
         files = [_read(path, deep=True)]
         mistakes = files[0].mistakes
-    return mistakes + [file.mistake(found) for file in files for found in _missing_modules(file.data, checks)]
+    missing = (
+        (file, found)
+        for file in files
+        for found in (*_missing_modules(file.data, checks), *missing_notifiers(file.data))
+    )
+    return mistakes + [file.mistake(found) for file, found in missing]
 
 
 def _missing_modules(data: dict[str, Any], checks: Path) -> Iterable[Found]:

@@ -24,6 +24,7 @@ from pydantic import (
 )
 
 from tidemark.containers import load_container
+from tidemark.feeds.notifiers import class_path, some_time
 from tidemark.feeds.validators import (
     cron_line,
     feed_name,
@@ -60,6 +61,7 @@ MarkerName = Annotated[str, AfterValidator(marker_name)]
 CronLine = Annotated[str, AfterValidator(cron_line)]
 FirstHour = Annotated[datetime, BeforeValidator(first_hour)]
 ModuleAndClass = Annotated[str, AfterValidator(module_and_class)]
+ClassPath = Annotated[str, AfterValidator(class_path)]
 #: ``true`` is no number, and text stays text: ``0001`` keeps its zeros.
 Value = StrictInt | StrictFloat | StrictStr
 
@@ -208,6 +210,39 @@ class Retention(Model):
     )
 
 
+class Tell(Model):
+    """Whom one notifier tells, and of what."""
+
+    notifier: ClassPath = Field(
+        description="The class of one of Airflow's notifiers, like "
+        "`airflow.providers.smtp.notifications.smtp.SmtpNotifier`; one of your own lies in Airflow's folder of plugins."
+    )
+    events: list[Literal["late", "failed", "quarantined"]] = Field(
+        min_length=1,
+        description="late: an hour is not published after `late_after`. failed: a task of the feed failed and is not tried "
+        "again, or a run lasted too long. quarantined: an hour was published with something in quarantine.",
+    )
+    arguments: dict[str, Any] = Field(
+        default_factory=dict,
+        description="What the class is made with. Its templates know the message: `{{ tidemark.subject }}`, "
+        "`{{ tidemark.message }}`, `{{ tidemark.html }}`. No secrets: name one of Airflow's connections.",
+    )
+
+
+class Alerts(Model):
+    """Whom Airflow tells of what goes wrong."""
+
+    late_after: Annotated[Duration, AfterValidator(some_time)] | None = Field(
+        None,
+        description="How long after its end an hour on schedule may be unpublished before it is late. null: it is not told.",
+    )
+    tell: list[Tell] = Field(default_factory=list, description="Notifiers, each with the events it tells of.")
+
+    def tells(self, event: str) -> bool:
+        """Whether anybody is told of an event."""
+        return any(event in entry.events for entry in self.tell)
+
+
 class Feed(Model):
     """One replication task or connector: its topics, tables, format and settings. One file, one DAG."""
 
@@ -249,6 +284,7 @@ class Feed(Model):
         "known of its hour and of hours before it; the receipt says which.",
     )
     retention: Retention = Field(Retention(), description="What maintenance removes, and when.")
+    alerts: Alerts = Field(Alerts(), description="Whom Airflow tells of what goes wrong.")
     retries: int = Field(
         3, ge=0, description="How often Airflow tries a task again after an error that can pass by itself."
     )

@@ -16,6 +16,7 @@ from typing import Any
 
 from tidemark.containers import CONTAINERS
 from tidemark.errors import ConfigError
+from tidemark.feeds.notifiers import rules_of_alerts
 from tidemark.feeds.problems import Found, nearest
 from tidemark.feeds.strict_yaml import YamlPath
 from tidemark.formats import FORMATS
@@ -142,6 +143,7 @@ def rules_across_keys(data: dict[str, Any], file_stem: str) -> Iterator[Found]:
     for source, table in _dict(data.get("tables")).items():
         yield from _table(("tables", source), source, _dict(table), topics)
     yield from _fitting(data, topics)
+    yield from rules_of_alerts(data)
 
 
 def _fitting(data: dict[str, Any], topics: list[str]) -> Iterator[Found]:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from tidemark.errors import ConfigError
 from tidemark.feeds.loading import load_feed
@@ -17,6 +18,9 @@ from tidemark.feeds.model import Feed
 from tidemark.hours import Hour, hours_between
 from tidemark.lake.spark_conf import spark_conf
 from tidemark.settings import Settings
+
+if TYPE_CHECKING:
+    from airflow.sdk import Context
 
 #: What the names of the feeds' pools begin with.
 POOL_PREFIX = "tidemark_"
@@ -53,6 +57,13 @@ def hour_of_run(
         fix='trigger it with a logical date, or with an hour in UTC, like {"hour": "2026-11-20T07"}; for many hours use a '
         "backfill",
     )
+
+
+def run_hour(context: Context) -> str:
+    """The hour of the task's DAG run, like ``2026-11-20T07``."""
+    run = context["dag_run"]
+    asked = context["params"].get("hour")
+    return hour_of_run(run.run_type.value, asked, run.data_interval_start, run.logical_date)
 
 
 def reloads_of_run(run_type: str, asked: Sequence[str] | None) -> list[str]:

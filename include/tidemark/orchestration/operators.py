@@ -13,7 +13,8 @@ from airflow.sdk.exceptions import AirflowException
 from tidemark.errors import ExportError, TerminalError, TidemarkError, TransientError
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
-from tidemark.orchestration.dag_support import hour_of_run, pool_of, reloads_of_run, replay_arguments, submit_conf
+from tidemark.orchestration.alerts import on_failed_task, tell_quarantined
+from tidemark.orchestration.dag_support import pool_of, reloads_of_run, replay_arguments, run_hour, submit_conf
 from tidemark.orchestration.job_exit import FAILED, Exit
 from tidemark.settings import Settings
 
@@ -44,14 +45,14 @@ def task_defaults(feed: Feed) -> dict[str, Any]:
         "max_retry_delay": timedelta(minutes=10),
         "retry_policy": _RETRIES_BY_KIND,
         "execution_timeout": feed.stage_timeout,
+        "on_failure_callback": on_failed_task(feed),
     }
 
 
-def run_hour(context: Context) -> str:
-    """The hour of the task's DAG run, like ``2026-11-20T07``."""
-    run = context["dag_run"]
-    asked = context["params"].get("hour")
-    return hour_of_run(run.run_type.value, asked, run.data_interval_start, run.logical_date)
+def _is_of_run(receipt: Receipt, context: Context) -> bool:
+    """Whether the task's DAG run published it, by whichever of its tasks, and not a run before."""
+    started = context["dag_run"].start_date
+    return started is None or receipt.published_at is None or receipt.published_at >= started
 
 
 def name_run_reloads(context: Context, feed: Feed) -> None:
@@ -151,6 +152,7 @@ class SparkStage(SparkSubmitOperator):
 
     def _tell_assets(self, hours: Sequence[str], context: Context) -> None:
         from tidemark.orchestration.assets import figures_of, hourly_asset
+        from tidemark.orchestration.metrics import send_metrics
 
         receipt = self._receipt(hours)
         figures = figures_of(receipt) if receipt is not None else {}
@@ -159,6 +161,9 @@ class SparkStage(SparkSubmitOperator):
             event.extra = self.event(hours) | figures.get(asset.name, {})
             if asset.name == hourly_asset(self._feed).name:
                 event.add_partitions(list(hours))
+        if receipt is not None and _is_of_run(receipt, context):
+            send_metrics(receipt)
+            tell_quarantined(receipt, context)
 
     def _receipt(self, hours: Sequence[str]) -> Receipt | None:
         """The receipt of the hour; None where there are several, or it cannot be read: what is published stays so."""
