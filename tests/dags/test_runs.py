@@ -159,6 +159,15 @@ def test_the_events_of_assets_carry_the_receipts_figures_and_the_hour_as_partiti
     assert events()["tidemark/shop"].extra == {"feed": "shop", "hour": HOUR, "tag": "hour_2026_11_20T07"}
 
 
+def test_a_task_leads_to_the_receipt_of_its_hour(
+    ingest: Any, submits: Submits, landed: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = ingest.test(run_conf={"hour": HOUR})
+    task = next(task for task in run.get_task_instances() if task.task_id == "validate_publish")
+    link = task.xcom_pull(task_ids="validate_publish", key="_link_ReceiptLink")
+    assert link.startswith("http") and link.endswith(f"/tidemark/shop/hours/{HOUR}/")
+
+
 def test_a_run_by_hand_names_the_tables_that_are_loaded_anew(
     ingest: Any, submits: Submits, landed: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
 ) -> None:

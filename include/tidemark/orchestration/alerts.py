@@ -55,7 +55,7 @@ class Message:
         """What templates find: :data:`tidemark.feeds.notifiers.MESSAGE_PARTS`. ``subject`` is one line, and has nothing of a
         message or an error in it; ``html`` is ``message``, escaped."""
         about = f"{self.feed} {self.hour}".strip()
-        page = f"{_airflow()}/tidemark/{self.feed}/" + (f"hours/{self.hour}/" if self.hour else "")
+        page = f"{airflow_address()}/tidemark/{self.feed}/" + (f"hours/{self.hour}/" if self.hour else "")
         subject = f"Tidemark: {about} {_SAYS[self.event]}"
         text = f"{subject}\n\n{self.problem}\n\nTo do: {self.fix}\n\nIn Airflow: {self.link}\nIts page: {page}\n"
         return {
@@ -231,10 +231,10 @@ def _hour(feed: str, dag: str, context: Context) -> str:
         return ""
 
 
-def _airflow() -> str:
+def airflow_address() -> str:
     """Where Airflow's pages are, as its settings say."""
     return str(conf.get("api", "base_url", fallback=None) or "http://localhost:8080").rstrip("/")
 
 
 def _run_link(dag: str, run: str) -> str:
-    return f"{_airflow()}/dags/{quote(dag)}/runs/{quote(run, safe='')}"
+    return f"{airflow_address()}/dags/{quote(dag)}/runs/{quote(run, safe='')}"

@@ -7,7 +7,7 @@ from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
-from airflow.sdk import BaseOperator, ExceptionRetryPolicy, RetryAction, RetryRule
+from airflow.sdk import BaseOperator, BaseOperatorLink, ExceptionRetryPolicy, RetryAction, RetryRule
 from airflow.sdk.exceptions import AirflowException
 
 from tidemark.errors import ExportError, TerminalError, TidemarkError, TransientError
@@ -20,6 +20,7 @@ from tidemark.settings import Settings
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
+    from airflow.sdk.types import TaskInstanceKey
 
     from tidemark.ledger.receipts import Receipt
 
@@ -100,6 +101,20 @@ class WaitForExport(BaseOperator):
         self.defer(trigger=trigger, method_name="look_again")
 
 
+class ReceiptLink(BaseOperatorLink):
+    """A button at the task that leads to the receipt of its hour, on the page in Airflow."""
+
+    name = "Receipt"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """The page of the hour that the task was for; of its feed where it was for none."""
+        from tidemark.orchestration.alerts import airflow_address
+
+        feed, *hours = operator.application_args  # type: ignore[attr-defined]
+        page = f"{airflow_address()}/tidemark/{feed}/"
+        return f"{page}hours/{hours[-1]}/" if hours else page
+
+
 class SparkStage(SparkSubmitOperator):
     """Submits ``jobs/<stage>.py FEED HOUR`` in client mode, in the feed's pool when the stage writes tables. The hour
     is the run's.
@@ -108,6 +123,8 @@ class SparkStage(SparkSubmitOperator):
     again) or :class:`TransientError`. The message is the job's own. Client mode, because only there spark-submit
     returns the exit code of the job.
     """
+
+    operator_extra_links = (ReceiptLink(),)
 
     def __init__(self, *, feed: str, stage: str, job: str, writes: bool, **kwargs: Any) -> None:
         if writes:
