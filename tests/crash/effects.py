@@ -44,8 +44,8 @@ def _statement(_self: Any, sql: str, *_: Any, **__: Any) -> str | None:
 
 
 def _at(location: str) -> str:
-    """The path below the lake."""
-    return re.sub(r"-[0-9a-f]{12}$", "", re.sub(r"^.*?/lake/", "", location))  # without what no other run has
+    """The path below the lake, without what another run would not have: a number that it has taken, and its own name."""
+    return re.sub(r"/\d{8}(-[0-9a-f]{12}$|(?=\.json$))", "", re.sub(r"^.*?/lake/", "", location))
 
 
 def _small(method: str) -> Callable[..., str]:
