@@ -14,7 +14,7 @@ from benchmarks.generate import BASE, DATE, MEASURED
 from tidemark.feeds.loading import find_feed
 from tidemark.ledger.manifest import all_objects
 from tidemark.pipeline.decode import changes
-from tidemark.pipeline.hour import compact_stage, decode_stage, publish_stage
+from tidemark.pipeline.hour import decode_stage, fold_stage, publish_stage
 from tidemark.pipeline.land import land
 from tidemark.settings import Settings
 
@@ -54,7 +54,7 @@ class Tidemark:
         return [
             ("land", lambda: land(feed, hour, settings)),
             ("decode", lambda: decode_stage(spark, feed, hour, settings)),
-            ("assemble, compact", lambda: compact_stage(spark, feed, hour, settings)),
+            ("assemble, fold", lambda: fold_stage(spark, feed, hour, settings)),
             ("validate, publish", lambda: publish_stage(spark, feed, hour, settings)),
         ]
 

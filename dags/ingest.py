@@ -77,11 +77,11 @@ def ingest(feed: Feed) -> DAG:
             name_run_reloads(context, feed)
 
         decode = SparkStage(task_id="decode", feed=feed.feed, stage="decode", job=str(JOBS / "decode.py"), writes=False)
-        compact = SparkStage(
-            task_id="assemble_compact",
+        fold = SparkStage(
+            task_id="assemble_fold",
             feed=feed.feed,
-            stage="compact",
-            job=str(JOBS / "compact.py"),
+            stage="fold",
+            job=str(JOBS / "fold.py"),
             writes=True,
             weight_rule="absolute",
             priority_weight=1,
@@ -96,7 +96,7 @@ def ingest(feed: Feed) -> DAG:
             priority_weight=2,
             outlets=[*published_assets(feed), hourly_asset(feed.feed)],
         )
-        WaitForExport(task_id="wait", feed=feed) >> land() >> decode >> compact >> publish
+        WaitForExport(task_id="wait", feed=feed) >> land() >> decode >> fold >> publish
     return dag
 
 

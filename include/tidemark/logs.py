@@ -1,6 +1,6 @@
 """Log lines: what a run does, on standard error, so that standard output is left to results.
 
-A line is an event and named values: ``compacted  feed=shop hour=2026-11-20T07 stage=compact table=shop.orders …``. Feed,
+A line is an event and named values: ``folded  feed=shop hour=2026-11-20T07 stage=fold table=shop.orders …``. Feed,
 hour, stage and table come from the context that the code around has set. A line names things and counts them. It never
 holds a value of a row, a key, a message or a secret: whoever may read logs need not be allowed to read the tables.
 

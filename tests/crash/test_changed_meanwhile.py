@@ -71,7 +71,7 @@ def test_rows_that_a_check_held_back_are_let_go_when_it_is_fixed(
         if dies_at == "the state":
             patch.setattr(hour_run, "save_state", dies_before)
         else:
-            patch.setattr("tidemark.pipeline.compact.write_system_rows", dies)
+            patch.setattr("tidemark.pipeline.fold.write_system_rows", dies)
         run(HOURS[1], [event("u", 20, row(1, 10)), event("u", 21, row(2, 3))], **feed(9))
     assert rows(settings, run) == [row(1, 1), row(2, 2)]
     receipt = run(HOURS[1], None, **feed(20))

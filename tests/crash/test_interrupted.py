@@ -51,7 +51,7 @@ HALF_PUBLISHED = (0, "publish payroll.payslip", "before")
 BOUNDARIES = [
     (0, "write_new landing/.*", "after"),  # landed
     (0, "overwrite lake.tidemark.payroll.changes", "after"),  # decoded
-    (0, "append lake.payroll.payslip.branch_.*", "after"),  # a table is compacted, another is not
+    (0, "append lake.payroll.payslip.branch_.*", "after"),  # a table is folded, another is not
     (1, "state staged", "before"),  # branches and rows that no state knows of
     (1, "overwrite lake.tidemark.payroll.quarantine", "after"),  # checked, and nobody knows
     (2, "state validated", "after"),  # the point of no return

@@ -70,13 +70,13 @@ def test_policy(load: Load) -> None:
 
 def test_stages_in_order_and_writers_in_the_feeds_pool(load: Load) -> None:
     dag = load().dags["ingest_shop"]
-    order = ["wait", "land", "decode", "assemble_compact", "validate_publish"]
+    order = ["wait", "land", "decode", "assemble_fold", "validate_publish"]
     assert [task.task_id for task in dag.topological_sort()] == order
     assert all(dag.get_task(a).downstream_task_ids == {b} for a, b in itertools.pairwise(order))
     in_pool = {task.task_id for task in dag.tasks if task.pool == pool_of("shop")}
-    assert in_pool == {"assemble_compact", "validate_publish"}
+    assert in_pool == {"assemble_fold", "validate_publish"}
     # An hour that has begun to write goes before one that has not.
-    assert dag.get_task("validate_publish").priority_weight > dag.get_task("assemble_compact").priority_weight
+    assert dag.get_task("validate_publish").priority_weight > dag.get_task("assemble_fold").priority_weight
 
 
 def test_publishing_tells_the_assets(load: Load) -> None:

@@ -101,7 +101,7 @@ def test_an_hour_is_published_and_the_same_hour_again_changes_nothing(
 
     monkeypatch.setattr(SparkSubmitOperator, "execute", noted)
     assert run(HOUR).state == "success"
-    assert started == ["decode", "assemble_compact", "validate_publish"]
+    assert started == ["decode", "assemble_fold", "validate_publish"]
     for name in TABLES:
         truth = (tmp_path / "truth" / HOUR / f"{name}.jsonl").read_text().splitlines()
         rows, key = read_snapshot(installation, name, HOUR)
@@ -128,6 +128,6 @@ def test_a_damaged_export_fails_in_land_and_publishes_nothing(
     assert done.state == "failed"
     states = {task.task_id: task.state for task in done.get_task_instances()}
     assert states["land"] == "failed"
-    assert {states[task] for task in ("decode", "assemble_compact", "validate_publish")} == {"upstream_failed"}
+    assert {states[task] for task in ("decode", "assemble_fold", "validate_publish")} == {"upstream_failed"}
     with pytest.raises(ConfigError, match="no published table"):
         read_snapshot(installation, TABLES[0])

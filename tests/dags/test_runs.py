@@ -87,7 +87,7 @@ def test_an_hour_goes_through_all_stages(ingest: Any, submits: Submits, landed: 
     run = ingest.test(run_conf={"hour": HOUR})
     assert run.state == "success"
     assert landed == [("shop", HOUR)]
-    assert submits.jobs == [f"{stage}.py shop {HOUR}" for stage in ("decode", "compact", "publish")]
+    assert submits.jobs == [f"{stage}.py shop {HOUR}" for stage in ("decode", "fold", "publish")]
 
 
 @pytest.mark.parametrize(
@@ -95,8 +95,8 @@ def test_an_hour_goes_through_all_stages(ingest: Any, submits: Submits, landed: 
     [
         ({}, []),
         ({"stopped": {HOUR: {"shop.people": "why"}}}, ["decode.py shop " + HOUR]),
-        ({"unrecorded": True}, [f"{stage}.py shop {HOUR}" for stage in ("decode", "compact", "publish")]),
-        ({"version": 1}, [f"{stage}.py shop {HOUR}" for stage in ("decode", "compact", "publish")]),
+        ({"unrecorded": True}, [f"{stage}.py shop {HOUR}" for stage in ("decode", "fold", "publish")]),
+        ({"version": 1}, [f"{stage}.py shop {HOUR}" for stage in ("decode", "fold", "publish")]),
     ],
     ids=["all of it", "but for a stopped table", "but its receipt is not written", "but for what has landed since"],
 )
@@ -251,8 +251,8 @@ def test_a_jobs_exit_code_says_whether_to_try_again(ingest: Any, submits: Submit
 
 def test_a_job_that_died_without_a_word_is_named_with_its_output(ingest: Any, submits: Submits) -> None:
     submits.end(137, "java.lang.OutOfMemoryError")
-    error = failure_of(ingest, "assemble_compact")
-    assert "stage compact failed, exit code 137" in str(error)
+    error = failure_of(ingest, "assemble_fold")
+    assert "stage fold failed, exit code 137" in str(error)
     assert "OutOfMemoryError" in str(error)
 
 

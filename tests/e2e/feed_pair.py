@@ -67,9 +67,9 @@ class FeedPair:
 
     def rows(self, feed: str, table: str) -> list[Row]:
         """What is published, with each row's sort key and what nobody has sent of it yet."""
-        snapshot = PublishedTable(self._spark, f"{feed}.{table}", feed)
-        rows = snapshot.read().select(
-            *snapshot.columns(),
+        published = PublishedTable(self._spark, f"{feed}.{table}", feed)
+        rows = published.read().select(
+            *published.columns(),
             F.col(f"{TIDEMARK}.sort_key").alias("sort_key"),
             F.col(f"{TIDEMARK}.absent").alias("absent"),
         )

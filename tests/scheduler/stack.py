@@ -21,7 +21,7 @@ from tidemark.lake.spark_conf import QUICK_JAVA
 from tidemark.settings import Settings
 
 PROJECT = Path(__file__).parent.parent.parent
-STAGES = ("decode", "compact", "publish")
+STAGES = ("decode", "fold", "publish")
 
 
 class Stack:

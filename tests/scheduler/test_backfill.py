@@ -46,7 +46,7 @@ def stack(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Stack]:
 @pytest.mark.parametrize(
     ("stack", "hours", "deaths"),
     [
-        ("sqlite", 3, ["compact"]),
+        ("sqlite", 3, ["fold"]),
         # most hours follow the one before, and then the job that decodes them does all the rest
         pytest.param("sqlite", LONG, ["decode"] * max(1, LONG // 6), marks=pytest.mark.long, id=f"sqlite-{LONG}"),
         pytest.param("postgresql", 3, STAGES, marks=pytest.mark.long),

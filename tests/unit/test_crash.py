@@ -24,7 +24,7 @@ def reported(work: Callable[[], object], capsys: pytest.CaptureFixture[str]) -> 
         work()
     except Exception as error:
         capsys.readouterr()
-        sentence = report_crash(error, feed="shop", stage="compact")
+        sentence = report_crash(error, feed="shop", stage="fold")
     log = capsys.readouterr().err
     assert SECRET not in sentence + log, log
     return sentence, log

@@ -76,13 +76,13 @@ def test_the_level_that_is_set_wins_over_the_usual_one(
 def test_contexts_nest_and_end(capsys: pytest.CaptureFixture[str]) -> None:
     configure(Settings(log_format="json"))
     with log_context(feed="shop", hour="2026-11-20T07"):
-        with log_stage("compact", "compacted", table="shop.orders"), log_context(hour="2026-11-20T06"):
+        with log_stage("fold", "folded", table="shop.orders"), log_context(hour="2026-11-20T06"):
             log.info("inside")
         log.info("outside")
     log.info("beyond")
-    inside, compacted, outside, beyond = map(json.loads, capsys.readouterr().err.splitlines())
-    assert (inside["hour"], inside["table"], inside["stage"]) == ("2026-11-20T06", "shop.orders", "compact")
-    assert (compacted["hour"], compacted["table"]) == ("2026-11-20T07", "shop.orders")
+    inside, folded, outside, beyond = map(json.loads, capsys.readouterr().err.splitlines())
+    assert (inside["hour"], inside["table"], inside["stage"]) == ("2026-11-20T06", "shop.orders", "fold")
+    assert (folded["hour"], folded["table"]) == ("2026-11-20T07", "shop.orders")
     assert outside["feed"] == "shop" and "table" not in outside and "stage" not in outside
     assert "feed" not in beyond
 

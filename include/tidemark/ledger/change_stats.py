@@ -1,4 +1,4 @@
-"""Statistics of an hour's changes, table by table, from one pass over narrow columns: they decide what compact must do."""
+"""Statistics of an hour's changes, table by table, from one pass over narrow columns: they decide what fold must do."""
 
 from __future__ import annotations
 

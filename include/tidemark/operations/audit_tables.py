@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 from tidemark.changelog.folded_log import fold_keyed, fold_keyless, keyed_log_rows
 from tidemark.changelog.table_history import load_definitions
 from tidemark.changelog.table_log import TableLog
-from tidemark.changelog.table_state import State, published_state
+from tidemark.changelog.table_view import TableView, published_state
 from tidemark.feeds.model import Feed
 from tidemark.fold.key_changes import rows_in_reach
 from tidemark.fold.typed_rows import TableShape
@@ -33,22 +33,22 @@ def wrong_rows(
         table = feed.published_name(row.source_table)
         if state.last_hour and table in state.stopped.get(state.last_hour, {}):
             continue  # what the log says of it cannot be followed yet
-        snapshot = PublishedTable(spark, table, feed.feed)
-        if stored := snapshot.columns():
+        published = PublishedTable(spark, table, feed.feed)
+        if stored := published.columns():
             table_log = TableLog(
                 spark=spark, feed=feed, state=state, definitions=definitions, table=table,
                 sources=(row.source_table,),
             )  # fmt: skip
-            findings += _compare(published_state(table_log, snapshot, state), stored, hours)
+            findings += _compare(published_state(table_log, published, state), stored, hours)
     return findings
 
 
-def _compare(state: State, stored: dict[str, str], hours: Sequence[str] | None) -> list[AuditFinding]:
+def _compare(state: TableView, stored: dict[str, str], hours: Sequence[str] | None) -> list[AuditFinding]:
     """What is wrong with one table: rows that are missing or too many, that have another sort key or other values."""
     log = state.published_rows()
     wanted = _keyed(state, log, hours) if state.shape.key else _keyless(state, log)
     names = [name for name in stored if name in state.shape.columns]
-    there = state.snapshot.read().select(
+    there = state.published.read().select(
         _key_of(state.shape).alias("key"),
         F.col(f"{TIDEMARK}.sort_key").alias("sort_key"),
         F.struct(*(F.col(quote(name)) for name in names)).alias("row"),
@@ -86,12 +86,12 @@ def _key_of(shape: TableShape) -> Column:
     return F.struct(*(F.col(quote(name)) for name in shape.key))
 
 
-def _touched(state: State, log: DataFrame, hours: Sequence[str]) -> DataFrame:
+def _touched(state: TableView, log: DataFrame, hours: Sequence[str]) -> DataFrame:
     """The keys that the hours' changes touch."""
     return keyed_log_rows(state.shape, log.where(F.col("hour").isin(list(hours)))).select("key").distinct()
 
 
-def _keyed(state: State, log: DataFrame, hours: Sequence[str] | None) -> DataFrame:
+def _keyed(state: TableView, log: DataFrame, hours: Sequence[str] | None) -> DataFrame:
     """``key``, ``sort_key`` and typed ``row`` of each row that should be there."""
     rows = keyed_log_rows(state.shape, log)
     if hours is None:
@@ -104,7 +104,7 @@ def _keyed(state: State, log: DataFrame, hours: Sequence[str] | None) -> DataFra
     return settled.where("not deleted").select("key", F.col("tidemark.sort_key").alias("sort_key"), "row")
 
 
-def _keyless(state: State, log: DataFrame) -> DataFrame:
+def _keyless(state: TableView, log: DataFrame) -> DataFrame:
     """The same of a table without a key, where the sort key of each copy is its key."""
     settled = fold_keyless(state.shape, log, state.log.feed, "")
     return settled.select("key", F.col("tidemark.sort_key").alias("sort_key"), "row")

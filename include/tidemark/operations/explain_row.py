@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 
 from tidemark.changelog.table_history import load_definitions
 from tidemark.changelog.table_log import TableLog
-from tidemark.changelog.table_state import State, emptied_below, published_state
+from tidemark.changelog.table_view import TableView, emptied_below, published_state
 from tidemark.errors import ConfigError
 from tidemark.feeds.loading import feed_names, find_feed
 from tidemark.feeds.problems import nearest
@@ -205,7 +205,7 @@ def _typed(shape: TableShape, key: Sequence[str]) -> Column:
     )
 
 
-def _followed(state: State, key: Column, *, until: str = "~", moves: int = 0) -> Explanation:
+def _followed(state: TableView, key: Column, *, until: str = "~", moves: int = 0) -> Explanation:
     """The changes of a key up to a place, with those of the keys that its rows came from."""
     own = _changes(state, key, until)
     changes, before = list(own), {}
@@ -223,7 +223,7 @@ def _key_type(shape: TableShape) -> str:
     return "struct<" + ", ".join(f"`{name}`: {shape.columns[name].spark}" for name in shape.key) + ">"
 
 
-def _changes(state: State, key: Column, until: str) -> list[Change]:
+def _changes(state: TableView, key: Column, until: str) -> list[Change]:
     """All that landed of a key, below a place."""
     log, shape = state.log, state.shape
 
@@ -291,7 +291,7 @@ def _halves(row: Row, key: str, fate: str) -> list[Change]:
     return []  # the delete of the old key has a row of its own
 
 
-def _reasons(state: State, rows: Sequence[Row]) -> dict[tuple[str, int, int], str]:
+def _reasons(state: TableView, rows: Sequence[Row]) -> dict[tuple[str, int, int], str]:
     """Why changes that do not count do not, by their places."""
     log = state.log
     places = [(row.object, row.record, row.entry, row.tx) for row in rows]

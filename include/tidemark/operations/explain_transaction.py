@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from tidemark.changelog.places import placed
 from tidemark.changelog.table_history import Definitions
 from tidemark.changelog.table_log import TableLog
-from tidemark.changelog.table_state import emptied_below
+from tidemark.changelog.table_view import emptied_below
 from tidemark.changelog.ties import tied_log
 from tidemark.errors import ConfigError
 from tidemark.feeds.loading import feed_names, find_feed

@@ -1,1 +1,1 @@
-"""The stages of an hour, one module each: land, decode, assemble, compact, validate, publish."""
+"""The stages of an hour, one module each: land, decode, assemble, fold, validate, publish."""

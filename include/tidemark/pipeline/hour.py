@@ -27,8 +27,8 @@ from tidemark.ledger.quarantine import hours_in_quarantine, recall
 from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.state_store import is_own, load_state, save_state, stops_when_overtaken
 from tidemark.logs import get_logger, log_context, log_stage
-from tidemark.pipeline.compact import compact
 from tidemark.pipeline.decode import decode, unreadable_named
+from tidemark.pipeline.fold import fold
 from tidemark.pipeline.land import land
 from tidemark.pipeline.publish import publish, record_receipt
 from tidemark.pipeline.validate import validate
@@ -87,8 +87,8 @@ def _all_stages(feed: Feed, hour: str, settings: Settings, progress: Progress) -
     decode_stage(spark, feed, hour, settings)
     with log_context(feed=feed.feed, hour=hour):
         with locked(settings, feed.feed) as held:
-            progress("assemble and compact")
-            _compact(spark, feed, hour, settings)
+            progress("assemble and fold")
+            _fold(spark, feed, hour, settings)
             progress("validate and publish")
             receipt = _publish(spark, feed, hour, settings, held)
         _log_receipt(receipt)
@@ -137,21 +137,21 @@ def _decode(run: HourRun, since: int | None) -> None:
         line |= {"entries": entries} if entries is not None else {}
 
 
-def compact_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
-    """Assemble and compact the hour, unless it is published.
+def fold_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
+    """Assemble and fold the hour, unless it is published.
 
     First a publication is finished that another hour began, or this hour with an export that has changed since. The hour
     is decoded again when more of it has landed since it was decoded."""
     with log_context(feed=feed.feed, hour=hour), locked(settings, feed.feed):
-        _compact(spark, feed, hour, settings)
+        _fold(spark, feed, hour, settings)
 
 
-def _compact(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> HourRun:
-    with locked(settings, feed.feed, hour):  # what is compacted does not change meanwhile
+def _fold(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> HourRun:
+    with locked(settings, feed.feed, hour):  # what is folded does not change meanwhile
         since = log_snapshot(spark, feed.feed)
         run = record_receipt(_begin(spark, feed, hour, settings))
         if run.state.is_done(run.manifest):
-            log.info("published before: nothing to compact", stage="compact", version=run.manifest.version)
+            log.info("published before: nothing to fold", stage="fold", version=run.manifest.version)
             return run
         _tune_session(run)
         if (made := run.state.next) is not None and made.validated and not made.of(run.manifest):
@@ -161,7 +161,7 @@ def _compact(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> 
             log.info("decoding again", stage="decode", reason="more has landed, or was recalled, since it was decoded")
             _decode(run, since)
         with stops_when_overtaken(settings, run.state):
-            return compact(run)
+            return fold(run)
 
 
 def _finish(run: HourRun) -> HourRun:
@@ -182,8 +182,8 @@ def _finish(run: HourRun) -> HourRun:
 def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> Receipt:
     """Validate and publish the hour; its receipt, also when it was published before.
 
-    When another hour was compacted or published since this one was compacted, or more of this one has landed, its
-    branches and rows are out of date, and it is compacted again. In a DAG this happens because the hours of a feed take
+    When another hour was folded or published since this one was folded, or more of this one has landed, its
+    branches and rows are out of date, and it is folded again. In a DAG this happens because the hours of a feed take
     the feed lock task by task, and a retry lets others go first.
     """
     with log_context(feed=feed.feed, hour=hour):
@@ -200,11 +200,11 @@ def _publish(spark: SparkSession, feed: Feed, hour: str, settings: Settings, hel
         return _published_receipt(feed, hour, settings)
     _tune_session(run)
     if (made := run.state.next) is None or made.receipt is None or not made.of(run.manifest):
-        log.info("compacting again", stage="compact", reason="another hour came between, or more has landed")
-        run = _compact(spark, feed, hour, settings)
+        log.info("folding again", stage="fold", reason="another hour came between, or more has landed")
+        run = _fold(spark, feed, hour, settings)
     with stops_when_overtaken(settings, run.state):
         try:
-            with locked(settings, feed.feed, hour):  # what validate compacts again does not change meanwhile
+            with locked(settings, feed.feed, hour):  # what validate folds again does not change meanwhile
                 run = validate(run)
         except TerminalError as error:
             _discard(run, type(error).__name__)
@@ -214,7 +214,7 @@ def _publish(spark: SparkSession, feed: Feed, hour: str, settings: Settings, hel
 
 
 def _discard(run: HourRun, reason: str) -> None:
-    """Nobody goes on with the publication that this run was making: its hour is to be compacted again."""
+    """Nobody goes on with the publication that this run was making: its hour is to be folded again."""
     state = load_state(run.settings, run.feed.feed)
     if (made := state.next) is not None and (state.revision == run.state.revision or is_own(state)):
         with log_context(stage="validate"):
@@ -282,7 +282,7 @@ def go_on(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> Non
     with log_context(feed=feed.feed, hour=hour):
         try:
             with feed_lock(settings, feed.feed, timeout=timedelta(0)) as held:
-                _compact(spark, feed, hour, settings)
+                _fold(spark, feed, hour, settings)
                 receipt = _publish(spark, feed, hour, settings, held)
         except Exception as error:  # whatever it is, their tasks meet it again
             reason = error.problem if isinstance(error, TidemarkError) else type(error).__name__
@@ -291,10 +291,10 @@ def go_on(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> Non
             _log_receipt(receipt)
 
 
-def compact_hour(feed: str, hour: str) -> None:
-    """The compact job's work."""
+def fold_hour(feed: str, hour: str) -> None:
+    """The fold job's work."""
     settings = Settings()
-    compact_stage(open_session(settings, f"compact {feed} {hour}"), find_feed(feed, settings), hour, settings)
+    fold_stage(open_session(settings, f"fold {feed} {hour}"), find_feed(feed, settings), hour, settings)
 
 
 def publish_hour(feed: str, hour: str) -> Receipt:

@@ -9,7 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.changelog.places import placed_again
-from tidemark.changelog.table_state import State
+from tidemark.changelog.table_view import TableView
 from tidemark.fold.truncates import UnderTruncate, under_truncate
 from tidemark.fold.typed_rows import TableShape
 from tidemark.ledger.change_log import changes_table, is_published, of_tables
@@ -64,7 +64,7 @@ class HourChanges:
     small: bool
     withheld: Withheld | None = None
     stopped: Mapping[str, str] = field(default_factory=dict)
-    states: Mapping[str, State] = field(default_factory=dict)
+    states: Mapping[str, TableView] = field(default_factory=dict)
     repeated: Mapping[str, Counts] = field(default_factory=dict)
     warnings: Mapping[str, list[str]] = field(default_factory=dict)
 
@@ -80,7 +80,7 @@ class TableChanges:
 
     run: HourRun
     stats: TableStats
-    state: State
+    state: TableView
     rows: DataFrame
     counts: Counts
 
@@ -90,7 +90,7 @@ class TableChanges:
         return self.state.shape
 
 
-def table_changes(hour: HourChanges, stats: TableStats, state: State) -> TableChanges:
+def table_changes(hour: HourChanges, stats: TableStats, state: TableView) -> TableChanges:
     """One table's changes. The table is made, or its columns evolve, as the changes need it."""
     state.evolve()
     left = without_truncated(hour, stats, state.truncated)

@@ -21,7 +21,7 @@ from tidemark.changelog.places import gives_place
 from tidemark.changelog.reloads import altered
 from tidemark.changelog.table_history import Definitions, load_definitions
 from tidemark.changelog.table_log import TableLog
-from tidemark.changelog.table_state import emptied_below, published_state
+from tidemark.changelog.table_view import emptied_below, published_state
 from tidemark.changelog.ties import retied, tied, tied_log
 from tidemark.feeds.model import Feed
 from tidemark.fold.contract import COUNTED

@@ -35,7 +35,7 @@ def publish(run: HourRun) -> tuple[HourRun, Receipt]:
     if not made.validated or made.receipt is None:
         raise ConflictError(
             f"publication {made.sequence} is not validated",
-            fix="run the hour again from compact",
+            fix="run the hour again from fold",
             feed=feed.feed,
             hour=made.hour,
         )
@@ -79,7 +79,7 @@ def publish(run: HourRun) -> tuple[HourRun, Receipt]:
 
 
 def _check_tables(run: HourRun) -> None:
-    """Set the publication aside where one of its tables cannot be published any more: its hour is compacted again, and no
+    """Set the publication aside where one of its tables cannot be published any more: its hour is folded again, and no
     other hour waits for it."""
     made = run.state.attempt
     try:

@@ -16,7 +16,7 @@ from operator import and_
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-from tidemark.changelog.table_state import State, open_state
+from tidemark.changelog.table_view import TableView, open_state
 from tidemark.errors import SchemaError
 from tidemark.fold.typed_rows import TableShape
 from tidemark.ledger.change_stats import TableStats
@@ -71,15 +71,15 @@ def _open_tables(hour: HourChanges, names: Collection[str]) -> HourChanges:
     return replace(hour, states=states, stopped=stopped)
 
 
-def _open_table(hour: HourChanges, stats: TableStats) -> State | None:
+def _open_table(hour: HourChanges, stats: TableStats) -> TableView | None:
     """What is published of a table; None of one that only truncates speak of: nothing says which columns it has."""
     run, assembled = hour.run, hour.assembled
-    snapshot = PublishedTable(run.spark, stats.table, run.feed.feed, run.sequence)
-    snapshot.discard()  # the columns that an attempt which was not published has changed
-    if stats.only_truncates and not snapshot.columns():
+    published = PublishedTable(run.spark, stats.table, run.feed.feed, run.sequence)
+    published.discard()  # the columns that an attempt which was not published has changed
+    if stats.only_truncates and not published.columns():
         return None
     moved, (_, withdrawn) = stats.table in assembled.moved, assembled.withdrawn.get(stats.table, ("", None))
-    return open_state(run, stats, assembled.definitions, snapshot, moved=moved, withdrawn=withdrawn)
+    return open_state(run, stats, assembled.definitions, published, moved=moved, withdrawn=withdrawn)
 
 
 def _refused(hour: HourChanges) -> tuple[DataFrame | None, dict[str, list[str]]]:

@@ -1,4 +1,4 @@
-"""What compact writes to the feed's system tables: quarantine, tombstones, held transactions and what waits."""
+"""What fold writes to the feed's system tables: quarantine, tombstones, held transactions and what waits."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What compact makes of one table's changes."""
+"""What fold makes of one table's changes."""
 
 from __future__ import annotations
 

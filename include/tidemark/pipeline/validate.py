@@ -96,7 +96,7 @@ def _stop(feed: Feed, hour: str, verdicts: dict[str, Verdict]) -> None:
     if stops:
         raise CheckError(
             "checks failed, nothing is published: " + "; ".join(stops),
-            fix="fix the source or the check in the feed file, then run the hour again from compact",
+            fix="fix the source or the check in the feed file, then run the hour again from fold",
             feed=feed.feed,
             hour=hour,
         )
@@ -135,8 +135,8 @@ def _judge(run: HourRun, table: str) -> Verdict:
     from tidemark.pipeline.checks import conditions_of, judge, model_fails, plan_checks, wrong_types
 
     plan = plan_checks(table, declared, settings)
-    snapshot = PublishedTable(run.spark, table, feed.feed)
-    staged = snapshot.staged(run.state.publication)
+    published = PublishedTable(run.spark, table, feed.feed)
+    staged = published.staged(run.state.publication)
     types = load_format(feed.format["type"]).column_types(declared.all_columns, feed.format_options)
     wrong = wrong_types(staged, wider_of({f.name: f.dataType.simpleString() for f in staged.schema}, types))
     if plan.empty or wrong:
@@ -146,14 +146,14 @@ def _judge(run: HourRun, table: str) -> Verdict:
         raise CheckError(f"checks name columns the table does not have: {names}", table=table)
     written = staged.where(F.col(f"{TIDEMARK}.hour") == run.hour)
     if not plan.models:
-        written = written.select(*map(quote, sorted(plan.columns | set(snapshot.key()))))
+        written = written.select(*map(quote, sorted(plan.columns | set(published.key()))))
     conditions = conditions_of(plan.checks, {field.name: field.dataType.simpleString() for field in written.schema})
     written, counted = _counted(written, conditions)
     failed = judge(written, plan.checks)
     results = [
         CheckResult(
             check=str(check), consequence=check.consequence, rows=counted["rows"], failed=counted.get(f"failed_{number}"),
-            keys=_first_keys(written, snapshot.key(), conditions.get(number)) if check in failed else [],
+            keys=_first_keys(written, published.key(), conditions.get(number)) if check in failed else [],
         )
         for number, check in enumerate(plan.checks)
     ]  # fmt: skip

@@ -202,7 +202,7 @@ class PublishedTable:
         self.spark.conf.set(f"spark.sql.iceberg.snapshot-property.{_MARK}", publication)
 
     def staged(self, publication: str) -> DataFrame:
-        """The table as compact staged it."""
+        """The table as fold staged it."""
         return self.spark.table(f"{self.name}.{quote('branch_' + _branch(publication))}")
 
     def check(self, hour: Hour, publication: str) -> None:
@@ -244,7 +244,7 @@ class PublishedTable:
         self._commit("publish", alter)
 
     def _cannot_publish(self, why: str, hour: Hour) -> ConflictError:
-        return ConflictError(why, fix="run the hour again from compact", feed=self.feed, hour=hour, table=self.table)
+        return ConflictError(why, fix="run the hour again from fold", feed=self.feed, hour=hour, table=self.table)
 
     def _ref(self, name: str) -> int | None:
         """The snapshot id of a branch or tag; None where there is none of this name."""

@@ -65,12 +65,12 @@ def assert_cut(sample: Path, feed: Feed, hour: str, settings: Settings, truth_of
         assert [json.loads(line) for line in json_lines(rows, key)] == [json.loads(line) for line in truth], table.name
 
 
-def test_an_hour_that_another_overtook_is_compacted_again(
+def test_an_hour_that_another_overtook_is_folded_again(
     spark: SparkSession, sample: Path, feed: Feed, settings: Settings
 ) -> None:
     first, second = HOURS[:2]
-    run.compact_stage(spark, feed, first, settings)
-    run.compact_stage(spark, feed, second, settings)
+    run.fold_stage(spark, feed, first, settings)
+    run.fold_stage(spark, feed, second, settings)
     receipts = [run.publish_stage(spark, feed, hour, settings) for hour in (first, second)]
     assert receipts[0].sequence < receipts[1].sequence
     assert_cut(sample, feed, first, settings)
@@ -85,11 +85,11 @@ def test_a_publication_that_died_is_finished_before_the_next_hour(
     def dies(*_: object) -> Receipt:
         raise RuntimeError("the machine died")
 
-    run.compact_stage(spark, feed, third, settings)
+    run.fold_stage(spark, feed, third, settings)
     with monkeypatch.context() as patch, pytest.raises(RuntimeError):
         patch.setattr(run, "publish", dies)
         run.publish_stage(spark, feed, third, settings)
-    run.compact_stage(spark, feed, fourth, settings)
+    run.fold_stage(spark, feed, fourth, settings)
     assert load_history(settings, feed.feed).hours[-1] == third
     run.publish_stage(spark, feed, fourth, settings)
     assert_cut(sample, feed, third, settings)
@@ -97,16 +97,16 @@ def test_a_publication_that_died_is_finished_before_the_next_hour(
 
 
 @pytest.mark.parametrize("dies_in", ["another hour's rows", "its own branches"])
-def test_a_pending_publication_is_discarded_once_another_compaction_touches_it(
+def test_a_pending_publication_is_discarded_once_another_run_touches_it(
     spark: SparkSession, sample: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch, dies_in: str
 ) -> None:
-    """Two runs, one of which dies: what the other one compacted before is not there any more as it was."""
+    """Two runs, one of which dies: what the other one folded before is not there any more as it was."""
     first, second = HOURS[:2]
     feed = feed_of(sample, f"touched_{dies_in.split()[0]}".replace("'", ""))
     for hour in (first, second):
         land(feed, hour, settings)
         run.decode_stage(spark, feed, hour, settings)
-    run.compact_stage(spark, feed, first, settings)
+    run.fold_stage(spark, feed, first, settings)
 
     def dies(*_: object) -> None:
         raise RuntimeError("the machine died")
@@ -114,10 +114,10 @@ def test_a_pending_publication_is_discarded_once_another_compaction_touches_it(
     with monkeypatch.context() as patch, pytest.raises(RuntimeError):
         if dies_in == "its own branches":
             patch.setattr(PublishedTable, "_name_publication", dies)  # a new branch, as yet without the hour
-            run.compact_stage(spark, feed, first, settings)
+            run.fold_stage(spark, feed, first, settings)
         else:
-            patch.setattr("tidemark.pipeline.compact._stage_hour", dies)
-            run.compact_stage(spark, feed, second, settings)
+            patch.setattr("tidemark.pipeline.fold._stage_hour", dies)
+            run.fold_stage(spark, feed, second, settings)
     run.publish_stage(spark, feed, first, settings)
     assert_cut(sample, feed, first, settings)
     published = load_state(settings, feed.feed)
@@ -128,7 +128,7 @@ def test_a_pending_publication_is_discarded_once_another_compaction_touches_it(
     assert_cut(sample, feed, second, settings)
 
 
-@pytest.mark.parametrize("before", ["compact", "publish"])
+@pytest.mark.parametrize("before", ["fold", "publish"])
 def test_what_lands_between_two_stages_is_part_of_the_hour(
     spark: SparkSession, settings: Settings, tmp_path: Path, before: str
 ) -> None:
@@ -139,13 +139,13 @@ def test_what_lands_between_two_stages_is_part_of_the_hour(
     land(feed, hour, settings)
     run.decode_stage(spark, feed, hour, settings)
     if before == "publish":
-        run.compact_stage(spark, feed, hour, settings)
+        run.fold_stage(spark, feed, hour, settings)
     folder = tmp_path / "exports" / "db2.payroll" / f"dt={hour.date}"
     (folder / f"hr={later.clock}" / "part-00000.del.gz").rename(folder / f"hr={hour.clock}" / "part-00001.del.gz")
     manifest = land(feed, hour, settings)
     assert (manifest.version, [landed.records for landed in manifest.objects]) == (2, [None, None])
-    if before == "compact":
-        run.compact_stage(spark, feed, hour, settings)
+    if before == "fold":
+        run.fold_stage(spark, feed, hour, settings)
     receipt = run.publish_stage(spark, feed, hour, settings)
     assert receipt.manifest_version == 2
     assert_cut(tmp_path, feed, hour, settings, truth_of=later)

@@ -1,4 +1,4 @@
-"""What compact gives to a snapshot has exactly the SETTLED type, whichever way its rows were made."""
+"""What fold gives to a snapshot has exactly the SETTLED type, whichever way its rows were made."""
 
 from __future__ import annotations
 

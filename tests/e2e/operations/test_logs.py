@@ -164,7 +164,7 @@ def test_the_lines_tell_an_hour_in_its_order_with_the_receipt_last(two_hours: Pr
         ("decode", "decoded", None),
         ("assemble", "assembled", None),
         ("screen", "screened", None),
-        *(("compact", event, "vault.people") for event in ("created the table", "compacted")),
+        *(("fold", event, "vault.people") for event in ("created the table", "folded")),
         ("validate", "validated", "vault.people"),
         ("publish", "published", "vault.people"),
         (None, "receipt", None),
@@ -173,8 +173,8 @@ def test_the_lines_tell_an_hour_in_its_order_with_the_receipt_last(two_hours: Pr
     assert (by_event["screened"]["tables"], by_event["screened"]["quarantined"]) == (1, 2)
     assert (by_event["landed"]["objects"], by_event["landed"]["records"]) == (1, 4)
     assert by_event["decoded"]["entries"] == 4
-    assert by_event["compacted"]["written"] == 1
-    assert all(line["seconds"] >= 0 for line in lines if line["event"] in ("landed", "decoded", "compacted"))
+    assert by_event["folded"]["written"] == 1
+    assert all(line["seconds"] >= 0 for line in lines if line["event"] in ("landed", "decoded", "folded"))
     receipt = by_event["receipt"]
     assert (receipt["landed"], receipt["applied"], receipt["quarantined"]) == (4, 1, 3)
 
@@ -190,8 +190,8 @@ def test_what_is_kept_back_is_logged_with_its_reason(two_hours: Printed) -> None
 def test_an_hour_that_stops_says_what_it_undid(two_hours: Printed) -> None:
     assert two_hours.code == 1
     lines = [line for line in two_hours.lines if line["hour"] == STOPPED]
-    added, untyped, compacted = (line["event"] for line in lines if line["stage"] == "compact")
-    assert (added, compacted) == ("added columns", "compacted")
+    added, untyped, folded = (line["event"] for line in lines if line["stage"] == "fold")
+    assert (added, folded) == ("added columns", "folded")
     assert untyped.startswith("no type is known of nick: published as text, as sent.")
     warnings = [line for line in lines if line["level"] == "warning" and line["event"] != untyped]
     assert [(line["event"], line["reason"]) for line in warnings] == [

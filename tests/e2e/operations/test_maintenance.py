@@ -25,7 +25,7 @@ from tidemark.operations import maintenance
 from tidemark.operations.audit import audit
 from tidemark.operations.maintenance import Maintained, maintain
 from tidemark.operations.read_table import read_snapshot
-from tidemark.pipeline.hour import compact_stage, decode_stage, publish_stage
+from tidemark.pipeline.hour import decode_stage, fold_stage, publish_stage
 from tidemark.pipeline.land import land
 from tidemark.settings import Settings
 from tidemark.storage.feed_lock import FeedLock
@@ -71,7 +71,7 @@ def test_what_is_old_goes_and_all_reads_the_same(tmp_path: Path, spark: SparkSes
         decode_stage(spark, feed, hour, settings)
     for hour in (HOURS[0], HOURS[1], HOURS[2]):
         pair.run(hour)
-    compact_stage(spark, feed, HOURS[4], settings)  # overtaken: its branch is nobody's any more
+    fold_stage(spark, feed, HOURS[4], settings)  # overtaken: its branch is nobody's any more
     for hour in (HOURS[3], HOURS[4]):
         pair.run(hour)
     data = Path(settings.lake_root) / name / "items" / "data"
@@ -133,7 +133,7 @@ def test_an_hour_in_the_making_is_left_alone(tmp_path: Path, spark: SparkSession
             pair.run(hour)
     land(feed, HOURS[5], settings)
     decode_stage(spark, feed, HOURS[5], settings)
-    compact_stage(spark, feed, HOURS[5], settings)
+    fold_stage(spark, feed, HOURS[5], settings)
     branches = {name for name in refs(settings, table) if name.startswith("audit_")}
     assert branches
     assert maintain(feed, settings) == NOTHING

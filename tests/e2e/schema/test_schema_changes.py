@@ -19,7 +19,7 @@ from tidemark.errors import CheckError, QuarantineLimitError, SchemaError
 from tidemark.lake.catalog import read_rows
 from tidemark.lake.session import full_name
 from tidemark.ledger.publication_history import load_history
-from tidemark.pipeline.hour import compact_stage, decode_stage, run_hour
+from tidemark.pipeline.hour import decode_stage, fold_stage, run_hour
 from tidemark.pipeline.land import land
 from tidemark.settings import Settings
 
@@ -274,7 +274,7 @@ def test_columns_of_an_hour_that_is_not_published_are_not_there(
         feed = made.feed()
         land(feed, HOURS[1], settings)
         decode_stage(spark, feed, HOURS[1], settings)
-        compact_stage(spark, feed, HOURS[1], settings)
+        fold_stage(spark, feed, HOURS[1], settings)
         assert "title" in items().columns, "Iceberg has no columns of a branch alone"
         assert made.types() == types, "`tidemark show` reads what is published"
     else:

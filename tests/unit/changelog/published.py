@@ -60,7 +60,7 @@ def published(feed: str, *tables: TableReceipt, **more: Any) -> FeedState:
 
 
 @dataclass
-class HeldSnapshot:
+class HeldTable:
     """Holds rows of (id, a, sort key, base sort key), and notes how it was evolved."""
 
     spark: SparkSession

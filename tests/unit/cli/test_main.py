@@ -30,7 +30,7 @@ def logger_as_before() -> Iterator[None]:
 
 def ended_by(error: Exception, monkeypatch: pytest.MonkeyPatch) -> int | str | None:
     def app() -> None:
-        with log_context(feed="shop", hour="2026-11-20T07", stage="compact"):
+        with log_context(feed="shop", hour="2026-11-20T07", stage="fold"):
             raise error
 
     monkeypatch.setattr(cli, "app", app)
@@ -113,7 +113,7 @@ def test_a_crash_ends_in_a_sentence_and_quotes_no_value(
     assert ended_by(ValueError(f"{SECRET} is no number"), monkeypatch) == 1
     printed = capsys.readouterr().err
     assert printed.splitlines()[-1] == (
-        "Error: feed shop, hour 2026-11-20T07, stage compact: an unforeseen error, ValueError; the log line `crashed` "
+        "Error: feed shop, hour 2026-11-20T07, stage fold: an unforeseen error, ValueError; the log line `crashed` "
         "above shows where it came from, and with TIDEMARK_DEBUG=1 what it said"
     )
     assert f"{__file__}:" in printed and " in app\n" in printed

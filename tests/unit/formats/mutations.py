@@ -81,7 +81,7 @@ def decode_objects(
     spark: SparkSession, feed_file: Path, objects: Sequence[Sequence[bytes]], kinds: Iterable[ColumnType]
 ) -> list[Row]:
     """One job: the lines of each object decoded as the feed says, and every value of every row read as each of the types,
-    as compact would. The objects' names end in their index."""
+    as fold would. The objects' names end in their index."""
     feed = load_feed(feed_file)
     format_ = load_format(feed.format["type"])
     paths = [feed_file.parent.parent / f"object-{index}" for index in range(len(objects))]

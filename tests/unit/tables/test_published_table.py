@@ -40,7 +40,7 @@ class Store:
     format_version: int = 3
 
     @property
-    def snapshot(self) -> PublishedTable:
+    def published(self) -> PublishedTable:
         """Opened again each time, as every stage does."""
         return PublishedTable(self.spark, self.table, FEED, self.sequence)
 
@@ -54,25 +54,25 @@ class Store:
     ) -> str:  # fmt: skip
         """Stage a publication of rows in brief (see :func:`settled`); its name."""
         self.sequence += 1
-        snapshot = self.snapshot
-        first = not snapshot.columns()
-        snapshot.evolve(columns, self.key, renamed, format_version=self.format_version)
+        published = self.published
+        first = not published.columns()
+        published.evolve(columns, self.key, renamed, format_version=self.format_version)
         publication = publication_name(FEED, self.hour, self.sequence)
         joined = set(columns) - set(self.key) if any(row.get("joins") for row in rows) else set()
         rows_settled = settled(self.spark, rows, columns, self.key, self.hour)
         changes = StagedChange(
             settled=rows_settled, key=self.key, first=first, joined=joined, renamed=dict(renamed), **change
         )
-        snapshot.stage(publication, changes)
+        published.stage(publication, changes)
         return publication
 
     def publish(self, rows: Sequence[dict[str, Any]], columns: dict[str, str] = COLUMNS, **change: Any) -> None:
         publication = self.stage(rows, columns, **change)
-        self.snapshot.publish(self.hour, publication)
+        self.published.publish(self.hour, publication)
 
     def rows(self, frame: DataFrame | None = None) -> list[tuple[Any, ...]]:
         """What readers see: the source's columns, in order."""
-        shown = self.snapshot.read() if frame is None else frame
+        shown = self.published.read() if frame is None else frame
         return sorted(tuple(row) for row in shown.drop(TIDEMARK).collect())
 
     def at_cut(self, hour: Hour) -> list[tuple[Any, ...]] | None:
@@ -112,13 +112,13 @@ def settled(
 
 
 def test_a_table_is_made_and_shows_nothing_before_it_is_published(store: Store) -> None:
-    assert store.snapshot.columns() == {}
+    assert store.published.columns() == {}
     publication = store.stage([{"id": 1, "a": "x", "n": 5}, {"id": 2, "deleted": True}])
-    assert store.snapshot.key() == ["id"]
-    assert store.rows(store.snapshot.staged(publication)) == [(1, "x", 5)]
+    assert store.published.key() == ["id"]
+    assert store.rows(store.published.staged(publication)) == [(1, "x", 5)]
     assert store.rows() == []
-    store.snapshot.publish(store.hour, publication)
-    assert store.snapshot.columns() == COLUMNS
+    store.published.publish(store.hour, publication)
+    assert store.published.columns() == COLUMNS
     assert store.rows() == [(1, "x", 5)]
 
 
@@ -133,7 +133,7 @@ def test_rows_are_inserted_updated_and_deleted_by_key(store: Store) -> None:
         ]
     )
     assert store.rows() == [(1, "old", 1), (2, "new", None), (4, "x", None)]
-    stamps = {row["id"]: row[TIDEMARK] for row in store.snapshot.read().collect()}
+    stamps = {row["id"]: row[TIDEMARK] for row in store.published.read().collect()}
     assert (stamps[1]["hour"], stamps[2]["hour"], stamps[2]["sort_key"]) == (HOURS[1], HOURS[2], "2#2")
 
 
@@ -166,7 +166,7 @@ def test_columns_that_were_not_sent_keep_what_is_stored(store: Store) -> None:
         ]
     )
     assert store.rows() == [(1, "x", 7), (2, None, 6), (3, None, 8)]
-    stamps = {row["id"]: row[TIDEMARK] for row in store.snapshot.read().collect()}
+    stamps = {row["id"]: row[TIDEMARK] for row in store.published.read().collect()}
     assert [stamps[key]["absent"] for key in (1, 2, 3)] == [[], ["a"], ["a"]], "what is stored is absent no more"
     assert [stamps[key]["base_sort_key"] for key in (1, 2, 3)] == ["1#1", "1#1", None]
     assert [stamps[key]["sort_key"] for key in (1, 2, 3)] == ["2#2"] * 3
@@ -192,7 +192,7 @@ def test_what_comes_late_is_joined_column_by_column(store: Store) -> None:
         ]
     )
     assert store.rows() == [(1, "5", 5), (2, "5", 7), (4, "5", 5), (5, "9", 3), (6, "9", None), (7, "1", 1)]
-    stamps = {row["id"]: row[TIDEMARK] for row in store.snapshot.read().collect()}
+    stamps = {row["id"]: row[TIDEMARK] for row in store.published.read().collect()}
     fields = ("sort_key", "base_sort_key", "transaction", "absent", "newer")
     assert {key: tuple(stamps[key][name] for name in fields) for key in (1, 2, 5, 6)} == {
         1: ("5#1", "5#1", "new", [], None),
@@ -210,7 +210,7 @@ def test_of_whole_rows_that_come_late_the_newer_one_stands(store: Store) -> None
     ]  # fmt: skip
     store.publish(changes, late=True)
     assert store.rows() == [(1, "5", 5), (2, "6", None), (3, "5", 5), (5, "5", 5), (6, "4", None)]
-    stamps = {row["id"]: row[TIDEMARK] for row in store.snapshot.read().collect()}
+    stamps = {row["id"]: row[TIDEMARK] for row in store.published.read().collect()}
     assert [stamps[key]["sort_key"] for key in (1, 2, 3, 6)] == ["5#1", "6#2", "5#1", "4#1"]
     assert stamps[1]["hour"] == HOURS[1], "a row that stands is not written again"
 
@@ -224,7 +224,7 @@ def test_what_is_known_of_columns_follows_their_names(store: Store) -> None:
     ], columns)  # fmt: skip
     now = {"id": "int", "it's": "string", "b": "string", "c": "string"}
     store.publish([], now, renamed=[("a", "it's")], dropped=["b"])
-    stamps = {row["id"]: row[TIDEMARK] for row in store.snapshot.read().collect()}
+    stamps = {row["id"]: row[TIDEMARK] for row in store.published.read().collect()}
     assert {key: (stamp["absent"], stamp["newer"]) for key, stamp in stamps.items()} == {
         1: (["c"], {"it's": "1#1"}), 2: (["it's"], {"c": "1#1"}), 3: ([], None),
     }  # fmt: skip
@@ -244,7 +244,7 @@ def test_a_table_without_a_key_has_its_copies_for_keys(store: Store) -> None:
         {"id": 2, "a": "y", "at": "h2#01"},
     ]
     store.publish(copies)
-    assert store.snapshot.key() == []
+    assert store.published.key() == []
     assert store.rows() == [(1, "x", None), (1, "x", None), (2, "y", None)]
     store.publish([{"at": "h1#02", "deleted": True}])
     assert store.rows() == [(1, "x", None), (2, "y", None)]
@@ -256,22 +256,22 @@ def test_columns_are_added_widened_and_renamed(store: Store) -> None:
     store.publish([{"id": 1, "a": "x", "n": 5}])
     wider = {"id": "int", "a": "string", "b": "date", "n": "bigint"}
     store.publish([{"id": 2, "a": "y", "n": 2**40}], wider)
-    assert store.snapshot.columns() == wider
-    assert list(store.snapshot.columns()) == list(wider), "an added column stands where it belongs"
+    assert store.published.columns() == wider
+    assert list(store.published.columns()) == list(wider), "an added column stands where it belongs"
     assert store.rows() == [(1, "x", None, 5), (2, "y", None, 2**40)]
     renamed = {"id": "int", "title": "string", "b": "date", "n": "bigint"}
     store.publish([{"id": 3, "title": "z"}], renamed, renamed=[("a", "title")])
-    assert store.snapshot.columns() == renamed
+    assert store.published.columns() == renamed
     assert store.rows() == [(1, "x", None, 5), (2, "y", None, 2**40), (3, "z", None, None)]
 
 
 def test_what_would_lose_values_is_refused(store: Store) -> None:
     store.publish([{"id": 1, "a": "x", "n": 5}])
     with pytest.raises(SchemaError, match="column n is int and would become date"):
-        store.snapshot.evolve({**COLUMNS, "n": "date"}, ("id",))
+        store.published.evolve({**COLUMNS, "n": "date"}, ("id",))
     with pytest.raises(SchemaError, match="the key is id and would become a"):
-        store.snapshot.evolve(COLUMNS, ("a",))
-    assert store.snapshot.columns() == COLUMNS
+        store.published.evolve(COLUMNS, ("a",))
+    assert store.published.columns() == COLUMNS
 
 
 def test_values_of_a_dropped_column_are_deleted_and_a_retired_column_is_removed(store: Store) -> None:
@@ -281,20 +281,20 @@ def test_values_of_a_dropped_column_are_deleted_and_a_retired_column_is_removed(
     without = {"id": "int", "a": "string"}
     publication = store.stage([{"id": 3, "a": "z"}], without)
     for _ in range(2):
-        store.snapshot.publish(store.hour, publication, retired=["n"])
-    assert store.snapshot.columns() == without
+        store.published.publish(store.hour, publication, retired=["n"])
+    assert store.published.columns() == without
     assert store.rows() == [(1, "x"), (2, "new"), (3, "z")]
 
 
 def test_what_an_unpublished_hour_evolved_is_discarded(store: Store) -> None:
     store.stage([{"id": 1, "a": "x"}])
     discard_columns(store.spark, FEED, [store.table], store.sequence)
-    assert store.snapshot.columns() == {}, "the table that it made too"
+    assert store.published.columns() == {}, "the table that it made too"
     store.publish([{"id": 1, "a": "x", "n": 5}])
     evolved = {"id": "int", "title": "string", "n": "bigint", "more": "date"}
-    store.snapshot.evolve(evolved, ("id",), [("a", "title")])
+    store.published.evolve(evolved, ("id",), [("a", "title")])
     discard_columns(store.spark, FEED, [store.table], store.sequence)
-    assert store.snapshot.columns() == COLUMNS
+    assert store.published.columns() == COLUMNS
     assert store.rows() == [(1, "x", 5)]
     store.publish([{"id": 2, "title": "y"}], evolved, renamed=[("a", "title")])
     discard_columns(store.spark, FEED, [store.table], store.sequence)
@@ -312,14 +312,14 @@ def test_a_publication_can_be_staged_again(store: Store) -> None:
 def test_publishing_again_does_nothing(store: Store) -> None:
     publication = store.stage([{"id": 1, "a": "x"}])
     for _ in range(2):
-        store.snapshot.publish(store.hour, publication)
+        store.published.publish(store.hour, publication)
     assert store.rows() == [(1, "x", None)]
     assert store.at_cut(store.hour) == [(1, "x", None)]
 
 
 def test_each_hour_has_its_cut(store: Store) -> None:
     store.publish([{"id": 1, "a": "x"}])
-    store.snapshot.tag(HOURS[5])
+    store.published.tag(HOURS[5])
     store.publish([{"id": 1, "a": "y", "at": "2#2"}, {"id": 2, "a": "z"}])
     assert store.at_cut(HOURS[1]) == store.at_cut(HOURS[5]) == [(1, "x", None)], "an hour without changes has one too"
     assert store.at_cut(HOURS[2]) == [(1, "y", None), (2, "z", None)]
@@ -330,7 +330,7 @@ def test_what_is_published_without_a_cut_leaves_the_cut_as_it_was(store: Store) 
     store.publish([{"id": 1, "a": "x"}])
     publication = store.stage([{"id": 1, "a": "y", "at": "2#2"}])
     for _ in range(2):  # also when it stopped before the receipt
-        store.snapshot.publish(HOURS[1], publication, cut=False)
+        store.published.publish(HOURS[1], publication, cut=False)
     assert store.rows() == [(1, "y", None)]
     assert store.at_cut(HOURS[1]) == [(1, "x", None)]
     assert store.at_cut(store.hour) is None
@@ -348,16 +348,16 @@ def test_a_cut_is_made_apart_from_the_table(store: Store) -> None:
     ]
     change = settled(store.spark, rows, COLUMNS, store.key, HOURS[7])
     for _ in range(2):
-        store.snapshot.cut(
+        store.published.cut(
             HOURS[7], "stores_2026_11_20T07_3", HOURS[1], StagedChange(settled=change, key=store.key, first=False)
         )
-        store.snapshot.cut(
+        store.published.cut(
             HOURS[8], "stores_2026_11_20T08_4", None, StagedChange(settled=change, key=store.key, first=True)
         )
-        store.snapshot.cut(HOURS[9], "stores_2026_11_20T09_5", HOURS[7], None)
+        store.published.cut(HOURS[9], "stores_2026_11_20T09_5", HOURS[7], None)
     assert store.at_cut(HOURS[7]) == store.at_cut(HOURS[9]) == [(1, "y", None), (3, "z", None)]
     assert store.at_cut(HOURS[8]) == [(1, "y", None), (3, "z", None)]
-    assert store.snapshot.has_cut(HOURS[7]) and not store.snapshot.has_cut(HOURS[6])
+    assert store.published.has_cut(HOURS[7]) and not store.published.has_cut(HOURS[6])
     assert store.rows() == store.at_cut(HOURS[2]) == [(1, "later", None), (5, "later", None)]
     assert store.at_cut(HOURS[1]) == [(1, "x", None), (2, "x", None)]
     store.publish([{"id": 6, "a": "next"}])
@@ -367,24 +367,24 @@ def test_a_cut_is_made_apart_from_the_table(store: Store) -> None:
 def test_a_table_that_somebody_has_written_to_is_not_published(spark: SparkSession, store: Store) -> None:
     store.publish([{"id": 1, "a": "x"}])
     publication = store.stage([{"id": 2, "a": "y"}])
-    store.snapshot.check(store.hour, publication)
+    store.published.check(store.hour, publication)
     table = full_name(*store.table.split("."))
     theirs = spark.newSession().table(table)
     theirs.limit(0).writeTo(table).overwrite(F.lit(True))
-    for refuse in (store.snapshot.check, store.snapshot.publish):
+    for refuse in (store.published.check, store.published.publish):
         with pytest.raises(ConflictError, match="somebody has written to the table"):
             refuse(store.hour, publication)
     assert store.rows() == []
     store.publish([{"id": 3, "a": "z"}])
     with pytest.raises(ConflictError, match=r"its audit branch audit_\S+ is missing"):
-        store.snapshot.check(store.hour, publication)
+        store.published.check(store.hour, publication)
 
 
 def test_an_attempt_that_was_overtaken_writes_to_no_table(store: Store) -> None:
     store.publish([{"id": 1, "a": "x"}])
-    old, publication = store.snapshot, store.stage([{"id": 2, "a": "y"}])
-    store.snapshot.publish(store.hour, publication)
-    store.snapshot.publish(store.hour, publication)
+    old, publication = store.published, store.stage([{"id": 2, "a": "y"}])
+    store.published.publish(store.hour, publication)
+    store.published.publish(store.hour, publication)
     wider = COLUMNS | {"more": "int"}
     for late in (
         lambda: old.publish(store.hour, publication_name(FEED, HOURS[1], 1)),
@@ -394,7 +394,7 @@ def test_an_attempt_that_was_overtaken_writes_to_no_table(store: Store) -> None:
     ):
         with pytest.raises(ConflictError, match="publication 2 has gone on with the table"):
             late()
-    assert (store.snapshot.columns(), store.at_cut(HOURS[5])) == (COLUMNS, None)
+    assert (store.published.columns(), store.at_cut(HOURS[5])) == (COLUMNS, None)
     assert store.rows() == [(1, "x", None), (2, "y", None)]
 
 
@@ -407,7 +407,7 @@ def test_of_listed_keys_no_file_is_read_that_cannot_hold_them(spark: SparkSessio
         Path(row.file_path.removeprefix("file:")).unlink()
     changed = [{"id": 1002, "a": "new"}, {"id": 1003, "deleted": True}, {"id": 1005, "a": "x"}]
     publication = store.stage(changed, key_values={"id": ["1002", "1003", "1005"]})
-    staged = store.snapshot.staged(publication).where("id > 1000")
+    staged = store.published.staged(publication).where("id > 1000")
     assert store.rows(staged) == [(1001, "old", None), (1002, "new", None), (1005, "x", None)]
     with pytest.raises(Exception, match="does not exist"):
         store.stage(changed)

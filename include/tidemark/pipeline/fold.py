@@ -1,4 +1,4 @@
-"""Compact: assembled changes are folded onto the snapshots, each table in an audit branch that no reader sees.
+"""Fold: assembled changes are folded onto the published tables, each in an audit branch that no reader sees.
 
 What is folded is cut off from its plan (a local checkpoint) before it is merged: Spark looks every table of a plan up
 again at each action, and what it had cached of a table that has changed meanwhile is lost.
@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from tidemark.changelog.column_readings import untyped_warning
 from tidemark.changelog.reloads import unended_load, unread_note
-from tidemark.changelog.table_state import emptied_below, reached
+from tidemark.changelog.table_view import emptied_below, reached
 from tidemark.errors import TerminalError
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.feed_state import NextPublication
@@ -46,7 +46,7 @@ log = get_logger()
 
 
 @dataclass(frozen=True)
-class Compacted:
+class FoldedTable:
     """One table's part of the publication: its receipt, rows for the tombstones. ``staged``: whether there is an audit
     branch. ``retired``: columns that hold nothing once it is published."""
 
@@ -56,19 +56,19 @@ class Compacted:
     retired: list[str] = field(default_factory=list)
 
 
-def compact(run: HourRun) -> HourRun:
-    """Assemble, screen and compact the hour, in an attempt of its own. Reads the change log and the snapshots; writes audit
+def fold(run: HourRun) -> HourRun:
+    """Assemble, screen and fold the hour, in an attempt of its own. Reads the change log and the tables; writes audit
     branches, rows of the system tables, and the feed's state.
 
     A TerminalError leaves the tables' columns as they are published.
     """
     if (made := run.state.next) is not None:
         if made.validated and made.of(run.manifest):
-            log.info("compacted and validated before", stage="compact", sequence=made.sequence)
+            log.info("folded and validated before", stage="fold", sequence=made.sequence)
             return run
         log.info(
-            "discarded a publication that was not finished", stage="compact", sequence=made.sequence,
-            of_hour=made.hour, reason="this hour is compacted",
+            "discarded a publication that was not finished", stage="fold", sequence=made.sequence,
+            of_hour=made.hour, reason="this hour is folded",
         )  # fmt: skip
     create_system_tables(run.spark, run.feed.feed)
     run = run.begin()
@@ -77,12 +77,12 @@ def compact(run: HourRun) -> HourRun:
 
 
 def _stage_hour(hour: HourChanges) -> NextPublication:
-    """Compact the hour's tables. Writes audit branches and rows of the system tables; the publication in the making."""
+    """Fold the hour's tables. Writes audit branches and rows of the system tables; the publication in the making."""
     run = hour.run
     try:
-        tables = [_compact_and_log(hour, stats) for stats in hour.stats]
+        tables = [_fold_and_log(hour, stats) for stats in hour.stats]
     except TerminalError:
-        with log_context(stage="compact"):
+        with log_context(stage="fold"):
             discard_columns(run.spark, run.feed.feed, [stats.table for stats in hour.stats], run.sequence)
         raise
     write_system_rows(run, hour, deleted=[rows for table in tables for rows in table.tombstones])
@@ -130,23 +130,23 @@ def _screen(hour: HourChanges) -> HourChanges:
     return hour
 
 
-def _compact_and_log(hour: HourChanges, stats: TableStats) -> Compacted:
+def _fold_and_log(hour: HourChanges, stats: TableStats) -> FoldedTable:
     if stats.table in hour.stopped:
         before = hour.run.state.table(stats.table)
-        return Compacted(
+        return FoldedTable(
             TableReceipt(table=stats.table, progress=TableProgress(highest=before.highest, truncated=before.truncated))
         )
-    with log_stage("compact", "compacted", table=stats.table) as line:
-        compacted = _compact_table(hour, stats)
-        counts = compacted.receipt.counts
-        line |= {"written": compacted.receipt.rows_written, "deleted": compacted.receipt.rows_deleted}
+    with log_stage("fold", "folded", table=stats.table) as line:
+        folded = _fold_table(hour, stats)
+        counts = folded.receipt.counts
+        line |= {"written": folded.receipt.rows_written, "deleted": folded.receipt.rows_deleted}
         line |= {
             "applied": counts.applied,
             "duplicate": counts.duplicate,
             "superseded": counts.superseded,
             "released": counts.released_applied,
         }
-    return compacted
+    return folded
 
 
 def _receipt(hour: HourChanges, tables: list[TableReceipt]) -> Receipt:
@@ -208,7 +208,7 @@ def _receipt(hour: HourChanges, tables: list[TableReceipt]) -> Receipt:
     return receipt.model_copy(update={"notes": [*receipt.notes, *notes_of(receipt)]})
 
 
-def _compact_table(hour: HourChanges, stats: TableStats) -> Compacted:
+def _fold_table(hour: HourChanges, stats: TableStats) -> FoldedTable:
     run, state = hour.run, hour.states.get(stats.table)
     highest, truncated = reached(run, stats)
     last = max(stats.last, hour.assembled.moved.get(stats.table, ""))
@@ -218,8 +218,8 @@ def _compact_table(hour: HourChanges, stats: TableStats) -> Compacted:
         below = emptied_below(run.state, stats.sources, truncated)
         counts = without_truncated(hour, stats, below).counts
         progress = TableProgress(sources=stats.sources, highest=highest, truncated=truncated)
-        return Compacted(TableReceipt(table=stats.table, counts=counts, progress=progress))
-    first = not state.snapshot.columns()
+        return FoldedTable(TableReceipt(table=stats.table, counts=counts, progress=progress))
+    first = not state.published.columns()
     changes = table_changes(hour, stats, state)
     progress = TableProgress(
         sources=stats.sources,
@@ -234,7 +234,7 @@ def _compact_table(hour: HourChanges, stats: TableStats) -> Compacted:
     )
     receipt = TableReceipt(table=stats.table, counts=changes.counts, progress=progress)
     if not (stats.first or state.change.dropped or state.change.filled or state.rebuild):
-        return Compacted(receipt)
+        return FoldedTable(receipt)
     return _stage(changes, receipt, first=first)
 
 
@@ -255,7 +255,7 @@ def _older_warning(run: HourRun, stats: TableStats, counts: Counts) -> str | Non
     )
 
 
-def _stage(changes: TableChanges, receipt: TableReceipt, *, first: bool) -> Compacted:
+def _stage(changes: TableChanges, receipt: TableReceipt, *, first: bool) -> FoldedTable:
     """Fold the changes and write them to the table's audit branch. ``first``: the table has just been made."""
     run, stats, state, shape = changes.run, changes.stats, changes.state, changes.shape
     if state.rebuild:
@@ -270,7 +270,7 @@ def _stage(changes: TableChanges, receipt: TableReceipt, *, first: bool) -> Comp
     for warning in warnings:
         log.warning(warning, table=stats.table)
     emptied = stats.emptied if state.emptied is None else state.emptied
-    state.snapshot.stage(
+    state.published.stage(
         run.state.publication,
         StagedChange(
             settled=outcome.settled,
@@ -295,4 +295,4 @@ def _stage(changes: TableChanges, receipt: TableReceipt, *, first: bool) -> Comp
         }
     )
     deleted = [tombstones(stats.table, outcome.settled, run.hour)] if shape.key and outcome.deleted else []
-    return Compacted(receipt, deleted, staged=True, retired=state.retired)
+    return FoldedTable(receipt, deleted, staged=True, retired=state.retired)

@@ -12,14 +12,14 @@ from tests.unit.changelog.published import (
     NEXT_HOUR,
     SOURCE,
     TABLE,
-    HeldSnapshot,
+    HeldTable,
     make_feed,
     published,
     write_log,
     write_system_rows,
 )
 from tidemark.changelog.table_history import Definitions
-from tidemark.changelog.table_state import State, open_state
+from tidemark.changelog.table_view import TableView, open_state
 from tidemark.errors import SchemaError
 from tidemark.feeds.model import Feed
 from tidemark.ledger.change_stats import TableStats
@@ -60,43 +60,43 @@ def feed(spark: SparkSession) -> Feed:
 
 
 def opened(
-    spark: SparkSession, settings: Settings, feed: Feed, snapshot: HeldSnapshot, state: FeedState,
+    spark: SparkSession, settings: Settings, feed: Feed, held: HeldTable, state: FeedState,
     stats: TableStats = STATS,
-) -> State:  # fmt: skip
+) -> TableView:  # fmt: skip
     manifest = Manifest(feed=FEED, hour=NEXT_HOUR, version=1, objects=[], created_at=datetime.now(UTC))
     return open_state(
         HourRun(spark=spark, feed=feed, settings=settings, manifest=manifest, state=state),
         stats,
         Definitions(),
-        snapshot,
+        held,
     )  # type: ignore[arg-type]
 
 
 def test_the_first_hour_makes_the_table(spark: SparkSession, settings: Settings, feed: Feed) -> None:
-    snapshot = HeldSnapshot(spark)
-    state = opened(spark, settings, feed, snapshot, FeedState(feed=FEED))
+    held = HeldTable(spark)
+    state = opened(spark, settings, feed, held, FeedState(feed=FEED))
     assert (state.highest, state.truncated, state.rebuild, state.retired) == (None, None, False, [])
     assert not state.is_late(STATS)
     assert not state.needs_log(STATS)
     assert state.needs_log(replace(STATS, links=1)), "it rests on another key"
     assert state.needs_log(replace(STATS, collisions=1)), "for a moment a key had two rows"
-    assert snapshot.evolved == [], "to look at it changes nothing"
+    assert held.evolved == [], "to look at it changes nothing"
     state.evolve()
-    assert snapshot.evolved == [({"id": "string", "a": "string"}, ("id",), (), 3)]
+    assert held.evolved == [({"id": "string", "a": "string"}, ("id",), (), 3)]
 
 
 def test_changes_may_be_late_up_to_the_highest_that_is_published(
     spark: SparkSession, settings: Settings, feed: Feed
 ) -> None:
     before = published(FEED, TableReceipt(table=TABLE, progress=TableProgress(highest="30#9", truncated="05")))
-    state = opened(spark, settings, feed, HeldSnapshot(spark, held=HELD), before)
+    state = opened(spark, settings, feed, HeldTable(spark, held=HELD), before)
     assert (state.highest, state.truncated, state.new_truncate, state.rebuild) == ("30#9", "05", False, False)
     times = [replace(STATS, first=first) for first in ("", "29", "30", "31")]
     assert [state.is_late(stats) for stats in times] == [False, True, True, False]
     assert not any(map(state.needs_log, times)), "late changes are joined with what is stored"
     assert [state.may_be_partial(replace(STATS, partial=partial)) for partial in (0, 1)] == [False, True]
     truncating = TableStats(TABLE, [SOURCE], landed=1, first="31", last="31", truncated="31", truncates=1)
-    state = opened(spark, settings, feed, HeldSnapshot(spark, held=HELD), before, truncating)
+    state = opened(spark, settings, feed, HeldTable(spark, held=HELD), before, truncating)
     assert (state.truncated, state.new_truncate) == ("31", True)
     assert state.shape.key == ("id",), "a truncate says nothing of the key"
 
@@ -107,7 +107,7 @@ def test_changes_may_go_on_with_a_transaction_that_an_earlier_hour_began(
     """Where the source does not name transactions, an hour may end in the middle of one that changes keys."""
     at = datetime(2026, 11, 20, 7)
     before = published(FEED, TableReceipt(table=TABLE, progress=TableProgress(highest="20#9", arrived=at)))
-    state = opened(spark, settings, feed, HeldSnapshot(spark, held=HELD), before)
+    state = opened(spark, settings, feed, HeldTable(spark, held=HELD), before)
     began = (None, at, at + timedelta(seconds=1))
     assert [state.needs_log(replace(STATS, began=when)) for when in began] == [False, True, False]
 
@@ -119,7 +119,7 @@ def test_the_log_is_asked_for_late_changes_that_no_row_tells_of(
     late, newer = replace(STATS, first="29"), replace(STATS, first="31")
     for entangled in (True, False):
         before = TableReceipt(table=TABLE, progress=TableProgress(highest="30#9", entangled=entangled))
-        state = opened(spark, settings, feed, HeldSnapshot(spark, held=HELD), published(FEED, before))
+        state = opened(spark, settings, feed, HeldTable(spark, held=HELD), published(FEED, before))
         assert [state.needs_log(stats) for stats in (late, newer)] == [entangled, False]
     note_pruned(spark, FEED, "29#0")
     assert [state.needs_log(stats) for stats in (late, newer)] == [True, False]
@@ -127,7 +127,7 @@ def test_the_log_is_asked_for_late_changes_that_no_row_tells_of(
 
 
 def test_a_table_under_a_new_name_is_built_from_the_log(spark: SparkSession, settings: Settings, feed: Feed) -> None:
-    state = opened(spark, settings, feed, HeldSnapshot(spark), published(FEED, TableReceipt(table="old.name")))
+    state = opened(spark, settings, feed, HeldTable(spark), published(FEED, TableReceipt(table="old.name")))
     assert state.rebuild
     assert state.needs_log(replace(STATS, first="99")), "whatever comes may be in the log"
     assert state.truncated == "05"
@@ -137,10 +137,10 @@ def test_a_table_under_a_new_name_is_built_from_the_log(spark: SparkSession, set
 def test_late_changes_are_classified_by_rows_and_tombstones(
     spark: SparkSession, settings: Settings, feed: Feed
 ) -> None:
-    snapshot = HeldSnapshot(spark, [(1, "x", "10#1", None), (2, "y", "25#2", None), (3, "z", "11#1", "11#1")], HELD)
+    held = HeldTable(spark, [(1, "x", "10#1", None), (2, "y", "25#2", None), (3, "z", "11#1", "11#1")], HELD)
     before = published(FEED, TableReceipt(table=TABLE, progress=TableProgress(highest="25#9")))
     note_pruned(spark, FEED, "04#0")
-    table = opened(spark, settings, feed, snapshot, before).published_changes()
+    table = opened(spark, settings, feed, held, before).published_changes()
     found = {row.key["id"]: (row.stored_sort_key, row.stored_base_sort_key) for row in table.stored.collect()}
     # 2 has come back since it was deleted; the delete of 3 took another row of its key, or waits in quarantine
     assert found == {1: ("10#1", None), 2: ("25#2", "20#0"), 3: ("11#1", "11#1"), 5: ("23#0", "23#0")}
@@ -153,4 +153,4 @@ def test_a_table_cannot_be_rebuilt_by_a_key_that_the_log_does_not_have(
 ) -> None:
     declared = feed.model_copy(update={"tables": {SOURCE: feed.tables[SOURCE].model_copy(update={"key": ["no"]})}})
     with pytest.raises(SchemaError, match="the change log holds changes without a value of the key no"):
-        opened(spark, settings, declared, HeldSnapshot(spark), published(FEED, TableReceipt(table="old.name")))
+        opened(spark, settings, declared, HeldTable(spark), published(FEED, TableReceipt(table="old.name")))

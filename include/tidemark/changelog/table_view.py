@@ -32,19 +32,19 @@ _ANY = "~"
 
 
 @dataclass(frozen=True, kw_only=True)
-class State:
+class TableView:
     """What is published of one table.
 
     ``highest``: the highest sort key that is published. ``truncated``: the position of the newest truncate or reload, of
     this hour or before; ``by_source``: of the newest truncate; ``new_truncate``: whether this hour brought one of both.
     ``rebuild``: all rows are folded again, because they have not been under this name, or because a change of columns or a
-    snapshot comes late, or a reload has another place than before. ``change``: what the stream states about the columns
+    published comes late, or a reload has another place than before. ``change``: what the stream states about the columns
     since the last publication; ``columns``: all that it has then, and their types; ``retired``: those of before that hold
     nothing then. ``readings``: of columns that were read in another way before, or not at all.
     """
 
     log: TableLog
-    snapshot: PublishedTable
+    published: PublishedTable
     shape: TableShape
     highest: str | None = None
     truncated: str | None = None
@@ -96,7 +96,7 @@ class State:
     def evolve(self) -> None:
         """Make the table, or rename, add and widen its columns, for the changes of the hour."""
         version = self.log.feed.declared(self.table).format_version
-        self.snapshot.evolve(self.columns, self.shape.key, self.change.renamed, format_version=version)
+        self.published.evolve(self.columns, self.shape.key, self.change.renamed, format_version=version)
 
     def log_columns(self) -> list[str]:
         """Columns of log rows, with ``landed_this_hour``."""
@@ -145,7 +145,7 @@ class State:
 
     def _stored(self, chosen: Callable[[DataFrame], DataFrame]) -> DataFrame:
         """:meth:`stored` of the keys of ``chosen`` rows."""
-        rows = self.snapshot.read().select(
+        rows = self.published.read().select(
             F.struct(*(F.col(quote(name)).alias(name) for name in self.shape.key)).alias("key"),
             F.col(f"{TIDEMARK}.sort_key").alias("row_at"),
             F.col(f"{TIDEMARK}.base_sort_key").alias("row_base"),
@@ -205,10 +205,10 @@ def _newest(*positions: str | None) -> str | None:
 
 
 def open_state(
-    run: HourRun, stats: TableStats, definitions: Definitions, snapshot: PublishedTable, *, moved: bool = False,
+    run: HourRun, stats: TableStats, definitions: Definitions, published: PublishedTable, *, moved: bool = False,
     withdrawn: DataFrame | None = None,
-) -> State:  # fmt: skip
-    """What is published of a table, and what it is to be for the changes of the hour: :meth:`State.evolve` makes it so.
+) -> TableView:  # fmt: skip
+    """What is published of a table, and what it is to be for the changes of the hour: :meth:`TableView.evolve` makes it so.
     SchemaError where it cannot be.
 
     ``moved``: published rows have another place by the hour's, so that all are folded again. ``withdrawn``: published
@@ -218,8 +218,8 @@ def open_state(
         sources=tuple(stats.sources), withdrawn=withdrawn,
     )  # fmt: skip
     refuse_other_sources(run.feed, stats, set(run.state.table(stats.table).sources))
-    definition, stored = definitions.of(stats.sources[0]), snapshot.columns()
-    stored_key = snapshot.key() if stored else []
+    definition, stored = definitions.of(stats.sources[0]), published.columns()
+    stored_key = published.key() if stored else []
     highest, truncated = reached(run, stats)
     change = plan_renames(
         definition, set(run.state.table(stats.table).column_renames), stored, highest, keyed=bool(stored_key),
@@ -241,8 +241,8 @@ def open_state(
     if stored:
         refuse_other_key(stats.table, run.feed.feed, stored_key, shape.key)
     reconcile(stats.table, change.applied(stored), columns)
-    opened = State(
-        log=log, snapshot=snapshot, shape=shape, highest=highest,
+    opened = TableView(
+        log=log, published=published, shape=shape, highest=highest,
         truncated=emptied_below(run.state, stats.sources, truncated), by_source=truncated,
         new_truncate=stats.emptied is not None, rebuild=rebuild, change=change, columns=columns, retired=retired,
         readings={name: reading for name, reading in shape.readings.items() if before.get(name) != reading},
@@ -251,12 +251,12 @@ def open_state(
     return opened
 
 
-def published_state(log: TableLog, snapshot: PublishedTable, state: FeedState) -> State:
+def published_state(log: TableLog, published: PublishedTable, state: FeedState) -> TableView:
     """What is published of a table, as it stands: no hour is being made, and nothing is evolved. ``state``: all of the
     feed's."""
     (source,), (logged, _) = log.sources, log.carried()
     definition, unchanged = log.definitions.of(source), TableStats(log.table, [source])
     before = PublishedReadings(state.table(log.table).readings, stand=True)
-    shape = shape_of(log.feed, unchanged, definition, snapshot.columns(), snapshot.key(), logged, before)
+    shape = shape_of(log.feed, unchanged, definition, published.columns(), published.key(), logged, before)
     truncated = emptied_below(log.state, log.sources, log.state.table(log.table).truncated)
-    return State(log=log, snapshot=snapshot, shape=shape, truncated=truncated)
+    return TableView(log=log, published=published, shape=shape, truncated=truncated)
