@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import services
 
-from tidemark.lake.spark_conf import QUICK_JAVA
+from tidemark.lake.tuning import QUICK_JAVA
 from tidemark.samples.exporting import Sample
 
 DEMO = services.HOME.parent

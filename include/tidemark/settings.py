@@ -37,6 +37,10 @@ class Settings(BaseSettings):
     spark_conf: dict[str, str] = Field(
         default_factory=dict, description='More Spark settings, as JSON: {"key": "value"}.'
     )
+    tuning: bool = Field(
+        True,
+        description="Whether Spark is set up for short jobs. No result depends on it; without, Spark runs as it comes.",
+    )
     driver_memory: str = Field("2g", description="Memory of the Spark driver.")
     jars: Path = Field(
         Path(".tidemark/jars"), description="The folder of jars that Spark needs (made by `make setup`)."

@@ -24,7 +24,7 @@ from pyspark.sql import SparkSession
 from tests.e2e.debezium_messages import COLUMNS, DEBEZIUM, event, row
 from tidemark.errors import ConfigError
 from tidemark.lake.catalog import find_table, read_rows
-from tidemark.lake.spark_conf import QUICK_JAVA
+from tidemark.lake.tuning import QUICK_JAVA
 from tidemark.ledger.manifest import load_manifests
 from tidemark.ledger.publication_history import load_history
 from tidemark.operations.read_table import json_lines, read_snapshot

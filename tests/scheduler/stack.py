@@ -17,7 +17,7 @@ from typing import Any
 import psutil
 
 from tidemark.hours import Hour
-from tidemark.lake.spark_conf import QUICK_JAVA
+from tidemark.lake.tuning import QUICK_JAVA
 from tidemark.settings import Settings
 
 PROJECT = Path(__file__).parent.parent.parent

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from tidemark.lake.spark_conf import QUICK_JAVA
+from tidemark.lake.tuning import QUICK_JAVA
 from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.samples import ibm
 from tidemark.samples.exporting import Sample

@@ -13,7 +13,8 @@ import sys
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from tidemark.lake.spark_conf import ARCHIVE, QUICK_JAVA, spark_home
+from tidemark.lake.spark_conf import spark_home
+from tidemark.lake.tuning import ARCHIVE, QUICK_JAVA
 from tidemark.settings import Settings
 
 # What the classes of the archive are collected from: an hour of a feed, from its export to its tables.

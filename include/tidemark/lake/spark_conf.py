@@ -7,16 +7,11 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tidemark.errors import ConfigError
+from tidemark.lake.tuning import TUNED, archive_options
 from tidemark.settings import Settings
 
 #: The name of the Iceberg catalog in Spark.
 CATALOG = "lake"
-
-#: JVM options for short-lived drivers (the demo, the tests): the quick compiler, with room for all that it compiles.
-QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
-
-#: The file beside the jars that :mod:`tidemark.lake.cds_archive` makes.
-ARCHIVE = "classes.jsa"
 
 #: What Spark's JVM logs.
 _LOG4J = Path(__file__).parent / "log4j2.properties"
@@ -35,7 +30,6 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.sql.session.timeZone": "UTC",
         # Statements hold names and values of messages: "${env:HOME}" in them is a text like any other.
         "spark.sql.variable.substitute": "false",
-        "spark.sql.shuffle.partitions": "4",
         "spark.sql.files.maxPartitionBytes": _NEVER_SPLIT,
         "spark.sql.files.openCostInBytes": _NEVER_SPLIT,
         # IBM's code pages (cp037 …) are not in the short list that decode() knows since Spark 4.
@@ -44,20 +38,16 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.sql.legacy.codingErrorAction": "true",
         # Kafka allows a header twice, and hostile JSON a field: the last one counts, nothing crashes.
         "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
-        # PySpark would note the line of code behind each expression: ten calls into the JVM where one will do.
-        "spark.python.sql.dataFrameDebugging.enabled": "false",
-        # An hour of one table compiles 116 classes, and Spark keeps 100: a session's next hour would compile, and warm
-        # up, every one again.
-        "spark.sql.codegen.cache.maxEntries": "1000",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": settings.driver_memory,
-        # Nobody waits for a pause here: the collector that takes the least in all. Decode's collections cost half.
-        "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
+        "spark.driver.extraJavaOptions": "",
         f"spark.sql.catalog.{CATALOG}": "org.apache.iceberg.spark.SparkCatalog",
         f"spark.sql.catalog.{CATALOG}.cache-enabled": "false",
         **{f"spark.sql.catalog.{CATALOG}.{key}": value for key, value in catalog_conf(settings).items()},
     }
+    if settings.tuning:
+        conf |= TUNED
     folder = settings.path(settings.jars)
     # Iceberg's bundle holds a newer AWS SDK than S3A's own jars: all of its classes come first, or the two mix.
     jars = sorted((str(jar) for jar in folder.glob("*.jar")), key=lambda jar: ("org.apache.iceberg" not in jar, jar))
@@ -71,12 +61,9 @@ def spark_conf(settings: Settings) -> dict[str, str]:
     conf |= _s3_conf(settings) | settings.spark_conf
     # As an option of the JVM, for it logs before there is a session. First, so that one that is given wins.
     quiet_log = f'"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"'
-    conf["spark.driver.extraJavaOptions"] = f"{quiet_log} {conf['spark.driver.extraJavaOptions']}"
-    if (folder / ARCHIVE).is_file():
-        given = conf["spark.driver.extraJavaOptions"]
-        # An archive that does not fit is ignored without a warning.
-        quiet = "-Xshare:auto -Xlog:cds=off -Xlog:cds+dynamic=off -Xlog:class+path=off"
-        conf["spark.driver.extraJavaOptions"] = f'{given} "-XX:SharedArchiveFile={folder / ARCHIVE}" {quiet}'
+    archive = archive_options(folder) if settings.tuning else ""
+    given = (quiet_log, conf["spark.driver.extraJavaOptions"], archive)
+    conf["spark.driver.extraJavaOptions"] = " ".join(filter(None, given))
     return conf
 
 

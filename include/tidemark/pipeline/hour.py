@@ -19,6 +19,7 @@ from tidemark.feeds.model import Feed
 from tidemark.hours import Hour, hours_between
 from tidemark.lake.lake_marker import check_lake
 from tidemark.lake.session import open_session, tell_catalog
+from tidemark.lake.tuning import tune_session
 from tidemark.ledger.change_log import decoded_version, log_snapshot
 from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.manifest import Manifest, all_objects
@@ -253,15 +254,8 @@ def _is_small(run: HourRun) -> bool:
 
 
 def _tune_session(run: HourRun) -> None:
-    """Fit the session to the work: in a small hour of small tables, planning, code generation and the starts of tasks
-    take most of the time, so there are as few of them as possible."""
-    spark, small = run.spark, _is_small(run)
-    for_large = str(not small).lower()
-    partitions = spark.sparkContext.getConf().get("spark.sql.shuffle.partitions", "4")
-    spark.conf.set("spark.sql.codegen.wholeStage", for_large)
-    spark.conf.set("spark.sql.codegen.factoryMode", "NO_CODEGEN" if small else "FALLBACK")
-    spark.conf.set("spark.sql.adaptive.enabled", for_large)
-    spark.conf.set("spark.sql.shuffle.partitions", "1" if small else str(partitions))
+    if run.settings.tuning:
+        tune_session(run.spark, small=_is_small(run))
 
 
 def decode_hour(feed: str, hour: str) -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from tests.e2e.generated import tables_of
 from tidemark.lake.catalog import find_table, read_rows
-from tidemark.lake.spark_conf import QUICK_JAVA
+from tidemark.lake.tuning import QUICK_JAVA
 from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.samples import ibm
 from tidemark.samples.exporting import Sample

@@ -21,7 +21,8 @@ from pyspark.sql import SparkSession
 from tidemark import logs
 from tidemark.cli import main
 from tidemark.feeds.loading import find_feed
-from tidemark.lake.spark_conf import QUICK_JAVA, spark_home
+from tidemark.lake.spark_conf import spark_home
+from tidemark.lake.tuning import QUICK_JAVA
 from tidemark.orchestration.dag_support import submit_conf
 from tidemark.pipeline.land import land
 from tidemark.samples.exporting import Message, write_export, write_feed

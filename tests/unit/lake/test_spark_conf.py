@@ -10,7 +10,8 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tidemark.lake.spark_conf import ARCHIVE, QUICK_JAVA, spark_conf, spark_home
+from tidemark.lake.spark_conf import spark_conf, spark_home
+from tidemark.lake.tuning import ARCHIVE, QUICK_JAVA, TUNED
 from tidemark.settings import Settings
 
 OPTIONS = "spark.driver.extraJavaOptions"
@@ -55,6 +56,13 @@ def test_what_the_installation_says_wins(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, jars=tmp_path, spark_conf={"spark.sql.shuffle.partitions": "64"})
     assert spark_conf(settings)["spark.sql.shuffle.partitions"] == "64"
     assert spark_conf(Settings(home=tmp_path, jars=tmp_path))["spark.sql.shuffle.partitions"] == "4"
+
+
+def test_spark_runs_as_it_comes_without_tuning(tmp_path: Path) -> None:
+    (tmp_path / ARCHIVE).touch()
+    plain = spark_conf(Settings(home=tmp_path, jars=tmp_path, tuning=False))
+    assert {*plain} & {*TUNED} == {OPTIONS}
+    assert [option.partition("=")[0] for option in shlex.split(plain[OPTIONS])] == ["-Dlog4j2.configurationFile"]
 
 
 def test_a_statement_is_taken_as_it_is_written(spark: SparkSession) -> None:
