@@ -1,0 +1,70 @@
+"""How often decode looks into each record: exact, so that nothing makes it dearer unseen. Times are no test; these counts
+are. A number that grows needs its reason in the commit, and a run of the benchmark."""
+
+from __future__ import annotations
+
+import re
+from importlib import import_module
+from pathlib import Path
+from typing import NamedTuple
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tidemark.feeds.loading import load_feed
+from tidemark.pipeline.decode import changes
+from tidemark.samples.exporting import Sample
+from tidemark.settings import Settings
+
+
+class Looks(NamedTuple):
+    """Of a plan of decode: different JSON parsers, different regular expressions, and operators that move or sort rows."""
+
+    parsers: int
+    patterns: int
+    shuffles: int
+
+
+LOOKS = {
+    ("canal", "kafka_json"): Looks(4, 30, 3),
+    ("dataworks", "kafka_json"): Looks(4, 33, 1),
+    ("debezium", "kafka_json"): Looks(11, 15, 0),
+    ("debezium", "lines"): Looks(3, 6, 0),
+    ("ibm", "kafka_json"): Looks(2, 12, 3),
+    ("ibm", "raw"): Looks(0, 4, 12),
+    ("qlik", "kafka_json"): Looks(3, 14, 0),
+}
+
+
+def calls(plan: str, functions: str) -> set[str]:
+    """The different calls of functions in a plan, without the numbers that Spark gives to columns."""
+    found = set()
+    for match in re.finditer(rf"\b(?:{functions})\(", plan):
+        depth = 0
+        for end in range(match.end() - 1, len(plan)):
+            depth += {"(": 1, ")": -1}.get(plan[end], 0)
+            if not depth:
+                break
+        found.add(re.sub(r"[#_]\d+L?", "", plan[match.start() : end + 1]))
+    return found
+
+
+def looks(plan: str) -> Looks:
+    patterns = calls(plan, r"regexp_\w+|split") | set(re.findall(r"RLIKE [^\n]{0,60}", plan))
+    return Looks(
+        parsers=len(calls(plan, r"from_json|get_json_object|json_tuple|json_object_keys|[\w.]*parseJson")),
+        patterns=len(patterns),
+        shuffles=len(re.findall(r"^[\s:+|-]*(?:Aggregate|Distinct|Join|Repartition|Sort|Window)", plan, re.MULTILINE)),
+    )
+
+
+@pytest.mark.parametrize(("name", "container"), LOOKS)
+def test_decode_looks_into_a_record_so_often(
+    spark: SparkSession, settings: Settings, tmp_path: Path, name: str, container: str
+) -> None:
+    generate = import_module(f"tidemark.samples.{name}").generate
+    generate(tmp_path, Sample(hours=1, events=20, seed=1, container=container))
+    feed = load_feed(next((tmp_path / "feeds").glob("*.yaml")))
+    objects = [str(path) for path in (tmp_path / "exports").rglob("*") if path.is_file() and path.name != "_SUCCESS"]
+    plan = changes(spark, feed, objects, settings)._jdf.queryExecution().optimizedPlan().toString()
+    assert looks(plan) == LOOKS[name, container]
