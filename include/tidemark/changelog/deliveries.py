@@ -72,7 +72,7 @@ def with_single_messages(found: DataFrame, entries: DataFrame, format_: TellsDel
     )
     rows = of_them.withColumn("tx_ordinal", F.coalesce("tx_ordinal", F.lit(0))).join(parts, [*_MESSAGE, "tx_ordinal"])
     # A message that was exported twice holds its records once.
-    rows = rows.withColumn("content", content).groupBy(*_MESSAGE, "delivery", "content", "object").count()
+    rows = rows.withColumn("content", content).groupBy(*_MESSAGE, "delivery", "content", "object", "record").count()
     rows = rows.groupBy(*_MESSAGE, "delivery", "content").agg(F.max("count").alias("count"))
     held = rows.groupBy("tx", "delivery", "content").agg(F.sum("count").alias("count"))
     most = held.groupBy("tx", "content").agg(F.max("count").alias("most"))

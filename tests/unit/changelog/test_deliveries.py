@@ -28,12 +28,12 @@ COLUMNS = (
 )
 
 
-#: An entry: its offset and its segment; what it says; its hour and partition.
-Said = tuple[int, int, str, int, int]
+#: An entry: its offset and its segment; what it says; its hour and partition; how often its message was exported before.
+Said = tuple[int, int, str, int, int, int]
 
 
-def at(offset: int | None, segment: int, says: str = "x", hour: int = 0, partition: int = 0) -> Any:
-    return offset, segment, says, hour, partition
+def at(offset: int | None, segment: int, says: str = "x", hour: int = 0, partition: int = 0, again: int = 0) -> Any:
+    return offset, segment, says, hour, partition, again
 
 
 def frame(spark: SparkSession, entries: list[Any]) -> DataFrame:
@@ -45,10 +45,10 @@ def frame_of(spark: SparkSession, transactions: dict[str, list[Any]]) -> DataFra
     """The log of several transactions, by their names."""
     rows = []
     for tx, entries in transactions.items():
-        for number, (offset, segment, says, hour, partition) in enumerate(entries):
+        for number, (offset, segment, says, hour, partition, again) in enumerate(entries):
             position = f"1.{segment or 99999:05}.{number:06}"
             rows.append(
-                (tx, "q", partition, offset, segment, segment == 0, HOURS[hour], 1, f"o{hour}", offset or number, number,
+                (tx, "q", partition, offset, segment, segment == 0, HOURS[hour], 1, f"o{hour}", (offset or number) + 1000 * again, number,
                  "insert", "S.T", "s.t", position, f"{segment:04}" if segment else None, None, None, None, None,
                  {"A": says}, None, None)
             )  # fmt: skip
@@ -76,6 +76,9 @@ DELIVERED: list[tuple[list[Any], int, int, bool]] = [
     ([at(5, 1, "a"), at(6, 2, "b"), at(9, 0, "c")], 2, 3, False),  # an end that lacks what came before
     ([at(5, 1, "a"), at(6, 2, "b"), *(at(9, 0, says) for says in "abc")], 2, 2, True),  # all in one message
     ([at(5, 1, "a"), at(6, 2, "a"), at(9, 0, "a")], 2, 3, False),  # once is not twice
+    # what came before was exported twice, into one object: its records are there once
+    ([at(5, 1, "a"), at(5, 1, "a", again=1), *(at(9, 0, says) for says in "ab")], 1, 1, True),
+    ([at(5, 1, "a"), at(5, 1, "a"), at(9, 0, "a")], 1, 2, False),  # two equal rows in one message are two
     # nothing tells: the numbers alone
     ([at(None, 1), at(None, 0)], 1, 1, True),
     ([at(5, 1), at(9, 0, partition=1)], 1, 1, True),
