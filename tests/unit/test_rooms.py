@@ -1,4 +1,4 @@
-"""The library's rooms: who imports whom, and how large a module, a function and a list of parameters may be."""
+"""The library's rooms: who imports whom."""
 
 from __future__ import annotations
 
@@ -28,8 +28,6 @@ UNKNOWN = {
 SAMPLES, OF_SAMPLES = "samples", {"samples", "hours", "formats", "containers"}
 #: (module, module it imports) → why it must.
 ARROWS_UP: dict[tuple[str, str], str] = {}
-
-MOST_LINES, MOST_FUNCTION_LINES, MOST_PARAMETERS = 350, 60, 7
 
 
 def module_name(path: Path) -> str:
@@ -92,38 +90,18 @@ def test_arrows_point_down_only() -> None:
     assert ARROWS_UP.keys() <= up, "an exception that nothing needs any more"
 
 
-@pytest.mark.parametrize("path", MODULES, ids=module_name)
-def test_a_module_can_be_read_at_once(path: Path) -> None:
-    lines = len(path.read_text("utf-8").splitlines())
-    assert lines <= MOST_LINES, f"{module_name(path)} has {lines} lines"
-    found = []
-    for function in functions(tree(path)):
-        length = (function.end_lineno or function.lineno) - function.lineno + 1
-        if length > MOST_FUNCTION_LINES:
-            found.append(f"{function.name} has {length} lines")
-        given = parameters(function)
-        if given > MOST_PARAMETERS and not is_command(module_name(path), function):
-            found.append(f"{function.name} has {given} parameters")
-    assert not found, "\n".join(["", *(f"{module_name(path)}.{what}" for what in found)])
-
-
-def functions(module: ast.Module) -> Iterator[ast.FunctionDef | ast.AsyncFunctionDef]:
-    for node in ast.walk(module):
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
-            yield node
-
-
-def parameters(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
-    """How many there are, without a method's own object."""
-    given = function.args
-    names = [one.arg for one in (*given.posonlyargs, *given.args, *given.kwonlyargs, given.vararg, given.kwarg) if one]
-    return len(names) - (names[:1] in (["self"], ["cls"]))
-
-
-def is_command(module: str, function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
-    """Whether it is a command of the command line: typer makes an option of each parameter, and a type that holds
-    several of them would hide the options."""
-    return room(module) == "cli" and not function.name.startswith("_")
+def test_no_stage_reads_the_receipts() -> None:
+    """What it knows of the past is the feed's state; its own hour's last receipt goes on in the next one."""
+    above = {"pipeline", "changelog", "tables", "fold"}
+    taken = {
+        alias.name
+        for path in MODULES
+        if room(module_name(path)) in above
+        for node in ast.walk(tree(path))
+        if isinstance(node, ast.ImportFrom) and node.module == "tidemark.ledger.publication_history"
+        for alias in node.names
+    }
+    assert taken == {"load_receipt", "last_published"}
 
 
 def test_the_reader_of_imports_sees_all_kinds() -> None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from pydantic import BaseModel, Field
 
@@ -86,6 +86,11 @@ class FeedState(StoredDocument):
         {}, description="Hours from which on an operator had tables reloaded, and these."
     )
     reloads: dict[str, list[Reload]] = Field({}, description="By the source's table: the reloads that have begun.")
+    reload_changes: dict[str, dict[str, int]] = Field(
+        {},
+        description="By the source's table and the hour in which a reload of it began: the publication that brought, "
+        "moved or took back that reload last.",
+    )
     edges: dict[str, list[str]] = Field({}, description="Hours' transaction markers that other hours need.")
     stopped: dict[str, dict[str, str]] = Field({}, description="Hours that left tables as they were, and why.")
     with_bad: list[Hour] = Field([], description="Hours with records that cannot be decoded.")
@@ -99,6 +104,8 @@ class FeedState(StoredDocument):
     held_since: Hour | None = Field(None, description="The oldest hour of which they have a change, where it is noted.")
     waiting_entries: int = Field(0, description="Entries that wait for what describes them.")
     waiting_since: int = Field(0, description="The publication from which on rows of `waiting` count.")
+    ever_held: bool = Field(False, description="Whether any publication left a transaction open.")
+    ever_waited: bool = Field(False, description="Whether any publication left entries waiting.")
     gave_up: bool = Field(False, description="Whether any transaction was ever given up to quarantine.")
     kept_whole: bool = Field(False, description="Whether any ever went to quarantine whole.")
     redelivered: bool = Field(False, description="Whether any delivery of a transaction was ever left out.")
@@ -151,17 +158,32 @@ class FeedState(StoredDocument):
             source: [reload for reload in found if self.has(reload.began)]
             for source, found in receipt.progress.reloads.items()
         }
-        self.reloads = {source: found for source, found in begun.items() if found}
+        begun = {source: found for source, found in begun.items() if found}
+        self._note_reload_changes(begun, sequence)
+        self.reloads = begun
         self._note_recent(receipt)
         self.held_transactions, self.held_since = receipt.held_transactions, receipt.held_since
         self.waiting_entries, self.waiting_since = receipt.waiting_entries, receipt.progress.waiting_since
+        self.ever_held |= receipt.held_transactions > 0
+        self.ever_waited |= receipt.waiting_entries > 0
         self.gave_up |= receipt.given_up > 0
         self.kept_whole |= receipt.kept_whole > 0
         self.redelivered |= receipt.redelivered > 0
         self.rolled_back |= receipt.rollbacks > 0
         for table in receipt.tables:
-            self.tables[table.table] = self.table(table.table).plus(table.progress)
+            added: dict[str, Any] = {"first_hour": hour}
+            if table.progress.column_renames:
+                added |= {"renamed_by": sequence, "renamed_hour": hour}
+            progress = table.progress.model_copy(update=added)
+            self.tables[table.table] = self.table(table.table).plus(progress)
             self.rows_written += table.rows_written
+
+    def _note_reload_changes(self, now: Mapping[str, Sequence[Reload]], sequence: int) -> None:
+        for source in {*self.reloads, *now}:
+            before, after = _places(self.reloads.get(source, ())), _places(now.get(source, ()))
+            changed = [began for began in {*before, *after} if before.get(began) != after.get(began)]
+            if changed:
+                self.reload_changes.setdefault(source, {}).update(dict.fromkeys(changed, sequence))
 
     def _note_recent(self, receipt: Receipt) -> None:
         """What a glance at the feed needs."""
@@ -212,6 +234,10 @@ class FeedState(StoredDocument):
         """The publication that first published an hour; 0: none has."""
         found = self._range(hour)
         return found.sequence + hours_from(found.first, hour) if found is not None else 0
+
+    def published_hours(self) -> list[Hour]:
+        """All published hours, in order."""
+        return [one.first.plus(n) for one in self.hours for n in range(hours_from(one.first, one.last) + 1)]
 
     def _range(self, hour: str) -> HourRange | None:
         at = bisect_right(self.hours, hour, key=lambda known: known.first)
@@ -264,6 +290,14 @@ class FeedState(StoredDocument):
     def publication(self) -> str:
         """Its name, which its audit branches carry."""
         return publication_name(self.feed, self.attempt.hour, self.attempt.sequence)
+
+
+def _places(reloads: Iterable[Reload]) -> dict[str, list[Reload]]:
+    """By the hour in which they began: reloads, without the hours that were named, which alter nothing."""
+    found: dict[str, list[Reload]] = {}
+    for one in reloads:
+        found.setdefault(one.began, []).append(one.model_copy(update={"hour": one.began}))
+    return found
 
 
 def hours_from(first: Hour, hour: str) -> int:

@@ -1,9 +1,11 @@
-"""The publication history of a feed: its receipts, oldest first, for people, for audits, and for the cuts of late hours."""
+"""The publication history of a feed: its receipts, oldest first, for people and for audits. No stage of
+an hour reads it: see :mod:`tidemark.ledger.feed_state`."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from functools import cached_property
 from itertools import accumulate
 
@@ -54,6 +56,16 @@ class PublicationHistory:
         return sorted({receipt.hour for receipt in self.receipts})
 
     @property
+    def published_at(self) -> dict[Hour, datetime | None]:
+        """When each hour was last published."""
+        return {receipt.hour: receipt.published_at for receipt in self.receipts}
+
+    @property
+    def last_hour(self) -> Hour | None:
+        """The hour of the newest publication."""
+        return self.receipts[-1].hour if self.receipts else None
+
+    @property
     def tables(self) -> set[str]:
         """The tables that any publication names."""
         return {table.table for receipt in self.receipts for table in receipt.tables}
@@ -91,6 +103,15 @@ def load_history(settings: Settings, feed: str) -> PublicationHistory:
     rows = read_rows(settings, "tidemark", "receipts", where=EqualTo(term="feed", value=feed))
     receipts = [parse_document(Receipt, row["receipt"]) for row in rows]
     return PublicationHistory(sorted(receipts, key=lambda receipt: receipt.sequence))
+
+
+def last_published(settings: Settings, state: FeedState) -> dict[Hour, datetime | None]:
+    """When each of a feed's hours was last published. Reads no receipt, but the columns beside it."""
+    columns = ("feed", "hour", "sequence", "published_at")
+    rows = read_rows(settings, "tidemark", "receipts", where=EqualTo(term="feed", value=state.feed), columns=columns)
+    found = {Hour.parse(row["hour"]): row["published_at"] for row in sorted(rows, key=lambda row: row["sequence"])}
+    newest = state.unrecorded
+    return found if newest is None else found | {newest.hour: newest.published_at}
 
 
 def load_receipts_from(settings: Settings, state: FeedState, first: str, last: str | None = None) -> list[Receipt]:

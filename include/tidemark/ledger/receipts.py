@@ -83,6 +83,9 @@ class TableProgress(BaseModel):
         "0: none did.",
     )
     column_renames: list[str] = Field([], description="Columns renamed and dropped.")
+    renamed_by: int = Field(0, description="The publication that renamed or dropped columns last; 0: none did.")
+    renamed_hour: Hour | None = Field(None, description="The latest hour whose publication renamed or dropped columns.")
+    first_hour: Hour | None = Field(None, description="The oldest hour whose publication names the table.")
     readings: dict[str, Reading] = Field({}, description="How columns were read, where that was new.")
     sources: list[str] = Field([], description="The source's tables that were published under its name.")
 
@@ -97,6 +100,9 @@ class TableProgress(BaseModel):
             entangled=self.entangled or later.entangled,
             refolded_by=max(self.refolded_by, later.refolded_by),
             column_renames=sorted({*self.column_renames, *later.column_renames}),
+            renamed_by=max(self.renamed_by, later.renamed_by),
+            renamed_hour=max(filter(None, (self.renamed_hour, later.renamed_hour)), default=None),
+            first_hour=min(filter(None, (self.first_hour, later.first_hour)), default=None),
             readings=self.readings | later.readings,
             sources=sorted({*self.sources, *later.sources}),
         )

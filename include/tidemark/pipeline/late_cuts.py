@@ -18,7 +18,6 @@ from pyspark.sql import functions as F
 
 from tidemark.changelog.folded_log import fold_keyed, fold_keyless, keyed_log_rows
 from tidemark.changelog.places import gives_place
-from tidemark.changelog.reloads import altered
 from tidemark.changelog.table_history import Definitions, load_definitions
 from tidemark.changelog.table_log import TableLog
 from tidemark.changelog.table_view import emptied_below, published_state
@@ -31,8 +30,10 @@ from tidemark.fold.key_changes import changed_in_reach, descendants
 from tidemark.fold.typed_rows import TableShape, settle
 from tidemark.hours import Hour
 from tidemark.ledger.change_log import changes_table, in_hour, is_published
+from tidemark.ledger.cut_state import columns_renamed, reloads_changed, state_in_cut, state_up_to
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.hour_run import HourRun
-from tidemark.ledger.publication_history import PublicationHistory
+from tidemark.ledger.publication_history import last_published
 from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.retention import expired_hours
@@ -49,8 +50,8 @@ _SAYS = {False: "made the cut of a late hour", True: "made a cut again"}
 @dataclass(frozen=True)
 class LateHour:
     """``receipt``, ``publication``, ``staged``: of the publication in the making, its name, and the tables it has staged.
-    ``then``: the publications of the hour and of hours before it, the one in the making last. ``all``: every publication,
-    and it. ``open``: the transactions (``tx``) that only a later hour completes. ``hour``: of the cut. ``again``: whether
+    ``then``: the feed's state with the hour, hours before it, and the publication in the making. ``all``: with every
+    hour. ``open``: the transactions (``tx``) that only a later hour completes. ``hour``: of the cut. ``again``: whether
     the hour has a cut that is made again. ``from_start``: no cut is gone on from, because the publication may give rows of
     other hours another place, or another meaning."""
 
@@ -60,8 +61,8 @@ class LateHour:
     receipt: Receipt
     publication: str
     staged: list[str]
-    then: PublicationHistory
-    all: PublicationHistory
+    then: FeedState
+    all: FeedState
     definitions: Definitions
     open: DataFrame
     hour: Hour
@@ -69,40 +70,44 @@ class LateHour:
     from_start: bool
 
 
-def to_amend(feed: Feed, history: PublicationHistory, hour: Hour) -> list[Hour]:
+def to_amend(run: HourRun, hour: Hour) -> list[Hour]:
     """The hours, oldest first, whose cuts a publication of the hour makes again: its own and later ones, as the feed says,
     and but for those that have expired."""
-    if feed.cuts != "amend":
+    if run.feed.cuts != "amend":
         return []
-    expired = expired_hours(feed, history)
-    return [one for one in history.hours if one >= hour and one not in expired]
+    hours = [one for one in run.state.published_hours() if one >= hour]
+    if run.feed.retention.cuts is None:
+        return hours
+    expired = expired_hours(run.feed, last_published(run.settings, run.state), run.state.last_hour)
+    return [one for one in hours if one not in expired]
 
 
-def make_late_cuts(run: HourRun, history: PublicationHistory, of: Hour | None = None) -> None:
+def make_late_cuts(run: HourRun, of: Hour | None = None) -> None:
     """Give every table that the hours up to this one know the hour's cut. ``of``: the later hour, or the same, whose cut is
     made again; None: the publication's own is made. Made before: makes it again, the same."""
     spark, feed, settings, made = run.spark, run.feed, run.settings, run.state.attempt
     receipt = made.receipt
     assert receipt is not None, "it is validated"
     at = of or receipt.hour
-    everything = PublicationHistory([*history.receipts, receipt])
-    then = everything.of([*(r for r in history.receipts if r.hour <= at), receipt])
+    everything = run.state.after(receipt)
+    then = state_up_to(everything, at)
     entries = spark.table(changes_table(feed.feed))
-    now = tied(entries.where(is_published(everything.state)), feed, everything.state.edges)
+    now = tied(entries.where(is_published(everything)), feed, everything.edges)
     definitions = load_definitions(now.withColumn("landed_this_hour", F.lit(False)), feed)
     if definitions.fills:  # rows have no value of a column that a later hour adds
         definitions = definitions.filled_by(_statements(entries, then))
     hour = LateHour(
         spark, feed, settings, receipt, run.state.publication, made.staged, then, everything, definitions,
-        open_at(now, is_published(then.state), feed, at).localCheckpoint(), at, again=of is not None,
+        open_at(now, is_published(then), feed, at).localCheckpoint(), at, again=of is not None,
         from_start=of is not None and (receipt.redelivered > 0 or _tell_of_others(now.where(in_hour(receipt.hour)), feed)),
     )  # fmt: skip
-    for source in sorted({source for known in then.state.tables.values() for source in known.sources}):
+    known = [table for table in everything.tables.values() if table.first_hour is not None and table.first_hour <= at]
+    for source in sorted({source for table in known for source in table.sources}):
         table = feed.published_name(source)
-        snapshot = PublishedTable(spark, table, feed.feed, receipt.sequence)
-        if snapshot.columns():
+        published = PublishedTable(spark, table, feed.feed, receipt.sequence)
+        if published.columns():
             with log_stage("publish", _SAYS[hour.again], table=table, cut=at) as line:
-                line["rows"] = _make(hour, source, snapshot)
+                line["rows"] = _make(hour, source, published)
 
 
 def _tell_of_others(entries: DataFrame, feed: Feed) -> bool:
@@ -110,62 +115,63 @@ def _tell_of_others(entries: DataFrame, feed: Feed) -> bool:
     return not entries.where(gives_place(feed) | (F.col("op") == "schema")).isEmpty()
 
 
-def _make(hour: LateHour, source: str, snapshot: PublishedTable) -> int | None:
+def _make(hour: LateHour, source: str, published: PublishedTable) -> int | None:
     """Make the cut of one table; how many rows of the cut before it the hour writes or deletes. None: it has no row of
     the table, and no cut of it is made."""
-    base = next((h for h in reversed(hour.then.hours) if _serves(hour, h) and snapshot.has_cut(h)), None)
+    base = next((h for h in reversed(hour.then.published_hours()) if _serves(hour, h) and published.has_cut(h)), None)
     own = base == hour.hour
     if hour.from_start:
         base = None
-    before = hour.all.in_cut(base) if base is not None else PublicationHistory()
-    others = retied(hour.spark.table(changes_table(hour.feed.feed)), hour.feed, before.state, hour.all.state.edges)
+    nothing = FeedState(feed=hour.feed.feed)
+    before = state_in_cut(hour.all, base) if base is not None else nothing
+    others = retied(hour.spark.table(changes_table(hour.feed.feed)), hour.feed, before, hour.all.edges)
     # Changes that the cut shows, and that may be no part of it any more.
     if others is not None and not others.isEmpty():
-        base, before = None, PublicationHistory()
-    if snapshot.table in hour.receipt.stopped:  # it stays as it was
+        base, before = None, nothing
+    if published.table in hour.receipt.stopped:  # it stays as it was
         if base is not None and not own:
-            snapshot.cut(hour.hour, hour.publication, base, None)
+            published.cut(hour.hour, hour.publication, base, None)
         return None
     if filled := {(source, step.position) for step in hour.definitions.of(source).column_renames if step.filled}:
         entries = hour.spark.table(changes_table(hour.feed.feed))
         if not filled <= _statements(entries, before):  # all rows have a value that the cut before does not show
-            base, before = None, PublicationHistory()
+            base, before = None, nothing
     table_log = TableLog(
-        spark=hour.spark, feed=hour.feed, state=hour.then.state, definitions=hour.definitions, table=snapshot.table,
-        sources=(source,), left_out=hour.open, named_by=hour.all.state,
+        spark=hour.spark, feed=hour.feed, state=hour.then, definitions=hour.definitions, table=published.table,
+        sources=(source,), left_out=hour.open, named_by=hour.all,
     )  # fmt: skip
     truncated, emptied = _newest_truncate(hour, table_log, before)
-    truncated = emptied_below(hour.then.state, [source], truncated)
-    emptied = emptied or source in altered(before.state.reloads, hour.then.state.reloads)
+    truncated = emptied_below(hour.then, [source], truncated)
+    emptied = emptied or reloads_changed(hour.all, source, before, hour.hour)
     rows = _marked(hour, table_log.rows(truncated), before)
     if emptied:  # what stands before a truncate or a reload that has come since does not stay
         base, rows = None, rows.withColumn("landed_this_hour", F.lit(True))
-    unchanged = not emptied and (hour.again or snapshot.table not in hour.staged)
+    unchanged = not emptied and (hour.again or published.table not in hour.staged)
     oldest = rows.where("landed_this_hour").agg(F.min("position")).collect()[0][0]
     if unchanged and not (own and base is None) and oldest is None:
         if base is not None and not own:
-            snapshot.cut(hour.hour, hour.publication, base, None)
+            published.cut(hour.hour, hour.publication, base, None)
         return 0 if base is not None else None
-    shape = published_state(table_log, snapshot, hour.all.state).shape
+    shape = published_state(table_log, published, hour.all).shape
     whole = base is None or not shape.key
     if whole or oldest is None or _needs_log(hour, table_log, before):
         settled = _fold_from_log(shape, rows, hour.feed, hour.receipt.hour).localCheckpoint()
         change, number = StagedChange(settled=settled, key=shape.key, first=whole), settled.count()
     else:
-        partial = hour.all.state.table(snapshot.table).partial
+        partial = hour.all.table(published.table).partial
         change, number = _join(shape, rows, oldest, hour.receipt.hour, partial=partial)
-    snapshot.cut(hour.hour, hour.publication, None if whole else base, change)
+    published.cut(hour.hour, hour.publication, None if whole else base, change)
     return number
 
 
-def _needs_log(hour: LateHour, table_log: TableLog, before: PublicationHistory) -> bool:
+def _needs_log(hour: LateHour, table_log: TableLog, before: FeedState) -> bool:
     """Whether the states of rows in the cut ``before`` and of the changes since do not tell what their join is: rows rest on
     others, or entries since then may have given other entries their place, their columns or their meaning."""
-    now, then = (history.state.table(table_log.table) for history in (hour.all, before))
-    if now.entangled or now.column_renames != then.column_renames or now.refolded_by > before.state.last_sequence:
+    now = hour.all.table(table_log.table)
+    if now.entangled or columns_renamed(now, before) or now.refolded_by > before.last_sequence:
         return True
-    log = tied_log(hour.spark, hour.feed, hour.all.state)
-    since = log.where(is_published(hour.all.state) & ~is_published(before.state))
+    log = tied_log(hour.spark, hour.feed, hour.all)
+    since = log.where(is_published(hour.all) & ~is_published(before))
     return _tell_of_others(since, hour.feed)
 
 
@@ -183,18 +189,18 @@ def _join(shape: TableShape, rows: DataFrame, oldest: str, hour: str, *, partial
     return change, found.get["keys"]
 
 
-def _newest_truncate(hour: LateHour, table_log: TableLog, before: PublicationHistory) -> tuple[str | None, bool]:
+def _newest_truncate(hour: LateHour, table_log: TableLog, before: FeedState) -> tuple[str | None, bool]:
     """(the position of the newest truncate that the cut shows, whether the cut ``before`` may lack one)."""
-    if hour.all.state.table(table_log.table).truncated is None:
+    if hour.all.table(table_log.table).truncated is None:
         return None, False
     marked = _marked(hour, table_log.truncates(), before)
     newest, lacking = marked.agg(F.max("position"), F.bool_or("landed_this_hour")).first() or (None, None)
     return newest, bool(lacking)
 
 
-def _statements(entries: DataFrame, published: PublicationHistory) -> set[tuple[str, str]]:
+def _statements(entries: DataFrame, published: FeedState) -> set[tuple[str, str]]:
     """The statements of published hours: the source's table and the position."""
-    stated = entries.where(is_published(published.state) & (F.col("op") == "schema"))
+    stated = entries.where(is_published(published) & (F.col("op") == "schema"))
     return {(row.source_table, row.position) for row in stated.select("source_table", "position").distinct().collect()}
 
 
@@ -203,18 +209,18 @@ def _serves(hour: LateHour, before: Hour) -> bool:
     return before <= hour.hour if hour.again else before < hour.hour
 
 
-def _marked(hour: LateHour, rows: DataFrame, before: PublicationHistory) -> DataFrame:
+def _marked(hour: LateHour, rows: DataFrame, before: FeedState) -> DataFrame:
     """Log rows with ``landed_this_hour``: whether the cut ``before`` may lack them. It lacks what was published since,
     and what was held or waited when it was made: every part of such a transaction, and of one that has gone on since."""
     spark, feed = hour.spark, hour.feed.feed
-    since = is_published(hour.then.state) & ~is_published(before.state)
-    continued = tied_log(spark, hour.feed, hour.all.state).where(since & F.col("tx").isNotNull()).select("tx")
-    if (held := held_transactions(spark, feed, before.state)) is not None:
+    since = is_published(hour.then) & ~is_published(before)
+    continued = tied_log(spark, hour.feed, hour.all).where(since & F.col("tx").isNotNull()).select("tx")
+    if (held := held_transactions(spark, feed, before)) is not None:
         continued = continued.unionByName(held.select("tx"))
     continued = F.broadcast(continued.distinct().withColumn("continued", F.lit(True)))
     marked = rows.drop("landed_this_hour").join(continued, "tx", "left")
-    lacking = ~is_published(before.state) | F.col("continued").isNotNull()
-    if (waiting := waiting_entries(spark, feed, before.state)) is not None:
+    lacking = ~is_published(before) | F.col("continued").isNotNull()
+    if (waiting := waiting_entries(spark, feed, before)) is not None:
         marked = marked.join(waiting.select(*ENTRY, F.lit(True).alias("waited")), ENTRY, "left")
         lacking |= F.col("waited").isNotNull()
     return marked.withColumn("landed_this_hour", lacking).select(*rows.columns)

@@ -13,9 +13,7 @@ from __future__ import annotations
 from datetime import UTC, datetime
 
 from tidemark.errors import ConflictError
-from tidemark.hours import Hour
 from tidemark.ledger.hour_run import HourRun
-from tidemark.ledger.publication_history import load_history
 from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.state_store import check_state
 from tidemark.ledger.system_tables import write_receipt
@@ -46,24 +44,21 @@ def publish(run: HourRun) -> tuple[HourRun, Receipt]:
     for table in sorted(made.staged):
         with log_stage("publish", "published", table=table):
             retired = made.retired.get(table, [])
-            snapshot = PublishedTable(run.spark, table, feed.feed, made.sequence)
-            snapshot.publish(made.hour, state.publication, cut=cut, retired=retired)
-    amended: list[Hour] = []
-    if late or feed.cuts == "amend":
-        history = load_history(run.settings, feed.feed)
-        if late:
-            make_late_cuts(run, history)
-        amended = to_amend(feed, history, made.hour)
-        for hour in amended:
-            make_late_cuts(run, history, of=hour)
+            published = PublishedTable(run.spark, table, feed.feed, made.sequence)
+            published.publish(made.hour, state.publication, cut=cut, retired=retired)
+    if late:
+        make_late_cuts(run)
+    amended = to_amend(run, made.hour)
+    for hour in amended:
+        make_late_cuts(run, of=hour)
     others = sorted(state.tables.keys() - set(made.staged)) if cut else []
     if others:
         with log_stage("publish", "tagged the tables that the hour did not touch") as line:
             line["tables"] = len(others)
             for table in others:
-                snapshot = PublishedTable(run.spark, table, feed.feed, made.sequence)
-                if snapshot.columns():  # none: only truncates have come of it so far
-                    snapshot.tag(made.hour)
+                published = PublishedTable(run.spark, table, feed.feed, made.sequence)
+                if published.columns():  # none: only truncates have come of it so far
+                    published.tag(made.hour)
     write_copies(run)
     notes = made.receipt.notes + ([f"cuts made again: {', '.join(amended)}"] if amended else [])
     receipt = made.receipt.model_copy(
@@ -84,8 +79,8 @@ def _check_tables(run: HourRun) -> None:
     made = run.state.attempt
     try:
         for table in sorted(made.staged):
-            snapshot = PublishedTable(run.spark, table, run.feed.feed, made.sequence)
-            snapshot.check(made.hour, run.state.publication)
+            published = PublishedTable(run.spark, table, run.feed.feed, made.sequence)
+            published.check(made.hour, run.state.publication)
     except ConflictError as error:
         with log_context(stage="publish"):
             log.warning("set the publication aside", sequence=made.sequence, table=error.table, reason=error.problem)

@@ -31,13 +31,18 @@ def test_a_cut_is_as_old_as_its_hours_last_publication() -> None:
         ]
     )
     kept = feed().model_copy(update={"retention": Retention(cuts=timedelta(days=7))})
-    assert expired_hours(kept, history, NOW) == {"2026-11-20T00"}
-    assert expired_hours(kept, history, NOW + timedelta(hours=1)) == {"2026-11-20T00", "2026-11-20T02"}
-    assert expired_hours(feed(), history, NOW) == set(), "forever, unless the feed file says otherwise"
+    assert expired_hours(kept, history.published_at, history.last_hour, NOW) == {"2026-11-20T00"}
+    assert expired_hours(kept, history.published_at, history.last_hour, NOW + timedelta(hours=1)) == {
+        "2026-11-20T00",
+        "2026-11-20T02",
+    }
+    assert expired_hours(feed(), history.published_at, history.last_hour, NOW) == set(), (
+        "forever, unless the feed file says otherwise"
+    )
 
 
 def test_the_newest_cut_stays_however_old() -> None:
     history = PublicationHistory([receipt(1, "2026-11-20T00", 90), receipt(2, "2026-11-20T01", 80)])
     kept = feed().model_copy(update={"retention": Retention(cuts=timedelta(0))})
-    assert expired_hours(kept, history, NOW) == {"2026-11-20T00"}
-    assert expired_hours(kept, PublicationHistory(), NOW) == set()
+    assert expired_hours(kept, history.published_at, history.last_hour, NOW) == {"2026-11-20T00"}
+    assert expired_hours(kept, {}, None, NOW) == set()
