@@ -48,9 +48,9 @@ def frame_of(spark: SparkSession, transactions: dict[str, list[Any]]) -> DataFra
         for number, (offset, segment, says, hour, partition, again) in enumerate(entries):
             position = f"1.{segment or 99999:05}.{number:06}"
             rows.append(
-                (tx, "q", partition, offset, segment, segment == 0, HOURS[hour], 1, f"o{hour}", (offset or number) + 1000 * again, number,
-                 "insert", "S.T", "s.t", position, f"{segment:04}" if segment else None, None, None, None, None,
-                 {"A": says}, None, None)
+                (tx, "q", partition, offset, segment, segment == 0, HOURS[hour], 1, f"o{hour}",
+                 (offset or number) + 1000 * again, number, "insert", "S.T", "s.t", position,
+                 f"{segment:04}" if segment else None, None, None, None, None, {"A": says}, None, None)
             )  # fmt: skip
     random.Random(1).shuffle(rows)
     return spark.createDataFrame(rows, COLUMNS)
