@@ -1,7 +1,7 @@
 # `make` says what there is. Every target sets the project up first; nothing is installed outside its folder, but for
 # Java where there is none and the system's packages need no password (see scripts/java-home).
 .DEFAULT_GOAL := help
-.PHONY: help setup demo shell demo-shell test test-near test-full coverage seeds orders convergence backfill crashes ui demo-ui stop lint format types bench docs lock clean
+.PHONY: help setup demo shell demo-shell test test-near test-full coverage seeds orders convergence backfill crashes ui demo-ui stop lint format types bench bench-quick docs lock clean
 
 help:  ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -73,6 +73,9 @@ lint: setup  ## ruff (rules and format), mypy (strict), and deptry (every import
 format: setup  ## let ruff format and sort
 	@scripts/in-project ruff check --fix .
 	@scripts/in-project ruff format .
+
+bench-quick: setup  ## a small benchmark in three minutes: its ratios beside those that were kept
+	@scripts/in-project python -m benchmarks.run --quick --output .tidemark/bench-quick
 
 bench: setup  ## the benchmark: Spark's floor, a hand-written MERGE, and this
 	@scripts/in-project python -m benchmarks.run $(BENCH)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import platform
+from collections.abc import Mapping
 from dataclasses import asdict
 from typing import Any
 
@@ -56,15 +57,32 @@ def _cells(row: Report) -> list[str]:
     return [name, f"{row['cpu']:.1f}", f"{row['wall']:.1f}", against, cpu, wall]
 
 
+def name_of(report: Report) -> str:
+    """The workload, as it is named where ratios are kept."""
+    workload = report["workload"]
+    return f"{workload['events']} events onto {workload['base']}, {workload['codec']}"
+
+
+def ratios(report: Report) -> dict[str, float]:
+    """By case and step, the CPU of each against its rival's, as far as it has one."""
+    return {_name(row): round(row["ratio"]["cpu"], 2) for row in report["rows"] if row["ratio"]}
+
+
+def _name(row: Report) -> str:
+    return row["case"] if row["case"] == row["step"] else f"{row['case']}: {row['step']}"
+
+
 HEAD = ("case", "CPU s", "clock s", "against", "× CPU", "× clock")
 
 
-def table(report: Report) -> Table:
+def table(report: Report, kept: Mapping[str, float]) -> Table:
+    """For a terminal. ``kept``: the ratios of another run, by case and step."""
     drawn = Table(title="medians; ratios are medians of the ratios within each round")
     for number, name in enumerate(HEAD):
         drawn.add_column(name, justify="left" if number in (0, 3) else "right")
+    drawn.add_column("kept × CPU", justify="right")
     for row in report["rows"]:
-        drawn.add_row(*_cells(row))
+        drawn.add_row(*_cells(row), f"{kept[_name(row)]:.2f}" if _name(row) in kept else "")
     drawn.caption = "; ".join(_goal(goal) for goal in report["goals"])
     return drawn
 

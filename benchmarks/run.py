@@ -1,4 +1,6 @@
-"""Run the benchmark: ``python -m benchmarks.run``. One process, one warm JVM, all cases in turn in every round."""
+"""Run the benchmark: ``python -m benchmarks.run``. One process, one warm JVM, all cases in turn in every round.
+
+Its ratios are printed beside those that were kept of an earlier run of the same workload (``kept.json``)."""
 
 from __future__ import annotations
 
@@ -23,6 +25,10 @@ CACHE = HOME / ".tidemark/bench"
 #: Rounds that are not counted: HotSpot compiles Spark's planner for longer than the first.
 WARM_UPS = 2
 CASES = ("floor", "decode", "merge-on-read", "copy-on-write", "hour")
+#: What ``--quick`` stands for: three minutes on two cores.
+QUICK = {"events": 200_000, "base": 60_000, "repeat": 3, "only": "floor,decode,merge-on-read,hour"}
+#: By workload, the ratios of the runs that were kept.
+KEPT = HOME / "benchmarks/kept.json"
 
 
 def main() -> int:
@@ -35,6 +41,9 @@ def main() -> int:
     parser.add_argument(
         "--output", type=Path, default=HOME / "benchmarks", help="folder of results.json and results.md"
     )
+    parser.add_argument("--quick", action="store_true", help="a small workload, in three minutes")
+    parser.add_argument("--keep", action="store_true", help=f"keep the ratios in {KEPT.name}")
+    parser.set_defaults(**QUICK if "--quick" in sys.argv else {})
     options = parser.parse_args()
     wanted = options.only.split(",")
     if unknown := set(wanted) - set(CASES):
@@ -65,7 +74,10 @@ def main() -> int:
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "results.json").write_text(json.dumps(results, indent=2) + "\n")
     (options.output / "results.md").write_text(report.markdown(results))
-    console.print(report.table(results))
+    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    console.print(report.table(results, kept.get(report.name_of(results), {})))
+    if options.keep:
+        KEPT.write_text(json.dumps(kept | {report.name_of(results): report.ratios(results)}, indent=2) + "\n")
     for name, findings in wrong.items():
         console.print(f"{name}: the table differs from the source's: {findings}")
     return 1 if "hour" in wrong else 0
