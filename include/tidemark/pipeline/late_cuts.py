@@ -118,7 +118,7 @@ def _tell_of_others(entries: DataFrame, feed: Feed) -> bool:
 def _make(hour: LateHour, source: str, published: PublishedTable) -> int | None:
     """Make the cut of one table; how many rows of the cut before it the hour writes or deletes. None: it has no row of
     the table, and no cut of it is made."""
-    base = next((h for h in reversed(hour.then.published_hours()) if _serves(hour, h) and published.has_cut(h)), None)
+    base = published.first_cut(h for h in reversed(hour.then.published_hours()) if _serves(hour, h))
     own = base == hour.hour
     if hour.from_start:
         base = None

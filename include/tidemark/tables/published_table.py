@@ -257,9 +257,10 @@ class PublishedTable:
         history = self.spark.table(f"{self.name}.history").where("is_current_ancestor")
         return not made.join(history, "snapshot_id", "left_semi").isEmpty()
 
-    def has_cut(self, hour: Hour) -> bool:
-        """Whether the hour's tag is there."""
-        return self._ref(hour.tag) is not None
+    def first_cut(self, hours: Iterable[Hour]) -> Hour | None:
+        """The first of these hours whose tag is there. Reads the table's metadata once."""
+        table = self._metadata.table()
+        return next((hour for hour in hours if table.snapshot(hour.tag) is not None), None)
 
     def cut(self, hour: Hour, publication: str, base: Hour | None, change: StagedChange | None) -> None:
         """Make a cut on a branch of its own, which goes on from the cut of ``base``, and tag it."""

@@ -357,7 +357,8 @@ def test_a_cut_is_made_apart_from_the_table(store: Store) -> None:
         store.published.cut(HOURS[9], "stores_2026_11_20T09_5", HOURS[7], None)
     assert store.at_cut(HOURS[7]) == store.at_cut(HOURS[9]) == [(1, "y", None), (3, "z", None)]
     assert store.at_cut(HOURS[8]) == [(1, "y", None), (3, "z", None)]
-    assert store.published.has_cut(HOURS[7]) and not store.published.has_cut(HOURS[6])
+    assert store.published.first_cut([HOURS[6], HOURS[7], HOURS[5]]) == HOURS[7]
+    assert store.published.first_cut([HOURS[6]]) is None
     assert store.rows() == store.at_cut(HOURS[2]) == [(1, "later", None), (5, "later", None)]
     assert store.at_cut(HOURS[1]) == [(1, "x", None), (2, "x", None)]
     store.publish([{"id": 6, "a": "next"}])
