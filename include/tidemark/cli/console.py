@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import sys
-from collections.abc import Iterable, Mapping
-from typing import TYPE_CHECKING, Annotated
+from collections.abc import Callable, Iterable, Mapping
+from importlib.abc import MetaPathFinder
+from typing import TYPE_CHECKING, Annotated, ParamSpec
 
 import typer
 from rich import box, markup
@@ -13,7 +15,7 @@ from rich.console import Console
 from rich.table import Table
 
 if TYPE_CHECKING:
-    from tidemark.operations.reports import Listing
+    from tidemark.operations.listing import Listing
 
 out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
 err = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
@@ -29,8 +31,32 @@ LastHour = Annotated[str | None, typer.Option(help="The last hour, included. Def
 AsJson = Annotated[bool, typer.Option("--json", help="For programs: a JSON object per line.")]
 
 
+P = ParamSpec("P")
+
+
+class _HidesPandas(MetaPathFinder):
+    def find_spec(self, name: str, *_: object) -> None:
+        if name == "pandas":
+            raise ModuleNotFoundError("pandas is not looked for here", name=name)
+
+
+def without_pandas(command: Callable[P, None]) -> Callable[P, None]:
+    """A command during which nothing imports pandas: PyArrow does with its first value, to know one of pandas' objects when
+    it sees one, and that takes longer than a listing does. What truly needs pandas later imports it then."""
+
+    @functools.wraps(command)
+    def run(*args: P.args, **kwargs: P.kwargs) -> None:
+        sys.meta_path.insert(0, finder := _HidesPandas())
+        try:
+            command(*args, **kwargs)
+        finally:
+            sys.meta_path.remove(finder)
+
+    return run
+
+
 def print_listing(listing: Listing, *, as_json: bool = False) -> None:
-    """A listing of :mod:`tidemark.operations.reports`."""
+    """A listing of :mod:`tidemark.operations.listing`."""
     if as_json:
         print_objects(listing.objects)
     else:

@@ -34,7 +34,7 @@ def feeds_check(
 def feeds_list(as_json: AsJson = False) -> None:
     """List the feeds that have a feed file."""
     from tidemark.feeds.loading import feed_names, find_feed
-    from tidemark.operations.reports import Listing, Row
+    from tidemark.operations.listing import Listing, Row
 
     settings = Settings()
     rows: list[Row] = []

@@ -7,7 +7,18 @@ from typing import Annotated
 
 import typer
 
-from tidemark.cli.console import AsJson, FeedName, OneHour, err, out, plain, print_listing, print_objects, print_table
+from tidemark.cli.console import (
+    AsJson,
+    FeedName,
+    OneHour,
+    err,
+    out,
+    plain,
+    print_listing,
+    print_objects,
+    print_table,
+    without_pandas,
+)  # fmt: skip
 from tidemark.hours import Hour, hours_came_later
 from tidemark.settings import Settings
 
@@ -87,6 +98,7 @@ def tx(
         print_listing(listing)
 
 
+@without_pandas
 def status(
     feed: Annotated[str | None, typer.Argument(help="Only this feed. Default: all.")] = None,
     as_json: AsJson = False,
@@ -94,7 +106,7 @@ def status(
     """Print how each feed is: good, late, stopped, waiting or never ran, and why. Exit 1 when one needs a person."""
     from tidemark.feeds.loading import feed_names
     from tidemark.operations.feed_health import examine_feeds, status_listing
-    from tidemark.operations.reports import check_known
+    from tidemark.operations.known_feeds import check_known
 
     settings = Settings()
     if feed is not None:
@@ -105,6 +117,7 @@ def status(
         raise typer.Exit(1)
 
 
+@without_pandas
 def tables(
     feed: Annotated[str | None, typer.Argument(help="Only this feed. Default: all.")] = None,
     as_json: AsJson = False,
@@ -115,6 +128,7 @@ def tables(
     print_listing(tables_listing(Settings(), feed), as_json=as_json)
 
 
+@without_pandas
 def receipts(
     feed: Annotated[str | None, typer.Argument(help="Only this feed. Default: all.")] = None,
     by_table: Annotated[bool, typer.Option("--tables", help="A line per table.")] = False,
@@ -177,13 +191,15 @@ def audit(
         raise typer.Exit(1)
 
 
+@without_pandas
 def held(feed: FeedName, as_json: AsJson = False) -> None:
     """Print what waits for the rest of its transaction or for metadata, what is missing, and what has waited too long."""
-    from tidemark.operations.reports import held_listing
+    from tidemark.operations.held import held_listing
 
     print_listing(held_listing(Settings(), feed), as_json=as_json)
 
 
+@without_pandas
 def quarantine_list(
     feed: FeedName,
     hour: OneHour = None,
@@ -197,6 +213,7 @@ def quarantine_list(
     print_listing(listing, as_json=as_json)
 
 
+@without_pandas
 def quarantine_show(
     feed: FeedName,
     object: Annotated[str, typer.Argument(help="The object, as listed.")],
@@ -204,7 +221,7 @@ def quarantine_show(
 ) -> None:
     """Write one quarantined record, byte for byte, to standard output; of a decoded change, the change as JSON."""
     from tidemark.ledger.quarantine import list_kept_back
-    from tidemark.operations.reports import check_known
+    from tidemark.operations.known_feeds import check_known
 
     check_known(Settings(), feed)
     for row in list_kept_back(Settings(), feed):

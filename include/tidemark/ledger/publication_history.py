@@ -7,10 +7,8 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from itertools import accumulate
 
-from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThanOrEqual
-
 from tidemark.hours import Hour
-from tidemark.lake.catalog import read_rows
+from tidemark.lake.catalog import Where, read_rows
 from tidemark.lake.stored_formats import parse_document
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.receipts import Receipt
@@ -88,16 +86,16 @@ class PublicationHistory:
 
 def load_history(settings: Settings, feed: str) -> PublicationHistory:
     """The feed's receipts, by sequence."""
-    rows = read_rows(settings, "tidemark", "receipts", where=EqualTo(term="feed", value=feed))
+    rows = read_rows(settings, "tidemark", "receipts", where=[("feed", "=", feed)])
     receipts = [parse_document(Receipt, row["receipt"]) for row in rows]
     return PublicationHistory(sorted(receipts, key=lambda receipt: receipt.sequence))
 
 
 def load_receipts_from(settings: Settings, state: FeedState, first: str, last: str | None = None) -> list[Receipt]:
     """All receipts of a feed's hours from ``first`` on, to ``last`` where it is given, by sequence."""
-    where = And(EqualTo(term="feed", value=state.feed), GreaterThanOrEqual(term="hour", value=first))
+    where: Where = [("feed", "=", state.feed), ("hour", ">=", first)]
     if last is not None:
-        where = And(where, LessThanOrEqual(term="hour", value=last))
+        where.append(("hour", "<=", last))
     rows = read_rows(settings, "tidemark", "receipts", where=where, columns=("feed", "hour", "receipt"))
     found = {one.sequence: one for one in (parse_document(Receipt, row["receipt"]) for row in rows)}
     if (newest := state.unrecorded) is not None and first <= newest.hour <= (last or newest.hour):
@@ -107,7 +105,6 @@ def load_receipts_from(settings: Settings, state: FeedState, first: str, last: s
 
 def load_receipt(settings: Settings, feed: str, hour: str) -> Receipt | None:
     """The newest receipt of an hour; None where it has none."""
-    where = And(EqualTo(term="feed", value=feed), EqualTo(term="hour", value=hour))
-    rows = read_rows(settings, "tidemark", "receipts", where=where)
+    rows = read_rows(settings, "tidemark", "receipts", where=[("feed", "=", feed), ("hour", "=", hour)])
     newest = max(rows, key=lambda row: row["sequence"], default=None)
     return None if newest is None else parse_document(Receipt, newest["receipt"])
