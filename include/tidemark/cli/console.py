@@ -5,7 +5,8 @@ from __future__ import annotations
 import functools
 import json
 import sys
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from importlib.abc import MetaPathFinder
 from typing import TYPE_CHECKING, Annotated, ParamSpec
 
@@ -32,6 +33,22 @@ AsJson = Annotated[bool, typer.Option("--json", help="For programs: a JSON objec
 
 
 P = ParamSpec("P")
+
+
+def shows_progress() -> bool:
+    """Whether somebody sees both what a command prints and what it says beside it, one below the other."""
+    return out.is_terminal and err.is_terminal
+
+
+@contextmanager
+def progress(what: str, *, silent: bool = False) -> Iterator[Callable[[str], None]]:
+    """Says what is being done while it is, on a terminal; nothing in a pipe, nor where it is to be ``silent``. What it gives
+    adds how far it is: ``shop 2026-11-20T07: decode``."""
+    if silent or not shows_progress():
+        yield lambda stage: None
+        return
+    with err.status(escape(what)) as status:
+        yield lambda stage: status.update(escape(f"{what}: {stage}"))
 
 
 class _HidesPandas(MetaPathFinder):

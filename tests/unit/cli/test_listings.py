@@ -2,17 +2,25 @@
 
 from __future__ import annotations
 
+import gzip
+import io
 import json
 import os
 import subprocess
 import sys
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Any
 
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
+from pyspark.sql import SparkSession
+from rich.console import Console
+from typer.testing import CliRunner
 
+from tidemark import cli
+from tidemark.cli import reading
 from tidemark.hours import Hour
 from tidemark.lake.spark_conf import CATALOG
 from tidemark.lake.stored_formats import FORMAT, TABLE_FORMAT
@@ -22,7 +30,9 @@ from tidemark.ledger.state_store import save_state
 from tidemark.settings import Settings
 
 HOUR = Hour.parse("2026-11-20T00")
-OBJECT = "shop/topic/dt=2026-11-20/hr=00/v00001/part"
+OBJECT, GONE = (f"shop/topic/dt=2026-11-20/hr=00/v00001/part-{n}.gz" for n in (1, 2))
+#: The bytes of two of its records.
+WHOLE, BAD = b'{"data": "w\xc3\xa4hole", "n":  [1,2]}\r', b"\xff{"
 
 #: Whatever takes long to import and is needed by none of them.
 NEVER = {
@@ -38,6 +48,14 @@ RECEIPT = Receipt(
     tables=[TableReceipt(table="shop.orders", counts=Counts(applied=2))],
     published_at=datetime(2026, 11, 20, 1, tzinfo=UTC),
 )  # fmt: skip
+
+
+def kept(record: int, entry: int = 0, object: str = OBJECT, **columns: Any) -> dict[str, Any]:
+    """A row of the quarantine: a change that was decoded, or the bytes of a record that could not be."""
+    return {
+        "sequence": 1, "stage": "screen", "hour": HOUR, "landed_this_hour": True, "table": None, "object": object,
+        "record": record, "entry": entry, "topic": "topic", "position": None, "reason": "n", "raw": None, "change": None,
+    } | columns  # fmt: skip
 
 
 @pytest.fixture(scope="module")
@@ -56,20 +74,25 @@ def lake(tmp_path_factory: pytest.TempPathFactory) -> Path:
     save_state(settings, state)
     file = Path(settings.catalog.removeprefix("jdbc:sqlite:"))
     catalog = SqlCatalog(CATALOG, uri=f"sqlite:///{file}", warehouse=settings.lake_root)
-    rows = {
-        "tidemark.receipts": {"feed": "shop", "hour": HOUR, "sequence": 1, "receipt": RECEIPT.model_dump_json()},
-        "tidemark.shop.held": {
-            "sequence": 1, "tx": "7", "since": HOUR, "hours": [HOUR], "changes": 1, "parts": 1, "needed": 2, "ended": True,
-            "tables": ["shop.orders"],
-        },
-        "tidemark.shop.quarantine": {
-            "sequence": 1, "stage": "decode", "hour": HOUR, "landed_this_hour": True, "table": None, "object": OBJECT,
-            "record": 3, "entry": 0, "topic": "topic", "position": None, "reason": "no JSON", "raw": b"\xff{", "change": None,
-        },
+    rows: dict[str, list[dict[str, Any]]] = {
+        "tidemark.receipts": [{"feed": "shop", "hour": HOUR, "sequence": 1, "receipt": RECEIPT.model_dump_json()}],
+        "tidemark.shop.held": [
+            {
+                "sequence": 1, "tx": "7", "since": HOUR, "hours": [HOUR], "changes": 1, "parts": 1, "needed": 2,
+                "ended": True, "tables": ["shop.orders"],
+            }
+        ],
+        "tidemark.shop.quarantine": [
+            kept(3, reason="no JSON", raw=BAD), kept(2, 0, change='{"n":1}'), kept(2, 1, change='{"n":2}'),
+            kept(2, object=GONE, change='{"n":3}'), kept(9, change='{"n":4}'),
+        ],
     }  # fmt: skip
-    for name, row in rows.items():
+    landed = Path(settings.landing_root) / OBJECT
+    landed.parent.mkdir(parents=True)
+    landed.write_bytes(gzip.compress(b"one\n" + WHOLE + b"\n" + BAD + b"\n"))
+    for name, listed in rows.items():
         catalog.create_namespace_if_not_exists(name.rpartition(".")[0])
-        held = pa.Table.from_pylist([row])
+        held = pa.Table.from_pylist(listed)
         fields = [f.with_type(pa.string()) if f.type == pa.null() else f for f in held.schema]
         schema = pa.schema(fields)
         catalog.create_table(name, schema, properties={TABLE_FORMAT: str(FORMAT)}).append(held.cast(schema))
@@ -99,3 +122,25 @@ def test_a_listing_imports_what_it_needs(lake: Path, command: list[str], says: s
     done = subprocess.run([sys.executable, "-c", code, *command], capture_output=True, check=False, env=environment)
     assert says in done.stdout.decode("utf-8", "backslashreplace"), done.stderr
     assert not never & set(json.loads(done.stderr)), done.stderr
+
+
+@pytest.mark.parametrize(
+    ("place", "shown", "told"),
+    [
+        ((OBJECT, "3"), BAD, ""),
+        ((OBJECT, "2"), WHOLE, ""),
+        ((GONE, "2"), b'{"n":3}', "not the record's bytes, but what was decoded from them: its landed object is gone\n"),
+        ((OBJECT, "9"), b'{"n":4}', "decoded from them: today's feed file finds no such record in its landed object\n"),
+    ],
+)  # fmt: skip
+def test_a_record_in_quarantine_is_shown_byte_for_byte(
+    spark: SparkSession, lake: Path, monkeypatch: pytest.MonkeyPatch, place: tuple[str, str], shown: bytes, told: str
+) -> None:
+    monkeypatch.setenv("TIDEMARK_JARS", str(Settings().path(Settings().jars)))
+    for name, value in {"HOME": str(lake), "LAKE": "lake", "FEEDS": "feeds"}.items():
+        monkeypatch.setenv(f"TIDEMARK_{name}", value)
+    errors = io.StringIO()
+    monkeypatch.setattr(reading, "err", Console(file=errors, soft_wrap=True, width=1000))
+    done = CliRunner().invoke(cli.app, ["quarantine", "show", "shop", *place])
+    assert (done.stdout_bytes, done.exit_code) == (shown, 0)
+    assert errors.getvalue().endswith(told) and bool(told) == bool(errors.getvalue())
