@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tidemark.cli.console import AsJson, out, print_listing, print_table
+from tidemark.cli.console import AsJson, out, print_listing, print_table, progress
 from tidemark.errors import TidemarkError
 from tidemark.settings import Settings
 
@@ -22,7 +22,8 @@ def feeds_check(
 
     settings = Settings()
     place = path or settings.path(settings.feeds)
-    mistakes = check_feeds(place, settings.path(settings.checks))
+    with progress(f"checking {place}"):
+        mistakes = check_feeds(place, settings.path(settings.checks))
     for mistake in mistakes:
         out.print(str(mistake), markup=False)
     if mistakes:
@@ -71,7 +72,8 @@ def sample(
     for word, known in ((format, FORMATS), (container, CONTAINERS)):
         if word is not None and word not in known:
             raise ConfigError(f"there is no {word!r}", fix=f"one of: {', '.join(sorted(known))}")
-    load_sample(format).generate(out_folder, Sample(hours, events, seed, first_hour, poison, container or ""))
+    with progress(f"writing {out_folder}"):
+        load_sample(format).generate(out_folder, Sample(hours, events, seed, first_hour, poison, container or ""))
     (feed,) = (out_folder / "feeds").glob("*.yaml")
     out.print(f"exports/, feeds/{feed.name} and truth/ are in {out_folder}. To run them:", markup=False)
     out.print(
@@ -85,7 +87,8 @@ def doctor() -> None:
     """Look at this installation: Java, jars, feeds, lake, catalog. Exit 1 when something is missing."""
     from tidemark.operations.doctor import examine
 
-    findings = examine(Settings())
+    with progress("looking at this installation"):
+        findings = examine(Settings())
     print_table("Tidemark", ["", "what", "found"], [["ok" if f.good else "FIX", f.what, f.found] for f in findings])
     if not all(finding.good for finding in findings):
         raise typer.Exit(1)

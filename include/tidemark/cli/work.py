@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.status import Status
 
-from tidemark.cli.console import FeedName, LastHour, err, out
+from tidemark.cli.console import FeedName, LastHour, err, out, progress
 from tidemark.errors import ConfigError
 from tidemark.hours import hours_between
 from tidemark.settings import Settings
@@ -29,8 +27,8 @@ def run(
     settings = Settings()
     found = find_feed(feed, settings)
     for each in hours_between(hour, to or hour):
-        with err.status(f"{feed} {each}") as status:
-            receipt = run_hour(found, each, settings, _progress(feed, each, status))
+        with progress(f"{feed} {each}") as stage:
+            receipt = run_hour(found, each, settings, stage)
         _print_account(receipt)
 
 
@@ -49,7 +47,8 @@ def land(
 
     settings = Settings()
     found = find_feed(feed, settings)
-    manifest = (land_anew if anew else land_export)(found, hour, settings)
+    with progress(f"{feed} {hour}: land"):
+        manifest = (land_anew if anew else land_export)(found, hour, settings)
     gone = f", withdrew {len(manifest.withdrawn)}" if manifest.withdrawn else ""
     out.print(f"{feed} {hour}: version {manifest.version}, {len(manifest.objects)} objects{gone}", markup=False)
 
@@ -84,7 +83,8 @@ def reload(
     found = find_feed(feed, settings)
     words = {word for word, said in ((BEGIN_AGAIN, positions_begin_again), (EMPTY, empty)) if said}
     given = tables or ([ALL] if words else [])
-    named, again = name_reloads(found, [declaration(name, words) for name in given], hour, settings, revoke=revoke)
+    with progress(f"{feed} {hour}: reload"):
+        named, again = name_reloads(found, [declaration(name, words) for name in given], hour, settings, revoke=revoke)
     parts = map(parse_declaration, named)
     names = [declaration("all tables" if name == ALL else found.published_name(name), said) for name, said in parts]
     shown = ", ".join(names) or "no table"
@@ -119,8 +119,8 @@ def quarantine_replay(
             again = f"`tidemark run {feed} --hour {each}` decodes all of it as the feed file is now"
             out.print(f"{feed} {each}: stopped before it was published, nothing to replay: {again}", markup=False)
     for each in hours:
-        with err.status(f"{feed} {each}") as status:
-            receipt = replay_hour(found, each, settings, _progress(feed, each, status))
+        with progress(f"{feed} {each}") as stage:
+            receipt = replay_hour(found, each, settings, stage)
         if receipt is None:
             out.print(f"{feed} {each}: nothing is in quarantine", markup=False)
         else:
@@ -137,18 +137,13 @@ def maintain(feed: FeedName) -> None:
 
     settings = Settings()
     found = find_feed(feed, settings)
-    with err.status(feed) as status:
-        done = remove_unneeded(found, settings, lambda stage: status.update(f"{feed}: {stage}"))
+    with progress(feed) as stage:
+        done = remove_unneeded(found, settings, stage)
     out.print(
         f"{feed}: removed {done.tombstones} tombstones, {done.cuts} cuts, {done.branches} branches, {done.orphans} "
         f"orphaned files, {done.folders} folders, {done.landed} landed files; rewrote {done.rewritten} files",
         markup=False,
     )
-
-
-def _progress(feed: str, hour: str, status: Status) -> Callable[[str], None]:
-    """What a terminal shows while an hour runs; elsewhere the log lines tell it."""
-    return lambda stage: status.update(f"{feed} {hour}: {stage}")
 
 
 def _print_account(receipt: Receipt) -> None:
