@@ -101,14 +101,13 @@ def _load_jdbc(settings: Settings, *name: str) -> Table | None:
     if location is None:
         return None
     from pyiceberg.catalog.noop import NoopCatalog
-    from pyiceberg.io import load_file_io
+    from pyiceberg.io.pyarrow import PyArrowFileIO  # the one that PyIceberg takes too, with a log line each time
     from pyiceberg.serializers import FromInputFile
     from pyiceberg.table import Table
 
     storage = _storage(settings)
-    metadata = FromInputFile.table_metadata(load_file_io(storage, location).new_input(location))
-    files = load_file_io({**storage, **metadata.properties}, location)
-    return Table(name, metadata, location, files, NoopCatalog(CATALOG))
+    metadata = FromInputFile.table_metadata(PyArrowFileIO(storage).new_input(location))
+    return Table(name, metadata, location, PyArrowFileIO({**storage, **metadata.properties}), NoopCatalog(CATALOG))
 
 
 @retry
