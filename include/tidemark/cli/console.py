@@ -20,8 +20,9 @@ from rich.text import Text
 if TYPE_CHECKING:
     from tidemark.operations.listing import Listing
 
-out = Console(highlight=False, soft_wrap=not sys.stdout.isatty())
-err = Console(stderr=True, highlight=False, soft_wrap=not sys.stderr.isatty())
+# A line is as long as it is: what wraps it is the terminal, so that a command in it can be copied.
+out = Console(highlight=False, soft_wrap=True)
+err = Console(stderr=True, highlight=False, soft_wrap=True)
 
 #: A text of several words is not squeezed into less.
 _TEXT = 24
@@ -104,7 +105,7 @@ def print_table(title: str, head: list[str], cells: list[list[str]]) -> None:
     if not cells:
         out.print("  none")
     elif _fits(head, cells):
-        out.print(_table(head, cells))
+        out.print(_table(head, cells), soft_wrap=False)
     else:
         _print_paragraphs(head, cells)
     if idle:
@@ -146,11 +147,11 @@ def _print_paragraphs(head: list[str], cells: list[list[str]]) -> None:
                 continue
             pair = Text.assemble((plain(name), "dim"), " ", (plain(cell), "" if line else "bold"))
             if line and line.cell_len + pair.cell_len + 2 > out.width:
-                out.print(line, soft_wrap=True)
+                out.print(line)
                 line = Text("  ").append(pair)
             else:
                 line = Text.assemble(line, "  ", pair) if line else pair
-        out.print(line, soft_wrap=True)
+        out.print(line)
 
 
 def escape(text: str) -> str:

@@ -18,7 +18,7 @@ def feeds_check(
     ] = None,
 ) -> None:
     """Check feed files: all mistakes at once, each with its place and how to fix it. Exit 1 on any."""
-    from tidemark.feeds.loading import check_feeds
+    from tidemark.feeds.loading import check_feeds, feed_names
 
     settings = Settings()
     place = path or settings.path(settings.feeds)
@@ -29,7 +29,8 @@ def feeds_check(
     if mistakes:
         out.print(f"{len(mistakes)} mistakes", markup=False)
         raise typer.Exit(1)
-    out.print(f"{place}: no mistakes", markup=False)
+    none = place.is_dir() and not feed_names(place)
+    out.print(f"{place}: {'no feed file is there' if none else 'no mistakes'}", markup=False)
 
 
 def feeds_list(as_json: AsJson = False) -> None:

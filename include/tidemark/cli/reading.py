@@ -224,8 +224,11 @@ def quarantine_show(
     object: Annotated[str, typer.Argument(help="The object, as listed.")],
     record: Annotated[int, typer.Argument(help="The record's number in it.")],
 ) -> None:
-    """Write one quarantined record, byte for byte, to standard output. Where a decoded change waits whose record is no longer
-    among what landed: the change as JSON, and a word about it on standard error."""
+    """Write one quarantined record, byte for byte, to standard output.
+
+    Where a decoded change waits whose record is no longer among what landed: the change as JSON, and a word about it on
+    standard error.
+    """
     from tidemark.errors import TidemarkError
     from tidemark.feeds.loading import find_feed
     from tidemark.ledger.quarantine import list_kept_back

@@ -39,8 +39,11 @@ def land(
         bool, typer.Option("--anew", help="In place of what landed of it before and is not published.")
     ] = False,
 ) -> None:
-    """Copy an hour's export to the landing, as `run` does first. With --anew for a landed copy that cannot be read: the
-    export, mended where it has to be, counts in its place, and the hour's receipt says so. What is published stays."""
+    """Copy an hour's export to the landing, as `run` does first.
+
+    With --anew for a landed copy that cannot be read: the export, mended where it has to be, counts in its place, and the
+    hour's receipt says so. What is published stays.
+    """
     from tidemark.feeds.loading import find_feed
     from tidemark.pipeline.hour import land_anew
     from tidemark.pipeline.land import land as land_export
@@ -74,8 +77,11 @@ def reload(
     ] = False,
     revoke: Annotated[bool, typer.Option("--revoke", help="Take it back.")] = False,
 ) -> None:
-    """Say that the source loads tables anew: the load's rows replace them, at its place in the order. What was sent before
-    it is gone, as by a truncate. For sources whose messages do not say so themselves. Again changes nothing."""
+    """Say that the source loads tables anew: the load's rows replace them, at its place in the order.
+
+    What was sent before it is gone, as by a truncate. For sources whose messages do not say so themselves. Again changes
+    nothing.
+    """
     from tidemark.feeds.loading import find_feed
     from tidemark.ledger.reloads import ALL, BEGIN_AGAIN, EMPTY, declaration, name_reloads, parse_declaration
 
@@ -101,8 +107,11 @@ def quarantine_replay(
     hour: Annotated[str | None, typer.Option(help="The (first) hour in UTC. Default: all with something kept.")] = None,
     to: LastHour = None,
 ) -> None:
-    """Take up again what is in quarantine, with the feed file as it is now: in its own place in the order, as if it had
-    been right at first. What is still wrong stays, with its reason. Again changes nothing."""
+    """Take up again what is in quarantine, with the feed file as it is now.
+
+    In its own place in the order, as if it had been right at first. What is still wrong stays, with its reason. Again
+    changes nothing.
+    """
     from tidemark.feeds.loading import find_feed
     from tidemark.ledger.quarantine import list_kept_back
     from tidemark.pipeline.hour import hours_to_replay, replay_hour

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import io
+from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from tidemark.cli import console
+from tidemark.cli import console, installation
 
 HEAD = ["health", "newest hour", "held", "object", "why"]
 OBJECT = "shop/topic/dt=2026-11-20/hr=00/v00001/part.gz"
@@ -17,7 +18,9 @@ ROW = ["waiting", "2026-11-20T01", "0", OBJECT, WHY]
 
 def printed(monkeypatch: pytest.MonkeyPatch, width: int, head: list[str], cells: list[list[str]]) -> list[str]:
     written = io.StringIO()
-    monkeypatch.setattr(console, "out", Console(file=written, force_terminal=True, width=width, color_system=None))
+    monkeypatch.setattr(
+        console, "out", Console(file=written, force_terminal=True, width=width, color_system=None, soft_wrap=True)
+    )
     console.print_table("Feeds", head, cells)
     return [line.rstrip() for line in written.getvalue().splitlines()]
 
@@ -48,3 +51,20 @@ def test_values_are_no_markup_and_no_commands_of_a_terminal(monkeypatch: pytest.
     for width in (20, 80):
         shown = "\n".join(printed(monkeypatch, width, ["[b]a", "b"], [["[red]\x1b[2J", "x" * 18]]))
         assert "[red]�[2J" in shown and "[b]a" in shown and "\x1b[2J" not in shown
+
+
+def test_a_command_to_copy_is_not_broken(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    written = io.StringIO()
+    monkeypatch.setattr(console.out, "_file", written)
+    monkeypatch.setattr(console.out, "_force_terminal", True)
+    monkeypatch.setattr(console.out, "_width", 40)
+    installation.sample(
+        "canal", tmp_path, hours=1, events=20, first_hour="2026-11-20T00", container=None, poison=0, seed=1
+    )
+    (command,) = (line for line in written.getvalue().splitlines() if "tidemark run" in line)
+    assert command.strip().startswith("TIDEMARK_HOME=") and command.endswith("--hour 2026-11-20T00")
+
+
+def test_a_folder_without_feed_files_is_not_called_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    installation.feeds_check(tmp_path)
+    assert capsys.readouterr().out == f"{tmp_path}: no feed file is there\n"
