@@ -36,8 +36,8 @@ HOUR = Param(
     type=["null", "string"],
     pattern=HOUR_PATTERN,
     title="Hour",
-    description="The hour to run, in UTC, like 2026-11-20T07. Default: the hour of the logical date. Runs by schedule and by "
-    "backfill know theirs.",
+    description="The hour to run, in UTC, like 2026-11-20T07. Default: the hour of the logical date; of one that is not over "
+    "yet, the run waits for the export. Runs by schedule and by backfill know theirs.",
 )
 
 RELOAD = Param(

@@ -16,7 +16,8 @@ from tidemark.formats.contract import TellsDeliveries
 from tidemark.hours import Hour
 from tidemark.ledger.change_log import in_hour, is_published
 from tidemark.ledger.feed_state import FeedState
-from tidemark.ledger.quarantine import ENTRY, kept_back, never_completed
+from tidemark.ledger.kept_back import kept_back, never_completed
+from tidemark.ledger.quarantine import ENTRY
 
 #: Containers that keep no offsets.
 _WITHOUT_OFFSETS = ("lines", "pubsub", "raw")

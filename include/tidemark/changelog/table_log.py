@@ -17,7 +17,8 @@ from tidemark.ledger.change_log import is_published, is_row, of_tables, rolled_b
 from tidemark.ledger.change_stats import empties, schema_of
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.image_names import bounded, names_in, summarize
-from tidemark.ledger.quarantine import ENTRY, kept_back
+from tidemark.ledger.kept_back import kept_back
+from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.system_tables import held_transactions, waiting_entries
 
 

@@ -9,7 +9,7 @@ import typer
 
 from tidemark import __version__
 from tidemark.cli import installation, reading, work
-from tidemark.cli.console import err, escape
+from tidemark.cli.console import err, escape, shows_progress
 from tidemark.crash import report_crash
 from tidemark.errors import TidemarkError
 from tidemark.logs import configure
@@ -58,8 +58,8 @@ quarantine_app.command("replay")(work.quarantine_replay)
 def main() -> None:
     """Entry point: every error is one message and exit 1, not a traceback."""
     try:
-        # On a terminal the progress display tells what happens: only what is out of the ordinary is worth a line beside it.
-        configure(Settings(), least="warning" if err.is_terminal else "info")
+        # Where progress tells what happens, only what is out of the ordinary is worth a line beside it.
+        configure(Settings(), least="warning" if shows_progress() else "info")
         app()
     except TidemarkError as error:
         _end(str(error))

@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from tidemark.cli.console import AsJson, out, print_listing, print_table
+from tidemark.cli.console import AsJson, out, print_listing, print_table, progress
 from tidemark.errors import TidemarkError
 from tidemark.settings import Settings
 
@@ -18,23 +18,25 @@ def feeds_check(
     ] = None,
 ) -> None:
     """Check feed files: all mistakes at once, each with its place and how to fix it. Exit 1 on any."""
-    from tidemark.feeds.loading import check_feeds
+    from tidemark.feeds.loading import check_feeds, feed_names
 
     settings = Settings()
     place = path or settings.path(settings.feeds)
-    mistakes = check_feeds(place, settings.path(settings.checks))
+    with progress(f"checking {place}"):
+        mistakes = check_feeds(place, settings.path(settings.checks))
     for mistake in mistakes:
         out.print(str(mistake), markup=False)
     if mistakes:
         out.print(f"{len(mistakes)} mistakes", markup=False)
         raise typer.Exit(1)
-    out.print(f"{place}: no mistakes", markup=False)
+    none = place.is_dir() and not feed_names(place)
+    out.print(f"{place}: {'no feed file is there' if none else 'no mistakes'}", markup=False)
 
 
 def feeds_list(as_json: AsJson = False) -> None:
     """List the feeds that have a feed file."""
     from tidemark.feeds.loading import feed_names, find_feed
-    from tidemark.operations.reports import Listing, Row
+    from tidemark.operations.listing import Listing, Row
 
     settings = Settings()
     rows: list[Row] = []
@@ -71,7 +73,8 @@ def sample(
     for word, known in ((format, FORMATS), (container, CONTAINERS)):
         if word is not None and word not in known:
             raise ConfigError(f"there is no {word!r}", fix=f"one of: {', '.join(sorted(known))}")
-    load_sample(format).generate(out_folder, Sample(hours, events, seed, first_hour, poison, container or ""))
+    with progress(f"writing {out_folder}"):
+        load_sample(format).generate(out_folder, Sample(hours, events, seed, first_hour, poison, container or ""))
     (feed,) = (out_folder / "feeds").glob("*.yaml")
     out.print(f"exports/, feeds/{feed.name} and truth/ are in {out_folder}. To run them:", markup=False)
     out.print(
@@ -85,7 +88,8 @@ def doctor() -> None:
     """Look at this installation: Java, jars, feeds, lake, catalog. Exit 1 when something is missing."""
     from tidemark.operations.doctor import examine
 
-    findings = examine(Settings())
+    with progress("looking at this installation"):
+        findings = examine(Settings())
     print_table("Tidemark", ["", "what", "found"], [["ok" if f.good else "FIX", f.what, f.found] for f in findings])
     if not all(finding.good for finding in findings):
         raise typer.Exit(1)

@@ -7,7 +7,19 @@ from typing import Annotated
 
 import typer
 
-from tidemark.cli.console import AsJson, FeedName, OneHour, err, out, plain, print_listing, print_objects, print_table
+from tidemark.cli.console import (
+    AsJson,
+    FeedName,
+    OneHour,
+    err,
+    out,
+    plain,
+    print_listing,
+    print_objects,
+    print_table,
+    progress,
+    without_pandas,
+)  # fmt: skip
 from tidemark.hours import Hour, hours_came_later
 from tidemark.settings import Settings
 
@@ -29,13 +41,16 @@ def show(
     )
 
     cut = Hour.parse(as_of) if as_of else None
-    if as_json:
-        rows, key = read_snapshot(Settings(), table, cut)
-    else:
-        rows, key, number = read_first_rows(Settings(), table, limit, cut)
-    if cut and (later := came_after_cut(Settings(), table, cut)):
+    with progress(f"reading {table}", silent=as_json):
+        if as_json:
+            rows, key = read_snapshot(Settings(), table, cut)
+        else:
+            rows, key, number = read_first_rows(Settings(), table, limit, cut)
+        later = came_after_cut(Settings(), table, cut) if cut else []
+        reloaded = reloaded_in(Settings(), table, cut) if cut else False
+    if later:
         err.print(f"{table}: {hours_came_later(later)}; the cut stays as it was made", markup=False)
-    if cut and reloaded_in(Settings(), table, cut):
+    if reloaded:
         err.print(f"{table}: reloaded in this hour: what was sent before its load is gone", markup=False)
     if as_json:
         for line in json_lines(rows, key):
@@ -59,7 +74,7 @@ def explain(
     """Print every change that ever spoke of a row, what became of it, and which one gave each of the row's values."""
     from tidemark.operations.explain_row import explain_row, explanation_listing
 
-    with err.status(f"reading the change log of {table}"):
+    with progress(f"reading the change log of {table}", silent=as_json):
         found = explain_row(Settings(), table, key, Hour.parse(as_of) if as_of else None)
     if as_json:
         print_objects(one for one in found.objects if column is None or one["op"] == "delete" or column in one["sent"])
@@ -75,7 +90,7 @@ def tx(
     """Print what became of a source's transaction: its changes, the fate of each, and the first cut that shows it."""
     from tidemark.operations.explain_transaction import explain_transaction, transaction_listing
 
-    with err.status(f"reading the change log for {name}"):
+    with progress(f"reading the change log for {name}", silent=as_json):
         found = explain_transaction(Settings(), name, feed)
     if as_json:
         print_objects(told.object for told in found)
@@ -87,6 +102,7 @@ def tx(
         print_listing(listing)
 
 
+@without_pandas
 def status(
     feed: Annotated[str | None, typer.Argument(help="Only this feed. Default: all.")] = None,
     as_json: AsJson = False,
@@ -94,7 +110,7 @@ def status(
     """Print how each feed is: good, late, stopped, waiting or never ran, and why. Exit 1 when one needs a person."""
     from tidemark.feeds.loading import feed_names
     from tidemark.operations.feed_health import examine_feeds, status_listing
-    from tidemark.operations.reports import check_known
+    from tidemark.operations.known_feeds import check_known
 
     settings = Settings()
     if feed is not None:
@@ -105,6 +121,7 @@ def status(
         raise typer.Exit(1)
 
 
+@without_pandas
 def tables(
     feed: Annotated[str | None, typer.Argument(help="Only this feed. Default: all.")] = None,
     as_json: AsJson = False,
@@ -115,6 +132,7 @@ def tables(
     print_listing(tables_listing(Settings(), feed), as_json=as_json)
 
 
+@without_pandas
 def receipts(
     feed: Annotated[str | None, typer.Argument(help="Only this feed. Default: all.")] = None,
     by_table: Annotated[bool, typer.Option("--tables", help="A line per table.")] = False,
@@ -159,13 +177,14 @@ def audit(
     settings = Settings()
     found = find_feed(feed, settings)
     if rebuild_state:
-        state = rebuild(feed, settings)
+        with progress(f"{feed}: making the state again"):
+            state = rebuild(feed, settings)
         out.print(
             f"{feed}: made the state again, from the receipts of {state.last_sequence} publications", markup=False
         )
     begin, end = (Hour.parse(hour) if hour else None for hour in (first, last))
-    with err.status(feed) as status:
-        result = examine(found, settings, begin, end, lambda stage: status.update(f"{feed}: {stage}"))
+    with progress(feed) as stage:
+        result = examine(found, settings, begin, end, stage)
     wrong = {hour for hour in result.hours for finding in result.findings if hour in finding.where}
     for hour, landed in result.hours.items():
         verdict = "see below" if hour in wrong else "agrees"
@@ -177,13 +196,15 @@ def audit(
         raise typer.Exit(1)
 
 
+@without_pandas
 def held(feed: FeedName, as_json: AsJson = False) -> None:
     """Print what waits for the rest of its transaction or for metadata, what is missing, and what has waited too long."""
-    from tidemark.operations.reports import held_listing
+    from tidemark.operations.held import held_listing
 
     print_listing(held_listing(Settings(), feed), as_json=as_json)
 
 
+@without_pandas
 def quarantine_list(
     feed: FeedName,
     hour: OneHour = None,
@@ -197,19 +218,35 @@ def quarantine_list(
     print_listing(listing, as_json=as_json)
 
 
+@without_pandas
 def quarantine_show(
     feed: FeedName,
     object: Annotated[str, typer.Argument(help="The object, as listed.")],
     record: Annotated[int, typer.Argument(help="The record's number in it.")],
 ) -> None:
-    """Write one quarantined record, byte for byte, to standard output; of a decoded change, the change as JSON."""
-    from tidemark.ledger.quarantine import list_kept_back
-    from tidemark.operations.reports import check_known
+    """Write one quarantined record, byte for byte, to standard output.
 
-    check_known(Settings(), feed)
-    for row in list_kept_back(Settings(), feed):
-        if (row["object"], row["record"]) == (object, record):
-            sys.stdout.buffer.write(row["raw"] if row["raw"] is not None else str(row["change"]).encode())
-            return
-    err.print(f"Error: no record {record} of {object} in quarantine", markup=False)
-    raise typer.Exit(1)
+    Where a decoded change waits whose record is no longer among what landed: the change as JSON, and a word about it on
+    standard error.
+    """
+    from tidemark.errors import TidemarkError
+    from tidemark.feeds.loading import find_feed
+    from tidemark.ledger.quarantine import list_kept_back
+    from tidemark.operations.known_feeds import check_known
+    from tidemark.operations.quarantined_record import landed_bytes
+
+    settings = Settings()
+    check_known(settings, feed)
+    rows = [row for row in list_kept_back(settings, feed, objects=[object]) if row["record"] == record]
+    if not rows:
+        err.print(f"Error: no record {record} of {object} in quarantine", markup=False)
+        raise typer.Exit(1)
+    raw = next((row["raw"] for row in rows if row["raw"] is not None), None)
+    if raw is None:
+        try:
+            with progress(f"reading record {record} of {object}"):
+                raw = landed_bytes(find_feed(feed, settings), object, record, settings)
+        except TidemarkError as error:
+            err.print(f"not the record's bytes, but what was decoded from them: {plain(error.problem)}", markup=False)
+            raw = "\n".join(str(row["change"]) for row in rows).encode()
+    sys.stdout.buffer.write(raw)

@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import TYPE_CHECKING, Annotated
 
 import typer
-from rich.status import Status
 
-from tidemark.cli.console import FeedName, LastHour, err, out
+from tidemark.cli.console import FeedName, LastHour, err, out, progress
 from tidemark.errors import ConfigError
 from tidemark.hours import hours_between
 from tidemark.settings import Settings
@@ -29,8 +27,8 @@ def run(
     settings = Settings()
     found = find_feed(feed, settings)
     for each in hours_between(hour, to or hour):
-        with err.status(f"{feed} {each}") as status:
-            receipt = run_hour(found, each, settings, _progress(feed, each, status))
+        with progress(f"{feed} {each}") as stage:
+            receipt = run_hour(found, each, settings, stage)
         _print_account(receipt)
 
 
@@ -41,15 +39,19 @@ def land(
         bool, typer.Option("--anew", help="In place of what landed of it before and is not published.")
     ] = False,
 ) -> None:
-    """Copy an hour's export to the landing, as `run` does first. With --anew for a landed copy that cannot be read: the
-    export, mended where it has to be, counts in its place, and the hour's receipt says so. What is published stays."""
+    """Copy an hour's export to the landing, as `run` does first.
+
+    With --anew for a landed copy that cannot be read: the export, mended where it has to be, counts in its place, and the
+    hour's receipt says so. What is published stays.
+    """
     from tidemark.feeds.loading import find_feed
     from tidemark.pipeline.hour import land_anew
     from tidemark.pipeline.land import land as land_export
 
     settings = Settings()
     found = find_feed(feed, settings)
-    manifest = (land_anew if anew else land_export)(found, hour, settings)
+    with progress(f"{feed} {hour}: land"):
+        manifest = (land_anew if anew else land_export)(found, hour, settings)
     gone = f", withdrew {len(manifest.withdrawn)}" if manifest.withdrawn else ""
     out.print(f"{feed} {hour}: version {manifest.version}, {len(manifest.objects)} objects{gone}", markup=False)
 
@@ -75,8 +77,11 @@ def reload(
     ] = False,
     revoke: Annotated[bool, typer.Option("--revoke", help="Take it back.")] = False,
 ) -> None:
-    """Say that the source loads tables anew: the load's rows replace them, at its place in the order. What was sent before
-    it is gone, as by a truncate. For sources whose messages do not say so themselves. Again changes nothing."""
+    """Say that the source loads tables anew: the load's rows replace them, at its place in the order.
+
+    What was sent before it is gone, as by a truncate. For sources whose messages do not say so themselves. Again changes
+    nothing.
+    """
     from tidemark.feeds.loading import find_feed
     from tidemark.ledger.reloads import ALL, BEGIN_AGAIN, EMPTY, declaration, name_reloads, parse_declaration
 
@@ -84,7 +89,8 @@ def reload(
     found = find_feed(feed, settings)
     words = {word for word, said in ((BEGIN_AGAIN, positions_begin_again), (EMPTY, empty)) if said}
     given = tables or ([ALL] if words else [])
-    named, again = name_reloads(found, [declaration(name, words) for name in given], hour, settings, revoke=revoke)
+    with progress(f"{feed} {hour}: reload"):
+        named, again = name_reloads(found, [declaration(name, words) for name in given], hour, settings, revoke=revoke)
     parts = map(parse_declaration, named)
     names = [declaration("all tables" if name == ALL else found.published_name(name), said) for name, said in parts]
     shown = ", ".join(names) or "no table"
@@ -101,8 +107,11 @@ def quarantine_replay(
     hour: Annotated[str | None, typer.Option(help="The (first) hour in UTC. Default: all with something kept.")] = None,
     to: LastHour = None,
 ) -> None:
-    """Take up again what is in quarantine, with the feed file as it is now: in its own place in the order, as if it had
-    been right at first. What is still wrong stays, with its reason. Again changes nothing."""
+    """Take up again what is in quarantine, with the feed file as it is now.
+
+    In its own place in the order, as if it had been right at first. What is still wrong stays, with its reason. Again
+    changes nothing.
+    """
     from tidemark.feeds.loading import find_feed
     from tidemark.ledger.quarantine import list_kept_back
     from tidemark.pipeline.hour import hours_to_replay, replay_hour
@@ -119,8 +128,8 @@ def quarantine_replay(
             again = f"`tidemark run {feed} --hour {each}` decodes all of it as the feed file is now"
             out.print(f"{feed} {each}: stopped before it was published, nothing to replay: {again}", markup=False)
     for each in hours:
-        with err.status(f"{feed} {each}") as status:
-            receipt = replay_hour(found, each, settings, _progress(feed, each, status))
+        with progress(f"{feed} {each}") as stage:
+            receipt = replay_hour(found, each, settings, stage)
         if receipt is None:
             out.print(f"{feed} {each}: nothing is in quarantine", markup=False)
         else:
@@ -137,18 +146,13 @@ def maintain(feed: FeedName) -> None:
 
     settings = Settings()
     found = find_feed(feed, settings)
-    with err.status(feed) as status:
-        done = remove_unneeded(found, settings, lambda stage: status.update(f"{feed}: {stage}"))
+    with progress(feed) as stage:
+        done = remove_unneeded(found, settings, stage)
     out.print(
         f"{feed}: removed {done.tombstones} tombstones, {done.cuts} cuts, {done.branches} branches, {done.orphans} "
         f"orphaned files, {done.folders} folders, {done.landed} landed files; rewrote {done.rewritten} files",
         markup=False,
     )
-
-
-def _progress(feed: str, hour: str, status: Status) -> Callable[[str], None]:
-    """What a terminal shows while an hour runs; elsewhere the log lines tell it."""
-    return lambda stage: status.update(f"{feed} {hour}: {stage}")
 
 
 def _print_account(receipt: Receipt) -> None:

@@ -29,7 +29,7 @@ from pyspark.sql import types as T
 
 from tidemark.containers.contract import RECORDS
 from tidemark.containers.objects import exactly, object_name, record_number
-from tidemark.storage.landing_layout import landed_topic
+from tidemark.storage.landed_columns import landed_topic
 from tidemark.values.encodings import time_of_millis
 from tidemark.values.strict_json import NOT_UTF_8
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from tidemark.containers.contract import RECORDS
 from tidemark.containers.text import count_lines, read_lines
-from tidemark.storage.landing_layout import landed_topic
+from tidemark.storage.landed_columns import landed_topic
 
 #: A text object may be compressed as a whole.
 OWN_COMPRESSION = False

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 
 from tidemark.containers.contract import RECORDS
 from tidemark.containers.text import count_lines, read_documents
-from tidemark.storage.landing_layout import landed_topic
+from tidemark.storage.landed_columns import landed_topic
 from tidemark.values.strict_json import broken
 
 _MESSAGE = (

@@ -9,10 +9,8 @@ from datetime import datetime
 from functools import cached_property
 from itertools import accumulate
 
-from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual, LessThanOrEqual
-
 from tidemark.hours import Hour
-from tidemark.lake.catalog import read_rows
+from tidemark.lake.catalog import Where, read_rows
 from tidemark.lake.stored_formats import parse_document
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.receipts import Receipt
@@ -100,7 +98,7 @@ class PublicationHistory:
 
 def load_history(settings: Settings, feed: str) -> PublicationHistory:
     """The feed's receipts, by sequence."""
-    rows = read_rows(settings, "tidemark", "receipts", where=EqualTo(term="feed", value=feed))
+    rows = read_rows(settings, "tidemark", "receipts", where=[("feed", "=", feed)])
     receipts = [parse_document(Receipt, row["receipt"]) for row in rows]
     return PublicationHistory(sorted(receipts, key=lambda receipt: receipt.sequence))
 
@@ -108,7 +106,7 @@ def load_history(settings: Settings, feed: str) -> PublicationHistory:
 def last_published(settings: Settings, state: FeedState) -> dict[Hour, datetime | None]:
     """When each of a feed's hours was last published. Reads no receipt, but the columns beside it."""
     columns = ("feed", "hour", "sequence", "published_at")
-    rows = read_rows(settings, "tidemark", "receipts", where=EqualTo(term="feed", value=state.feed), columns=columns)
+    rows = read_rows(settings, "tidemark", "receipts", where=[("feed", "=", state.feed)], columns=columns)
     found = {Hour.parse(row["hour"]): row["published_at"] for row in sorted(rows, key=lambda row: row["sequence"])}
     newest = state.unrecorded
     return found if newest is None else found | {newest.hour: newest.published_at}
@@ -116,9 +114,9 @@ def last_published(settings: Settings, state: FeedState) -> dict[Hour, datetime 
 
 def load_receipts_from(settings: Settings, state: FeedState, first: str, last: str | None = None) -> list[Receipt]:
     """All receipts of a feed's hours from ``first`` on, to ``last`` where it is given, by sequence."""
-    where = And(EqualTo(term="feed", value=state.feed), GreaterThanOrEqual(term="hour", value=first))
+    where: Where = [("feed", "=", state.feed), ("hour", ">=", first)]
     if last is not None:
-        where = And(where, LessThanOrEqual(term="hour", value=last))
+        where.append(("hour", "<=", last))
     rows = read_rows(settings, "tidemark", "receipts", where=where, columns=("feed", "hour", "receipt"))
     found = {one.sequence: one for one in (parse_document(Receipt, row["receipt"]) for row in rows)}
     if (newest := state.unrecorded) is not None and first <= newest.hour <= (last or newest.hour):
@@ -128,7 +126,6 @@ def load_receipts_from(settings: Settings, state: FeedState, first: str, last: s
 
 def load_receipt(settings: Settings, feed: str, hour: str) -> Receipt | None:
     """The newest receipt of an hour; None where it has none."""
-    where = And(EqualTo(term="feed", value=feed), EqualTo(term="hour", value=hour))
-    rows = read_rows(settings, "tidemark", "receipts", where=where)
+    rows = read_rows(settings, "tidemark", "receipts", where=[("feed", "=", feed), ("hour", "=", hour)])
     newest = max(rows, key=lambda row: row["sequence"], default=None)
     return None if newest is None else parse_document(Receipt, newest["receipt"])

@@ -13,8 +13,6 @@ import uuid
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 
-from pyiceberg.expressions import EqualTo
-
 from tidemark.errors import ConflictError, StateError, TidemarkError, TransientError
 from tidemark.lake.catalog import read_rows
 from tidemark.lake.stored_formats import parse_document
@@ -36,9 +34,7 @@ def load_state(settings: Settings, feed: str) -> FeedState:
     """
     revisions = _revisions(settings, feed)
     if not revisions:
-        published = read_rows(
-            settings, "tidemark", "receipts", columns=("sequence",), where=EqualTo(term="feed", value=feed)
-        )
+        published = read_rows(settings, "tidemark", "receipts", columns=("sequence",), where=[("feed", "=", feed)])
         if published:
             raise StateError(
                 f"it has receipts of {len(published)} publications, and no state in {_folder(settings, feed)}",

@@ -17,7 +17,6 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from pydantic import ValidationError
-from pyiceberg.expressions import EqualTo
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -30,9 +29,9 @@ from tidemark.lake.lake_marker import check_lake
 from tidemark.lake.session import open_session
 from tidemark.lake.stored_formats import parse_document
 from tidemark.ledger.change_log import changes_table, is_published, is_row
+from tidemark.ledger.kept_back import kept_back
 from tidemark.ledger.manifest import LandedObject, Manifest, counted_objects, load_manifests
 from tidemark.ledger.publication_history import PublicationHistory
-from tidemark.ledger.quarantine import kept_back
 from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.system_tables import system_table, waiting_entries
 from tidemark.operations.audit_cuts import wrong_copies, wrong_cuts
@@ -101,7 +100,7 @@ def _receipts(feed: Feed, settings: Settings, findings: list[AuditFinding]) -> P
     """The feed's receipts as far as they can be read; adds to ``findings`` what is wrong with them."""
     receipts = []
     restore = "restore the row of tidemark.receipts from a backup, or take that table back to a snapshot of before"
-    for row in read_rows(settings, "tidemark", "receipts", where=EqualTo(term="feed", value=feed.feed)):
+    for row in read_rows(settings, "tidemark", "receipts", where=[("feed", "=", feed.feed)]):
         where = f"receipt {row['sequence']} of {row['hour']}"
         try:
             receipt = parse_document(Receipt, row["receipt"])

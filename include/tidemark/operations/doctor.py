@@ -17,7 +17,7 @@ from pathlib import Path
 from tidemark import __version__
 from tidemark.errors import TidemarkError
 from tidemark.feeds.loading import check_feeds, feed_names, find_feed
-from tidemark.lake.catalog import open_catalog
+from tidemark.lake.catalog import lake_of_catalog
 from tidemark.lake.lake_marker import NO_CONDITIONS, USE_ANOTHER_STORAGE, check_lake, read_marker
 from tidemark.lake.stored_formats import FORMAT
 from tidemark.ledger.state_store import load_state
@@ -136,10 +136,10 @@ def _catalog(settings: Settings) -> Finding:
     if uri.startswith("jdbc:sqlite:") and not file.exists():
         return Finding("catalog", True, f"{file} will be made by the first hour")
     try:
-        namespaces = open_catalog(settings).list_namespaces()
+        known = lake_of_catalog(settings)
     except Exception as error:  # the doctor reports every failure
         return Finding("catalog", False, f"{uri} does not answer: {error}")
-    return Finding("catalog", True, f"{uri}: {len(namespaces)} namespaces")
+    return Finding("catalog", True, f"{uri} answers" + ("" if known else "; the first hour begins it"))
 
 
 def _clock(settings: Settings) -> Finding:

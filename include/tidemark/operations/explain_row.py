@@ -27,12 +27,13 @@ from tidemark.hours import Hour
 from tidemark.lake.session import open_session
 from tidemark.ledger.change_log import changes_table, is_published
 from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.kept_back import kept_back
 from tidemark.ledger.publication_history import PublicationHistory, load_history
-from tidemark.ledger.quarantine import ENTRY, kept_back
+from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.state_store import load_state
 from tidemark.ledger.system_tables import held_transactions
-from tidemark.operations.reports import Listing
-from tidemark.operations.reports import Row as ListingRow
+from tidemark.operations.listing import Listing
+from tidemark.operations.listing import Row as ListingRow
 from tidemark.settings import Settings
 from tidemark.tables.published_table import PublishedTable
 

@@ -11,7 +11,6 @@ from dataclasses import asdict, dataclass
 from functools import partial
 from typing import Any
 
-from pyiceberg.expressions import And, EqualTo, GreaterThanOrEqual
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
@@ -24,15 +23,18 @@ from tidemark.errors import ConfigError
 from tidemark.feeds.loading import feed_names, find_feed
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
-from tidemark.lake.catalog import read_rows
+from tidemark.lake.catalog import Where, read_rows
 from tidemark.lake.session import open_session
 from tidemark.ledger.change_log import is_published, is_row, rolled_back
 from tidemark.ledger.feed_state import FeedState
-from tidemark.ledger.quarantine import ENTRY, kept_back
+from tidemark.ledger.kept_back import kept_back
+from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.state_store import load_state
 from tidemark.ledger.system_tables import held_transactions, waiting_entries
-from tidemark.operations.reports import Listing, check_known, missing_parts
-from tidemark.operations.reports import Row as ListingRow
+from tidemark.operations.held import missing_parts
+from tidemark.operations.known_feeds import check_known
+from tidemark.operations.listing import Listing
+from tidemark.operations.listing import Row as ListingRow
 from tidemark.settings import Settings
 
 #: More entries of one transaction than a person reads.
@@ -195,11 +197,11 @@ def _first_cut(
 ) -> tuple[str | None, str]:
     if not counted:
         return None, ""
-    of_it = EqualTo(term="tx", value=name)
+    of_it: Where = [("tx", "=", name)]
     if read_rows(settings, "tidemark", state.feed, "waiting", where=of_it, columns=("sequence",)):
         return None, "it waited for metadata, and which publication released it is not recorded"
     last = max(publication_of(state, hour, version) for hour, version in counted)
-    where = And(of_it, GreaterThanOrEqual(term="sequence", value=last))
+    where: Where = [*of_it, ("sequence", ">=", last)]
     held = read_rows(settings, "tidemark", state.feed, "held", where=where, columns=("sequence",))
     return first_cut(state, counted, max((r["sequence"] for r in held if state.counts(r["sequence"])), default=0)), ""
 

@@ -23,7 +23,8 @@ from tidemark.lake.lake_marker import check_lake
 from tidemark.ledger.feed_state import FeedState, hours_from
 from tidemark.ledger.quarantine import list_kept_back
 from tidemark.ledger.state_store import load_state
-from tidemark.operations.reports import Listing, Row, overdue_transactions
+from tidemark.operations.held import overdue_transactions
+from tidemark.operations.listing import Listing, Row
 from tidemark.settings import Settings
 
 #: The best last.

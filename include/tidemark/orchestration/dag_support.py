@@ -128,10 +128,14 @@ def describe(feed: Feed) -> str:
         else "Not on schedule: runs by trigger and by backfill."
     )
     return f"""\
-{feed.description}
+**{feed.description}**
 
 {when} One run is one hour: the export of that hour is landed, decoded, folded into the tables, checked and published.
 The same hour may run again at any time, and hours may run in any order: the tables come out the same.
+
+**Which hour a run is for**: Airflow names a run, and lists it, by when it may start, which is the end of its hour. The run
+`backfill__2026-11-20T08:00:00+00:00` is for the hour 07, with which its data interval begins. A run by hand says it in its
+parameters. The Tidemark page (under *Browse*) lists hours, each with its run.
 
 **Topics**
 {chr(10).join(f"- `{topic}`" for topic in feed.topics)}

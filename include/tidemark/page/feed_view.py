@@ -18,7 +18,7 @@ from tidemark.ledger.quarantine import list_kept_back
 from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.state_store import load_state
 from tidemark.operations.feed_health import examine_loaded, hours_with_quarantine, is_hourly
-from tidemark.operations.reports import held_listing
+from tidemark.operations.held import held_listing
 from tidemark.page.overview import FeedLine, feed_line
 from tidemark.page.runs import Run
 from tidemark.settings import Settings

@@ -24,8 +24,8 @@ from tidemark.ledger.change_stats import TableStats, change_stats
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.image_names import IMAGE_NAMES, why_unpublishable
+from tidemark.ledger.kept_back import count_recalled, recalled
 from tidemark.ledger.manifest import Manifest
-from tidemark.ledger.quarantine import count_recalled, recalled
 from tidemark.ledger.receipts import Counts, Recalled
 from tidemark.ledger.system_tables import held_transactions
 from tidemark.pipeline.lacking_records import name_lacking_records

@@ -30,10 +30,11 @@ from tidemark.identifiers import PUBLISHED_NAME, is_published_name
 from tidemark.ledger.change_log import create_log, in_hour, write_hour
 from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.image_names import image_names
+from tidemark.ledger.kept_back import recalled
 from tidemark.ledger.manifest import Manifest
-from tidemark.ledger.quarantine import ENTRY, recalled
+from tidemark.ledger.quarantine import ENTRY
 from tidemark.settings import Settings
-from tidemark.storage.landing_layout import landed_version
+from tidemark.storage.landed_columns import landed_version
 
 
 def decode(run: HourRun, since: int | None) -> int | None:

@@ -21,7 +21,8 @@ from tidemark.errors import SchemaError
 from tidemark.fold.typed_rows import TableShape
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.hour_run import HourRun
-from tidemark.ledger.quarantine import CHECK_FAILED, ENTRY, SCREEN, STOPPED, beginning
+from tidemark.ledger.kept_back import beginning
+from tidemark.ledger.quarantine import CHECK_FAILED, ENTRY, SCREEN, STOPPED
 from tidemark.logs import get_logger
 from tidemark.pipeline.hour_changes import HourChanges
 from tidemark.pipeline.stopped_tables import told

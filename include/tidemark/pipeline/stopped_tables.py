@@ -15,7 +15,8 @@ from pyspark.sql import functions as F
 from tidemark.changelog.table_history import Definitions, not_understood
 from tidemark.errors import SchemaError
 from tidemark.ledger.hour_run import HourRun
-from tidemark.ledger.quarantine import STOPPED, kept_back
+from tidemark.ledger.kept_back import kept_back
+from tidemark.ledger.quarantine import STOPPED
 from tidemark.ledger.receipts import Receipt
 
 

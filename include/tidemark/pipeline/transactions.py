@@ -20,7 +20,8 @@ from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.ledger.change_log import is_new, is_published, is_row, rolled_back
 from tidemark.ledger.feed_state import FeedState
-from tidemark.ledger.quarantine import ENTRY, NEVER_COMPLETED, kept_back, waiting_whole
+from tidemark.ledger.kept_back import kept_back, waiting_whole
+from tidemark.ledger.quarantine import ENTRY, NEVER_COMPLETED
 from tidemark.pipeline.transaction_status import transaction_status, with_earlier
 
 _MOST_NAMED, _SHOWN = 5, 60

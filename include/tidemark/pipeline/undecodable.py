@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from tidemark.changelog.ties import edges_with, only_markers_tell, tied
 from tidemark.identifiers import PAIR
 from tidemark.ledger.change_log import changes_table, in_hour, is_published, is_row, is_unplaced
-from tidemark.ledger.quarantine import never_completed, record_place
+from tidemark.ledger.kept_back import never_completed, record_place
 from tidemark.pipeline.hour_changes import HourChanges
 from tidemark.pipeline.withheld import refusal
 

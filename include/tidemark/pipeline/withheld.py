@@ -14,7 +14,8 @@ from pyspark.sql import functions as F
 from tidemark.feeds.model import Feed
 from tidemark.identifiers import PAIR
 from tidemark.ledger.change_stats import TableStats
-from tidemark.ledger.quarantine import ALONGSIDE, CHECK_FAILED, ENTRY, NOT_BAD, SCREEN, beginning
+from tidemark.ledger.kept_back import beginning
+from tidemark.ledger.quarantine import ALONGSIDE, CHECK_FAILED, ENTRY, NOT_BAD, SCREEN
 from tidemark.ledger.receipts import Counts
 from tidemark.logs import get_logger
 from tidemark.pipeline.assemble import with_stats

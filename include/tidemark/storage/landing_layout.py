@@ -1,4 +1,5 @@
-"""The layout of the landing: the paths of landed objects and their manifests. No other module knows it.
+"""The layout of the landing: the paths of landed objects and their manifests. Only this module knows it, and
+:mod:`tidemark.storage.landed_columns`, which reads the same out of a column.
 
 ``<landing>/<feed>/<topic>/dt=2026-11-20/hr=07/v00001/<object>`` holds an object byte for byte;
 ``<landing>/<feed>/_manifests/<hour>/v00001.json`` says what came with that version of the hour's export.
@@ -8,9 +9,6 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass
-
-from pyspark.sql import Column
-from pyspark.sql import functions as F
 
 from tidemark.hours import Hour
 
@@ -54,21 +52,3 @@ def parse_path(path: str) -> LandedPath | None:
     """The path of a landed object, relative to its feed's folder; None for any other file."""
     found = _OBJECT.fullmatch(path)
     return LandedPath(f"{found['day']}T{found['hour']}", int(found["version"])) if found else None
-
-
-def landed_topic(name: Column) -> Column:
-    """The topic of a landed object, by its path relative to the landing; null for any other path."""
-    topic = F.regexp_extract(name, r"/([^/]+)/dt=[^/]+/hr=[^/]+/v\d+/[^/]+$", 1)
-    return F.when(topic != "", topic)
-
-
-def landed_hour(name: Column) -> Column:
-    """The hour a landed object is of, ``2026-11-20T07``, by its path relative to the landing."""
-    day, hour = (F.split_part(name, F.lit("/"), F.lit(part)) for part in (3, 4))
-    return F.concat(F.substring(day, 4, 10), F.lit("T"), F.substring(hour, 4, 2))
-
-
-def landed_version(name: Column) -> Column:
-    """The version of its hour's export that a landed object came with, by its path relative to the landing."""
-    folder = F.substring_index(F.substring_index(name, "/", 5), "/", -1)
-    return F.substring(folder, 2, 9).cast("int")

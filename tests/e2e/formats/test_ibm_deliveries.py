@@ -18,8 +18,8 @@ from tidemark.feeds.model import Feed
 from tidemark.ledger.publication_history import load_history
 from tidemark.ledger.receipts import Receipt
 from tidemark.operations.audit import audit
+from tidemark.operations.held import held_listing
 from tidemark.operations.read_table import json_lines, read_snapshot
-from tidemark.operations.reports import held_listing
 from tidemark.pipeline.hour import run_hour
 from tidemark.samples.exporting import Message as Record
 from tidemark.samples.exporting import write_export

@@ -24,7 +24,7 @@ from tidemark.ledger.publication_history import load_history
 from tidemark.ledger.quarantine import list_kept_back, recall
 from tidemark.ledger.receipts import Receipt
 from tidemark.operations.audit import audit
-from tidemark.operations.reports import held_listing
+from tidemark.operations.held import held_listing
 from tidemark.pipeline import hour as run
 from tidemark.pipeline.hour import replay_hour, run_hour
 from tidemark.pipeline.land import land

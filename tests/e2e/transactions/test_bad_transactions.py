@@ -18,7 +18,7 @@ from tests.e2e.feed_pair import FeedPair
 from tests.e2e.transaction_exports import DEBEZIUM, export, ids, transaction
 from tidemark.ledger.quarantine import hours_in_quarantine, list_kept_back
 from tidemark.operations.audit import audit
-from tidemark.operations.reports import held_listing
+from tidemark.operations.held import held_listing
 from tidemark.settings import Settings
 
 pytestmark = pytest.mark.promise(1, 2, 3, 6)

@@ -17,7 +17,7 @@ from tests.e2e.qlik_messages import qlik as message_of
 from tests.unit.formats.qlik_messages import metadata
 from tidemark.lake.catalog import read_rows
 from tidemark.operations.audit import audit
-from tidemark.operations.reports import held_listing
+from tidemark.operations.held import held_listing
 from tidemark.settings import Settings
 
 pytestmark = pytest.mark.promise(3)

@@ -1,14 +1,20 @@
-"""Catalogs that no Spark session has used yet, or only half."""
+"""The catalog as it is read without Spark: one that no session has used yet, or only half; and in PostgreSQL."""
 
 from __future__ import annotations
 
 import sqlite3
 from pathlib import Path
 
+import pyarrow as pa
 import pytest
+from pyiceberg.catalog.sql import SqlCatalog
+from pyiceberg.expressions import AlwaysTrue, And, EqualTo, GreaterThanOrEqual, In, LessThanOrEqual
 
-from tidemark.errors import TerminalError
-from tidemark.lake.catalog import find_table
+from tests.postgres import PASSWORD, USER, postgres
+from tidemark.errors import TerminalError, TransientError
+from tidemark.lake.catalog import LAKE_ID, find_table, lake_of_catalog, read_rows, row_filter
+from tidemark.lake.spark_conf import CATALOG
+from tidemark.lake.stored_formats import FORMAT, TABLE_FORMAT
 from tidemark.ledger.publication_history import load_history
 from tidemark.settings import Settings
 
@@ -41,3 +47,36 @@ def test_a_damaged_catalog_is_not_taken_for_an_empty_one(settings: Settings) -> 
     with pytest.raises(TerminalError, match="database cannot be used: file is not a database") as refused:
         find_table(settings, "shop", "orders")
     assert "TIDEMARK_CATALOG_URI" in str(refused.value)
+
+
+def test_a_catalog_in_postgresql_is_read(tmp_path: Path) -> None:
+    with postgres("lake") as server:
+        settings = Settings(
+            home=tmp_path, lake="lake", catalog_uri=f"jdbc:postgresql://127.0.0.1:{server.port}/lake",
+            catalog_user=USER, catalog_password=PASSWORD,
+        )  # fmt: skip
+        assert find_table(settings, "tidemark", "receipts") is None and lake_of_catalog(settings) is None
+        made = SqlCatalog(CATALOG, uri=server.url("lake"), warehouse=settings.lake_root)
+        made.create_namespace("tidemark", {LAKE_ID: 'it\'s "7"'})
+        made.create_namespace("tidemark.shop")
+        schema = pa.schema([("sequence", pa.int64())])
+        table = made.create_table("tidemark.shop.held", schema, properties={TABLE_FORMAT: str(FORMAT)})
+        table.append(pa.table({"sequence": [1, 2, 3]}))
+        assert lake_of_catalog(settings) == 'it\'s "7"'
+        assert read_rows(settings, "tidemark", "shop", "held", where=[("sequence", "not in", [2])]) == [
+            {"sequence": 1},
+            {"sequence": 3},
+        ]
+        assert find_table(settings, "tidemark", "shop", "quarantine") is None
+        wrong = settings.model_copy(update={"catalog_password": "xyzzy"})
+        with pytest.raises(TransientError, match="the catalog does not answer") as refused:
+            lake_of_catalog(wrong)
+        assert "xyzzy" not in str(refused.value)
+
+
+def test_conditions_become_a_filter_of_the_scan() -> None:
+    every = row_filter([("a", "=", "x"), ("b", ">=", 1), ("b", "<=", 9), ("b", "not in", []), ("c", "in", ["y", "z"])])
+    expected = And(
+        And(And(EqualTo("a", "x"), GreaterThanOrEqual("b", 1)), LessThanOrEqual("b", 9)), In("c", ["y", "z"])
+    )
+    assert every == expected and row_filter([]) == AlwaysTrue()

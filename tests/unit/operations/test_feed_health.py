@@ -10,7 +10,7 @@ import pytest
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.ledger.feed_state import FeedState, HourRange, NextPublication
-from tidemark.operations import feed_health, reports
+from tidemark.operations import feed_health, held
 from tidemark.operations.feed_health import FeedHealth, judge, status_listing
 from tidemark.settings import Settings
 
@@ -102,16 +102,16 @@ def test_since_when_and_the_last_good_hour_are_said() -> None:
 def test_a_table_is_read_only_where_the_state_does_not_tell(monkeypatch: pytest.MonkeyPatch) -> None:
     read: list[str] = []
     monkeypatch.setattr(feed_health, "list_kept_back", lambda settings, name, columns: read.append(name) or [])
-    monkeypatch.setattr(reports, "read_rows", lambda settings, *name, where: read.append(name[-1]) or [])
+    monkeypatch.setattr(held, "read_rows", lambda settings, *name, where: read.append(name[-1]) or [])
     known = state(in_quarantine={NEWEST: 2}, taken=8, held_transactions=3, held_since=Hour("2026-11-20T01"))
     assert feed_health.hours_with_quarantine(Settings(), known) == {NEWEST: 2}
-    assert reports.overdue_transactions(Settings(), feed(), known) == 0
+    assert held.overdue_transactions(Settings(), feed(), known) == 0
     assert read == []
     feed_health.hours_with_quarantine(Settings(), known.model_copy(update={"taken": 9}))
     feed_health.hours_with_quarantine(Settings(), known.model_copy(update={"in_quarantine": None}))
     old = known.model_copy(update={"held_since": Hour("2026-11-18T00")})
-    reports.overdue_transactions(Settings(), feed(), old)
-    reports.overdue_transactions(Settings(), feed(), known.model_copy(update={"held_since": None}))
+    held.overdue_transactions(Settings(), feed(), old)
+    held.overdue_transactions(Settings(), feed(), known.model_copy(update={"held_since": None}))
     assert read == ["shop", "shop", "held", "held"]
 
 

@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import pytest
-from sqlalchemy.exc import OperationalError
 
 from tidemark.errors import ConflictError, ExportError, TerminalError, TidemarkError, TransientError
 from tidemark.lake.catalog import reading
@@ -43,7 +42,6 @@ def test_what_stays_is_raised(error: TidemarkError, tries: int) -> None:
     ("failure", "kind"),
     [
         (OSError("connection reset"), TransientError),
-        (OperationalError("SELECT 1", {}, Exception("server closed the connection")), TransientError),
         (FileNotFoundError("lake/shop/orders/data/1.parquet"), TerminalError),
     ],
 )

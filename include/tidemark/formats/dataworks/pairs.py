@@ -13,7 +13,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tidemark.identifiers import PAIR
-from tidemark.storage.landing_layout import landed_hour
+from tidemark.storage.landed_columns import landed_hour
 
 #: The ops of the two halves. The second is also that of an update in one message.
 FIRST, SECOND = "UPDATE_BEFOR", "UPDATE_AFTER"

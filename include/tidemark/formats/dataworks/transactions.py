@@ -17,7 +17,7 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from tidemark.storage.landing_layout import landed_hour
+from tidemark.storage.landed_columns import landed_hour
 
 #: The markers that begin a transaction, and those that end one.
 BEGIN, END = "TRANSACTION_BEGIN", "TRANSACTION_END"
