@@ -27,7 +27,7 @@ test-full: setup  ## the second tier, an hour: every mechanism, format and failu
 
 # Its parts, by subject. Each takes at most twelve minutes, and they can be run side by side.
 test-formats test-convergence test-transactions test-schema test-replay test-late test-operations test-crash test-paused \
-test-scheduler test-stack: test-%: setup
+test-scheduler test-stack test-page: test-%: setup
 	@PYTEST="$(PYTEST)" WORKERS="$(WORKERS)" scripts/in-project python scripts/second_tier.py $*
 
 coverage: setup  ## which lines `make test` runs in its own processes

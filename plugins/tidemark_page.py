@@ -7,15 +7,17 @@ import this module, so the views, which import Spark's modules, are imported whe
 
 from __future__ import annotations
 
+import base64
+import hashlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any
 
 from airflow.api_fastapi.app import get_auth_manager
 from airflow.api_fastapi.auth.managers.models.resource_details import DagDetails
 from airflow.api_fastapi.core_api.security import GetUserDep
-from fastapi import FastAPI, HTTPException, Request
+from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from jinja2 import Environment, FileSystemLoader
 from starlette.exceptions import HTTPException as AnyHTTPException
@@ -33,8 +35,6 @@ if TYPE_CHECKING:
     from tidemark.feeds.model import Feed
 
 PREFIX = "/tidemark"
-#: Should a value slip through unescaped, a script in it would still not run.
-_POLICY = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'; frame-ancestors 'self'"
 
 app = FastAPI(title="Tidemark", docs_url=None, redoc_url=None, openapi_url=None)
 _pages = Environment(
@@ -42,6 +42,12 @@ _pages = Environment(
     autoescape=True,
     trim_blocks=True,
     lstrip_blocks=True,
+)
+_script = base64.b64encode(hashlib.sha256(_pages.get_template("page.js").render().encode()).digest()).decode()
+#: Should a value slip through unescaped, a script in it would still not run: only the page's own one does.
+_POLICY = (
+    f"default-src 'none'; script-src 'sha256-{_script}'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; "
+    "frame-ancestors 'self'"
 )
 
 
@@ -87,11 +93,13 @@ def quarantine(name: str, request: Request, user: GetUserDep, hour: str | None =
 
 
 @app.get("/{name}/tables/{table}/")
-def one_table(name: str, table: str, request: Request, user: GetUserDep) -> Response:
-    """A published table: its size, its changes, its columns, its checks, its cuts."""
+def one_table(
+    name: str, table: str, request: Request, user: GetUserDep, key: Annotated[list[str] | None, Query()] = None
+) -> Response:
+    """A published table: its size, its changes, its columns, its checks, its cuts; the command that explains a row."""
     from tidemark.page.table_view import show_table
 
-    return _answer(request, "table", show_table(Settings(), _feed(name, user), table))
+    return _answer(request, "table", show_table(Settings(), _feed(name, user), table, key or ()))
 
 
 @app.exception_handler(TidemarkError)
@@ -136,7 +144,10 @@ def _answer(request: Request, kind: str, view: BaseModel, **more: Any) -> Respon
     """A view as a page, or as JSON."""
     if _wants_json(request):
         return JSONResponse(view.model_dump(mode="json"))
+    from tidemark.page.sorting import Sorting
+
     link = str(request.url.include_query_params(format="json")).partition("?")[2]
+    more["sorting"] = Sorting(request.query_params)
     return HTMLResponse(_render(request, kind, view=view, json_link=f"?{link}", **more), headers=_headers())
 
 

@@ -147,7 +147,7 @@ def _too_slow(config: pytest.Config) -> dict[str, float]:
 
 
 #: The files whose tests go on from each other, wherever else each test may go to any process.
-_IN_ONE_PROCESS = ("late/test_interleaved_hours.py",)
+_IN_ONE_PROCESS = ("late/test_interleaved_hours.py", "page/test_browser.py")
 
 
 class _FreeScheduling(LoadScopeScheduling):

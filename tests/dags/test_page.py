@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import base64
 import gzip
+import hashlib
 import json
 import os
 import re
+import shlex
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -186,6 +189,39 @@ def test_a_table_is_told_from_its_metadata(
         (HOUR, "SELECT * FROM page_seen.items VERSION AS OF 'hour_2026_11_20T07'")
     ]
     assert client.get("/page_seen/tables/page_seen.nothing/").status_code == 404
+    shown = client.get("/page_seen/tables/page_seen.items/").text
+    assert f'Last changed by hour <a href="/tidemark/page_seen/hours/{HOUR}/">' in shown
+
+
+def test_a_row_that_is_asked_for_has_its_command_whatever_its_key(
+    page: ModuleType, published: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    client = let_in(page, monkeypatch, "ingest_page_seen")
+
+    def asked(*key: str) -> Any:
+        return client.get("/page_seen/tables/page_seen.items/", params={"key": key, "format": "json"}).json()
+
+    for key in ("1", "-1", "--json", "'; rm -rf / #", "$(id)`id`", '"', "\\", "ü €", HOSTILE, ""):
+        assert shlex.split(asked(key)["explain"]) == ["tidemark", "explain", "page_seen.items", "--", key]
+    assert asked()["explain"] == "tidemark explain page_seen.items" and asked()["key"] == ["id"]
+    for key in (("1", "2"), ("1\n",), ("\x1b[2J",)):
+        told = asked(*key)
+        assert told["explain"] == "tidemark explain page_seen.items" and told["explain_problem"]
+    shown = client.get("/page_seen/tables/page_seen.items/", params={"key": HOSTILE}).text
+    assert HOSTILE not in shown and f'value="{ESCAPED}"' in shown
+
+
+def test_tables_are_sorted_by_links(page: ModuleType, published: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    client = let_in(page, monkeypatch, "ingest_page_seen", "ingest_page_unseen")
+
+    def feeds(query: str) -> list[str]:
+        return re.findall(r'<th scope="row"><a href="/tidemark/(\w+)/">', client.get(query).text)
+
+    assert feeds("/?sort=-feeds.feed") == ["page_unseen", "page_seen"]
+    assert feeds("/?sort=feeds.since") == feeds("/?sort=feeds.__dict__") == feeds("/") == ["page_seen", "page_unseen"]
+    turned = client.get("/?sort=feeds.feed").text
+    assert '<th scope="col" aria-sort="ascending"><a href="?sort=-feeds.feed#feeds">feed</a></th>' in turned
+    assert HOSTILE not in client.get("/", params={"sort": HOSTILE, HOSTILE: HOSTILE}).text
 
 
 @pytest.mark.parametrize("path", VIEWS)
@@ -193,8 +229,11 @@ def test_nothing_from_messages_and_files_is_markup(
     page: ModuleType, published: Settings, monkeypatch: pytest.MonkeyPatch, path: str
 ) -> None:
     answer = let_in(page, monkeypatch, "ingest_page_seen").get(path)
-    assert HOSTILE not in answer.text and not Outline(answer.text).named("script", "link", "img", "iframe")
-    assert "default-src 'none'" in answer.headers["content-security-policy"]
+    assert HOSTILE not in answer.text and not Outline(answer.text).named("link", "img", "iframe")
+    (script,) = re.findall(r"<script>(.*?)</script>", answer.text, re.DOTALL)
+    hashed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
+    policy = answer.headers["content-security-policy"]
+    assert f"default-src 'none'; script-src 'sha256-{hashed}';" in policy, "the page's own script runs, and no other"
     if path == "/page_seen/":
         assert f"{ESCAPED} of the shop" in answer.text and f"unknown op {ESCAPED}" in answer.text
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.changelog.deliveries import published_unused, without_messages
@@ -27,7 +27,9 @@ class TableLog:
     """``sources``: the source's tables that are published as ``table``, or as one of those that are ``also`` read.
     ``definitions``: of all tables of the feed.
     ``left_out``: transactions (``tx``) that do not count, beside those that are held; ``withdrawn``: entries that do not;
-    None: no others. ``named_by``: the publications whose markers name transactions; None: those of ``state``."""
+    None: no others. ``named_by``: the publications whose markers name transactions; None: those of ``state``. ``only``:
+    the log entries of which rows are read; None: all of the tables' (what tells about them is read of the whole log).
+    ``stand_alone``: none of these rows takes its place in the source's order from other entries."""
 
     spark: SparkSession
     feed: Feed
@@ -39,6 +41,8 @@ class TableLog:
     left_out: DataFrame | None = None
     withdrawn: DataFrame | None = None
     named_by: FeedState | None = None
+    only: Column | None = None
+    stand_alone: bool = False
 
     def columns(self) -> list[str]:
         """Columns of log rows, with ``landed_this_hour``."""
@@ -47,7 +51,7 @@ class TableLog:
     def rows(self, truncated: str | None) -> DataFrame:
         """The log rows that are part of the snapshot: published, not held, not waiting, not in quarantine, not rolled back,
         and not older than the position ``truncated``."""
-        rows = placed(self._published().where(F.col("op") != "truncate"), self._log(), self.feed, self.state.reloads)
+        rows = self._placed(self._published().where(F.col("op") != "truncate"))
         if truncated is not None:
             rows = rows.where(F.col("position") >= truncated)
         rows = with_definitions(self.counted(rows), self.definitions, self.feed)
@@ -55,15 +59,15 @@ class TableLog:
 
     def known_rows(self) -> DataFrame:
         """All log rows of the table but truncates, counted or not, as :meth:`rows` gives them, with ``published``."""
-        of_table = is_row() & (F.col("op") != "truncate") & of_tables((self.table, *self.also), self.sources)
-        rows = placed(self._log().where(of_table), self._log(), self.feed, self.state.reloads)
+        of_table = self._of_table() & (F.col("op") != "truncate")
+        rows = self._placed(self._log().where(of_table))
         rows = rows.withColumns({"landed_this_hour": F.lit(False), "published": is_published(self.state)})
         return with_definitions(rows, self.definitions, self.feed)
 
     def truncates(self) -> DataFrame:
         """The log rows that empty the table, as :meth:`rows` gives the others."""
         rows = self._published().where(empties())
-        return self.counted(placed(rows, self._log(), self.feed, self.state.reloads))
+        return self.counted(self._placed(rows))
 
     def counted(self, rows: DataFrame) -> DataFrame:
         """Published rows, of whatever table, with ``landed_this_hour``, without those that are no part of any snapshot."""
@@ -117,7 +121,13 @@ class TableLog:
     def _log(self) -> DataFrame:
         return tied_log(self.spark, self.feed, self.named_by or self.state)
 
+    def _placed(self, rows: DataFrame) -> DataFrame:
+        others = self._log()
+        return placed(rows, others.limit(0) if self.stand_alone else others, self.feed, self.state.reloads)
+
     def _published(self) -> DataFrame:
-        return self._log().where(
-            is_published(self.state) & is_row() & of_tables((self.table, *self.also), self.sources)
-        )
+        return self._log().where(is_published(self.state) & self._of_table())
+
+    def _of_table(self) -> Column:
+        of_table = is_row() & of_tables((self.table, *self.also), self.sources)
+        return of_table if self.only is None else of_table & self.only

@@ -9,12 +9,15 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass, field, replace
+from functools import reduce
+from operator import and_
 from typing import Any
 
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from tidemark.changelog.places import awaits_place
 from tidemark.changelog.table_history import load_definitions
 from tidemark.changelog.table_log import TableLog
 from tidemark.changelog.table_view import TableView, emptied_below, published_state
@@ -239,14 +242,21 @@ def _changes(state: TableView, key: Column, until: str) -> list[Change]:
     if len(json.loads(wanted)) < len(shape.key):  # what is no value of its type is left out
         types = ", ".join(f"{name} ({shape.columns[name].spark})" for name in shape.key)
         raise ConfigError(f"no key of {log.table}: {types}", fix="write its values as `tidemark show` prints them")
+    # First only where they are, of the whole log and by narrow columns; then all of them, of what lies there.
+    where = of_key(log.known_rows()).select("hour", *ENTRY, awaits_place(log.feed).alias("awaits"))
+    places = where.limit(_MOST_CHANGES + 1).collect()
+    if len(places) > _MOST_CHANGES:  # some of them would give another answer
+        raise ConfigError(f"more than {_MOST_CHANGES} changes speak of {wanted}", fix="read the change log with Spark")
+    if not places:
+        return []
+    stand_alone = state.log.state.began_again is None and not any(row.awaits for row in places)
+    log = replace(log, only=_near(places), stand_alone=stand_alone)
     found = of_key(log.known_rows()).select(
         *ENTRY, "hour", "tx", "at", "position", "op", "published", "absent",
         F.to_json("typed").alias("key"), F.to_json("left").alias("left"),
         F.coalesce("after", F.create_map().cast("map<string, string>")).alias("sent"),
     )  # fmt: skip
-    rows = found.limit(_MOST_CHANGES + 1).collect()
-    if len(rows) > _MOST_CHANGES:  # some of them would give another answer
-        raise ConfigError(f"more than {_MOST_CHANGES} changes speak of {wanted}", fix="read the change log with Spark")
+    rows = found.collect()
     counted = {tuple(row) for row in of_key(log.rows(None)).select(*ENTRY).collect()}
     reasons = _reasons(state, rows)
     ended = emptied_below(log.state, log.sources, log.state.table(log.table).truncated)
@@ -266,6 +276,14 @@ def _changes(state: TableView, key: Column, until: str) -> list[Change]:
         seen |= {(row.at, row.key)} if fate == "applied" else set()
         changes += _halves(row, wanted, fate)
     return changes
+
+
+def _near(places: Sequence[Row]) -> Column:
+    """Log entries that stand where these do, and few others: Iceberg opens the files of their hours alone, and reads of
+    them the row groups of their objects and records."""
+    return reduce(
+        and_, (F.col(name).isin(sorted({row[name] for row in places})) for name in ("hour", "object", "record"))
+    )
 
 
 def _halves(row: Row, key: str, fate: str) -> list[Change]:

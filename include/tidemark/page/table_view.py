@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import json
+import shlex
+from collections.abc import Sequence
 from typing import Any
 
 from pydantic import BaseModel, Field
@@ -82,7 +84,10 @@ class TableView(BaseModel):
     hours: list[TableHour] = []
     cuts: list[CutLine] = Field([], description="The newest, newest first.")
     more_cuts: int = 0
-    explain: str = Field(description="The command that says where a row's values come from.")
+    key: list[str] = Field([], description="The columns of its key, in its order.")
+    asked: list[str] = Field([], description="The key that was asked for.")
+    explain: str = Field(description="The command that says where the values of the row asked for come from.")
+    explain_problem: str = Field("", description="Why there is no command for this key.")
 
     @property
     def bars(self) -> list[Bar | None]:
@@ -90,9 +95,9 @@ class TableView(BaseModel):
         return bars([one.applied for one in self.hours], min(480, 24 * len(self.hours)), 90)
 
 
-def show_table(settings: Settings, feed: Feed, table: str) -> TableView:
+def show_table(settings: Settings, feed: Feed, table: str, key: Sequence[str] = ()) -> TableView:
     """A table's view, from its metadata and the receipts of the newest hours: no row of it is read. ConfigError for a
-    table that the feed has not published."""
+    table that the feed has not published. ``key``: of a row that is asked for."""
     check_lake(settings)
     state = load_state(settings, feed.feed)
     if table not in state.tables:
@@ -110,7 +115,20 @@ def show_table(settings: Settings, feed: Feed, table: str) -> TableView:
     if found is not None:
         with reading(table):
             _add_metadata(view, found)
+    if key:
+        _ask_for(view, key)
     return view
+
+
+def _ask_for(view: TableView, key: Sequence[str]) -> None:
+    """The command for a row: whatever stands in the key, a shell reads it as one word, and the command as no option."""
+    view.asked = list(key)
+    if len(key) != len(view.key):
+        view.explain_problem = f"Its key has {len(view.key)} columns, not {len(key)}."
+    elif not all(map(str.isprintable, key)):
+        view.explain_problem = "A key with characters that do not print cannot be copied from a page."
+    else:
+        view.explain = shlex.join([*view.explain.split(), "--", *key])
 
 
 def _add_hours(view: TableView, settings: Settings, state: FeedState) -> None:
@@ -149,9 +167,9 @@ def _add_metadata(view: TableView, found: IcebergTable) -> None:
     schema = found.schema()
     if snapshot is not None and snapshot.schema_id is not None and "tidemark.schema-before" in found.properties:
         schema = found.schemas()[snapshot.schema_id]  # an hour in the making has changed the columns already
-    key = json.loads(found.properties.get("tidemark.key", "[]"))
+    view.key = json.loads(found.properties.get("tidemark.key", "[]"))
     view.columns = [
-        Column(name=field.name, type=str(field.field_type), key=field.name in key)
+        Column(name=field.name, type=str(field.field_type), key=field.name in view.key)
         for field in schema.fields
         if field.name != TIDEMARK
     ]

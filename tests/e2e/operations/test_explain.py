@@ -7,10 +7,14 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from tests.e2e.debezium_messages import HOURS, event, row
 from tests.e2e.one_table_feed import OneTableFeed, rows
 from tidemark.errors import ConfigError
+from tidemark.hours import hours_between
+from tidemark.ledger.change_log import changes_table
+from tidemark.ledger.state_store import load_state
 from tidemark.operations.explain_row import explain_row, explanation_listing
 from tidemark.settings import Settings
 
@@ -73,3 +77,55 @@ def test_a_row_that_moved_and_came_twice(
         explain_row(known, run.table, ["1"])
     with pytest.raises(ConfigError, match=f"did you mean `{run.table}`"):
         explain_row(known, run.table + "x", ["9"])
+
+
+def files_read(spark: SparkSession, feed: str, after: int = -1) -> tuple[list[int], int]:
+    """How many files of the change log each query behind ``after`` has read, as Iceberg says; and the last query's number."""
+    spark.sparkContext._jsc.sc().listenerBus().waitUntilEmpty()
+    store = spark._jsparkSession.sharedState().statusStore()
+    executions, read, last = store.executionsList(), [], after
+    for number in range(executions.size()):
+        one = executions.apply(number)
+        last = max(last, one.executionId())
+        if one.executionId() <= after:
+            continue
+        values, nodes = store.executionMetrics(one.executionId()), store.planGraph(one.executionId()).allNodes()
+        for place in range(nodes.size()):
+            node = nodes.apply(place)
+            metrics = node.metrics() if node.name().startswith(f"BatchScan lake.tidemark.{feed}.changes") else None
+            for at in range(metrics.size() if metrics else 0):
+                if metrics.apply(at).name() == "number of result data files":
+                    read.append(int(values.apply(metrics.apply(at).accumulatorId()).replace(",", "")))
+    return read, last
+
+
+def test_of_a_long_log_only_the_hours_of_the_key_are_read_whole(
+    spark: SparkSession, settings: Settings, run: OneTableFeed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Three scans of narrow columns tell how texts are read, where snapshots stand, and where the key is."""
+    hours = hours_between("2026-11-20T00", "2026-11-21T23")
+    run(hours[0], [event("c", 10, row(7, 1))])
+    log = changes_table(run.feed)
+    ids = [(hour, at, 7 if at % 20 == 3 else 1000 + at) for at, hour in enumerate(hours) if at]
+    later = spark.createDataFrame(ids, "at string, number int, id int")
+    texts = {name: F.create_map(F.lit("id"), F.col("id").cast("string")) for name in ("key", "after")}
+    placed = F.concat(F.substring("position", 1, 21), F.lpad((F.col("number") + 100).cast("string"), 20, "0"))
+    copies = later.crossJoin(spark.table(log).where(F.col("op") == "insert")).withColumns(
+        {"hour": F.col("at"), "op": F.lit("update"), "position": placed, **texts}
+    )
+    copies.select(spark.table(log).columns).coalesce(1).sortWithinPartitions("hour").writeTo(log).append()
+    state = load_state(settings, run.feed)
+    state.hours[0].last = hours[-1]
+    monkeypatch.setattr("tidemark.operations.explain_row.load_state", lambda *_: state)
+    feeds = tmp_path / "feeds"
+    feeds.mkdir()
+    (feeds / f"{run.feed}.yaml").write_text(run.definition().model_dump_json(exclude_unset=True).replace("PT0S", "0s"))
+
+    _, before = files_read(spark, run.feed)
+    found = explain_row(settings.model_copy(update={"feeds": feeds}), run.table, ["7"])
+    assert [one.hour for one in found.changes] == [hours[0], hours[3], hours[23], hours[43]]
+    assert {one.fate for one in found.changes} == {"applied"}
+    read, before = files_read(spark, run.feed, before)
+    assert sorted(read) == [4, 4, 48, 48, 48]
+    assert explain_row(settings.model_copy(update={"feeds": feeds}), run.table, ["8"]).changes == []
+    assert files_read(spark, run.feed, before)[0] == [48, 48, 48]
