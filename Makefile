@@ -1,7 +1,7 @@
 # `make` says what there is. Every target sets the project up first; nothing is installed outside its folder, but for
 # Java where there is none and the system's packages need no password (see scripts/java-home).
 .DEFAULT_GOAL := help
-.PHONY: help setup demo shell demo-shell test test-near test-full coverage seeds orders convergence backfill crashes ui demo-ui stop lint format types bench bench-quick docs lock clean
+.PHONY: help setup demo shell demo-shell test test-near test-full coverage seeds orders convergence backfill crashes ui demo-ui stop stack stack-stop lint format types bench bench-quick docs lock clean
 
 help:  ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -64,6 +64,12 @@ stop:  ## stop what `make ui` or `make demo-ui` started
 	@scripts/in-project python scripts/services.py stop
 	@scripts/in-demo python scripts/services.py stop
 
+stack: setup  ## docker-compose.yaml's services without Docker: Airflow, PostgreSQL, S3, a Spark cluster (Linux)
+	@scripts/in-project python scripts/stack.py start
+
+stack-stop:  ## stop what `make stack` started
+	@scripts/in-project python scripts/stack.py stop
+
 lint: setup  ## ruff (rules and format), mypy (strict), and deptry (every import has its dependency, and the reverse)
 	@scripts/in-project ruff check .
 	@scripts/in-project ruff format --check .
@@ -88,5 +94,5 @@ lock: setup  ## lock the newest packages pyproject.toml allows (see CONTRIBUTING
 	@.tools/uv/bin/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
 		--no-header --quiet --upgrade --output-file requirements.txt
 
-clean: stop  ## remove what was made here, setup included
+clean: stop stack-stop  ## remove what was made here, setup included
 	rm -rf .venv .tools .tidemark .airflow .pytest_cache .mypy_cache .ruff_cache .hypothesis

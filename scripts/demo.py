@@ -161,7 +161,7 @@ def news(api: Api, printed: set[tuple[object, ...]]) -> Iterator[str]:
 
 def timeout(what: str) -> None:
     if time.monotonic() - STARTED > PATIENCE:
-        raise SystemExit(f"After {PATIENCE / 60:.0f} minutes {what}; Airflow's output is in {services.LOGS}")
+        raise SystemExit(f"After {PATIENCE / 60:.0f} minutes {what}; Airflow's output is in {services.BACKGROUND.logs}")
 
 
 def show(*arguments: str) -> None:
@@ -171,7 +171,7 @@ def show(*arguments: str) -> None:
 
 
 def main() -> None:
-    if services.recorded():
+    if services.BACKGROUND.alive():
         raise SystemExit("Airflow is running on the demo: `make stop` stops it, then run this again.")
     say("A clean demo in .tidemark/demo: recorded Debezium events; generated exports of IBM, Qlik, DataWorks and Canal")
     for name in ("exports", "feeds", "truth", "lake", "airflow"):

@@ -1,7 +1,4 @@
-"""Whether a service answers well: ``healthy.py URL``, for health checks in images that have no curl.
-
-An answer of Airflow's monitor counts as well only when no part of it says ``unhealthy``.
-"""
+"""Whether a service answers well: ``healthy.py URL``, for health checks in images that have no curl."""
 
 from __future__ import annotations
 
@@ -11,8 +8,8 @@ import urllib.request
 
 def main() -> int:
     try:
-        with urllib.request.urlopen(sys.argv[1], timeout=5) as answer:
-            return int(b'"unhealthy"' in answer.read())
+        with urllib.request.urlopen(sys.argv[1], timeout=5):
+            return 0
     except OSError as error:
         sys.stderr.write(f"{sys.argv[1]}: {error}\n")
         return 1

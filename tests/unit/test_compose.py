@@ -130,6 +130,13 @@ def test_services_wait_for_what_they_need(services: dict[str, dict[str, Any]]) -
     assert "spark-master" in waited["spark-worker"]
 
 
+def test_no_check_needs_a_service_that_waits_for_it(services: dict[str, dict[str, Any]]) -> None:
+    """Airflow's monitor is unhealthy until a scheduler runs."""
+    for name in services["airflow-scheduler"]["depends_on"]:
+        asked = " ".join(map(str, (services[name].get("healthcheck") or {}).get("test") or []))
+        assert "/monitor/health" not in asked, name
+
+
 def test_nothing_runs_as_root_or_may_become_it(services: dict[str, dict[str, Any]]) -> None:
     for name, service in services.items():
         assert re.fullmatch(r"[1-9]\d*:[1-9]\d*", service["user"]), name

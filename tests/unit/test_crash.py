@@ -124,6 +124,20 @@ def test_only_what_is_not_of_the_input_may_pass(spark: SparkSession) -> None:
     assert can_pass(raised(lambda: java.io.FileInputStream("/no/such/file"))), "a storage that does not answer"
 
 
+@pytest.mark.promise(6)
+def test_what_went_with_an_executor_can_be_made_again(spark: SparkSession) -> None:
+    """A stage's checkpoints lie in the executors, and are gone with a worker that dies."""
+    context = spark.sparkContext
+    before = set(context._jsc.getPersistentRDDs())
+    rows = spark.range(10).repartition(2).localCheckpoint()
+    kept = context._jsc.getPersistentRDDs()
+    for number in set(kept) - before:
+        kept[number].unpersist(True)
+    with pytest.raises(Exception, match="CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND") as caught:
+        rows.collect()
+    assert can_pass(caught.value)
+
+
 def test_what_to_do_when_memory_is_used_up(spark: SparkSession, capsys: pytest.CaptureFixture[str]) -> None:
     def in_the_jvm() -> None:
         assert spark.sparkContext._jvm is not None

@@ -24,7 +24,6 @@ COORDINATES = (
     "org.apache.iceberg:iceberg-aws-bundle:1.12.0",  # S3FileIO: the tables on S3
     "org.apache.hadoop:hadoop-aws:3.4.2",  # S3A: landed objects on S3
     f"software.amazon.awssdk:s3-transfer-manager:{_AWS_SDK}",
-    f"software.amazon.awssdk:sts:{_AWS_SDK}",
     f"software.amazon.awssdk:apache-client:{_AWS_SDK}",
     "org.apache.spark:spark-avro_2.13:4.1.1",  # Avro exports and Avro messages
     "org.xerial:sqlite-jdbc:3.50.3.0",
@@ -32,7 +31,7 @@ COORDINATES = (
 )
 
 EXCLUDED = (
-    "software.amazon.awssdk:bundle",  # hadoop-aws asks for the whole SDK, 640 MB; the modules above are what it uses
+    "software.amazon.awssdk:bundle",  # hadoop-aws asks for the whole SDK, 640 MB
     # Spark brings newer ones of these; older ones on the driver's class path would come before them.
     "io.netty:*",
     "org.slf4j:*",
@@ -40,6 +39,10 @@ EXCLUDED = (
     "commons-codec:*",
     "commons-logging:*",
 )
+
+#: Whose jars are taken only where they are asked for by name. Iceberg's bundle holds all the rest that S3A uses, newer: a
+#: class path on which a class is twice works or fails by the order of its jars, and an executor's has none.
+ONLY_AS_NAMED = "software.amazon."
 
 #: Written last, so a folder with it is whole. Holds what was asked for.
 STAMP = "coordinates.txt"
@@ -51,13 +54,14 @@ def fetch(folder: Path) -> bool:
     Returns whether there was something to do. Raises :class:`TransientError` when they cannot be fetched,
     :class:`ConfigError` when Spark is not installed.
     """
-    wanted = "\n".join((*COORDINATES, *(f"without {name}" for name in EXCLUDED))) + "\n"
+    without = (*EXCLUDED, f"other {ONLY_AS_NAMED}*")
+    wanted = "\n".join((*COORDINATES, *(f"without {name}" for name in without))) + "\n"
     stamp = folder / STAMP
     if stamp.is_file() and stamp.read_text() == wanted:
         return False
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder, prefix=".fetch-") as ivy:
-        jars = _resolve(Path(ivy))
+        jars = [jar for jar in _resolve(Path(ivy)) if is_wanted(jar.name)]
         stamp.unlink(missing_ok=True)
         for old in folder.glob("*.jar"):
             old.unlink()
@@ -65,6 +69,12 @@ def fetch(folder: Path) -> bool:
             shutil.move(jar, folder / jar.name)
     stamp.write_text(wanted)
     return True
+
+
+def is_wanted(name: str) -> bool:
+    """Whether a jar that was resolved belongs to the set. ``name``: ``<group>_<artifact>-<version>.jar``."""
+    named = {"{}_{}-{}.jar".format(*coordinate.split(":")) for coordinate in COORDINATES}
+    return name in named or not name.startswith(ONLY_AS_NAMED)
 
 
 def _resolve(ivy: Path) -> list[Path]:

@@ -3,12 +3,17 @@
 from __future__ import annotations
 
 import subprocess
+from collections import Counter
 from pathlib import Path
+from zipfile import ZipFile
 
 import pytest
 
 from tidemark.errors import TransientError
 from tidemark.lake import jars
+from tidemark.settings import Settings
+
+PROJECT = Path(__file__).parent.parent.parent.parent
 
 
 @pytest.fixture
@@ -53,3 +58,16 @@ def test_what_cannot_be_fetched_says_so_and_leaves_the_old_set(tmp_path: Path, m
     with pytest.raises(TransientError, match="could not be fetched:\nHost not found"):
         jars.fetch(tmp_path)
     assert [path.name for path in tmp_path.iterdir()] == ["org_old-1.jar"]
+
+
+def test_no_class_of_the_aws_sdk_is_there_twice() -> None:
+    """An executor's class path has no order: with two, a task fails or works by chance."""
+    settings = Settings(home=PROJECT)
+    found = Counter(
+        name
+        for jar in settings.path(settings.jars).glob("*.jar")
+        for name in ZipFile(jar).namelist()
+        if name.startswith("software/amazon/") and name.endswith(".class")
+    )
+    assert found["software/amazon/awssdk/services/s3/S3Client.class"] == 1
+    assert [name for name, times in found.items() if times > 1] == []
