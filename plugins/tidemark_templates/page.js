@@ -11,8 +11,8 @@
     local.className = "local";
     local.title = zone;
     const named = time.dataset.zone === undefined ? "" : " in " + zone;
-    local.textContent = " (" + (day === time.dateTime.slice(0, 10) ? clock : day + " " + clock) + named + ")";
-    time.after(local);
+    local.textContent = "(" + (day === time.dateTime.slice(0, 10) ? clock : day + " " + clock) + named + ")";
+    (time.closest("a") ?? time).after(" ", local);
   }
   // Airflow shows the page in a frame that may not leave Airflow's own: there a link to the outside is followed by the
   // document around it.

@@ -8,11 +8,14 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from playwright.sync_api import Browser, BrowserContext, sync_playwright
+from playwright.sync_api import Browser, BrowserContext, expect, sync_playwright
 
 from tests.page.written_lake import WrittenLake, write_lake
 from tests.scheduler.stack import PROJECT, Stack
 
+#: Milliseconds that the browser and the server have for a step, on a machine that is busy with other tests.
+_PATIENCE = 120_000
+expect.set_options(timeout=_PATIENCE)
 _NAMES = ("chromium", "chromium-browser", "google-chrome", "chrome")
 
 
@@ -67,7 +70,7 @@ def contexts(browser: Browser, stack: Stack) -> Iterator[Callable[..., BrowserCo
 
     def make(**options: object) -> BrowserContext:
         context = browser.new_context(base_url=f"http://127.0.0.1:{stack.port}", **options)  # type: ignore[arg-type]
-        context.set_default_timeout(120_000)  # on a machine that is busy with other tests
+        context.set_default_timeout(_PATIENCE)
         context.on("dialog", lambda dialog: (wrong.append(dialog.message), dialog.dismiss()))
         context.on("weberror", lambda error: wrong.append(str(error.error)))
         opened.append(context)

@@ -113,7 +113,8 @@ def _receipts(feed: str, lake: WrittenLake) -> list[Receipt]:
         hour = lake.newest.plus(number - 29)
         if hour > last:
             break
-        quiet = feed == "shop" and hour > lake.changed
+        stopped = feed == "crm" and number >= 25
+        quiet = stopped or (feed == "shop" and hour > lake.changed)
         bad = 2 if feed == "mall" and number in (10, 28) else 0
         held = 3 if feed == "inventory" and number == 2 else 0
         applied = 0 if quiet else 100 + 7 * number
@@ -130,8 +131,7 @@ def _receipts(feed: str, lake: WrittenLake) -> list[Receipt]:
             held_transactions=2 if feed == "inventory" and number >= 2 else 0,
             held_since=lake.newest.plus(-27) if feed == "inventory" and number >= 2 else None,
             tables=[table], published_at=hour.plus(1).start, newest=hour.start, notes=[f"a note {HOSTILE}"],
-            stopped={"crm.people": f"column age is integer, and would become text {HOSTILE}"}
-            if feed == "crm" and number >= 25 else {},
+            stopped={"crm.people": f"column age is integer, and would become text {HOSTILE}"} if stopped else {},
         )  # fmt: skip
         receipt.balance()
         found.append(receipt)
