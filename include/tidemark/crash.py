@@ -68,7 +68,7 @@ def _out_of_memory(error: BaseException) -> str | None:
         "TIDEMARK_SPARK_CONF), or have fewer cores share it (TIDEMARK_SPARK_MASTER)"
     )
     for one in _chain(error):
-        if isinstance(one, MemoryError) or _NO_MEMORY in _jvm_kinds(one):
+        if isinstance(one, MemoryError) or _NO_MEMORY in jvm_kinds(one):
             return f"memory was used up: {more}"
         if type(one).__name__ == "Py4JNetworkError":
             return f"the JVM is gone, mostly because the machine had no memory left for it: {more}"
@@ -81,12 +81,12 @@ def can_pass(error: BaseException) -> bool:
     for one in _chain(error):
         if isinstance(one, OSError) or type(one).__name__ in _PASSING_PYTHON:
             return True
-        if any(name in _PASSING_JVM for name in _jvm_kinds(one)):
+        if any(name in _PASSING_JVM for name in jvm_kinds(one)):
             return True
     return False
 
 
-def _jvm_kinds(error: BaseException) -> Iterator[str]:
+def jvm_kinds(error: BaseException) -> Iterator[str]:
     """The classes of the JVM's exceptions behind one of pyspark's or py4j's, and what they extend. Of the last one, where
     Spark tells no more than that a task failed, ``lost``: an executor was."""
     thrown: Any = getattr(error, "_origin", None) or getattr(error, "java_exception", None)

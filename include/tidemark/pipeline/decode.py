@@ -22,6 +22,7 @@ from pyspark.sql import functions as F
 
 from tidemark.containers import load_container
 from tidemark.containers.objects import behind
+from tidemark.crash import jvm_kinds
 from tidemark.errors import ExportError
 from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
@@ -62,6 +63,10 @@ def decode(run: HourRun, since: int | None) -> int | None:
     return write_hour(rows, feed.feed, manifest.hour, manifest.version, since)
 
 
+#: Where storage did not answer, Spark says as well that it cannot read the file.
+_NO_ANSWER = ("software.amazon.", "org.apache.hadoop.fs.s3a.", "java.net.")
+
+
 @contextmanager
 def unreadable_named(manifest: Manifest) -> Iterator[None]:
     """ExportError in place of Spark's when it cannot read a landed object: its bytes were spoilt since it landed, or inside
@@ -72,7 +77,7 @@ def unreadable_named(manifest: Manifest) -> Iterator[None]:
         _, _, told = str(error).partition("FAILED_READ_FILE")
         first = unquote(told.partition("\n")[0])
         landed = next((landed for landed in manifest.objects if landed.path in first), None)
-        if landed is None:
+        if landed is None or any(kind.startswith(_NO_ANSWER) for kind in jvm_kinds(error)):
             raise
         fix = f"mend {landed.source} where it is damaged, then `tidemark land {manifest.feed} --hour {manifest.hour} --anew`"
         raise ExportError(
