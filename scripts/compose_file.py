@@ -33,7 +33,7 @@ class Service:
     command: list[str]
     environment: dict[str, str]
     health: list[str]
-    needs: frozenset[str]
+    needs: list[str]
 
     @property
     def once(self) -> bool:
@@ -130,7 +130,7 @@ def as_processes(given: Mapping[str, dict[str, Any]], net: str, folder: Path) ->
                 command=[translation.text(str(word), own) for word in described.get("command") or []],
                 environment={key: translation.text(str(value), own) for key, value in environment.items()},
                 health=[translation.text(str(word), own) for word in test[1:]],
-                needs=frozenset(described.get("depends_on") or {}),
+                needs=list(described.get("depends_on") or {}),
             )
         )
     return found

@@ -7,12 +7,14 @@ server is the file's own, built with Go where there is Go, else moto. Every star
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import shutil
 import socket
 import subprocess
 import sys
 import time
+from dataclasses import asdict
 from pathlib import Path
 
 import local_postgres
@@ -39,7 +41,13 @@ def say(text: str) -> None:
 
 
 def services() -> dict[str, Service]:
-    return {service.name: service for service in as_processes(resolve(FOLDER / ".env"), NET, FOLDER)}
+    """By name. The compose file is read at the first call after a start: its reader takes seconds."""
+    file = FOLDER / "services.json"
+    if not file.is_file():
+        read = as_processes(resolve(FOLDER / ".env"), NET, FOLDER)
+        file.touch(mode=0o600)
+        file.write_text(json.dumps([asdict(service) for service in read]))
+    return {known["name"]: Service(**known) for known in json.loads(file.read_text())}
 
 
 def environment(service: Service) -> dict[str, str]:
@@ -110,7 +118,7 @@ def start_in_order(wanted: dict[str, Service]) -> None:
     end = time.monotonic() + HEALTHY_WITHIN
     while waiting or starting:
         for name, service in list(waiting.items()):
-            if service.needs <= well:
+            if set(service.needs) <= well:
                 starting[name] = waiting.pop(name)
                 start_service(service)
         for name, service in list(starting.items()):

@@ -64,7 +64,7 @@ def test_commands_settings_checks_and_the_order_of_starts_are_the_file_s(
             key: same.sub("*", str(value)) for key, value in (image | (there.get("environment") or {})).items()
         }
         assert {key: same.sub("*", value) for key, value in service.environment.items()} == environment
-        assert service.needs == set(there.get("depends_on") or {})
+        assert service.needs == list(there.get("depends_on") or {})
 
 
 def test_nothing_of_a_container_is_left(given: dict[str, Any], services: dict[str, Service]) -> None:
