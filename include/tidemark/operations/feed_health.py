@@ -15,7 +15,7 @@ from datetime import UTC, datetime, timedelta
 from itertools import pairwise
 from typing import Literal, TypeAlias, TypeVar
 
-from tidemark.errors import TidemarkError
+from tidemark.errors import ConfigError, TidemarkError
 from tidemark.feeds.loading import find_feed
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
@@ -91,8 +91,11 @@ def _examine_all(examine: Callable[[T], FeedHealth], of: Sequence[T], settings: 
 
 def _examine(name: str, feed: Feed | None, settings: Settings, now: datetime | None) -> FeedHealth:
     try:
-        state = load_state(settings, name)
         feed = feed or find_feed(name, settings, deep=False)
+    except ConfigError as error:
+        return FeedHealth(feed=name, health="stopped", why=f"{error.problem.splitlines()[0]}: `tidemark feeds check`")
+    try:
+        state = load_state(settings, name)
         quarantined = hours_with_quarantine(settings, state)
         overdue = overdue_transactions(settings, feed, state)
     except TidemarkError as error:

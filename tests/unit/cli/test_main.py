@@ -93,6 +93,7 @@ def test_feeds_are_listed_and_said_how_they_are(two_feeds: None) -> None:
         ["stopped", "payroll"],
         ["never ran", "shop"],
     ]
+    assert done.output.splitlines()[1].endswith("1 mistake in feed files: `tidemark feeds check`")
     assert CliRunner().invoke(cli.app, ["status", "shop"]).exit_code == 0
 
 
