@@ -27,7 +27,7 @@ def feeds_check(
     for mistake in mistakes:
         out.print(str(mistake), markup=False)
     if mistakes:
-        out.print(f"{len(mistakes)} mistakes", markup=False)
+        out.print("1 mistake" if len(mistakes) == 1 else f"{len(mistakes)} mistakes", markup=False)
         raise typer.Exit(1)
     none = place.is_dir() and not feed_names(place)
     out.print(f"{place}: {'no feed file is there' if none else 'no mistakes'}", markup=False)
