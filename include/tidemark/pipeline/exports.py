@@ -1,6 +1,7 @@
 """An hour of a feed's exports at its source: what there is, whether it is all there, and how it is copied.
 
-A source is an :class:`HourExport`: objects in folders (:mod:`tidemark.pipeline.path_exports`).
+A source is an :class:`HourExport`: objects in folders (:mod:`tidemark.pipeline.path_exports`), or Kafka itself
+(:mod:`tidemark.pipeline.kafka_exports`).
 """
 
 from __future__ import annotations
@@ -63,6 +64,10 @@ class HourExport(Protocol):
 
 def look_at(feed: Feed, hour: str, settings: Settings) -> HourExport:
     """The hour's export as it is now."""
+    if feed.exports.kafka is not None:
+        from tidemark.pipeline.kafka_exports import look_at_topics  # its client is loaded by those who need it
+
+        return look_at_topics(feed, Hour.parse(hour), settings)
     from tidemark.pipeline.path_exports import look_at_folders
 
     return look_at_folders(feed, Hour.parse(hour), settings)
