@@ -214,8 +214,7 @@ def _type_known(data: dict[str, Any], block: str, known: Iterable[str]) -> Itera
 
 def _exports(data: dict[str, Any]) -> Iterator[Found]:
     exports = _dict(data.get("exports"))
-    if exports.get("kafka") is not None:
-        yield from _kafka(data, exports)
+    yield from _kafka(data, exports) if exports.get("kafka") is not None else ()
     path, marker = exports.get("path"), exports.get("marker", "_SUCCESS")
     if not isinstance(path, str):
         return

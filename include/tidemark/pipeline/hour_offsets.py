@@ -40,6 +40,10 @@ def first_offset(
     A record of a time that has not come yet says nothing of hours: its producer's clock is wrong. Nor does one that lies in
     an hour before.
     """
+    if look.high < around.after:  # it was cut off: nothing that it gets up to there is of a later hour
+        return FirstOffset(
+            around.after, note=f"the log ends at {look.high}, before {around.after}, where the hour before ended"
+        )
     found, note = look.found[number], ""
     if found is not None and found.timestamp > now.timestamp() * 1000:
         note = f"the record at offset {found.offset} is of {_time(found.timestamp)}, which has not come yet"
@@ -49,7 +53,7 @@ def first_offset(
     elif now < moment + settle:
         return FirstOffset(look.high, f"no record of {moment:%FT%TZ} or later yet", note)
     else:
-        offset = max(look.high, around.after)
+        offset = look.high
     offset = offset if around.before is None else min(offset, around.before)
     waits = f"a transaction is open at offset {look.stable}" if offset > look.stable else ""
     return FirstOffset(offset, waits, note)

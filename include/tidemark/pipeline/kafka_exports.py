@@ -84,7 +84,9 @@ class _Topics:
             if first.waits:
                 self.waits.append(f"{place}: {first.waits}")
             if first.note:
-                notes.append(f"{place}: {first.note}: its hours are told by when they were read")
+                notes.append(f"{place}: {first.note}")
+            if one.high < around.after:
+                self.lost.append(f"{place}: {first.note}")
             if number == 0 and may_have_lost(one, first.offset):
                 self.lost.append(f"{place}: the first offset that is left is {one.low}, which may be inside the hour")
         return TopicStart(id=look.id, offsets=offsets, notes=notes)

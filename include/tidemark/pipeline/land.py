@@ -125,7 +125,8 @@ def _require_topics(feed: Feed, export: HourExport) -> None:
         raise ExportError(
             f"no object of topic {', '.join(topic.topic for topic in absent)}",
             object=f"{absent[0].place}/",
-            fix="export the hour again, or set `exports.missing: empty` if an hour may have none",
+            fix="export the hour again (from Kafka: mend the topic's name), or set `exports.missing: empty` if an hour may "
+            "have none",
         )
 
 

@@ -29,9 +29,12 @@ from tidemark.errors import ConfigError, ExportError, TransientError
 #: Seconds within which the brokers have to answer a question, or give the next records.
 _WITHIN = 20.0
 _QUIET = 120.0
-_AT_ONCE = 1000
+#: Records that a reader takes at once: so many, and of large ones so few that they are about so many bytes.
+_MOST_AT_ONCE = 1000
+_BYTES_AT_ONCE = 8 << 20
 _REFUSED = {
     KafkaError._AUTHENTICATION,
+    KafkaError._SSL,  # one side's certificate
     KafkaError.SASL_AUTHENTICATION_FAILED,
     KafkaError.TOPIC_AUTHORIZATION_FAILED,
     KafkaError.GROUP_AUTHORIZATION_FAILED,
@@ -149,16 +152,16 @@ class KafkaCluster:
             consumer = Consumer({**self._connection, **_READER, "error_cb": told.append})
             try:
                 consumer.assign([TopicPartition(topic, partition, first)])
-                heard = time.monotonic()
+                heard, largest = time.monotonic(), 1 << 17
                 while True:
-                    messages = consumer.consume(_AT_ONCE, 1.0)
+                    messages = consumer.consume(max(1, min(_MOST_AT_ONCE, _BYTES_AT_ONCE // largest)), 1.0)
                     for message in messages:
                         if message.error() is None and _offset(message) < end:
                             yield _record(message)
                         elif message.error() is None or _is_end(message, end):
                             return
-                    if any(message.error() is None for message in messages):
-                        heard = time.monotonic()
+                    if sizes := [len(message) for message in messages if message.error() is None]:
+                        heard, largest = time.monotonic(), max(1, *sizes, (largest + 1) // 2)
                     elif time.monotonic() - heard > _QUIET:
                         raise TransientError(f"{topic}, partition {partition}: no record for {_QUIET:.0f} seconds")
             finally:
@@ -182,8 +185,8 @@ class KafkaCluster:
             if refused := next((one for one in causes if one.code() in _REFUSED), None):
                 raise ConfigError(
                     f"{where}Kafka at {self._servers} refuses: {refused.name()}",
-                    fix="see TIDEMARK_KAFKA_USER and TIDEMARK_KAFKA_PASSWORD, `exports.kafka` in the feed file, and what the "
-                    "user may do (docs/kafka.md)",
+                    fix="check TIDEMARK_KAFKA_USER and TIDEMARK_KAFKA_PASSWORD, `tls` and `ca` under `exports.kafka`, and "
+                    "what the user may do (docs/kafka.md)",
                 ) from None
             if error.code() == KafkaError._INVALID_ARG:  # its text may quote what it was given
                 problem = f"the connection to {self._servers} cannot be set up as `exports.kafka` says"

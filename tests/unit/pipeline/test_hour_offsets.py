@@ -57,6 +57,11 @@ def test_hours_never_overlap_what_is_decided_around_them() -> None:
     assert decide(FoundOffset(90, at(1)), 5, around=Around(50, 60)) == FirstOffset(60), "compaction took the first"
 
 
+def test_a_log_that_was_cut_off_is_told() -> None:
+    found = decide(None, 10, high=40, stable=40, around=Around(50))
+    assert (found.offset, found.waits) == (50, "") and found.note.startswith("the log ends at 40, before 50")
+
+
 @pytest.mark.parametrize(("low", "offset", "lost"), [(0, 0, False), (5, 6, False), (5, 5, True), (5, 3, True)])
 def test_what_stood_before_the_first_offset_of_the_log_may_be_lost(low: int, offset: int, lost: bool) -> None:
     assert may_have_lost(PartitionLook(low, 100, 100, (None,)), offset) is lost

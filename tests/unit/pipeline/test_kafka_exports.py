@@ -146,6 +146,7 @@ def test_a_record_lands_with_all_that_it_has(cluster: Cluster, settings: Setting
     (landed,) = manifest.objects
     assert (landed.records, landed.source, landed.topic) == (2, "kafka:a/0-0-2.jsonl.gz", "a")
     assert ranges(manifest) == [("a", 0, 0, 2)]
+    assert Path(settings.landing_root, landed.path).read_bytes()[4:8] == bytes(4), "no time of writing is in it"
 
 
 @pytest.mark.promise(6)
@@ -172,14 +173,20 @@ def test_every_offset_is_of_one_hour_in_any_order(
         log.put(minutes)
     del log.records[4]  # compacted
     found: dict[int, list[int]] = {}
-    for turn, number in enumerate(order):
-        found[number] = offsets(settings, land(feed(), hour(number), settings))
+    added: list[int] = []
+    for turn, number in enumerate([*order, 4]):
+        landed = lines(settings, land(feed(), hour(number), settings))
+        found[number] = [line["offset"] for line in landed if line["partition"] == 0]
+        added += [line["offset"] for line in landed if line["partition"] == 1]
         if turn == 1:
-            cluster.topics["a"][1] = Partition()  # a partition that is added
+            cluster.topics["a"][1] = Partition()  # a partition that is added, with late records
+            for minutes in (5, 70, 65):
+                cluster.topics["a"][1].put(minutes)
             log.records = [one for one in log.records if one.offset != 2]  # a first record of an hour is compacted
     seen = [offset for number in sorted(found) for offset in found[number]]
     assert sorted({*seen, 2}) == [0, 1, 2, 3, 5, 6, 7]
     assert len(seen) == len(set(seen)), found
+    assert sorted(added) == [0, 1, 2]
 
 
 def test_what_comes_after_the_hour_was_closed_is_of_the_next(cluster: Cluster, settings: Settings, at: Any) -> None:
@@ -262,6 +269,17 @@ def test_records_that_were_removed_before_they_landed_are_told(cluster: Cluster,
 
 
 @pytest.mark.promise(1)
+def test_a_log_that_was_cut_off_is_told(cluster: Cluster, settings: Settings, at: Any) -> None:
+    log = cluster.topics["a"][0]
+    for minutes in (1, 2, 61):
+        log.put(minutes)
+    land(feed(), hour(0), settings)
+    del log.records[1:]  # a leader that had not heard of them
+    with pytest.raises(ExportError, match="the log ends at 1, before 2, where the hour before ended"):
+        land(feed(), hour(1), settings)
+
+
+@pytest.mark.promise(1)
 def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(
     cluster: Cluster, settings: Settings, at: Any
 ) -> None:
@@ -290,6 +308,16 @@ def test_a_clock_that_is_years_ahead_does_not_stop_the_hours(cluster: Cluster, s
     log.put(80)
     at(140)
     assert offsets(settings, land(feed(), hour(1), settings)) == [3]
+
+
+def test_an_hour_lands_anew_from_the_same_offsets(cluster: Cluster, settings: Settings, at: Any) -> None:
+    log = cluster.topics["a"][0]
+    for minutes in (1, 61):
+        log.put(minutes)
+    first = land(feed(), hour(0), settings)
+    again = land(feed(), hour(0), settings, anew_behind=0)
+    assert (again.version, again.withdrawn) == (2, [first.objects[0].path])
+    assert (again.offsets, again.objects[0].sha256) == (first.offsets, first.objects[0].sha256)
 
 
 def test_of_two_runs_at_once_one_decides(
