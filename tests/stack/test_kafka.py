@@ -4,14 +4,20 @@ from __future__ import annotations
 
 import gzip
 import json
+import os
+import shutil
+import subprocess
+import sys
 import time
 from base64 import b64decode
 from collections.abc import Iterator
 from datetime import UTC, datetime, timedelta
+from functools import cache
 from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
@@ -19,14 +25,20 @@ from tests.stack.kafka import Broker, running_broker
 from tidemark.errors import ConfigError, ExportError, NotReadyError, TransientError
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
+from tidemark.lake.tuning import QUICK_JAVA
 from tidemark.ledger.manifest import Manifest
+from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.pipeline import kafka_exports
 from tidemark.pipeline.exports import is_complete
 from tidemark.pipeline.land import land
+from tidemark.samples import debezium
+from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
 from tidemark.storage import kafka_topics
 
 pytestmark = pytest.mark.full
+
+PROJECT = Path(__file__).parent.parent.parent
 
 #: Records may not be of a time to come, and markers of transactions are of now.
 HOUR = Hour.of(datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - timedelta(hours=3))
@@ -181,6 +193,9 @@ def test_what_the_brokers_have_removed_is_told_unless_it_has_landed(
     for answer in admin.delete_records([TopicPartition(topic, 0, 3)]).values():
         answer.result()
     assert land(one, HOUR, settings) == first
+    cluster = kafka_topics.KafkaCluster({"bootstrap.servers": broker.server})
+    with pytest.raises(ExportError, match="no longer have the offsets"):  # removed after the look at them
+        list(cluster.read(topic, 0, 2, 5))
     with pytest.raises(ExportError, match=f"{topic}, partition 0: offsets 2 to 2 were removed before the hour landed"):
         land(one, HOUR.plus(1), settings)
     manifest = land(feed(broker, topic, removed="accept"), HOUR.plus(1), settings)
@@ -231,6 +246,21 @@ def test_a_password_is_needed_and_is_not_told(
     assert "not-the-secret" not in said and broker.password not in said
 
 
+def test_a_connection_by_tls_knows_the_broker(
+    broker: Broker, topic: str, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(kafka_topics, "_WITHIN", 3.0)
+    put(plain(broker), topic, 1, 61)
+    more = {"servers": [broker.tls_server], "sasl": "scram-sha-256", "tls": True}
+    signed = Settings(home=tmp_path, lake="lake", kafka_user=broker.user, kafka_password=broker.password)
+    with pytest.raises(ConfigError, match="refuses: _SSL"):
+        land(feed(broker, topic, **more), HOUR, signed)
+    (tmp_path / "no.pem").write_text("none")
+    with pytest.raises(ConfigError, match="cannot be set up"):
+        land(feed(broker, topic, ca="no.pem", **more), HOUR, signed)
+    assert values(settings, land(feed(broker, topic, ca=str(broker.ca), **more), HOUR, signed)) == ["1"]
+
+
 def test_brokers_that_do_not_answer_are_for_another_try(
     broker: Broker, topic: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -244,3 +274,60 @@ def wait_until(done: Any, seconds: float = 30) -> None:
     while not done():
         assert time.monotonic() < until
         time.sleep(0.1)
+
+
+def test_hours_out_of_kafka_come_to_the_tables_that_exports_come_to(broker: Broker, tmp_path: Path) -> None:
+    debezium.generate(tmp_path, Sample(hours=2, events=80, seed=4))
+    hours = ["2026-11-20T00", "2026-11-20T01"]
+    producer = plain(broker)
+    for hour in [Hour.parse(hour) for hour in hours]:
+        paths = (tmp_path / "exports").glob(f"*/dt={hour.date}/hr={hour.clock}/*.gz")
+        records = [json.loads(line) for path in paths for line in gzip.decompress(path.read_bytes()).splitlines()]
+        for record in sorted(records, key=lambda record: (record["topic"], record["partition"], record["offset"])):
+            make_once(broker, record["topic"])
+            key, value = (
+                json.dumps(record[name]) if isinstance(record[name], dict) else record[name]
+                for name in ("key", "value")
+            )
+            moment = int(hour.start.timestamp() * 1000) + 1
+            headers = [(header["key"], header["value"]) for header in record["headers"]]
+            producer.produce(record["topic"], value, key, record["partition"], timestamp=moment, headers=headers)
+        producer.flush()
+    file = tmp_path / "feeds" / "store.yaml"
+    feed_file = yaml.safe_load(file.read_text())
+    del feed_file["container"]
+    feed_file["exports"] = {"kafka": {"servers": [broker.server]}, "missing": "empty"}
+    file.write_text(yaml.safe_dump(feed_file))
+    shutil.rmtree(tmp_path / "exports")
+    environment = {
+        "TIDEMARK_HOME": str(tmp_path),
+        "TIDEMARK_FEEDS": "feeds",
+        "TIDEMARK_LAKE": "lake",
+        "TIDEMARK_JARS": str(PROJECT / ".tidemark/jars"),
+        "TIDEMARK_SPARK_CONF": json.dumps({"spark.driver.extraJavaOptions": QUICK_JAVA}),
+    }
+    # A process of its own: a Spark session keeps the catalog it began with. To it the hours are over.
+    today = "from datetime import *; kafka_exports._now = lambda: datetime(2026, 11, 21, tzinfo=UTC)"
+    code = f"from tidemark.pipeline import kafka_exports; {today}; from tidemark.cli import main; main()"
+    done = subprocess.run(
+        [sys.executable, "-c", code, "run", "store", "--hour", hours[0], "--to", hours[1]],
+        env=os.environ | environment, capture_output=True, text=True, timeout=500, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-12000:]
+    settings = Settings(home=tmp_path, lake="lake")
+    for hour in hours:
+        for truth in (tmp_path / "truth" / hour).iterdir():
+            rows, key = read_snapshot(settings, truth.stem, hour)
+            lines_ = (json_lines(rows, key), truth.read_text().splitlines())
+            got, want = (sorted(json.dumps(json.loads(line), sort_keys=True) for line in side) for side in lines_)
+            assert got == want, f"{truth.stem} at {hour}"
+
+
+@cache
+def make_once(broker: Broker, topic: str) -> None:
+    """Its records have times of a day that may not have come yet."""
+    make(
+        AdminClient({"bootstrap.servers": broker.server, "log_level": 2}),
+        topic,
+        message_timestamp_after_max_ms=str(2**62),
+    )
