@@ -139,7 +139,11 @@ def _said(error: BaseException) -> str:
         return ""
     if not settings.debug:
         return ""
-    secrets = {value for name, value in os.environ.items() if _SECRET.search(name)} | {settings.catalog_password}
+    secrets = {value for name, value in os.environ.items() if _SECRET.search(name)} | {
+        settings.catalog_password,
+        settings.kafka_password,
+        settings.kafka_key_password,
+    }
     text = _IN_A_URL.sub(r"\1***@", str(error))
     for secret in sorted(filter(None, secrets), key=len, reverse=True):
         text = text.replace(secret, "***")

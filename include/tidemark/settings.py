@@ -33,6 +33,11 @@ class Settings(BaseSettings):
     )
     catalog_user: str = Field("", description="User of the catalog's database.")
     catalog_password: str = Field("", description="Password of the catalog's database.", repr=False)
+    kafka_user: str = Field("", description="User of the Kafka clusters of feeds with `exports.kafka.sasl`.")
+    kafka_password: str = Field("", description="Password of that user.", repr=False)
+    kafka_key_password: str = Field(
+        "", description="Password of the private keys that feeds name as `exports.kafka.key`.", repr=False
+    )
     spark_master: str = Field("local[2]", description="Spark master for work started by the `tidemark` command.")
     spark_conf: dict[str, str] = Field(
         default_factory=dict, description='More Spark settings, as JSON: {"key": "value"}.'

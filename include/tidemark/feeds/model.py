@@ -7,7 +7,6 @@ and how to fix it.
 
 from __future__ import annotations
 
-import re
 from datetime import datetime, timedelta
 from functools import cached_property
 from typing import Annotated, Any, Literal
@@ -16,22 +15,21 @@ from pydantic import (
     AfterValidator,
     BaseModel,
     BeforeValidator,
-    ConfigDict,
     Field,
     StrictFloat,
     StrictInt,
     StrictStr,
+    model_validator,
 )
 
 from tidemark.containers import load_container
+from tidemark.feeds.export_model import KAFKA_CONTAINER, Duration, Exports, Model
 from tidemark.feeds.notifiers import class_path, some_time
 from tidemark.feeds.validators import (
     cron_line,
     feed_name,
     first_hour,
-    marker_name,
     module_and_class,
-    path_template,
     published_name,
     safe_age,
     topic_name,
@@ -39,61 +37,15 @@ from tidemark.feeds.validators import (
 from tidemark.formats import load_format
 from tidemark.identifiers import default_name
 
-_UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}
-
-
-def _duration(value: object) -> object:
-    """``90s``, ``10m``, ``6h``, ``7d`` → timedelta."""
-    if isinstance(value, timedelta):
-        return value
-    match = re.fullmatch(r"(\d{1,6})([smhd])", value) if isinstance(value, str) else None
-    if match is None:
-        raise ValueError("a whole number and one of s, m, h, d, like 10m")
-    return timedelta(**{_UNITS[match[2]]: int(match[1])})
-
-
-Duration = Annotated[timedelta, BeforeValidator(_duration)]
 Name = Annotated[str, AfterValidator(feed_name)]
 PublishedName = Annotated[str, AfterValidator(published_name)]
 Topic = Annotated[str, AfterValidator(topic_name)]
-PathTemplate = Annotated[str, AfterValidator(path_template)]
-MarkerName = Annotated[str, AfterValidator(marker_name)]
 CronLine = Annotated[str, AfterValidator(cron_line)]
 FirstHour = Annotated[datetime, BeforeValidator(first_hour)]
 ModuleAndClass = Annotated[str, AfterValidator(module_and_class)]
 ClassPath = Annotated[str, AfterValidator(class_path)]
 #: ``true`` is no number, and text stays text: ``0001`` keeps its zeros.
 Value = StrictInt | StrictFloat | StrictStr
-
-
-class Model(BaseModel):
-    """Unknown keys are mistakes; what is loaded does not change."""
-
-    model_config = ConfigDict(extra="forbid", frozen=True)
-
-
-class Exports(Model):
-    """Where an hour's objects lie and when they are all there."""
-
-    path: PathTemplate = Field(
-        description="Path template over {topic}, {date} and {hour}, ending in a file pattern: "
-        "`{topic}/dt={date}/hr={hour}/*`. Relative to TIDEMARK_EXPORTS, or absolute, or s3://bucket/… Objects in folders "
-        "below are not read; the receipt says so where it sees some."
-    )
-    marker: MarkerName | None = Field(
-        "_SUCCESS",
-        description="The object beside the others that says the hour is complete; it may hold {topic}, {date} and "
-        "{hour}. null: none.",
-    )
-    settle: Duration = Field(
-        timedelta(minutes=10), description="Without a marker: complete when nothing has changed for this long."
-    )
-    wait: Duration = Field(
-        timedelta(hours=6), description="How long `land` waits for an hour to be complete before it fails."
-    )
-    missing: Literal["fail", "empty"] = Field(
-        "fail", description="An hour in which a topic has no object at all: fail, or an empty hour."
-    )
 
 
 class Check(Model):
@@ -256,9 +208,10 @@ class Feed(Model):
     )
     schedule: CronLine | None = Field("0 * * * *", description="Cron line in UTC; null: only by trigger and backfill.")
     topics: list[Topic] = Field(min_length=1, description="The topics whose exports are read.")
-    exports: Exports = Field(description="Where an hour's objects lie and when they are all there.")
+    exports: Exports = Field(description="Where an hour's records are and when they are all there: `path` or `kafka`.")
     container: dict[str, Any] = Field(
-        description="How an export wraps records: `type` and the container's own options."
+        description="How an export wraps records: `type` and the container's own options. Left out with `exports.kafka`, "
+        "whose container is fixed."
     )
     format: dict[str, Any] = Field(description="What a record says: `type` and the format's own options.")
     tables: dict[str, Table] = Field(default_factory=dict, description="Tables by their source's schema.table.")
@@ -292,6 +245,15 @@ class Feed(Model):
     stage_timeout: Duration = Field(
         timedelta(hours=6), description="How long one try of a task may take before Airflow ends it."
     )
+
+    @model_validator(mode="before")
+    @classmethod
+    def _container_of_kafka(cls, data: Any) -> Any:
+        """What is read from Kafka lands in one container, so that the file need not name it."""
+        exports = data.get("exports") if isinstance(data, dict) else None
+        if isinstance(exports, dict) and exports.get("kafka") is not None and "container" not in data:
+            return {**data, "container": KAFKA_CONTAINER}
+        return data
 
     def published_name(self, source_table: str) -> str:
         """The published ``schema.table`` of a source's table."""

@@ -108,6 +108,14 @@ def path_template(value: str) -> str:
     return value
 
 
+def host_and_port(value: str) -> str:
+    """Where a server is reached."""
+    found = re.fullmatch(r"(?:[A-Za-z0-9._-]{1,253}|\[[0-9A-Fa-f:.]{2,45}\]):(\d{1,5})", value)
+    if not found or not 0 < int(found[1]) < 65536:
+        raise ValueError("a host and a port, like `broker-1.example.org:9092`")
+    return value
+
+
 def marker_name(value: str) -> str:
     """The name of one object; it may hold placeholders."""
     wrong = _placeholder_mistakes(value)
@@ -206,6 +214,7 @@ def _type_known(data: dict[str, Any], block: str, known: Iterable[str]) -> Itera
 
 def _exports(data: dict[str, Any]) -> Iterator[Found]:
     exports = _dict(data.get("exports"))
+    yield from _kafka(data, exports) if exports.get("kafka") is not None else ()
     path, marker = exports.get("path"), exports.get("marker", "_SUCCESS")
     if not isinstance(path, str):
         return
@@ -218,6 +227,14 @@ def _exports(data: dict[str, Any]) -> Iterator[Found]:
         yield Found(
             ("exports", "marker"), "would be the same object for many hours", f"{', '.join(missing)} in it", fix
         )
+
+
+def _kafka(data: dict[str, Any], exports: dict[str, Any]) -> Iterator[Found]:
+    fixed = "`{type: kafka_json, base64: true}`, which is what is read from Kafka"
+    if "container" in data and data["container"] != {"type": "kafka_json", "base64": True}:
+        yield Found(("container",), "is fixed with `exports.kafka`", fixed, "remove it")
+    if "marker" in exports:
+        yield Found(("exports", "marker"), "is of `path`: a topic has no objects beside it", fix="remove it")
 
 
 def _published_twice(data: dict[str, Any]) -> Iterator[Found]:

@@ -10,6 +10,7 @@ import os
 import shutil
 import subprocess
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
@@ -61,7 +62,7 @@ def fetch(folder: Path) -> bool:
         return False
     folder.mkdir(parents=True, exist_ok=True)
     with TemporaryDirectory(dir=folder, prefix=".fetch-") as ivy:
-        jars = [jar for jar in _resolve(Path(ivy)) if is_wanted(jar.name)]
+        jars = [jar for jar in resolve(Path(ivy), COORDINATES, EXCLUDED) if is_wanted(jar.name)]
         stamp.unlink(missing_ok=True)
         for old in folder.glob("*.jar"):
             old.unlink()
@@ -77,15 +78,16 @@ def is_wanted(name: str) -> bool:
     return name in named or not name.startswith(ONLY_AS_NAMED)
 
 
-def _resolve(ivy: Path) -> list[Path]:
+def resolve(ivy: Path, coordinates: Sequence[str], excluded: Sequence[str] = ()) -> list[Path]:
+    """The jars of these coordinates and all that they depend on, fetched into an empty folder. Raises as :func:`fetch`."""
     home = spark_home()
     nothing = ivy / "nothing.py"
     nothing.write_text("")
     command = [
         *(str(home / "bin" / "spark-submit"), "--master", "local[1]"),
         *("--conf", f"spark.jars.ivy={ivy}"),
-        *("--packages", ",".join(COORDINATES)),
-        *("--exclude-packages", ",".join(EXCLUDED)),
+        *("--packages", ",".join(coordinates)),
+        *(("--exclude-packages", ",".join(excluded)) if excluded else ()),
         str(nothing),
     ]
     environment = {**os.environ, "SPARK_HOME": str(home), "PYSPARK_PYTHON": sys.executable}

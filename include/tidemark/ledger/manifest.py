@@ -39,6 +39,17 @@ class LandedObject(BaseModel):
         return version_of(self.path)
 
 
+class OffsetRange(BaseModel):
+    """The offsets of one partition that an hour is made of: from ``first`` on, up to the one before ``end``."""
+
+    model_config = ConfigDict(extra="forbid", frozen=True)
+
+    topic: str
+    partition: int
+    first: int
+    end: int
+
+
 #: Bytes of an hour's objects, as they landed, below which it counts as small.
 _SMALL = 8 << 20
 
@@ -68,6 +79,9 @@ class Manifest(StoredDocument):
         [],
         description="Paths of objects of earlier versions that do not count: they were not published when the hour landed "
         "anew.",
+    )
+    offsets: list[OffsetRange] = Field(
+        [], description="Of a feed that reads Kafka: what was read, empty ranges too. [] for other feeds."
     )
     notes: list[str] = Field([], description="What a person should know of the export, for the receipt.")
 

@@ -1,28 +1,32 @@
-"""Where the objects of a feed's hour lie at the source, and whether they are all there."""
+"""An hour of a feed's exports at its source: what there is, whether it is all there, and how it is copied.
+
+A source is an :class:`HourExport`: objects in folders (:mod:`tidemark.pipeline.path_exports`), or Kafka itself
+(:mod:`tidemark.pipeline.kafka_exports`).
+"""
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from pathlib import Path
+from typing import Protocol
 
 from tidemark.errors import NotReadyError
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
+from tidemark.ledger.manifest import OffsetRange
 from tidemark.settings import Settings
 from tidemark.storage.contract import StoredObject
-from tidemark.storage.objects import storage_of
 
 
 @dataclass(frozen=True)
 class TopicExport:
-    """What one topic's export of an hour holds at this moment: data objects only, and the marker if it is there."""
+    """What the source holds of one topic for an hour. ``missing``: not even an empty export of it is there."""
 
     topic: str
-    folder: str
-    pattern: str  # of the objects' names
+    place: str  # for a person
     objects: list[StoredObject]
-    marker: str | None  # where the marker has to be; None: the feed has none
-    marked: bool
+    missing: bool
 
 
 @dataclass(frozen=True)
@@ -33,77 +37,50 @@ class Readiness:
     why: str
 
 
-def list_exports(feed: Feed, hour: str, settings: Settings) -> list[TopicExport]:
-    """The export of every topic. Markers, and objects whose names begin with ``_`` or ``.``, are no data."""
-    return [_list_topic(feed, topic, Hour.parse(hour), settings) for topic in feed.topics]
+class HourExport(Protocol):
+    """One look at an hour's export. It does not change; for what came later look again."""
+
+    @property
+    def topics(self) -> Sequence[TopicExport]:
+        """Every topic of the feed."""
+
+    @property
+    def offsets(self) -> list[OffsetRange]:
+        """The offsets that the hour is made of; [] where a source has none."""
+
+    def readiness(self) -> Readiness:
+        """Whether the hour can land as it was seen."""
+
+    def keep(self) -> bool:
+        """Called when the hour is complete, before anything is copied: what it is made of stays so. False: another run has
+        decided otherwise meanwhile; look again."""
+
+    def notes(self) -> list[str]:
+        """What a person should know of the export, for the receipt. May list the source."""
+
+    def fetch(self, topic: str, stored: StoredObject, folder: Path) -> StoredObject:
+        """An object whose bytes can be read: the one of the source, or a copy of it in a folder for passing files."""
 
 
-def notes_below(exports: list[TopicExport], settings: Settings) -> list[str]:
-    """For a person: which topics have objects in folders below their export's, where nothing is read. Lists the source."""
-    notes = []
-    for export in exports:
-        if found := storage_of(export.folder, settings).list_below(export.folder, export.pattern):
-            notes.append(
-                f"{export.topic}: {len(found)} objects in folders below the export's are not read, the first is {found[0]}: "
-                f"have them written to {export.folder}/, or name their folder in `exports.path`"
-            )
-    return notes
+def look_at(feed: Feed, hour: str, settings: Settings) -> HourExport:
+    """The hour's export as it is now."""
+    if feed.exports.kafka is not None:
+        from tidemark.pipeline.kafka_exports import look_at_topics  # its client is loaded by those who need it
 
+        return look_at_topics(feed, Hour.parse(hour), settings)
+    from tidemark.pipeline.path_exports import look_at_folders
 
-def readiness(feed: Feed, hour: str, exports: list[TopicExport]) -> Readiness:
-    """With a marker: it is there for every topic. Without: there are objects, and none is younger than ``settle``.
-
-    Without a marker a topic that has no object yet is waited for: by ``exports.missing: empty`` until ``settle`` after
-    the other topics' newest object (or the end of the hour, if there is none), by ``fail`` until ``wait`` after the end
-    of the hour. From then on the hour is complete, without it.
-    """
-    if feed.exports.marker is not None:
-        unmarked = [export.marker for export in exports if not export.marked]
-        if not unmarked:
-            return Readiness(True, "the marker is there for every topic")
-        more = f" and {len(unmarked) - 1} more" if len(unmarked) > 1 else ""
-        return Readiness(False, f"no marker yet at {unmarked[0]}{more}")
-    now, end = _now(), Hour.parse(hour).end
-    absent = [export.topic for export in exports if not export.objects]
-    if absent and feed.exports.missing == "fail" and now < end + feed.exports.wait:
-        return Readiness(False, f"no object yet of {', '.join(absent)}")
-    newest = max((stored.modified for export in exports for stored in export.objects), default=end)
-    if now < newest + feed.exports.settle:
-        return Readiness(False, f"not yet {feed.exports.settle} without a change: the last was at {newest:%FT%TZ}")
-    return Readiness(True, f"nothing has changed since {newest:%FT%TZ}")
+    return look_at_folders(feed, Hour.parse(hour), settings)
 
 
 def is_complete(feed: Feed, hour: str, settings: Settings) -> Readiness:
     """Whether an hour can land now. Lists the source; reads nothing."""
-    return readiness(feed, hour, list_exports(feed, hour, settings))
+    return look_at(feed, hour, settings).readiness()
 
 
-def require_complete(feed: Feed, hour: str, exports: list[TopicExport]) -> None:
+def require_complete(export: HourExport) -> None:
     """NotReadyError when the hour cannot land yet."""
-    found = readiness(feed, hour, exports)
+    found = export.readiness()
     if not found.ready:
         fix = "wait for the exporter; what counts as complete is under `exports` in the feed file"
         raise NotReadyError(f"the export is not complete: {found.why}", fix=fix)
-
-
-def _list_topic(feed: Feed, topic: str, hour: Hour, settings: Settings) -> TopicExport:
-    def fill_in(template: str) -> str:
-        return template.format(topic=topic, date=hour.date, hour=hour.clock)
-
-    path = feed.exports.path
-    relative = "://" not in path and not path.startswith("/")
-    root = settings.location(settings.exports) if relative else path.partition("{")[0].rpartition("/")[0] or "/"
-    folder, _, pattern = (f"{root}/{fill_in(path)}" if relative else fill_in(path)).rpartition("/")
-    marker = None if feed.exports.marker is None else fill_in(feed.exports.marker)
-    storage = storage_of(folder, settings)
-    objects = [
-        stored
-        for stored in storage.list_objects(folder, pattern, root=root)
-        if not stored.name.startswith(("_", ".")) and stored.name != marker
-    ]
-    marked = marker is not None and storage.find(f"{folder}/{marker}") is not None
-    return TopicExport(topic, folder, pattern, objects, f"{folder}/{marker}" if marker else None, marked)
-
-
-def _now() -> datetime:
-    return datetime.now(UTC)

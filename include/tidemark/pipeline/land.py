@@ -12,8 +12,10 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from pathlib import Path
+from tempfile import TemporaryDirectory
 from typing import Any, BinaryIO, TypeVar, cast
 
 import pyarrow as pa
@@ -26,7 +28,7 @@ from tidemark.hours import Hour
 from tidemark.lake.lake_marker import open_lake
 from tidemark.ledger.manifest import LandedObject, Manifest, counted_objects, load_manifests, save_manifest
 from tidemark.logs import get_logger, log_stage
-from tidemark.pipeline.exports import TopicExport, list_exports, notes_below, require_complete
+from tidemark.pipeline.exports import HourExport, look_at, require_complete
 from tidemark.settings import Settings
 from tidemark.storage.contract import StoredObject
 from tidemark.storage.landing_layout import object_folder
@@ -50,7 +52,8 @@ class ReadObject:
     """One object of the source, read from end to end."""
 
     topic: str
-    stored: StoredObject
+    listed: StoredObject  # as the source listed it
+    stored: StoredObject  # where its bytes were read: the same, or what was fetched of it
     sha256: str
     records: int | None
     suffix: str  # the ending that tells Spark its compression; "" for none
@@ -88,12 +91,14 @@ def _land(feed: Feed, hour: Hour, settings: Settings, anew_behind: int | None) -
     try:
         open_lake(settings)
         for _ in range(3):  # again when another run wrote the version meanwhile
-            exports = list_exports(feed, hour, settings)
-            require_complete(feed, hour, exports)
-            notes = notes_below(exports, settings)
+            export = look_at(feed, hour, settings)
+            require_complete(export)
+            _require_topics(feed, export)
+            if not export.keep():
+                continue
+            notes = export.notes()
             for note in notes:
                 log.warning(note)
-            _require_topics(feed, exports)
             former = load_manifests(settings, feed.feed, hour)
             withdrawn = [] if anew_behind is None else [o for o in counted_objects(former) if o.version > anew_behind]
             if withdrawn:
@@ -102,7 +107,7 @@ def _land(feed: Feed, hour: Hour, settings: Settings, anew_behind: int | None) -
                     f"is {withdrawn[0].path}"
                 )
             told = {"notes": notes, "withdrawn": [object_.path for object_ in withdrawn]}
-            manifest = _land_changed(feed, hour, settings, exports, former, told)
+            manifest = _land_changed(feed, hour, settings, export, former, told)
             if former and manifest is former[-1]:
                 log.info("nothing new to land", version=manifest.version)
                 return manifest
@@ -114,13 +119,14 @@ def _land(feed: Feed, hour: Hour, settings: Settings, anew_behind: int | None) -
         raise
 
 
-def _require_topics(feed: Feed, exports: list[TopicExport]) -> None:
-    absent = [export for export in exports if not export.objects]
+def _require_topics(feed: Feed, export: HourExport) -> None:
+    absent = [topic for topic in export.topics if topic.missing]
     if absent and feed.exports.missing == "fail":
         raise ExportError(
-            f"no object of topic {', '.join(export.topic for export in absent)}",
-            object=f"{absent[0].folder}/",
-            fix="export the hour again, or set `exports.missing: empty` if an hour may have none",
+            f"no object of topic {', '.join(topic.topic for topic in absent)}",
+            object=f"{absent[0].place}/",
+            fix="export the hour again (from Kafka: mend the topic's name), or set `exports.missing: empty` if an hour may "
+            "have none",
         )
 
 
@@ -128,7 +134,7 @@ def _land_changed(
     feed: Feed,
     hour: Hour,
     settings: Settings,
-    exports: list[TopicExport],
+    export: HourExport,
     former: list[Manifest],
     told: dict[str, list[str]],
 ) -> Manifest:
@@ -138,20 +144,33 @@ def _land_changed(
     unchanged = {(object_.topic, object_.source, object_.fingerprint): object_ for object_ in landed.values()}
     known: list[LandedObject] = []
     unread: list[tuple[str, StoredObject]] = []
-    for export in exports:
-        for stored in export.objects:
-            if object_ := unchanged.get((export.topic, stored.location, stored.fingerprint)):
+    for topic in export.topics:
+        for stored in topic.objects:
+            if object_ := unchanged.get((topic.topic, stored.location, stored.fingerprint)):
                 known.append(landed.pop(object_.path))
             else:
-                unread.append((export.topic, stored))
-    read = _at_once(lambda topic, stored: read_object(topic, stored, feed, settings), unread)
-    same, new = _split_known(read, landed.values())
-    if former and not new and not told["withdrawn"]:
-        return former[-1]
-    version = former[-1].version + 1 if former else 1
-    copied = _at_once(lambda one: _copy(one, feed.feed, hour, version, settings), [(one,) for one in new])
-    objects = sorted([*known, *same, *copied], key=lambda object_: (object_.topic, object_.path))
-    return Manifest(feed=feed.feed, hour=hour, version=version, objects=objects, created_at=datetime.now(UTC), **told)
+                unread.append((topic.topic, stored))
+    with TemporaryDirectory(prefix="tidemark-land-") as folder:
+
+        def read_whole(topic: str, stored: StoredObject) -> ReadObject:
+            fetched = export.fetch(topic, stored, Path(folder))
+            return replace(read_object(topic, fetched, feed, settings), listed=stored)
+
+        read = _at_once(read_whole, unread)
+        same, new = _split_known(read, landed.values())
+        if former and not new and not told["withdrawn"]:
+            return former[-1]
+        version = former[-1].version + 1 if former else 1
+        copied = _at_once(lambda one: _copy(one, feed.feed, hour, version, settings), [(one,) for one in new])
+    return Manifest(
+        feed=feed.feed,
+        hour=hour,
+        version=version,
+        objects=sorted([*known, *same, *copied], key=lambda object_: (object_.topic, object_.path)),
+        offsets=export.offsets,
+        created_at=datetime.now(UTC),
+        **told,
+    )
 
 
 def _at_once(work: Callable[..., R], items: Sequence[tuple[Any, ...]]) -> list[R]:
@@ -179,7 +198,7 @@ def _split_known(read: list[ReadObject], landed: Iterable[LandedObject]) -> tupl
     new: list[ReadObject] = []
     for one in read:
         copies = by_content[one.topic, one.sha256]
-        same_name = [object_ for object_ in copies if object_.source == one.stored.location]
+        same_name = [object_ for object_ in copies if object_.source == one.listed.location]
         if copies:
             same.append((same_name or copies)[0])
             copies.remove(same[-1])
@@ -212,14 +231,14 @@ def read_object(topic: str, stored: StoredObject, feed: Feed, settings: Settings
     if raw.size != stored.size:
         problem = f"had {stored.size} bytes when it was listed, now {raw.size}"
         raise ConflictError(problem, object=stored.location, fix="wait until the exporter has ended, then run the hour")
-    return ReadObject(topic, stored, raw.digest.hexdigest(), records, suffix)
+    return ReadObject(topic, stored, stored, raw.digest.hexdigest(), records, suffix)
 
 
 def _copy(one: ReadObject, feed: str, hour: Hour, version: int, settings: Settings) -> LandedObject:
     # Content and origin are in the name: two runs at once write the same bytes to the same path, or to another path.
     # The rest of the name is cut to what no file system, URI or Spark glob takes for something else.
-    unique = hashlib.sha256(f"{one.sha256}/{one.stored.name}".encode()).hexdigest()[:12]
-    name = re.sub(r"[^A-Za-z0-9._=-]", "_", one.stored.name)[-120:]
+    unique = hashlib.sha256(f"{one.sha256}/{one.listed.name}".encode()).hexdigest()[:12]
+    name = re.sub(r"[^A-Za-z0-9._=-]", "_", one.listed.name)[-120:]
     ending = "" if name.endswith(one.suffix) else one.suffix
     path = f"{object_folder(feed, one.topic, hour, version)}/{unique}-{name}{ending}"
     target = f"{settings.landing_root}/{path}"
@@ -228,8 +247,8 @@ def _copy(one: ReadObject, feed: str, hour: Hour, version: int, settings: Settin
     return LandedObject(
         path=path,
         topic=one.topic,
-        source=one.stored.location,
-        fingerprint=one.stored.fingerprint,
+        source=one.listed.location,
+        fingerprint=one.listed.fingerprint,
         bytes=one.stored.size,
         sha256=one.sha256,
         records=one.records,

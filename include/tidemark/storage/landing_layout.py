@@ -2,7 +2,8 @@
 :mod:`tidemark.storage.landed_columns`, which reads the same out of a column.
 
 ``<landing>/<feed>/<topic>/dt=2026-11-20/hr=07/v00001/<object>`` holds an object byte for byte;
-``<landing>/<feed>/_manifests/<hour>/v00001.json`` says what came with that version of the hour's export.
+``<landing>/<feed>/_manifests/<hour>/v00001.json`` says what came with that version of the hour's export, and
+``<landing>/<feed>/_offsets/<hour>/v00001.json`` where an hour begins in topics that are read from Kafka.
 """
 
 from __future__ import annotations
@@ -30,8 +31,13 @@ def manifests_folder(feed: str, hour: Hour) -> str:
     return f"{feed_manifests_folder(feed)}/{hour}"
 
 
+def hour_starts_folder(feed: str, hour: Hour) -> str:
+    """The folder of the offsets at which an hour begins (a feed that reads Kafka), relative to the landing's root."""
+    return f"{feed}/_offsets/{hour}"
+
+
 def manifest_name(version: int) -> str:
-    """The name of a manifest in its folder; in the order of names, the newest is the last."""
+    """The name of a version in its folder, of a manifest for one; in the order of names, the newest is the last."""
     return f"v{version:05d}.json"
 
 

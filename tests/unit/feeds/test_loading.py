@@ -50,6 +50,42 @@ def test_a_small_file_loads_with_every_default(tmp_path: Path) -> None:
     assert feed.format_options is feed.format_options
 
 
+KAFKA = """\
+feed: shop
+description: The shop's tables
+owner: shop team
+topics: [srv.shop.customers]
+exports:
+  kafka: {servers: ['broker-1:9092', '[::1]:9093']}
+format: {type: debezium}
+"""
+
+
+def test_a_feed_out_of_kafka_has_one_container(tmp_path: Path) -> None:
+    feed = load_feed(write(tmp_path, KAFKA))
+    assert feed.container == {"type": "kafka_json", "base64": True}
+    assert mistakes(tmp_path, KAFKA + "container: {type: kafka_json, base64: true}\n", deep=True) == {}
+    found = mistakes(tmp_path, KAFKA + "container: {type: kafka_json}\n", deep=True)
+    assert found["container"].problem == "is fixed with `exports.kafka`"
+
+
+def test_mistakes_of_a_feed_out_of_kafka(tmp_path: Path) -> None:
+    def found(more: str) -> dict[str, str]:
+        text = KAFKA.replace("9093']}", "9093']" + more + "}")
+        return {path: mistake.problem for path, mistake in mistakes(tmp_path, text).items()}
+
+    assert list(mistakes(tmp_path, KAFKA.replace("format:", "  marker: _SUCCESS\nformat:"))) == ["exports.marker"]
+    assert "does nothing without `tls: true`" in found(", ca: ca.pem")["exports.kafka"]
+    assert "both are needed" in found(", tls: true, key: key.pem")["exports.kafka"]
+    assert list(found(", sasl: gssapi, password: x")) == ["exports.kafka.sasl", "exports.kafka.password"]
+    both = KAFKA.replace("exports:", "exports:\n  path: '{topic}/{date}/{hour}/*'")
+    assert "one of `path` and `kafka`" in mistakes(tmp_path, both)["exports"].problem
+    neither = KAFKA.replace("  kafka: {servers: ['broker-1:9092', '[::1]:9093']}", "  wait: 1h")
+    assert "one of `path` and `kafka`" in mistakes(tmp_path, neither)["exports"].problem
+    for server in ("broker", "broker:0", "http://broker:1", "broker:99999"):
+        assert mistakes(tmp_path, KAFKA.replace("broker-1:9092", server)).keys() == {"exports.kafka.servers[0]"}
+
+
 def test_what_stops_with_a_table_is_the_feed_or_the_table(tmp_path: Path) -> None:
     assert load_feed(write(tmp_path, GOOD)).on_table_stop == "feed"
     assert load_feed(write(tmp_path, GOOD + "on_table_stop: table\n")).on_table_stop == "table"

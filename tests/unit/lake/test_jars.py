@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 from collections import Counter
+from collections.abc import Sequence
 from pathlib import Path
 from zipfile import ZipFile
 
@@ -21,13 +22,13 @@ def resolved(monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """A stand-in for Spark's resolver: what it resolves, and (by its length) how often it was asked."""
     asked: list[str] = []
 
-    def resolve(ivy: Path) -> list[Path]:
+    def resolve(ivy: Path, coordinates: Sequence[str], excluded: Sequence[str]) -> list[Path]:
         asked.append("asked")
         jar = ivy / "org_new-1.jar"
         jar.write_bytes(b"jar")
         return [jar]
 
-    monkeypatch.setattr(jars, "_resolve", resolve)
+    monkeypatch.setattr(jars, "resolve", resolve)
     return asked
 
 

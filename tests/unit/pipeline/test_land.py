@@ -18,8 +18,8 @@ import zstandard
 from tidemark.errors import ConflictError, ExportError, NotReadyError, TransientError
 from tidemark.feeds.model import Feed
 from tidemark.ledger.manifest import Manifest, all_objects, load_manifests
-from tidemark.pipeline import exports
 from tidemark.pipeline import land as stage
+from tidemark.pipeline import path_exports
 from tidemark.pipeline.exports import is_complete
 from tidemark.pipeline.land import land
 from tidemark.settings import Settings
@@ -352,7 +352,7 @@ def test_without_a_marker_nothing_may_have_changed_for_the_settle_time(
     end = datetime(2026, 11, 20, 8, tzinfo=UTC)
 
     def ready_at(minutes: float) -> bool:
-        monkeypatch.setattr(exports, "_now", lambda: end + timedelta(minutes=minutes))
+        monkeypatch.setattr(path_exports, "_now", lambda: end + timedelta(minutes=minutes))
         return is_complete(settling, HOUR, settings).ready
 
     for minutes, topic in ((1, "a"), (5, "b")):
@@ -391,7 +391,7 @@ def test_an_object_that_grows_before_it_is_read_is_for_the_next_run(
     source: Source, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = source.put("p1")
-    listed = exports.list_exports
+    listed = stage.look_at
 
     def then_grown(*given: Any) -> Any:
         found = listed(*given)
@@ -400,7 +400,7 @@ def test_an_object_that_grows_before_it_is_read_is_for_the_next_run(
 
     opened, opens = LocalFiles.open, []
     monkeypatch.setattr(LocalFiles, "open", lambda self, stored: opens.append(stored) or opened(self, stored))
-    monkeypatch.setattr(stage, "list_exports", then_grown)
+    monkeypatch.setattr(stage, "look_at", then_grown)
     with pytest.raises(ConflictError, match="had 13 bytes when it was listed, now 17"):
         land(feed(), HOUR, settings)
     assert len(opens) == 1, "trying again at once would not help"

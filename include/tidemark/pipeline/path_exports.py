@@ -1,0 +1,107 @@
+"""Exports that lie as objects in folders by topic and hour: ``exports.path`` of a feed file."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from tidemark.feeds.model import Feed
+from tidemark.hours import Hour
+from tidemark.ledger.manifest import OffsetRange
+from tidemark.pipeline.exports import HourExport, Readiness, TopicExport
+from tidemark.settings import Settings
+from tidemark.storage.contract import StoredObject
+from tidemark.storage.objects import storage_of
+
+
+@dataclass(frozen=True)
+class _Folder(TopicExport):
+    """What one topic's export of an hour holds at this moment: data objects only, and the marker if it is there."""
+
+    pattern: str  # of the objects' names
+    marker: str | None  # where the marker has to be; None: the feed has none
+    marked: bool
+
+
+@dataclass(frozen=True)
+class _Folders:
+    """See :class:`tidemark.pipeline.exports.HourExport`."""
+
+    feed: Feed
+    hour: Hour
+    settings: Settings
+    topics: list[_Folder]
+
+    @property
+    def offsets(self) -> list[OffsetRange]:
+        return []
+
+    def readiness(self) -> Readiness:
+        """With a marker: it is there for every topic. Without: there are objects, and none is younger than ``settle``.
+
+        Without a marker a topic that has no object yet is waited for: by ``exports.missing: empty`` until ``settle`` after
+        the other topics' newest object (or the end of the hour, if there is none), by ``fail`` until ``wait`` after the end
+        of the hour. From then on the hour is complete, without it.
+        """
+        exports = self.feed.exports
+        if exports.marker is not None:
+            unmarked = [export.marker for export in self.topics if not export.marked]
+            if not unmarked:
+                return Readiness(True, "the marker is there for every topic")
+            more = f" and {len(unmarked) - 1} more" if len(unmarked) > 1 else ""
+            return Readiness(False, f"no marker yet at {unmarked[0]}{more}")
+        now, end = _now(), self.hour.end
+        absent = [export.topic for export in self.topics if export.missing]
+        if absent and exports.missing == "fail" and now < end + exports.wait:
+            return Readiness(False, f"no object yet of {', '.join(absent)}")
+        newest = max((stored.modified for export in self.topics for stored in export.objects), default=end)
+        if now < newest + exports.settle:
+            return Readiness(False, f"not yet {exports.settle} without a change: the last was at {newest:%FT%TZ}")
+        return Readiness(True, f"nothing has changed since {newest:%FT%TZ}")
+
+    def keep(self) -> bool:
+        return True
+
+    def notes(self) -> list[str]:
+        """Which topics have objects in folders below their export's, where nothing is read."""
+        notes = []
+        for export in self.topics:
+            if found := storage_of(export.place, self.settings).list_below(export.place, export.pattern):
+                notes.append(
+                    f"{export.topic}: {len(found)} objects in folders below the export's are not read, the first is "
+                    f"{found[0]}: have them written to {export.place}/, or name their folder in `exports.path`"
+                )
+        return notes
+
+    def fetch(self, topic: str, stored: StoredObject, folder: Path) -> StoredObject:
+        return stored
+
+
+def look_at_folders(feed: Feed, hour: Hour, settings: Settings) -> HourExport:
+    """The export of every topic. Markers, and objects whose names begin with ``_`` or ``.``, are no data."""
+    return _Folders(feed, hour, settings, [_list_topic(feed, topic, hour, settings) for topic in feed.topics])
+
+
+def _list_topic(feed: Feed, topic: str, hour: Hour, settings: Settings) -> _Folder:
+    def fill_in(template: str) -> str:
+        return template.format(topic=topic, date=hour.date, hour=hour.clock)
+
+    path = feed.exports.path or ""
+    relative = "://" not in path and not path.startswith("/")
+    root = settings.location(settings.exports) if relative else path.partition("{")[0].rpartition("/")[0] or "/"
+    folder, _, pattern = (f"{root}/{fill_in(path)}" if relative else fill_in(path)).rpartition("/")
+    marker = None if feed.exports.marker is None else fill_in(feed.exports.marker)
+    storage = storage_of(folder, settings)
+    objects = [
+        stored
+        for stored in storage.list_objects(folder, pattern, root=root)
+        if not stored.name.startswith(("_", ".")) and stored.name != marker
+    ]
+    marked = marker is not None and storage.find(f"{folder}/{marker}") is not None
+    place = f"{folder}/{marker}" if marker else None
+    return _Folder(topic, folder, objects, not objects, pattern, place, marked)
+
+
+def _now() -> datetime:
+    return datetime.now(UTC)
