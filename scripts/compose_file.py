@@ -42,7 +42,7 @@ class Service:
 
 
 def resolve(env_file: Path) -> dict[str, dict[str, Any]]:
-    """The services with variables filled in and extensions merged. ``RuntimeError`` with what the reader says."""
+    """The file with variables filled in and extensions merged. ``RuntimeError`` with what the reader says."""
     command = [
         sys.executable,
         "-m",
@@ -58,8 +58,8 @@ def resolve(env_file: Path) -> dict[str, dict[str, Any]]:
     done = subprocess.run(command, cwd=env_file.parent, env=bare, capture_output=True, text=True, check=False)
     if done.returncode:
         raise RuntimeError(f"docker-compose.yaml cannot be read: {done.stderr[-2000:]}")
-    services: dict[str, dict[str, Any]] = yaml.safe_load(done.stdout)["services"]
-    return services
+    resolved: dict[str, dict[str, Any]] = yaml.safe_load(done.stdout)
+    return resolved
 
 
 def image_environment() -> dict[str, str]:

@@ -44,7 +44,7 @@ def services() -> dict[str, Service]:
     """By name. The compose file is read at the first call after a start: its reader takes seconds."""
     file = FOLDER / "services.json"
     if not file.is_file():
-        read = as_processes(resolve(FOLDER / ".env"), NET, FOLDER)
+        read = as_processes(resolve(FOLDER / ".env")["services"], NET, FOLDER)
         file.touch(mode=0o600)
         file.write_text(json.dumps([asdict(service) for service in read]))
     return {known["name"]: Service(**known) for known in json.loads(file.read_text())}

@@ -27,7 +27,7 @@ NET = "127.78.9"
 def given(tmp_path_factory: pytest.TempPathFactory) -> dict[str, dict[str, Any]]:
     file = tmp_path_factory.mktemp("stack") / ".env"
     subprocess.run([PROJECT / "scripts/make-env", file], check=True, capture_output=True)
-    return resolve(file)
+    return resolve(file)["services"]
 
 
 @pytest.fixture(scope="module")
