@@ -16,10 +16,10 @@ from pyspark.sql import types as T
 _HEADER = T.StructType([T.StructField("key", T.StringType()), T.StructField("value", T.StringType())])
 
 #: One row per record. ``raw`` are the record's bytes exactly; ``key`` and ``value`` the message's own bytes (value
-#: null = tombstone). These three may also come as StringType with the same bytes, where a container reads them as
-#: text: a format that looks at bytes casts them, and the others save the copies. ``record`` counts from 1 within the
-#: object. topic … headers are null where the container has none; headers may also be empty. A topic that the records do
-#: not name may come from the object's folder in the landing.
+#: null = tombstone). These three may also come as StringType with the same bytes: a format that looks at bytes casts
+#: them, and the others save the copies. ``key`` and ``value`` do so only where they are known to be UTF-8
+#: (:func:`holds_text`). ``record`` counts from 1 within the object. topic … headers are null where the container has
+#: none; headers may also be empty. A topic that the records do not name may come from the object's folder in the landing.
 RECORDS = T.StructType(
     [
         T.StructField("object", T.StringType()),
@@ -35,6 +35,11 @@ RECORDS = T.StructType(
         T.StructField("problem", T.StringType()),
     ]
 )
+
+
+def holds_text(records: DataFrame) -> bool:
+    """Whether the keys and values of RECORDS are known to be UTF-8: nobody needs to look at their bytes again."""
+    return isinstance(records.schema["value"].dataType, T.StringType)
 
 
 class Container(Protocol):

@@ -30,7 +30,7 @@ def read(spark: SparkSession, paths: list[str], options: BaseModel) -> DataFrame
         "record": F.col("record"),
         "raw": F.col("raw"),
         "topic": landed_topic(F.col("object")),
-        "value": F.col("raw"),
+        "value": F.col("raw").cast("binary"),
     }
     return lines.select(
         *(given.get(field.name, F.lit(None).cast(field.dataType)).alias(field.name) for field in RECORDS)

@@ -31,7 +31,9 @@ _TO_THE_NEXT = (
 _MARKED = rf'"?{_MARK}([-+0-9.eE]++)"?'
 
 
-def one_document(text: Column, fields: str, key: Column | None = None, *, exact: bool | Column = False) -> Column:
+def one_document(
+    text: Column, fields: str, key: Column | None = None, *, exact: bool | Column = False, checked: bool = False
+) -> Column:
     """A text that should be one JSON object, parsed: ``struct<d: struct<fields>, closed, broken>``; see :func:`broken`.
 
     It is parsed as a member of an object that ends after it: anything between, another document or rubbish, breaks that
@@ -43,14 +45,16 @@ def one_document(text: Column, fields: str, key: Column | None = None, *, exact:
 
     ``exact``: whether, or which, documents may hold numbers that are no doubles: see :func:`exact_json`.
 
-    Bytes that are not UTF-8 make a document broken: Spark's parser would put U+FFFD for them.
+    Bytes that are not UTF-8 make a document broken: Spark's parser would put U+FFFD for them. ``checked``: text and key are
+    known to have none.
     """
     head, member = F.lit('{"d":'), ""
     if key is not None:  # in front, so that nothing in it can stand for the text
         braced = (key.startswith("{") & key.endswith("}")) | key.rlike(r"^\s*\{[\s\S]*\}\s*$")
         head = F.concat(F.lit('{"k":'), F.when(braced, key).otherwise("null"), F.lit(',"d":'))
         member = "k: map<string, string>, "
-    whole = valid_text(F.concat(head, text, F.lit(',"closed":0}')))
+    whole = F.concat(head, text, F.lit(',"closed":0}'))
+    whole = whole if checked else valid_text(whole)
     kind = f"struct<{member}d: struct<{fields}>, closed: int, broken: string>"
     if exact is False:
         return F.from_json(whole, kind, _PERMISSIVE)

@@ -14,6 +14,7 @@ from pydantic import BaseModel, ConfigDict
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.containers.contract import holds_text
 from tidemark.formats.canal.positions import WITHOUT_OFFSETS, row_position, with_positions
 from tidemark.formats.canal.types import LATIN_BYTES, default_text, message_types, mysql_type, type_or_text
 from tidemark.formats.contract import DeclaredFeed, as_changes
@@ -100,7 +101,7 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
         "object", "record", "raw", "topic", "partition", "offset", "problem",
         F.col("value").isNull().alias("tombstone"),
         F.xxhash64("value").alias("content"),
-        one_document(F.col("value").cast("string"), _VALUE, exact=True).alias("v"),
+        one_document(F.col("value").cast("string"), _VALUE, exact=True, checked=holds_text(records)).alias("v"),
     )  # fmt: skip
     v = F.col("v.d")
     es = F.trim(v["es"])

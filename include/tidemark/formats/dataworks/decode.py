@@ -18,6 +18,7 @@ from pydantic import AfterValidator, BaseModel, ConfigDict, Field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.containers.contract import holds_text
 from tidemark.formats.contract import DeclaredFeed, as_changes, zero_padded
 from tidemark.formats.dataworks.long_transactions import edge, partners, retied, tied, unpaired
 from tidemark.formats.dataworks.pairs import (
@@ -141,7 +142,7 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
     parsed = records.select(
         "object", "record", "raw", "topic", "partition", "offset", "problem",
         F.col("value").isNull().alias("tombstone"),
-        one_document(F.col("value").cast("string"), _VALUE, exact=True).alias("v"),
+        one_document(F.col("value").cast("string"), _VALUE, exact=True, checked=holds_text(records)).alias("v"),
     )  # fmt: skip
     v = F.col("v.d")
     schema, payload = v["schema"], v["payload"]

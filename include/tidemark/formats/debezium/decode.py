@@ -15,6 +15,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.containers.contract import holds_text
 from tidemark.formats.contract import REPLACES, DeclaredFeed, as_changes
 from tidemark.formats.debezium import placing
 from tidemark.formats.debezium.equal_rows import begins_again
@@ -127,7 +128,7 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
         "object", "record", "raw", "topic", "partition", "offset", "problem",
         one_document(
             F.col("value").cast("string"), _VALUE % (fields, fields), F.col("key").cast("string"),
-            exact=options.decimals == "numeric",
+            exact=options.decimals == "numeric", checked=holds_text(records),
         ).alias("v"),
         old_key(F.col("headers")).alias("old"),
         names_old_key(F.col("headers")).alias("moved"),

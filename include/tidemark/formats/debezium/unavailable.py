@@ -58,18 +58,16 @@ def without_unavailable(image: Column, word: str, *, updated: Column) -> tuple[C
 
     ``updated``: whether the row was there before (an update, the new row of a key change). Only then ``true`` for each
     byte of the word, in an array of booleans, is the placeholder: elsewhere it can only be a value. Most rows have no
-    placeholder, and are not searched column by column.
+    placeholder, and are not taken apart.
     """
-    plain, truths = F.array(*map(F.lit, spellings(word))), _json([True] * len(word.encode()))
-    values = F.map_values(image)
-    holds = F.arrays_overlap(values, plain) | (updated & F.array_contains(values, truths))
+    plain, truths = spellings(word), _json([True] * len(word.encode()))
 
-    def is_absent(_: Column, value: Column) -> Column:
-        return F.coalesce(F.array_contains(plain, value) | (updated & (value == truths)), F.lit(False))
+    def is_absent(value: Column) -> Column:
+        return F.coalesce(value.isin(plain) | (updated & (value == truths)), F.lit(False))
 
-    holds_one = F.coalesce(holds, F.lit(False))
-    sent = F.map_filter(image, lambda name, value: ~is_absent(name, value))
+    holds_one = F.coalesce(F.exists(F.map_values(image), is_absent), F.lit(False))
+    sent = F.map_filter(image, lambda _, value: ~is_absent(value))
     return (
         F.when(holds_one, sent).otherwise(image),
-        F.when(holds_one, F.map_keys(F.map_filter(image, is_absent))),
+        F.when(holds_one, F.map_keys(F.map_filter(image, lambda _, value: is_absent(value)))),
     )

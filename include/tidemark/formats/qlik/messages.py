@@ -18,6 +18,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
+from tidemark.containers.contract import holds_text
 from tidemark.values.strict_json import NOT_UTF_8, holds_fragile_numbers, marked, unmarked
 
 _IMAGE = "map<string, string>"
@@ -45,7 +46,7 @@ def json_messages(records: DataFrame, also: Sequence[str] = ()) -> DataFrame:
     """
     passed = (*PASSED, *also)
     text = F.col("value").cast("string")
-    valid = F.when(F.is_valid_utf8(text), text)
+    valid = text if holds_text(records) else F.when(F.is_valid_utf8(text), text)
     looked_at = records.select(
         *passed, text.alias("text"), holds_fragile_numbers(text).alias("fragile"), valid.alias("j")
     )
