@@ -14,7 +14,7 @@ from tidemark.errors import ExportError, TidemarkError
 from tidemark.hours import Hour
 from tidemark.lake.stored_formats import StoredDocument, parse_document
 from tidemark.settings import Settings
-from tidemark.storage.landing_layout import manifest_name, manifests_folder, version_of
+from tidemark.storage.landing_layout import feed_manifests_folder, manifest_name, manifests_folder, version_of
 from tidemark.storage.objects import storage_of
 
 
@@ -113,6 +113,13 @@ def load_manifests(settings: Settings, feed: str, hour: str) -> list[Manifest]:
             error.feed, error.hour = feed, hour
             raise
     return sorted(manifests, key=lambda manifest: manifest.version)
+
+
+def first_landed(settings: Settings, feed: str) -> str | None:
+    """The oldest hour of a feed that has landed; None: none has."""
+    folder = f"{settings.landing_root}/{feed_manifests_folder(feed)}"
+    manifests = storage_of(folder, settings).list_below(folder, "v*.json")
+    return manifests[0].split("/")[-2] if manifests else None
 
 
 def load_manifest(settings: Settings, feed: str, hour: str) -> Manifest:

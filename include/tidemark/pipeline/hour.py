@@ -22,7 +22,7 @@ from tidemark.lake.session import open_session, tell_catalog
 from tidemark.lake.tuning import tune_session
 from tidemark.ledger.change_log import decoded_version, log_snapshot
 from tidemark.ledger.hour_run import HourRun
-from tidemark.ledger.manifest import Manifest, all_objects
+from tidemark.ledger.manifest import Manifest, all_objects, first_landed
 from tidemark.ledger.publication_history import load_receipt
 from tidemark.ledger.quarantine import hours_in_quarantine, recall
 from tidemark.ledger.receipts import Receipt
@@ -253,6 +253,13 @@ def _is_small(run: HourRun) -> bool:
     return run.manifest.small and run.state.rows_written < _FEW_ROWS
 
 
+def _is_next(run: HourRun) -> bool:
+    """Whether it is the hour after the newest published one; where none is published, the oldest that has landed."""
+    if run.state.newest_hour is not None:
+        return run.state.follows(run.hour)
+    return run.hour == first_landed(run.settings, run.feed.feed)
+
+
 def _tune_session(run: HourRun) -> None:
     if run.settings.tuning:
         tune_session(run.spark, small=_is_small(run))
@@ -271,7 +278,7 @@ def go_on(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> Non
     start Spark for each stage would take longer than the stages. What fails here is left to the stages' own tasks, which
     then fail themselves, and are tried again, under their own names."""
     run = _begin(spark, feed, hour, settings)
-    if run.state.is_done(run.manifest) or not (_is_small(run) and run.state.follows(run.hour)):
+    if run.state.is_done(run.manifest) or not (_is_small(run) and _is_next(run)):
         return
     with log_context(feed=feed.feed, hour=hour):
         try:

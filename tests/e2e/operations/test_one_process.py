@@ -27,9 +27,11 @@ def test_a_small_hour_that_is_next_is_published_by_the_job_that_decodes_it(
         stages.go_on(spark, feed, hour, settings)
         return load_state(settings, run.feed).has(hour)
 
-    assert not published(HOURS[0], event("c", 1, row(1, 1))), "older hours may still be on their way"
-    run(HOURS[0], None, table={"checks": [CHECK]})
-    assert published(HOURS[1], event("u", 2, row(1, 2)))
+    first, second = event("c", 1, row(1, 1)), event("u", 2, row(1, 2))
+    land(run.export(HOURS[0], [first], table={"checks": [CHECK]}), HOURS[0], settings)
+    assert not published(HOURS[1], second), "an older hour has landed"
+    assert published(HOURS[0], first)
+    assert published(HOURS[1], second)
     assert rows(settings, run) == [row(1, 2)]
     good = event("u", 3, row(1, 3))
     with feed_lock(settings, run.feed):
