@@ -40,6 +40,7 @@ ENV AIRFLOW_HOME=/var/lib/airflow \
     AIRFLOW__CORE__DAGS_FOLDER=/opt/tidemark/dags \
     AIRFLOW__CORE__PLUGINS_FOLDER=/opt/tidemark/plugins \
     AIRFLOW__CORE__LOAD_EXAMPLES=False \
+    SPARK_LAUNCHER_OPTS="-XX:TieredStopAtLevel=1 -XX:+UseSerialGC" \
     SPARK_WORKER_DIR=/tmp/spark-work \
     TIDEMARK_HOME=/opt/tidemark \
     TIDEMARK_JARS=/opt/tidemark/jars

@@ -172,7 +172,7 @@ def grow_old(spark: SparkSession, feed: Feed, published: int, settings: Settings
     receipts.select(*spark.table(table).columns).coalesce(1).writeTo(table).overwrite(F.col("feed") == feed.feed)
     now = load_state(settings, feed.feed)
     old = FeedState.of(feed.feed, listed)
-    save_state(settings, old.model_copy(update={"revision": now.revision, "rows_written": now.rows_written}))
+    save_state(settings, old.model_copy(update={"revision": now.revision, "rows": now.rows}))
 
 
 def _jobs(spark: SparkSession) -> int:

@@ -17,7 +17,6 @@ from concurrent.futures import ThreadPoolExecutor
 
 import services
 
-from tidemark.lake.tuning import QUICK_JAVA
 from tidemark.samples.exporting import Sample
 
 DEMO = services.HOME.parent
@@ -30,16 +29,10 @@ RUNS = len(BACKFILLED) * len(HOURS)
 STARTED = time.monotonic()
 PATIENCE = 900.0
 
-# A laptop runs this: DAGs run as soon as they are there (nothing is on schedule), and short Spark jobs want a quick
-# start of the JVM rather than its best code.
+# A laptop runs this: DAGs run as soon as they are there (nothing is on schedule).
 os.environ["AIRFLOW__CORE__DAGS_ARE_PAUSED_AT_CREATION"] = "False"
 os.environ["AIRFLOW__DAG_PROCESSOR__MIN_FILE_PROCESS_INTERVAL"] = "600"
-os.environ["SPARK_LAUNCHER_OPTS"] = QUICK_JAVA
 os.environ.setdefault("TIDEMARK_DRIVER_MEMORY", "1g")
-os.environ.setdefault(
-    "TIDEMARK_SPARK_CONF",
-    json.dumps({"spark.driver.extraJavaOptions": QUICK_JAVA}),
-)
 
 
 def say(text: str) -> None:

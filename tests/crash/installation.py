@@ -24,7 +24,6 @@ from pyspark.sql import SparkSession
 from tests.e2e.debezium_messages import COLUMNS, DEBEZIUM, event, row
 from tidemark.errors import ConfigError
 from tidemark.lake.catalog import find_table, read_rows
-from tidemark.lake.tuning import QUICK_JAVA
 from tidemark.ledger.manifest import load_manifests
 from tidemark.ledger.publication_history import load_history
 from tidemark.operations.read_table import json_lines, read_snapshot
@@ -98,8 +97,8 @@ def own_session(spark: SparkSession) -> Iterator[None]:
 def settings_of(folder: Path, name: str, **more: Any) -> Settings:
     """The installation whose lake is ``folder/<name>/lake``, or of that name below LAKES: all lakes have the same exports and
     feeds."""
-    quick = {"spark.driver.extraJavaOptions": QUICK_JAVA, "spark.sql.shuffle.partitions": "2"}
-    usual = {"home": folder, "feeds": Path("feeds"), "exports": "exports", "lake": f"{name}/lake", "spark_conf": quick}
+    conf = {"spark.sql.shuffle.partitions": "2"}
+    usual = {"home": folder, "feeds": Path("feeds"), "exports": "exports", "lake": f"{name}/lake", "spark_conf": conf}
     if LAKES:
         usual |= {"lake": f"{LAKES}/{folder.name}/{name}/lake", "catalog_uri": f"jdbc:sqlite:{folder}/{name}.db"}
     return Settings(**usual | {"jars": PROJECT / ".tidemark/jars", "driver_memory": "1g"} | more)

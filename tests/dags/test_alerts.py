@@ -287,7 +287,7 @@ def test_an_hour_that_this_run_published_with_something_in_quarantine_is_told(
     from tidemark.orchestration.operators import SparkStage
 
     began = datetime(2026, 11, 20, 8, tzinfo=UTC)
-    monkeypatch.setattr(SparkStage, "is_done", lambda self, hours: True)
+    monkeypatch.setattr(SparkStage, "is_done", lambda self, state, hours: True)
     publish = dag_of("ingest_asked").get_task("validate_publish")
     run = SimpleNamespace(
         run_type=DagRunType.MANUAL, data_interval_start=None, logical_date=None, start_date=began,

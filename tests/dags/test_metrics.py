@@ -49,7 +49,7 @@ def publish(feeds: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[timedelta
         run_id="by hand",
     )  # fmt: skip
     context = {"dag_run": run, "params": {"hour": "2026-11-20T07"}}
-    monkeypatch.setattr(SparkStage, "is_done", lambda self, hours: True)
+    monkeypatch.setattr(SparkStage, "is_done", lambda self, state, hours: True)
 
     def published(after: timedelta) -> None:
         table = TableReceipt(table="shop.people", counts=Counts(applied=4), rows_written=4)

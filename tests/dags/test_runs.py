@@ -14,7 +14,7 @@ import pytest
 from tidemark.errors import ConfigError, ExportError, TerminalError, TransientError
 from tidemark.hours import Hour
 from tidemark.ledger.feed_state import FeedState, HourRange
-from tidemark.ledger.manifest import Manifest
+from tidemark.ledger.manifest import LandedObject, Manifest
 from tidemark.ledger.receipts import Counts, Receipt, TableReceipt
 from tidemark.orchestration.job_exit import Exit
 from tidemark.pipeline.exports import Readiness
@@ -45,8 +45,20 @@ class Submits:
         return self._calls.read_text().splitlines()
 
 
+def manifest_of(size: int) -> Manifest:
+    """That of the hour's second export, of one object of so many bytes."""
+    path = f"shop/t/dt=2026-11-20/hr=07/v00002/{size}"
+    landed = LandedObject(path=path, topic="t", source=path, fingerprint="-", bytes=size, sha256="0", records=1)
+    at = datetime(2026, 11, 20, tzinfo=UTC)
+    return Manifest(feed="shop", hour=Hour(HOUR), version=2, objects=[landed], created_at=at)
+
+
 @pytest.fixture
 def submits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Submits:
+    """For hours of which a small object has landed."""
+    from tidemark.ledger import manifest
+
+    monkeypatch.setattr(manifest, "all_objects", lambda settings, feed, hour: manifest_of(1))
     folder = tmp_path / "bin"
     folder.mkdir()
     monkeypatch.setenv("PATH", f"{folder}:{os.environ['PATH']}")
@@ -104,20 +116,32 @@ def test_of_an_hour_that_is_published_no_job_is_started(
     ingest: Any, submits: Submits, landed: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch,
     published: dict[str, Any], jobs: list[str],
 ) -> None:  # fmt: skip
-    from tidemark.ledger import manifest, state_store
+    from tidemark.ledger import state_store
 
     receipt = Receipt.model_construct(feed="shop", hour=Hour(HOUR))
     of_hour = HourRange(first=Hour(HOUR), last=Hour(HOUR), sequence=1, version=published.pop("version", 2))
     unrecorded = receipt if published.pop("unrecorded", False) else None
     state = FeedState(feed="shop", hours=[of_hour], **published).model_copy(update={"unrecorded": unrecorded})
-    newest = Manifest(
-        feed="shop", hour=Hour(HOUR), version=2, objects=[], created_at=datetime(2026, 11, 20, tzinfo=UTC)
-    )
-    monkeypatch.setattr(state_store, "newest_revision", lambda settings, feed: 1)
-    monkeypatch.setattr(state_store, "load_state", lambda settings, feed: state)
-    monkeypatch.setattr(manifest, "all_objects", lambda settings, feed, hour: newest)
+    monkeypatch.setattr(state_store, "newest_revision", lambda *_: 1)
+    monkeypatch.setattr(state_store, "load_state", lambda *_: state)
     assert ingest.test(run_conf={"hour": HOUR}).state == "success"
     assert submits.jobs == jobs
+
+
+@pytest.mark.parametrize(
+    ("size", "rows", "quick"), [(1, 199_999, True), (8 << 20, 0, False), (1, 200_000, False)], ids=str
+)
+def test_a_job_with_little_to_do_has_the_quick_compiler(
+    ingest: Any, submits: Submits, landed: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch,
+    size: int, rows: int, quick: bool,
+) -> None:  # fmt: skip
+    from tidemark.ledger import manifest, state_store
+
+    monkeypatch.setattr(state_store, "newest_revision", lambda *_: 1)
+    monkeypatch.setattr(state_store, "load_state", lambda *_: FeedState(feed="shop", rows={"a": rows, "b": 0}))
+    monkeypatch.setattr(manifest, "all_objects", lambda *_: manifest_of(size))
+    assert ingest.test(run_conf={"hour": HOUR}).state == "success"
+    assert ["TieredStopAtLevel=1" in line for line in submits.lines] == [quick] * 3
 
 
 def test_the_events_of_assets_carry_the_receipts_figures_and_the_hour_as_partition(

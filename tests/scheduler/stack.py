@@ -17,7 +17,6 @@ from typing import Any
 import psutil
 
 from tidemark.hours import Hour
-from tidemark.lake.tuning import QUICK_JAVA
 from tidemark.settings import Settings
 
 PROJECT = Path(__file__).parent.parent.parent
@@ -39,7 +38,6 @@ class Stack:
             "TIDEMARK_EXPORTS": "exports",
             "TIDEMARK_JARS": str(PROJECT / ".tidemark/jars"),
             "TIDEMARK_DRIVER_MEMORY": "1g",
-            "TIDEMARK_SPARK_CONF": json.dumps({"spark.driver.extraJavaOptions": QUICK_JAVA}),
             "TIDEMARK_AIRFLOW_HOME": str(folder / "airflow"),
             "AIRFLOW_PORT": str(self.port),
             "AIRFLOW_PARALLELISM": "3",
@@ -53,7 +51,6 @@ class Stack:
         # What the project leaves to Airflow: dead workers are noticed after five minutes, files read every half a one.
         self.environment |= {
             "PYTHONPATH": str(PROJECT / "include"),
-            "SPARK_LAUNCHER_OPTS": QUICK_JAVA,
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT": "30",
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_TIMEOUT_DETECTION_INTERVAL": "5",
             "AIRFLOW__SCHEDULER__TASK_INSTANCE_HEARTBEAT_SEC": "5",

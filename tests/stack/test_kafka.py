@@ -25,7 +25,6 @@ from tests.stack.kafka import Broker, running_broker
 from tidemark.errors import ConfigError, ExportError, NotReadyError, TransientError
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
-from tidemark.lake.tuning import QUICK_JAVA
 from tidemark.ledger.manifest import Manifest
 from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.pipeline import kafka_exports
@@ -304,7 +303,6 @@ def test_hours_out_of_kafka_come_to_the_tables_that_exports_come_to(broker: Brok
         "TIDEMARK_FEEDS": "feeds",
         "TIDEMARK_LAKE": "lake",
         "TIDEMARK_JARS": str(PROJECT / ".tidemark/jars"),
-        "TIDEMARK_SPARK_CONF": json.dumps({"spark.driver.extraJavaOptions": QUICK_JAVA}),
     }
     # A process of its own: a Spark session keeps the catalog it began with. To it the hours are over.
     today = "from datetime import *; kafka_exports._now = lambda: datetime(2026, 11, 21, tzinfo=UTC)"

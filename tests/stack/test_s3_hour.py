@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from tidemark.lake.tuning import QUICK_JAVA
 from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.samples import ibm
 from tidemark.samples.exporting import Sample
@@ -35,7 +34,6 @@ def test_hours_on_s3_come_to_the_same_tables(tmp_path: Path, s3_endpoint: str, s
         "TIDEMARK_EXPORTS": f"s3://{bucket}/exports",
         "TIDEMARK_LAKE": f"s3://{bucket}/lake",
         "TIDEMARK_S3_ENDPOINT": s3_endpoint,
-        "TIDEMARK_SPARK_CONF": json.dumps({"spark.driver.extraJavaOptions": QUICK_JAVA}),
     }
     # A process of its own: a Spark session keeps the catalog it began with.
     command = [sys.executable, "-c", "from tidemark.cli import main; main()"]

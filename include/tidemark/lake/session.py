@@ -31,8 +31,9 @@ log = get_logger()
 _SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
 
 
-def open_session(settings: Settings, name: str) -> SparkSession:
-    """The Spark session of this process, made on first use with the settings of :mod:`tidemark.lake.spark_conf`.
+def open_session(settings: Settings, name: str, *, small: bool = False) -> SparkSession:
+    """The Spark session of this process, made on first use with the settings of :mod:`tidemark.lake.spark_conf`. ``small``:
+    a JVM that this starts has little to do.
 
     Under spark-submit the master is the submit's own; otherwise ``settings.spark_master``.
     """
@@ -47,7 +48,7 @@ def open_session(settings: Settings, name: str) -> SparkSession:
     builder = SparkSession.builder.appName(f"tidemark {name}")
     if not _submitted():
         builder = builder.master(settings.spark_master)
-    conf = spark_conf(settings)
+    conf = spark_conf(settings, small=small)
     # PySpark writes what it knows on the command line of the JVM that it starts, where every user of the machine reads it.
     starts_jvm = not _submitted() and SparkContext._gateway is None
     secrets = {key: value for key, value in conf.items() if starts_jvm and _SECRET.search(key)}

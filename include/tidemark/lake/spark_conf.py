@@ -7,7 +7,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from tidemark.errors import ConfigError
-from tidemark.lake.tuning import TUNED, archive_options
+from tidemark.lake.tuning import TUNED, archive_options, java_options
 from tidemark.settings import Settings
 
 #: The name of the Iceberg catalog in Spark.
@@ -20,8 +20,9 @@ _LOG4J = Path(__file__).parent / "log4j2.properties"
 _NEVER_SPLIT = str(1 << 40)
 
 
-def spark_conf(settings: Settings) -> dict[str, str]:
-    """All settings as ``spark.*`` keys, for ``SparkSession.builder`` or ``spark-submit --conf``.
+def spark_conf(settings: Settings, *, small: bool = False) -> dict[str, str]:
+    """All settings as ``spark.*`` keys, for ``SparkSession.builder`` or ``spark-submit --conf``. ``small``: for a JVM that
+    is started for little work.
 
     ``settings.spark_conf`` comes last and wins.
     """
@@ -41,7 +42,7 @@ def spark_conf(settings: Settings) -> dict[str, str]:
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": settings.driver_memory,
-        "spark.driver.extraJavaOptions": "",
+        "spark.driver.extraJavaOptions": java_options(small=small) if settings.tuning else "",
         f"spark.sql.catalog.{CATALOG}": "org.apache.iceberg.spark.SparkCatalog",
         f"spark.sql.catalog.{CATALOG}.cache-enabled": "false",
         **{f"spark.sql.catalog.{CATALOG}.{key}": value for key, value in catalog_conf(settings).items()},

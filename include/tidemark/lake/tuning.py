@@ -9,18 +9,20 @@ from typing import TYPE_CHECKING
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-#: JVM options for short-lived drivers (the demo, the tests): the quick compiler, with room for all that it compiles.
+#: JVM options for drivers that do not live long: the quick compiler, with room for all that it compiles.
 QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize=256m"
 
 #: The file beside the jars that :mod:`tidemark.lake.cds_archive` makes.
 ARCHIVE = "classes.jsa"
 
-#: For every session. Nobody waits for a pause of the collector: the one that takes the least in all.
+#: For other drivers. Nobody waits for a pause of the collector: the one that takes the least in all.
+_JAVA = "-XX:+UseParallelGC"
+
+#: For every session.
 TUNED = {
     "spark.sql.shuffle.partitions": "4",
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.codegen.cache.maxEntries": "1000",
-    "spark.driver.extraJavaOptions": "-XX:+UseParallelGC",
 }
 
 #: By whether the hour is small.
@@ -37,6 +39,11 @@ _TUNED_FOR = {
         "spark.sql.adaptive.enabled": "true",
     },
 }
+
+
+def java_options(*, small: bool) -> str:
+    """JVM options of a driver. ``small``: what it does is over before HotSpot's second compiler would pay."""
+    return QUICK_JAVA if small else _JAVA
 
 
 def archive_options(jars: Path) -> str:

@@ -25,6 +25,9 @@ V = TypeVar("V")
 #: Of how many hours, the newest, the state says how much landed.
 _RECENT = 48
 
+#: Rows that a feed's tables have in all, below which they count as small.
+_FEW_ROWS = 200_000
+
 
 class HourRange(BaseModel):
     """Hours one after the other, each first published by the publication that follows that of the hour before."""
@@ -110,7 +113,7 @@ class FeedState(StoredDocument):
     kept_whole: bool = Field(False, description="Whether any ever went to quarantine whole.")
     redelivered: bool = Field(False, description="Whether any delivery of a transaction was ever left out.")
     rolled_back: bool = Field(False, description="Whether the source ever rolled a transaction back.")
-    rows_written: int = Field(0, description="Rows written to all tables so far; no table can hold more.")
+    rows: dict[str, int] = Field({}, description="By table, how many rows it had when it was last written.")
     tables: dict[str, TableProgress] = Field({}, description="Every table that a publication names.")
 
     @classmethod
@@ -176,7 +179,8 @@ class FeedState(StoredDocument):
                 added |= {"renamed_by": sequence, "renamed_hour": hour}
             progress = table.progress.model_copy(update=added)
             self.tables[table.table] = self.table(table.table).plus(progress)
-            self.rows_written += table.rows_written
+            if table.rows is not None:
+                self.rows[table.table] = table.rows
 
     def _note_reload_changes(self, now: Mapping[str, Sequence[Reload]], sequence: int) -> None:
         for source in {*self.reloads, *now}:
@@ -221,6 +225,15 @@ class FeedState(StoredDocument):
     def is_done(self, manifest: Manifest) -> bool:
         """Whether this version of the hour's export, or a newer one, is published."""
         return self.version_of(manifest.hour) >= manifest.version
+
+    @property
+    def has_small_tables(self) -> bool:
+        """Whether planning and code generation cost more than to read all of the feed's tables."""
+        return sum(self.rows.values()) < _FEW_ROWS
+
+    def is_small(self, manifest: Manifest) -> bool:
+        """Whether it is a small hour of small tables."""
+        return manifest.small and self.has_small_tables
 
     def follows(self, hour: Hour) -> bool:
         """Whether an hour is the one after the newest that is published."""

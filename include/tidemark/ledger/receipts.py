@@ -129,6 +129,7 @@ class TableReceipt(BaseModel):
     staged_in: int = Field(0, description="The publication that wrote the rows below; 0: none did.")
     rows_written: int = 0
     rows_deleted: int = 0
+    rows: int | None = Field(None, description="Rows that the table then has; null: the publication did not write it.")
     waiting: int = Field(0, description="Changes in quarantine of which a value fails a check.")
     warnings: list[str] = []
     checks: list[CheckResult] = Field([], description="Checks of columns, in the feed file's order.")
@@ -246,7 +247,8 @@ class Receipt(StoredDocument):
             for table in self.tables
         ]
         # the state knows already what that publication did to them
-        others = [t.model_copy(update={"progress": TableProgress()}) for name, t in old.items() if name not in new]
+        nothing = {"progress": TableProgress(), "rows": None}
+        others = [t.model_copy(update=nothing) for name, t in old.items() if name not in new]
         sums = {
             name: getattr(self, name) + getattr(before, name)
             for name in ("landed", "split", "control", "bad", "held", "refused", "alongside", "rollbacks")

@@ -78,7 +78,7 @@ def audit(
         raise ConfigError("no hour of it is published", feed=feed.feed, fix="see `tidemark receipts`")
     receipts = {hour: receipt for hour in hours if (receipt := history.of_hour(hour))}
     found.hours = {hour: receipt.landed for hour, receipt in receipts.items()}
-    spark = open_session(settings, f"audit {feed.feed}")
+    spark = open_session(settings, f"audit {feed.feed}", small=history.state.has_small_tables)
     counted: Counted = {}
     for hour, receipt in receipts.items():
         progress(f"bytes of {hour}")

@@ -104,7 +104,7 @@ def explain_row(settings: Settings, table: str, key: Sequence[str], as_of: Hour 
         state = state_at_cut(load_history(settings, feed_name), state, as_of)
         if table not in state.tables:
             raise ConfigError(f"the cut of {as_of} has no table {table}", fix="give a later hour")
-    spark = open_session(settings, f"explain {table}")
+    spark = open_session(settings, f"explain {table}", small=state.has_small_tables)
     published = spark.table(changes_table(feed_name)).where(is_published(state))
     definitions = load_definitions(published.withColumn("landed_this_hour", F.lit(False)), feed)
     log = TableLog(

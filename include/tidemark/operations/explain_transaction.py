@@ -96,7 +96,8 @@ def explain_transaction(settings: Settings, name: str, feed: str | None = None) 
         check_known(settings, feed)
     states = {one: load_state(settings, one) for one in ([feed] if feed else feed_names(settings.path(settings.feeds)))}
     found, like = [], list[str]()
-    spark = open_session(settings, f"transaction {name}")
+    small = all(state.has_small_tables for state in states.values())
+    spark = open_session(settings, f"transaction {name}", small=small)
     for one, state in states.items():
         if not state.last_sequence and state.next is None:
             continue

@@ -72,7 +72,7 @@ def _maintain(feed: Feed, settings: Settings, progress: Callable[[str], None], n
     if state.next is not None and state.next.receipt is None:
         # Its run has died, or stands still: should it wake up, it goes on no more, for its columns are discarded below.
         state = save_state(settings, state.model_copy(update={"next": None}))
-    spark = open_session(settings, f"maintain {feed.feed}")
+    spark = open_session(settings, f"maintain {feed.feed}", small=state.has_small_tables)
     tables = [name for name in _published_tables(history) if spark.catalog.tableExists(full_name(*name))]
     system_tables = [("tidemark", feed.feed, name) for name in ("changes", *SYSTEM_TABLES)]
     system_tables = [name for name in system_tables if spark.catalog.tableExists(full_name(*name))]

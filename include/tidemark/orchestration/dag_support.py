@@ -98,13 +98,17 @@ def pool_of(feed: str) -> str:
     return POOL_PREFIX + feed
 
 
-def submit_conf(settings: Settings) -> dict[str, str]:
-    """The Spark settings that must be there before a job's JVM starts, for spark-submit.
+def submit_conf(settings: Settings, *, small: bool) -> dict[str, str]:
+    """The Spark settings that must be there before a job's JVM starts, for spark-submit. ``small``: the job has little to do.
 
     The job itself sets the rest when it opens its session. Catalog settings stay out of here: they may hold a
     password, and a command line is readable by every process of the machine.
     """
-    conf = {key: value for key, value in spark_conf(settings).items() if not key.startswith("spark.sql.catalog.")}
+    conf = {
+        key: value
+        for key, value in spark_conf(settings, small=small).items()
+        if not key.startswith("spark.sql.catalog.")
+    }
     return {"spark.pyspark.driver.python": sys.executable, **conf}
 
 

@@ -22,6 +22,8 @@ if TYPE_CHECKING:
     from airflow.sdk import Context
     from airflow.sdk.types import TaskInstanceKey
 
+    from tidemark.ledger.feed_state import FeedState
+    from tidemark.ledger.manifest import Manifest
     from tidemark.ledger.receipts import Receipt
 
 
@@ -143,26 +145,38 @@ class SparkStage(SparkSubmitOperator):
         """What the events of the task's assets carry."""
         return {"feed": self._feed, "hour": hours[0], "tag": Hour.parse(hours[0]).tag}
 
-    def is_done(self, hours: Sequence[str]) -> bool:
+    def is_done(self, state: FeedState, hours: Sequence[str]) -> bool:
         """Whether there is nothing to do for the job: the hour is published, perhaps by the job of the stage before."""
-        from tidemark.ledger.manifest import all_objects
-        from tidemark.ledger.state_store import load_state, newest_revision
-
-        (hour,), settings = hours, Settings()
-        if not newest_revision(settings, self._feed):
-            return False
-        state = load_state(settings, self._feed)
+        (hour,) = hours
         # An hour that left out a stopped table takes up what waits of it; a receipt that is not written is still to write.
         waits = state.unrecorded is not None or (self._stage == "decode" and state.stopped.get(Hour.parse(hour)))
-        return not waits and state.has(hour) and state.is_done(all_objects(settings, self._feed, hour))
+        return not waits and state.has(hour) and state.is_done(self._landed(hour))
+
+    def is_small(self, state: FeedState, hours: Sequence[str]) -> bool:
+        """Whether the job has little to do."""
+        return state.is_small(self._landed(hours[0]))
+
+    def _state(self) -> FeedState:
+        """The feed's state. An empty one where there is none: the job asks the catalog whether there should be one."""
+        from tidemark.ledger.feed_state import FeedState
+        from tidemark.ledger.state_store import load_state, newest_revision
+
+        known = newest_revision(Settings(), self._feed)
+        return load_state(Settings(), self._feed) if known else FeedState(feed=self._feed)
+
+    def _landed(self, hour: str) -> Manifest:
+        from tidemark.ledger.manifest import all_objects
+
+        return all_objects(Settings(), self._feed, hour)
 
     def execute(self, context: Context) -> None:
         hours = self.hours(context)
         self.application_args = [self._feed, *hours]
-        self.conf = submit_conf(Settings())
-        if self.is_done(hours):
+        state = self._state()
+        if self.is_done(state, hours):
             self.log.info("%s is published: no Spark job is started for %s", hours[0], self._stage)
         else:
+            self.conf = submit_conf(Settings(), small=self.is_small(state, hours))
             self._submit(hours, context)
         if self.outlets:
             self._tell_assets(hours, context)
@@ -215,8 +229,11 @@ class SparkMaintain(SparkStage):
     def hours(self, context: Context) -> Sequence[str]:
         return []
 
-    def is_done(self, hours: Sequence[str]) -> bool:
+    def is_done(self, state: FeedState, hours: Sequence[str]) -> bool:
         return False
+
+    def is_small(self, state: FeedState, hours: Sequence[str]) -> bool:
+        return state.has_small_tables
 
 
 class SparkReplay(SparkStage):
@@ -225,8 +242,11 @@ class SparkReplay(SparkStage):
     def hours(self, context: Context) -> Sequence[str]:
         return replay_arguments(context["params"].get("hour"), context["params"].get("to"))
 
-    def is_done(self, hours: Sequence[str]) -> bool:
+    def is_done(self, state: FeedState, hours: Sequence[str]) -> bool:
         return False
+
+    def is_small(self, state: FeedState, hours: Sequence[str]) -> bool:
+        return False  # its hours may be many, and large
 
     def event(self, hours: Sequence[str]) -> dict[str, Any]:
         return {"feed": self._feed, "replayed": list(hours)}

@@ -270,7 +270,7 @@ def _stage(changes: TableChanges, receipt: TableReceipt, *, first: bool) -> Fold
     for warning in warnings:
         log.warning(warning, table=stats.table)
     emptied = stats.emptied if state.emptied is None else state.emptied
-    state.published.stage(
+    rows = state.published.stage(
         run.state.publication,
         StagedChange(
             settled=outcome.settled,
@@ -289,6 +289,7 @@ def _stage(changes: TableChanges, receipt: TableReceipt, *, first: bool) -> Fold
             "counts": outcome.counts,
             "rows_written": outcome.written,
             "rows_deleted": outcome.deleted,
+            "rows": rows,
             "staged_in": run.sequence,
             "warnings": warnings,
             "progress": receipt.progress.model_copy(update={"readings": dict(state.readings)}),

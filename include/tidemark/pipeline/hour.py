@@ -41,9 +41,6 @@ Progress = Callable[[str], None]
 
 log = get_logger()
 
-#: Rows a feed has written in all, below which its tables count as small.
-_FEW_ROWS = 200_000
-
 
 def _silent(stage: str) -> None:
     """Report no progress."""
@@ -83,7 +80,8 @@ def replay_hour(feed: Feed, hour: str, settings: Settings, progress: Progress = 
 
 
 def _all_stages(feed: Feed, hour: str, settings: Settings, progress: Progress) -> Receipt:
-    spark = open_session(settings, feed.feed)
+    small = load_state(settings, feed.feed).is_small(all_objects(settings, feed.feed, hour))
+    spark = open_session(settings, feed.feed, small=small)
     progress("decode")
     decode_stage(spark, feed, hour, settings)
     with log_context(feed=feed.feed, hour=hour):
@@ -248,11 +246,6 @@ def _log_receipt(receipt: Receipt) -> None:
     )  # fmt: skip
 
 
-def _is_small(run: HourRun) -> bool:
-    """Whether it is a small hour of small tables."""
-    return run.manifest.small and run.state.rows_written < _FEW_ROWS
-
-
 def _is_next(run: HourRun) -> bool:
     """Whether it is the hour after the newest published one; where none is published, the oldest that has landed."""
     if run.state.newest_hour is not None:
@@ -262,7 +255,7 @@ def _is_next(run: HourRun) -> bool:
 
 def _tune_session(run: HourRun) -> None:
     if run.settings.tuning:
-        tune_session(run.spark, small=_is_small(run))
+        tune_session(run.spark, small=run.state.is_small(run.manifest))
 
 
 def decode_hour(feed: str, hour: str) -> None:
@@ -278,7 +271,7 @@ def go_on(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> Non
     start Spark for each stage would take longer than the stages. What fails here is left to the stages' own tasks, which
     then fail themselves, and are tried again, under their own names."""
     run = _begin(spark, feed, hour, settings)
-    if run.state.is_done(run.manifest) or not (_is_small(run) and _is_next(run)):
+    if run.state.is_done(run.manifest) or not (run.state.is_small(run.manifest) and _is_next(run)):
         return
     with log_context(feed=feed.feed, hour=hour):
         try:

@@ -38,6 +38,12 @@ class IcebergMetadata:
         loader = getattr(self.jvm, "org.apache.iceberg.spark.Spark3Util")
         return loader.loadIcebergTable(self._spark._jsparkSession, self._name)
 
+    def rows_of(self, ref: str) -> int:
+        """How many rows a branch or tag has, by the summary of its commit; 0: it is empty."""
+        found = self.table().snapshot(ref)
+        summary = found.summary() if found is not None else {}
+        return int(summary.get("total-records") or 0) - int(summary.get("total-position-deletes") or 0)
+
     def commit(self, what: str, alter: Alter) -> None:
         """Commit what ``alter`` does. Another commit in between: again, from what is there then.
 

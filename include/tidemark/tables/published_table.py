@@ -163,9 +163,9 @@ class PublishedTable:
         """What readers see now."""
         return self.spark.table(self.name)
 
-    def stage(self, publication: str, change: StagedChange) -> None:
+    def stage(self, publication: str, change: StagedChange) -> int:
         """Write a publication to a new audit branch of main: delete what is truncated or dropped, fill what is added, then
-        one MERGE."""
+        one MERGE. How many rows the branch then has."""
         branch = quote(_branch(publication))
         # Not CREATE OR REPLACE: Iceberg cannot replace a branch of a table whose main has no snapshot yet.
         self.spark.sql(f"ALTER TABLE {self.name} DROP BRANCH IF EXISTS {branch}")
@@ -187,6 +187,7 @@ class PublishedTable:
         if change.filled:
             fill(self.spark, target, change.filled)
         self._merge(target, change)
+        return self._metadata.rows_of(_branch(publication))
 
     def _merge(self, target: str, change: StagedChange) -> None:
         """Merge settled rows into a branch."""

@@ -13,7 +13,6 @@ import pytest
 
 from tests.e2e.generated import tables_of
 from tidemark.lake.catalog import find_table, read_rows
-from tidemark.lake.tuning import QUICK_JAVA
 from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.samples import ibm
 from tidemark.samples.exporting import Sample
@@ -41,7 +40,6 @@ def start(home: Path, first: str, last: str) -> subprocess.Popen[str]:
     environment = {
         "TIDEMARK_HOME": str(home), "TIDEMARK_FEEDS": str(home / "feeds"), "TIDEMARK_EXPORTS": str(home / "exports"),
         "TIDEMARK_JARS": str(PROJECT / ".tidemark/jars"), "TIDEMARK_DRIVER_MEMORY": "1g",
-        "TIDEMARK_SPARK_CONF": json.dumps({"spark.driver.extraJavaOptions": QUICK_JAVA}),
     }  # fmt: skip
     command = [sys.executable, "-c", "from tidemark.cli import main; main()", "run", ibm.FEED]
     return subprocess.Popen(

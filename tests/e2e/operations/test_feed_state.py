@@ -58,9 +58,9 @@ def test_an_audit_tells_a_state_that_is_not_what_the_receipts_say(run: OneTableF
         run(HOURS[number], [event("c", number, row(number, number))])
     state = load_state(settings, run.feed)
     receipt = state.model_copy(deep=True)
-    altered = state.model_copy(update={"rows_written": 9, "held_transactions": 3})
+    altered = state.model_copy(update={"rows": {"shop.t": 9}, "held_transactions": 3})
     altered = save_state(settings, altered)
-    assert found(run, settings) == ["state: is not what its receipts add up to: held_transactions, rows_written"]
+    assert found(run, settings) == ["state: is not what its receipts add up to: held_transactions, rows"]
     damaged = Path(settings.lake_root, "_state", run.feed, f"{altered.revision:08d}.json")
     damaged.write_text("{")
     assert found(run, settings) == ["state: the feed's state is damaged"]

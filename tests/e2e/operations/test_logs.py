@@ -22,7 +22,6 @@ from tidemark import logs
 from tidemark.cli import main
 from tidemark.feeds.loading import find_feed
 from tidemark.lake.spark_conf import spark_home
-from tidemark.lake.tuning import QUICK_JAVA
 from tidemark.orchestration.dag_support import submit_conf
 from tidemark.pipeline.land import land
 from tidemark.samples.exporting import Message, write_export, write_feed
@@ -82,7 +81,6 @@ def installation(home: Path) -> dict[str, str]:
     return {
         "TIDEMARK_HOME": str(home), "TIDEMARK_FEEDS": "feeds", "TIDEMARK_EXPORTS": "exports",
         "TIDEMARK_JARS": str(PROJECT / ".tidemark/jars"), "TIDEMARK_DRIVER_MEMORY": "1g",
-        "TIDEMARK_SPARK_CONF": json.dumps({"spark.driver.extraJavaOptions": QUICK_JAVA}),
         "TIDEMARK_CATALOG_USER": f"{SECRET}-user", "TIDEMARK_CATALOG_PASSWORD": f"{SECRET}-password",
         "TIDEMARK_LOG_FORMAT": "json",
     }  # fmt: skip
@@ -221,7 +219,7 @@ def test_a_job_of_spark_submit_is_as_quiet(installation: dict[str, str], monkeyp
         monkeypatch.setenv(name, value)
     settings = Settings(lake="another_lake")
     land(find_feed(FEED, settings), GOOD, settings)
-    conf = [part for key, value in submit_conf(settings).items() for part in ("--conf", f"{key}={value}")]
+    conf = [part for key, value in submit_conf(settings, small=True).items() for part in ("--conf", f"{key}={value}")]
     command = [str(spark_home() / "bin/spark-submit"), "--master", "local[1]", "--deploy-mode", "client", *conf]
     more = {"TIDEMARK_LAKE": "another_lake", "SPARK_HOME": str(spark_home())}
     done = run([*command, str(PROJECT / "jobs/decode.py"), FEED, GOOD], installation | more)

@@ -8,6 +8,7 @@ from pyspark.sql import SparkSession
 from tests.e2e.debezium_messages import HOURS, event, row
 from tests.e2e.one_table_feed import OneTableFeed, rows
 from tidemark.hours import Hour
+from tidemark.ledger import feed_state
 from tidemark.ledger.state_store import load_state
 from tidemark.pipeline import hour as stages
 from tidemark.pipeline.land import land
@@ -37,9 +38,10 @@ def test_a_small_hour_that_is_next_is_published_by_the_job_that_decodes_it(
     with feed_lock(settings, run.feed):
         assert not published(HOURS[2], good), "another run is at work"
     with monkeypatch.context() as patched:
-        patched.setattr(stages, "_FEW_ROWS", 0)
+        patched.setattr(feed_state, "_FEW_ROWS", 0)
         assert not published(HOURS[2], good), "large tables have their stages' tasks"
     assert not published(HOURS[3], event("u", 4, row(1, 4))), "an hour is missing before it"
     assert published(HOURS[2], good)
     assert not published(HOURS[3], event("u", 5, row(1, -1))), "its check stops it, in the stage's own task"
     assert rows(settings, run) == [row(1, 3)]
+    assert list(load_state(settings, run.feed).rows.values()) == [1], "three versions of one row"

@@ -74,12 +74,12 @@ def test_a_table_goes_on_from_the_newest_that_was_said_of_it() -> None:
     tables = [
         TableReceipt(
             table="a",
-            rows_written=3,
+            rows=3,
             progress=TableProgress(highest="20", truncated="05", sources=["S.A"], column_renames=["x"]),
         ),
         TableReceipt(
             table="a",
-            rows_written=4,
+            rows=4,
             progress=TableProgress(highest="10", sources=["S.B"], refolded_by=2, column_renames=["y"]),
         ),
         TableReceipt(table="b", progress=TableProgress(highest="30")),
@@ -88,7 +88,7 @@ def test_a_table_goes_on_from_the_newest_that_was_said_of_it() -> None:
     table = state.table("a")
     assert (table.highest, table.truncated, table.refolded_by) == ("20", "05", 2)
     assert (table.sources, table.column_renames) == (["S.A", "S.B"], ["x", "y"])
-    assert (state.highest, state.rows_written, sorted(state.tables)) == ("30", 7, ["a", "b"])
+    assert (state.highest, state.rows, sorted(state.tables)) == ("30", {"a": 4}, ["a", "b"])
     assert state.table("never") == FeedState(feed="f").table("a")
 
 

@@ -51,7 +51,7 @@ def test_the_catalog_stays_off_the_command_line(tmp_path: Path) -> None:
         catalog_password="open-sesame",
         spark_conf={"spark.executor.cores": "3"},
     )
-    conf = submit_conf(settings)
+    conf = submit_conf(settings, small=True)
     assert conf["spark.executor.cores"] == "3"
     assert conf["spark.driver.memory"] == "2g"
     assert not any("open-sesame" in value for value in conf.values())
