@@ -17,8 +17,11 @@ def feeds_check(
         Path | None, typer.Argument(help="A feed file or a folder of them. Default: TIDEMARK_FEEDS.")
     ] = None,
 ) -> None:
-    """Check feed files: all mistakes at once, each with its place and how to fix it. Exit 1 on any."""
-    from tidemark.feeds.loading import check_feeds, feed_names
+    """Check feed files: all mistakes at once, each with its place and how to fix it. Exit 1 on any.
+
+    Without mistakes: what the sources may leave out without a trace in their messages, to be looked at there.
+    """
+    from tidemark.feeds.loading import check_feeds, feed_names, source_gaps
 
     settings = Settings()
     place = path or settings.path(settings.feeds)
@@ -31,6 +34,11 @@ def feeds_check(
         raise typer.Exit(1)
     none = place.is_dir() and not feed_names(place)
     out.print(f"{place}: {'no feed file is there' if none else 'no mistakes'}", markup=False)
+    if gaps := source_gaps(place):
+        out.print("No message shows the following: look at the source of each feed.")
+    for feed, sentences in gaps.items():
+        for sentence in sentences:
+            out.print(f"  {feed}: {sentence}.", markup=False)
 
 
 def feeds_list(as_json: AsJson = False) -> None:

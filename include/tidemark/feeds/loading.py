@@ -76,6 +76,20 @@ def check_feeds(path: Path, checks: Path) -> list[Mistake]:
     return mistakes + [file.mistake(found) for file, found in missing]
 
 
+def source_gaps(path: Path) -> dict[str, list[str]]:
+    """By feed of a file, or of every file of a folder, what its format knows that no message will show
+    (:class:`tidemark.formats.contract.KnowsGaps`). ConfigError for a file with mistakes."""
+    from tidemark.formats.contract import KnowsGaps
+
+    found = {}
+    for file in _files(path) if path.is_dir() else [path]:
+        feed = load_feed(file)
+        format_ = load_format(feed.format["type"])
+        if isinstance(format_, KnowsGaps):
+            found[feed.feed] = format_.gaps(feed.format_options)
+    return found
+
+
 def _missing_modules(data: dict[str, Any], checks: Path) -> Iterable[Found]:
     """Modules with checks, and classes in them, that are not there. They are not imported: that would run them."""
     tables = data.get("tables")

@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from tidemark.formats.contract import (
         BindsRows,
         Format,
+        KnowsGaps,
         MarksLoads,
         PlacesRows,
         SharesPositions,
@@ -43,6 +44,8 @@ if TYPE_CHECKING:
     _debezium_shares: SharesPositions = debezium
     _debezium_marks: MarksLoads = debezium
     _qlik_marks: MarksLoads = qlik
+    _debezium_knows: KnowsGaps = debezium
+    _qlik_knows: KnowsGaps = qlik
 
 FORMATS = {
     "canal": "tidemark.formats.canal.decode",

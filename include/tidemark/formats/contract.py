@@ -278,6 +278,14 @@ class TellsDeliveries(Protocol):
         all parts that came side by side. Null: nothing tells, and the parts count whichever delivery they are of."""
 
 
+@runtime_checkable
+class KnowsGaps(Protocol):
+    """A format whose sources may leave changes out, or in doubt, without a trace in the messages."""
+
+    def gaps(self, options: BaseModel, /) -> list[str]:
+        """What is not seen, and what to do at the source: a sentence each, for a person. Pure."""
+
+
 def zero_padded(number: Column | str, width: int) -> Column:
     """A number's text with zeros in front, so that text order is its order; cut where it is longer."""
     return F.lpad(number, width, "0" * width)  # all in one text: Spark copies what it pads with as often as it fits

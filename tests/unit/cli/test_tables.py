@@ -6,6 +6,8 @@ import io
 from pathlib import Path
 
 import pytest
+import typer
+import yaml
 from rich.console import Console
 
 from tidemark.cli import console, installation
@@ -68,3 +70,36 @@ def test_a_command_to_copy_is_not_broken(tmp_path: Path, monkeypatch: pytest.Mon
 def test_a_folder_without_feed_files_is_not_called_right(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     installation.feeds_check(tmp_path)
     assert capsys.readouterr().out == f"{tmp_path}: no feed file is there\n"
+
+
+@pytest.mark.parametrize(
+    ("format_", "told"),
+    [
+        ({"type": "debezium"}, ["TRUNCATE", "a key that the database checks"]),
+        ({"type": "debezium", "connector": "mysql"}, ["TRUNCATE", "rows that MySQL"]),
+        ({"type": "debezium", "connector": "oracle"}, ["TRUNCATE", "a key that the database checks", "two changes"]),
+        ({"type": "debezium", "connector": "db2"}, ["TRUNCATE"]),
+        ({"type": "qlik"}, ["TRUNCATE", "a key that the source checks"]),
+        ({"type": "canal"}, []),
+    ],
+    ids=str,
+)
+def test_what_no_message_shows_is_said_of_each_feed(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], format_: dict[str, str], told: list[str]
+) -> None:
+    path = tmp_path / "crm.yaml"
+    feed = {
+        "feed": "crm", "description": "d", "owner": "o", "topics": ["t"], "exports": {"path": "{topic}/{date}/{hour}/*"},
+        "container": {"type": "kafka_json"}, "format": format_,
+    }  # fmt: skip
+    path.write_text(yaml.safe_dump(feed))
+    installation.feeds_check(path)
+    first, *others = " ".join(capsys.readouterr().out.split()).split(" crm: ")
+    assert first.startswith(f"{path}: no mistakes") and ("No message shows" in first) == bool(told)
+    assert len(others) == len(told)
+    for sentence, begins in zip(others, told, strict=True):
+        assert sentence.startswith(begins) and sentence.endswith(".")
+    path.write_text(yaml.safe_dump(feed | {"owners": "o"}))
+    with pytest.raises(typer.Exit):
+        installation.feeds_check(tmp_path)
+    assert "No message shows" not in capsys.readouterr().out

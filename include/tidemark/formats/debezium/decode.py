@@ -30,8 +30,8 @@ from tidemark.values.encodings import time_of_millis
 from tidemark.values.strict_json import broken, one_document
 
 __all__ = [
-    "ENCODINGS", "Options", "awaits_place", "begins_again", "column_types", "decode", "gives_place", "message_types",
-    "of_load", "place", "shares_position", "without_place",
+    "ENCODINGS", "Options", "awaits_place", "begins_again", "column_types", "decode", "gaps", "gives_place",
+    "message_types", "of_load", "place", "shares_position", "without_place",
 ]  # fmt: skip
 
 _EVENT = (
@@ -134,6 +134,15 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
         names_old_key(F.col("headers")).alias("moved"),
     )  # fmt: skip
     return _entries(_events(parsed, feed, options), feed, options)
+
+
+def gaps(options: BaseModel) -> list[str]:
+    """What the connector leaves out or in doubt; see :class:`tidemark.formats.contract.KnowsGaps`."""
+    assert isinstance(options, Options)
+    truncates = (
+        "TRUNCATE: the connector leaves it out, and the table keeps its rows, unless `skipped.operations` is `none`"
+    )
+    return [truncates, *CONNECTORS[options.connector].gaps]
 
 
 def awaits_place(options: BaseModel) -> Column:

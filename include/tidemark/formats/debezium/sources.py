@@ -20,7 +20,8 @@ class Connector:
     """``fields``: of ``source``, as a DDL list. ``namespace``: the field before the table's name. ``position``: null
     where a field is missing or malformed. ``own``: the part of the position that is the change's own. ``no_position``:
     the problem of an event without a position. ``together``: the same text for all changes of a transaction, whether the
-    connector sends transaction metadata or not; null where nothing tells but the time."""
+    connector sends transaction metadata or not; null where nothing tells but the time. ``gaps``: what its messages do not
+    show, for a person (docs/formats/debezium.md)."""
 
     fields: str
     namespace: str
@@ -28,6 +29,7 @@ class Connector:
     own: Callable[[Column], Column]
     no_position: str
     together: Callable[[Column], Column]
+    gaps: tuple[str, ...] = ()
 
 
 #: What ``source.snapshot`` says of a row that a snapshot read: a first or second one, an ad-hoc one, or an incremental one.
@@ -117,15 +119,29 @@ def _nothing(source: Column) -> Column:
     return F.lit(None).cast("string")
 
 
+_DEFERRED = (
+    "a key that the database checks only when a transaction ends (DEFERRABLE INITIALLY DEFERRED): where a row is inserted "
+    "under a key that is still taken, and the old row deleted after that, no message says which of them goes, and the key is "
+    "gone: declare such keys immediate"
+)
+_CASCADES = (
+    "rows that MySQL before 9.6 deletes or alters by a foreign key (ON DELETE CASCADE, SET NULL) are not in the binlog, and "
+    "stay in their tables as they were: have the application delete them, or use 9.6"
+)
+_ONE_SCN = (
+    "two changes of one row in one SCN look like one where the connector sends neither rs_id nor ssn: look into a message, "
+    "and use a release that sends them"
+)
+
 #: By the name of the option ``connector``.
 CONNECTORS = {
     "postgresql": Connector(
         "txId: bigint, sequence: string, lsn: bigint", "schema", _postgresql, _given("lsn"),
-        "source.sequence is not two LSNs", _given("txId"),
+        "source.sequence is not two LSNs", _given("txId"), (_DEFERRED,),
     ),
     "mysql": Connector(
         "txId: string, db: string, file: string, pos: bigint, row: bigint", "db", _mysql, _mysql,
-        "source has no file and pos: its place in the order is unknown", _nothing,
+        "source has no file and pos: its place in the order is unknown", _nothing, (_CASCADES,),
     ),
     "sqlserver": Connector(
         "txId: string, commit_lsn: string, change_lsn: string, event_serial_no: bigint", "schema", _sqlserver, _sqlserver,
@@ -133,7 +149,7 @@ CONNECTORS = {
     ),
     "oracle": Connector(
         "txId: string, scn: string, commit_scn: string, rs_id: string, ssn: bigint", "schema", _oracle, _oracle,
-        "source has no scn: its place in the order is unknown", _given("txId"),
+        "source has no scn: its place in the order is unknown", _given("txId"), (_DEFERRED, _ONE_SCN),
     ),
     "db2": Connector(
         "txId: string, commit_lsn: string, change_lsn: string", "schema", _db2, _db2, _NO_LSN, _given("commit_lsn")

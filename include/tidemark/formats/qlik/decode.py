@@ -26,7 +26,8 @@ from tidemark.values.encodings import Encoding
 from tidemark.values.table_changes import TableChange
 
 __all__ = [
-    "ENCODINGS", "Options", "bind", "column_types", "decode", "message_types", "of_load", "table_change", "without_place"
+    "ENCODINGS", "Options", "bind", "column_types", "decode", "gaps", "message_types", "of_load", "table_change",
+    "without_place",
 ]  # fmt: skip
 
 #: The common encodings are enough.
@@ -53,6 +54,17 @@ class Options(BaseModel):
 def column_types(columns: Mapping[str, str], options: BaseModel) -> dict[str, ColumnType]:
     """Declared Replicate types; ValueError names the first that is not known."""
     return {name: declared_type(written) for name, written in columns.items()}
+
+
+def gaps(options: BaseModel) -> list[str]:
+    """What the task leaves out or in doubt; see :class:`tidemark.formats.contract.KnowsGaps`."""
+    return [
+        "TRUNCATE: the product's documents name no message for it, and the table keeps its rows: `tidemark reload` the table "
+        "where its source was truncated",
+        "a key that the source checks only when a transaction ends (DEFERRABLE INITIALLY DEFERRED of PostgreSQL and Oracle): "
+        "where a row is inserted under a key that is still taken, and the old row deleted after that, no message says which "
+        "of them goes, and the key is gone: declare such keys immediate",
+    ]
 
 
 def message_types(schema: str) -> dict[str, ColumnType]:
