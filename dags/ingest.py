@@ -1,9 +1,9 @@
 """A DAG for each feed file: an hour's export becomes checked tables.
 
 Every run is for one hour (see ``hour_of_run``), and every task may run again at any time. Hours of a feed are landed
-and decoded side by side; what writes the tables takes the feed's one-slot pool, so that scheduled runs, backfills and
-runs by hand never write at once. In the pool the oldest hour goes first, and an hour that has begun to write is
-published before the next begins: a preference, not a need, for any order gives the same tables. No task depends on the
+side by side, and large ones decoded so; what writes the tables takes the feed's one-slot pool, so that scheduled runs,
+backfills and runs by hand never write at once. In the pool the oldest hour goes first, and an hour that has begun to write
+is published before the next begins: a preference, not a need, for any order gives the same tables. No task depends on the
 hour before (``depends_on_past``): a failed hour would stop all later ones, and a backfill could not run backwards.
 
 A feed file with mistakes has no DAG here; ``broken_feeds.py`` shows its mistakes.
@@ -25,7 +25,7 @@ from tidemark.feeds.model import Feed
 from tidemark.orchestration.alerts import late_alert, on_failed_run
 from tidemark.orchestration.assets import hourly_asset, published_assets
 from tidemark.orchestration.dag_support import HOUR_PATTERN, describe, longest_run, run_hour, sound_feeds
-from tidemark.orchestration.operators import SparkStage, WaitForExport, name_run_reloads, task_defaults
+from tidemark.orchestration.operators import SparkDecode, SparkStage, WaitForExport, name_run_reloads, task_defaults
 from tidemark.orchestration.timetable import HoursOnRequest
 from tidemark.settings import Settings
 
@@ -76,7 +76,9 @@ def ingest(feed: Feed) -> DAG:
             land_hour(feed, run_hour(context), Settings())
             name_run_reloads(context, feed)
 
-        decode = SparkStage(task_id="decode", feed=feed.feed, stage="decode", job=str(JOBS / "decode.py"), writes=False)
+        decode = SparkDecode(
+            task_id="decode", feed=feed.feed, stage="decode", job=str(JOBS / "decode.py"), writes=False
+        )
         fold = SparkStage(
             task_id="assemble_fold",
             feed=feed.feed,

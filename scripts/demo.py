@@ -70,13 +70,13 @@ def backfill(api: Api, feed: str) -> None:
     first, last = f"{DAY}T{HOURS[0]}:00:00Z", f"{DAY}T{HOURS[-1]}:00:00Z"
     command = [
         *("airflow", "backfill", "create", "--dag-id", f"ingest_{feed}", "--from-date", first, "--to-date", last),
-        *("--reprocess-behavior", "none", "--max-active-runs", "1"),
+        *("--reprocess-behavior", "none", "--max-active-runs", str(len(HOURS))),
     ]
     say(" ".join(command))
     if feed == BACKFILLED[0]:
         run(*command)
         return
-    body = {"dag_id": f"ingest_{feed}", "from_date": first, "to_date": last, "max_active_runs": 1}
+    body = {"dag_id": f"ingest_{feed}", "from_date": first, "to_date": last, "max_active_runs": len(HOURS)}
     api.call("backfills", body | {"reprocess_behavior": "none", "run_backwards": False, "dag_run_conf": {}})
 
 

@@ -162,23 +162,25 @@ def test_what_a_run_writes_that_was_overtaken_counts_for_nobody(spark: SparkSess
 @pytest.mark.parametrize("step", [1, 2], ids=["the same hour", "another hour"])
 def test_before_each_of_its_writes(spark: SparkSession, tried: Tried, step: int) -> None:
     """Hours of which each is paused before another write, while a run of the same hour, or of the next one, goes on;
-    against hours that nothing happened to, and the audit."""
+    against hours that nothing happened to, and the audit. Cuts are amended: one that is kept shows what was known of its
+    hour when it was published, and the next one may come first."""
+    feed = tried.feed.model_copy(update={"cuts": "amend"})
     settings, whole = settings_of(tried.folder, f"all_{step}"), settings_of(tried.folder, f"whole_{step}")
     with own_session(spark):
-        run_hour(tried.feed, FIRST, settings)
+        run_hour(feed, FIRST, settings)
     hours = [FIRST]
     for number in range(len(tried.writes)):
         hour = FIRST.plus(1 + number * step)
-        paused(spark, tried.feed, hour, settings, number, hour.plus(step - 1))
+        paused(spark, feed, hour, settings, number, hour.plus(step - 1))
         with own_session(spark):
-            run_hour(tried.feed, hour, settings)
+            run_hour(feed, hour, settings)
         hours += [hour.plus(more) for more in range(step)]
         assert not load_state(settings, FEED).next, (hour, tried.writes[number])
     with own_session(spark):
         for hour in hours:
-            run_hour(tried.feed, hour, whole)
+            run_hour(feed, hour, whole)
     want = state(whole, hours)
     for part, got in state(settings, hours).items():
         assert got == want[part], part
     with own_session(spark):
-        assert [str(finding) for finding in audit(tried.feed, settings).findings] == []
+        assert [str(finding) for finding in audit(feed, settings).findings] == []

@@ -370,6 +370,83 @@ def test_a_trigger_ends_when_it_is_time_or_when_its_task_has_to_look(monkeypatch
     until(3600, refuses)
 
 
+@pytest.mark.parametrize(
+    ("hour", "landed_hours", "size", "waits"),
+    [
+        (7, {6, 7}, 1, True),
+        (7, {6, 7}, 8 << 20, False),
+        (6, {6, 7}, 1, False),
+        (7, {7}, 1, False),
+        (5, {5, 6}, 1, False),
+        (4, {4}, 1, False),
+    ],
+    ids=["its turn comes", "it is large", "it is next", "an hour is missing", "it is published", "it is late"],
+)
+def test_a_small_hour_waits_for_the_job_that_is_at_work_on_those_before_it(
+    ingest: Any, submits: Submits, monkeypatch: pytest.MonkeyPatch, landed: list[tuple[str, str]],
+    hour: int, landed_hours: set[int], size: int, waits: bool,
+) -> None:  # fmt: skip
+    """Of the hours, the fifth is published."""
+    from tidemark.ledger import hour_order, manifest, state_store
+    from tidemark.orchestration import turn_trigger
+
+    def day(number: int) -> Hour:
+        return Hour(f"2026-11-20T{number:02d}")
+
+    published = FeedState(feed="shop", hours=[HourRange(first=day(5), last=day(5), sequence=1, version=2)])
+    looks: list[str] = []
+
+    def next_or_not(settings: Any, state: Any, asked: Hour) -> bool:
+        looks.append(asked)
+        return len(looks) > 2
+
+    monkeypatch.setattr(state_store, "newest_revision", lambda *_: 1)
+    monkeypatch.setattr(state_store, "load_state", lambda *_: published)
+    monkeypatch.setattr(turn_trigger, "newest_revision", lambda *_: 1)
+    monkeypatch.setattr(turn_trigger, "load_state", lambda *_: published)
+    monkeypatch.setattr(turn_trigger, "comes_next", next_or_not)
+    monkeypatch.setattr(turn_trigger, "_POLL", 0.01)
+    of_hour = manifest_of(size).model_copy(update={"hour": day(hour)})
+    monkeypatch.setattr(manifest, "all_objects", lambda *_: of_hour)
+    monkeypatch.setattr(hour_order, "has_landed", lambda settings, feed, asked: asked in map(day, landed_hours))
+    assert ingest.test(run_conf={"hour": day(hour)}).state == "success"
+    assert looks == ([day(hour)] * 3 if waits else [])
+    assert len(submits.jobs) == (0 if hour == 5 else 3)
+
+
+def test_the_wait_for_a_turn_ends_where_nobody_is_at_work(monkeypatch: pytest.MonkeyPatch) -> None:
+    from tidemark.orchestration import turn_trigger
+
+    revisions = [0, 0, 3, 3, 4, 4]
+
+    def newest_revision(settings: Any, feed: str) -> int:
+        return revisions.pop(0) if len(revisions) > 1 else 4
+
+    def wait() -> list[str]:
+        trigger = turn_trigger.TurnTrigger(feed="shop", hour=HOUR)
+        path, arguments = trigger.serialize()
+        assert path.endswith(".turn_trigger.TurnTrigger") and arguments == {"feed": "shop", "hour": HOUR}
+
+        async def events() -> Any:
+            return [event.payload async for event in trigger.run()]
+
+        return asyncio.run(asyncio.wait_for(events(), timeout=5))  # type: ignore[no-any-return]
+
+    monkeypatch.setattr(turn_trigger, "newest_revision", newest_revision)
+    monkeypatch.setattr(turn_trigger, "load_state", lambda *_: FeedState(feed="shop"))
+    monkeypatch.setattr(turn_trigger, "comes_next", lambda *_: False)
+    monkeypatch.setattr(turn_trigger, "_POLL", 0.01)
+    monkeypatch.setattr(turn_trigger, "_IDLE", 0.2)
+    assert wait() == [HOUR] and revisions == [4], "it has seen every one"
+
+    def refuses(*_: object) -> FeedState:
+        raise ConfigError("it is damaged")
+
+    monkeypatch.setattr(turn_trigger, "_IDLE", 3600.0)
+    monkeypatch.setattr(turn_trigger, "load_state", refuses)
+    assert wait() == [HOUR], "the task meets it again"
+
+
 @pytest.fixture
 def replay(feeds: Path, airflow_database: None) -> Any:
     return of_the_shop("replay")

@@ -235,10 +235,6 @@ class FeedState(StoredDocument):
         """Whether it is a small hour of small tables."""
         return manifest.small and self.has_small_tables
 
-    def follows(self, hour: Hour) -> bool:
-        """Whether an hour is the one after the newest that is published."""
-        return self.newest_hour is not None and hour == self.newest_hour.plus(1)
-
     def cut_by(self, hour: str) -> int:
         """The publication that made an hour's cut; 0: there is none."""
         return self.amended.get(hour) or self.first_published(hour)

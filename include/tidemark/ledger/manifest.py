@@ -115,11 +115,17 @@ def load_manifests(settings: Settings, feed: str, hour: str) -> list[Manifest]:
     return sorted(manifests, key=lambda manifest: manifest.version)
 
 
-def first_landed(settings: Settings, feed: str) -> str | None:
+def has_landed(settings: Settings, feed: str, hour: str) -> bool:
+    """Whether an hour has a manifest."""
+    folder = _folder(settings, feed, hour)
+    return bool(storage_of(folder, settings).list_names(folder, "v*.json"))
+
+
+def first_landed(settings: Settings, feed: str) -> Hour | None:
     """The oldest hour of a feed that has landed; None: none has."""
     folder = f"{settings.landing_root}/{feed_manifests_folder(feed)}"
     manifests = storage_of(folder, settings).list_below(folder, "v*.json")
-    return manifests[0].split("/")[-2] if manifests else None
+    return Hour.parse(manifests[0].split("/")[-2]) if manifests else None
 
 
 def load_manifest(settings: Settings, feed: str, hour: str) -> Manifest:

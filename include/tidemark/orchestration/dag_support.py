@@ -152,11 +152,12 @@ over yet, the run waits for the export.
 
     airflow dags trigger {dag_id} --conf '{{"hour": "2026-11-20T07"}}'
 
-**Many hours**: both ends are included; the DAG must not be paused. One run at a time keeps the hours in order, which
-costs least; with more runs at a time an hour may be published after a newer one, and its keys are folded again.
+**Many hours**: both ends are included; the DAG must not be paused. Several runs at a time are quickest: small hours that have
+landed are published by one Spark job, one after the other, for which their runs wait; large ones are decoded side by side.
+Any order gives the same tables.
 
     airflow backfill create --dag-id {dag_id} --from-date 2026-11-20T00:00:00Z --to-date 2026-11-20T05:00:00Z \\
-        --reprocess-behavior completed --max-active-runs 1
+        --reprocess-behavior completed --max-active-runs 4
 
 **A reload**: when the source loads a table anew and its messages do not say so, name the table in the run of the hour in
 which the load begins; `*` is all tables. What was sent of it before the load is gone, as by a truncate. Behind a name may

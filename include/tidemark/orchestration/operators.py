@@ -112,8 +112,8 @@ class ReceiptLink(BaseOperatorLink):
         """The page of the hour that the task was for; of its feed where it was for none."""
         from tidemark.orchestration.alerts import airflow_address
 
-        feed, *hours = operator.application_args  # type: ignore[attr-defined]
-        page = f"{airflow_address()}/tidemark/{feed}/"
+        feed, *hours = operator.application_args or [""]  # type: ignore[attr-defined]
+        page = f"{airflow_address()}/tidemark/{feed}/" if feed else f"{airflow_address()}/tidemark/"
         return f"{page}hours/{hours[-1]}/" if hours else page
 
 
@@ -221,6 +221,27 @@ class SparkStage(SparkSubmitOperator):
         message = f"stage{why}" if marker else f"stage {self._stage} failed, exit code {code}:\n{output}"
         kind = TerminalError if code in (Exit.TERMINAL, Exit.CRASHED) else TransientError
         return kind(message.strip(), feed=self._feed, hour=hours[0] if hours else None)
+
+
+class SparkDecode(SparkStage):
+    """Submits ``jobs/decode.py FEED HOUR``. A small hour first waits, in the triggerer, for the job that is at work on the
+    hours before it: that goes on with it, so that Spark starts once for all of them, and they are published in order."""
+
+    def execute(self, context: Context) -> None:
+        from tidemark.ledger.hour_order import comes_soon
+        from tidemark.orchestration.turn_trigger import TurnTrigger
+
+        hours, state = self.hours(context), self._state()
+        hour = Hour.parse(hours[0])
+        if not state.has(hour) and self.is_small(state, hours) and comes_soon(Settings(), state, hour):
+            self.log.info("%s waits for the job that publishes the hours before it", hour)
+            trigger = TurnTrigger(feed=self._feed, hour=hour)
+            self.defer(trigger=trigger, method_name=self.take_turn.__name__)
+        super().execute(context)
+
+    def take_turn(self, context: Context, event: str) -> None:
+        """What comes after the wait."""
+        super().execute(context)
 
 
 class SparkMaintain(SparkStage):

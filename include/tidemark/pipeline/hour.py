@@ -21,8 +21,9 @@ from tidemark.lake.lake_marker import check_lake
 from tidemark.lake.session import open_session, tell_catalog
 from tidemark.lake.tuning import tune_session
 from tidemark.ledger.change_log import decoded_version, log_snapshot
+from tidemark.ledger.hour_order import MOST_IN_A_ROW, comes_next
 from tidemark.ledger.hour_run import HourRun
-from tidemark.ledger.manifest import Manifest, all_objects, first_landed
+from tidemark.ledger.manifest import Manifest, all_objects, has_landed
 from tidemark.ledger.publication_history import load_receipt
 from tidemark.ledger.quarantine import hours_in_quarantine, recall
 from tidemark.ledger.receipts import Receipt
@@ -156,8 +157,8 @@ def _fold(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> Hou
         if (made := run.state.next) is not None and made.validated and not made.of(run.manifest):
             run = _finish(run)
         if decoded_version(settings, feed.feed, hour) != run.manifest.version:
-            # More has landed since, or was recalled: the run that did so may be behind this one.
-            log.info("decoding again", stage="decode", reason="more has landed, or was recalled, since it was decoded")
+            # Its own run may be behind this one: the hour was never decoded, or more has landed or was recalled since.
+            log.info("decoding", stage="decode", reason="the log does not hold all that has landed, or was recalled")
             _decode(run, since)
         with stops_when_overtaken(settings, run.state):
             return fold(run)
@@ -246,33 +247,37 @@ def _log_receipt(receipt: Receipt) -> None:
     )  # fmt: skip
 
 
-def _is_next(run: HourRun) -> bool:
-    """Whether it is the hour after the newest published one; where none is published, the oldest that has landed."""
-    if run.state.newest_hour is not None:
-        return run.state.follows(run.hour)
-    return run.hour == first_landed(run.settings, run.feed.feed)
-
-
 def _tune_session(run: HourRun) -> None:
     if run.settings.tuning:
         tune_session(run.spark, small=run.state.is_small(run.manifest))
 
 
 def decode_hour(feed: str, hour: str) -> None:
-    """The decode job's work: decode, and then all the rest of a small hour that is the feed's next."""
+    """The decode job's work."""
     settings = Settings()
     found, spark = find_feed(feed, settings), open_session(settings, f"decode {feed} {hour}")
-    decode_stage(spark, found, hour, settings)
-    go_on(spark, found, hour, settings)
+    decode_and_go_on(spark, found, Hour.parse(hour), settings)
 
 
-def go_on(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
-    """Publish a decoded hour in the same process, where it is small, next in order, and nobody is at work on the feed: to
-    start Spark for each stage would take longer than the stages. What fails here is left to the stages' own tasks, which
-    then fail themselves, and are tried again, under their own names."""
+def decode_and_go_on(spark: SparkSession, feed: Feed, hour: Hour, settings: Settings) -> None:
+    """Decode an hour, and then do all the rest of it where it is small and the feed's next, and all of those behind it that
+    have landed."""
+    decode_stage(spark, feed, hour, settings)
+    for number in range(MOST_IN_A_ROW):
+        if not go_on(spark, feed, hour.plus(number), settings):
+            break
+
+
+def go_on(spark: SparkSession, feed: Feed, hour: Hour, settings: Settings) -> bool:
+    """Publish an hour that has landed in this process, where it is small, next in order, and nobody is at work on the feed:
+    to start Spark for each stage would take longer than the stages. Whether it did. What fails here is left to the stages'
+    own tasks, which then fail themselves, and are tried again, under their own names."""
+    if not has_landed(settings, feed.feed, hour):
+        return False
     run = _begin(spark, feed, hour, settings)
-    if run.state.is_done(run.manifest) or not (run.state.is_small(run.manifest) and _is_next(run)):
-        return
+    small = run.state.is_small(run.manifest)
+    if run.state.is_done(run.manifest) or not (small and comes_next(settings, run.state, hour)):
+        return False
     with log_context(feed=feed.feed, hour=hour):
         try:
             with feed_lock(settings, feed.feed, timeout=timedelta(0)) as held:
@@ -281,8 +286,9 @@ def go_on(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> Non
         except Exception as error:  # whatever it is, their tasks meet it again
             reason = error.problem if isinstance(error, TidemarkError) else type(error).__name__
             log.info("left the rest of the hour to its own tasks", reason=reason)
-        else:
-            _log_receipt(receipt)
+            return False
+        _log_receipt(receipt)
+    return True
 
 
 def fold_hour(feed: str, hour: str) -> None:

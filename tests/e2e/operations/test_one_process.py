@@ -9,6 +9,7 @@ from tests.e2e.debezium_messages import HOURS, event, row
 from tests.e2e.one_table_feed import OneTableFeed, rows
 from tidemark.hours import Hour
 from tidemark.ledger import feed_state
+from tidemark.ledger.publication_history import load_history
 from tidemark.ledger.state_store import load_state
 from tidemark.pipeline import hour as stages
 from tidemark.pipeline.land import land
@@ -24,8 +25,7 @@ def test_a_small_hour_that_is_next_is_published_by_the_job_that_decodes_it(
     def published(hour: Hour, *events: object) -> bool:
         feed = run.export(hour, list(events), table={"checks": [CHECK]})
         land(feed, hour, settings)
-        stages.decode_stage(spark, feed, hour, settings)
-        stages.go_on(spark, feed, hour, settings)
+        stages.decode_and_go_on(spark, feed, hour, settings)
         return load_state(settings, run.feed).has(hour)
 
     first, second = event("c", 1, row(1, 1)), event("u", 2, row(1, 2))
@@ -42,6 +42,27 @@ def test_a_small_hour_that_is_next_is_published_by_the_job_that_decodes_it(
         assert not published(HOURS[2], good), "large tables have their stages' tasks"
     assert not published(HOURS[3], event("u", 4, row(1, 4))), "an hour is missing before it"
     assert published(HOURS[2], good)
-    assert not published(HOURS[3], event("u", 5, row(1, -1))), "its check stops it, in the stage's own task"
-    assert rows(settings, run) == [row(1, 3)]
+    assert not published(HOURS[4], event("u", 5, row(1, -1))), "its check stops it, in the stage's own task"
+    assert rows(settings, run) == [row(1, 4)], "of the hour 3, which had landed"
     assert list(load_state(settings, run.feed).rows.values()) == [1], "three versions of one row"
+
+
+def test_it_goes_on_with_the_hours_behind_it_that_have_landed(
+    run: OneTableFeed, settings: Settings, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def landed(number: int, value: int) -> None:
+        land(run.export(HOURS[number], [event("c", number + 1, row(number, value))]), HOURS[number], settings)
+
+    def published_by_job_of(number: int, **feed: object) -> list[Hour]:
+        stages.decode_and_go_on(spark, run.definition(**feed), HOURS[number], settings)
+        return [receipt.hour for receipt in load_history(settings, run.feed).receipts]
+
+    checked = {"table": {"checks": [CHECK]}}
+    for number in (2, 1, 0, 4):
+        landed(number, number)
+    assert published_by_job_of(0, **checked) == HOURS[:3], "the hour 3 has not landed"
+    landed(3, -1)
+    assert published_by_job_of(3, **checked) == HOURS[:3], "its check stops it, and so all behind it"
+    monkeypatch.setattr(stages, "MOST_IN_A_ROW", 1)
+    assert published_by_job_of(3) == HOURS[:4]
+    assert rows(settings, run) == [row(number, -1 if number == 3 else number) for number in range(4)]
