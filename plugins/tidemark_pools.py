@@ -6,6 +6,7 @@ scheduler's own transaction: on SQLite, another one would wait for it.
 
 from __future__ import annotations
 
+from contextlib import suppress
 from typing import TYPE_CHECKING
 
 from airflow.listeners import hookimpl
@@ -29,11 +30,19 @@ def on_dag_run_running(dag_run: DagRun) -> None:
 
 
 def make_pools(names: set[str], session: Session) -> None:
-    """Make the pools of feeds that are not there, each of one slot. Those that are there stay as an operator left them."""
-    from airflow.models.pool import Pool
-    from sqlalchemy import select
+    """Make the pools of feeds that are not there, each of one slot. Those that are there stay as an operator left them.
 
+    Each is written at once, for the scheduler may start more runs of the feed in this transaction; and one that another
+    scheduler makes meanwhile is as good.
+    """
+    from airflow.models.pool import Pool
+    from sqlalchemy import insert, select
+    from sqlalchemy.exc import IntegrityError
+
+    connection = session.connection()
     there = set(session.scalars(select(Pool.pool).where(Pool.pool.in_(names))))
     for name in sorted(names - there):
         description = f"One writer at a time for the tables of {name.removeprefix(POOL_PREFIX)}"
-        session.add(Pool(pool=name, slots=1, description=description, include_deferred=False))
+        pool = {"pool": name, "slots": 1, "description": description, "include_deferred": False}
+        with suppress(IntegrityError), connection.begin_nested():
+            connection.execute(insert(Pool).values(pool))
