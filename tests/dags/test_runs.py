@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import time
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from types import SimpleNamespace
@@ -394,17 +395,17 @@ def test_a_small_hour_waits_for_the_job_that_is_at_work_on_those_before_it(
         return Hour(f"2026-11-20T{number:02d}")
 
     published = FeedState(feed="shop", hours=[HourRange(first=day(5), last=day(5), sequence=1, version=2)])
-    looks: list[str] = []
+    looks: list[Hour] = []
 
-    def next_or_not(settings: Any, state: Any, asked: Hour) -> bool:
-        looks.append(asked)
-        return len(looks) > 2
+    def looked_at(settings: Any, feed: str) -> FeedState:
+        looks.append(day(hour))
+        last = day(hour if len(looks) > 2 else 5)
+        return published.model_copy(update={"hours": [HourRange(first=day(5), last=last, sequence=1, version=1)]})
 
     monkeypatch.setattr(state_store, "newest_revision", lambda *_: 1)
     monkeypatch.setattr(state_store, "load_state", lambda *_: published)
     monkeypatch.setattr(turn_trigger, "newest_revision", lambda *_: 1)
-    monkeypatch.setattr(turn_trigger, "load_state", lambda *_: published)
-    monkeypatch.setattr(turn_trigger, "comes_next", next_or_not)
+    monkeypatch.setattr(turn_trigger, "load_state", looked_at)
     monkeypatch.setattr(turn_trigger, "_POLL", 0.01)
     of_hour = manifest_of(size).model_copy(update={"hour": day(hour)})
     monkeypatch.setattr(manifest, "all_objects", lambda *_: of_hour)
@@ -419,32 +420,40 @@ def test_the_wait_for_a_turn_ends_where_nobody_is_at_work(monkeypatch: pytest.Mo
 
     revisions = [0, 0, 3, 3, 4, 4]
 
-    def newest_revision(settings: Any, feed: str) -> int:
-        return revisions.pop(0) if len(revisions) > 1 else 4
+    def load_state(*_: object) -> FeedState:
+        last = Hour("2026-11-20T05")
+        return FeedState(
+            feed="shop",
+            revision=revisions.pop(0) if len(revisions) > 1 else 4,
+            hours=[HourRange(first=last, last=last, sequence=1, version=1)],
+        )
 
-    def wait() -> list[str]:
-        trigger = turn_trigger.TurnTrigger(feed="shop", hour=HOUR)
+    def wait(hour: str) -> float:
+        trigger = turn_trigger.TurnTrigger(feed="shop", hour=hour)
         path, arguments = trigger.serialize()
-        assert path.endswith(".turn_trigger.TurnTrigger") and arguments == {"feed": "shop", "hour": HOUR}
+        assert path.endswith(".turn_trigger.TurnTrigger") and arguments == {"feed": "shop", "hour": hour}
 
         async def events() -> Any:
             return [event.payload async for event in trigger.run()]
 
-        return asyncio.run(asyncio.wait_for(events(), timeout=5))  # type: ignore[no-any-return]
+        began = time.monotonic()
+        assert asyncio.run(asyncio.wait_for(events(), timeout=20)) == [hour]
+        return time.monotonic() - began
 
-    monkeypatch.setattr(turn_trigger, "newest_revision", newest_revision)
-    monkeypatch.setattr(turn_trigger, "load_state", lambda *_: FeedState(feed="shop"))
-    monkeypatch.setattr(turn_trigger, "comes_next", lambda *_: False)
+    monkeypatch.setattr(turn_trigger, "newest_revision", lambda *_: 1)
+    monkeypatch.setattr(turn_trigger, "load_state", load_state)
     monkeypatch.setattr(turn_trigger, "_POLL", 0.01)
-    monkeypatch.setattr(turn_trigger, "_IDLE", 0.2)
-    assert wait() == [HOUR] and revisions == [4], "it has seen every one"
+    monkeypatch.setattr(turn_trigger, "_IDLE", 0.5)
+    monkeypatch.setattr(turn_trigger, "_IDLE_BEFORE_NEXT", 0.0)
+    assert wait(HOUR) > 0.5 and revisions == [4], "it has seen every one"
+    monkeypatch.setattr(turn_trigger, "_IDLE", 3600.0)
+    assert wait("2026-11-20T06") < 10, "it is next, and nobody has begun with it"
 
     def refuses(*_: object) -> FeedState:
         raise ConfigError("it is damaged")
 
-    monkeypatch.setattr(turn_trigger, "_IDLE", 3600.0)
     monkeypatch.setattr(turn_trigger, "load_state", refuses)
-    assert wait() == [HOUR], "the task meets it again"
+    assert wait(HOUR) < 10, "the task meets it again"
 
 
 @pytest.fixture

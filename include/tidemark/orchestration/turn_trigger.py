@@ -11,18 +11,20 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from tidemark.errors import TidemarkError
 from tidemark.hours import Hour
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.hour_order import comes_next
 from tidemark.ledger.state_store import load_state, newest_revision
 from tidemark.settings import Settings
 
 #: Seconds between two looks at the feed's state.
 _POLL = 2.0
-#: After so many seconds in which nobody has changed it, nobody is at work.
-_IDLE = 60.0
+#: After so many seconds in which nobody has changed the state, nobody is at work on the feed. A job that starts and decodes
+#: does not change it; one that goes on with the next hour soon does.
+_IDLE, _IDLE_BEFORE_NEXT = 60.0, 15.0
 
 
 class TurnTrigger(BaseTrigger):
-    """Ends when an hour is its feed's next one, or published, or when nobody is at work on the hours before it."""
+    """Ends when an hour is published, or when nobody is at work on it and on those before it."""
 
     def __init__(self, *, feed: str, hour: str) -> None:
         super().__init__()  # type: ignore[no-untyped-call]
@@ -35,23 +37,22 @@ class TurnTrigger(BaseTrigger):
     async def run(self) -> AsyncIterator[TriggerEvent]:
         """The one event, which says nothing: the task looks for itself."""
         seen, since = -1, time.monotonic()
-        while time.monotonic() - since < _IDLE:
+        while True:
             try:
-                revision, over = await asyncio.to_thread(self._look)
+                state, is_next = await asyncio.to_thread(self._look)
             except TidemarkError:
                 break  # the task meets it again
-            if over:
+            if state.revision != seen:
+                seen, since = state.revision, time.monotonic()
+            idle = time.monotonic() - since
+            if state.has(self.hour) or idle > (_IDLE_BEFORE_NEXT if is_next else _IDLE):
                 break
-            if revision != seen:
-                seen, since = revision, time.monotonic()
             await asyncio.sleep(_POLL)
         yield TriggerEvent(self.hour)  # type: ignore[no-untyped-call]
 
-    def _look(self) -> tuple[int, bool]:
-        """The revision of the feed's state, and whether the wait is over by it."""
-        settings, hour = Settings(), Hour.parse(self.hour)
-        revision = newest_revision(settings, self.feed)
-        if not revision:
-            return 0, False
-        state = load_state(settings, self.feed)
-        return revision, state.has(hour) or comes_next(settings, state, hour)
+    def _look(self) -> tuple[FeedState, bool]:
+        """The feed's state, an empty one before there is any; and whether the hour comes next by it."""
+        settings = Settings()
+        known = newest_revision(settings, self.feed)
+        state = load_state(settings, self.feed) if known else FeedState(feed=self.feed)
+        return state, comes_next(settings, state, Hour.parse(self.hour))
