@@ -1,4 +1,4 @@
-"""A run whose export is not there yet, in a real Airflow: it waits in the triggerer, says for what, and goes on."""
+"""What runs wait for in the triggerer, in a real Airflow: their exports, and the hours before them."""
 
 from __future__ import annotations
 
@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tests.scheduler.stack import Stack, retry
+from tidemark.hours import hours_between
+from tidemark.ledger.publication_history import load_history
 from tidemark.ledger.state_store import load_state
 from tidemark.samples import canal
 from tidemark.samples.exporting import Sample
@@ -46,3 +48,24 @@ def test_a_run_waits_for_its_export_without_a_worker(stack: Stack, tmp_path: Pat
     retry(lambda: stack.call(place)["state"] in ("success", "failed"), 300, "it does not go on")
     assert stack.call(place)["state"] == "success"
     assert load_state(stack.settings, "inventory").has(HOUR)
+
+
+@pytest.mark.timeout(600)
+def test_runs_that_begin_together_start_spark_for_one_of_them(stack: Stack) -> None:
+    hours = hours_between(HOUR, "2026-11-20T03")
+    canal.generate(stack.folder, Sample(hours=len(hours), events=20, seed=4, container="kafka_json"))
+    stack.start()
+    stack.backfill("inventory", hours, "--reprocess-behavior", "none", "--max-active-runs", str(len(hours)))
+
+    def states() -> list[str]:
+        return [run["state"] for run in stack.runs("inventory").values()]
+
+    retry(lambda: states().count("success") + states().count("failed") == len(hours), 500, "the runs do not end")
+    assert states() == ["success"] * len(hours)
+    history = load_history(stack.settings, "inventory")
+    assert [receipt.hour for receipt in history.receipts] == hours, "in order"
+    jobs = [
+        path.read_text() for path in stack.folder.glob("airflow/logs/dag_id=ingest_inventory/*/task_id=decode/*.log")
+    ]
+    without = [log for log in jobs if "no Spark job is started for decode" in log]
+    assert len(jobs) == len(hours) and len(without) >= len(hours) - 2, "an hour that landed late may start its own"
