@@ -115,7 +115,11 @@ def _jars() -> Path:
             whole.mkdir()
             for jar in resolve(Path(ivy), _BROKER):
                 shutil.move(jar, whole / jar.name)
-            whole.rename(_JARS)
+            try:
+                whole.rename(_JARS)
+            except OSError:  # another worker was first
+                if not _JARS.exists():
+                    raise
     return _JARS
 
 
