@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from typing import Annotated, NoReturn
 
 import typer
@@ -25,14 +26,25 @@ quarantine_app = typer.Typer(no_args_is_help=True, help="Records and changes tha
 app.add_typer(feeds_app, name="feeds")
 app.add_typer(quarantine_app, name="quarantine")
 
+
+def add_command(group: typer.Typer, command: Callable[..., None], name: str | None = None) -> None:
+    """Add a command to a group. Its help is its docstring, each paragraph on a line of its own: a terminal breaks it where it
+    ends."""
+    paragraphs = (command.__doc__ or "").split("\n\n")
+    group.command(name, help="\n\n".join(" ".join(paragraph.split()) for paragraph in paragraphs))(command)
+
+
 for command in (
     work.run, work.land, work.reload, reading.status, reading.tables, reading.show, reading.explain, reading.tx,
     reading.receipts, reading.audit, work.maintain, reading.held,
     installation.sample, installation.doctor,
 ):  # fmt: skip
-    app.command()(command)
-feeds_app.command("check")(installation.feeds_check)
-feeds_app.command("list")(installation.feeds_list)
+    add_command(app, command)
+add_command(feeds_app, installation.feeds_check, "check")
+add_command(feeds_app, installation.feeds_list, "list")
+add_command(quarantine_app, reading.quarantine_list, "list")
+add_command(quarantine_app, reading.quarantine_show, "show")
+add_command(quarantine_app, work.quarantine_replay, "replay")
 
 
 def _print_version(asked: bool) -> None:
@@ -48,11 +60,6 @@ def options(
     ] = False,
 ) -> None:
     """Verified lakehouse tables out of hourly exports of change-data topics."""
-
-
-quarantine_app.command("list")(reading.quarantine_list)
-quarantine_app.command("show")(reading.quarantine_show)
-quarantine_app.command("replay")(work.quarantine_replay)
 
 
 def main() -> None:

@@ -93,13 +93,12 @@ def reload(
         named, again = name_reloads(found, [declaration(name, words) for name in given], hour, settings, revoke=revoke)
     parts = map(parse_declaration, named)
     names = [declaration("all tables" if name == ALL else found.published_name(name), said) for name, said in parts]
-    shown = ", ".join(names) or "no table"
-    then = (
-        f"the hour is published: `tidemark run {feed} --hour {hour}` applies it"
-        if again
-        else "it counts when the hour is run, and in every later run"
-    )
-    out.print(f"{feed} {hour}: reload of {shown}; {then}", markup=False)
+    shown = f"reload of {', '.join(names)}" if names else "no reload begins in it"
+    if again:
+        shown += f"; the hour is published: `tidemark run {feed} --hour {hour}` applies it"
+    elif names:
+        shown += "; it counts when the hour is run, and in every later run"
+    out.print(f"{feed} {hour}: {shown}", markup=False)
 
 
 def quarantine_replay(

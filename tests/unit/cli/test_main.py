@@ -119,3 +119,10 @@ def test_a_crash_ends_in_a_sentence_and_quotes_no_value(
     )
     assert f"{__file__}:" in printed and " in app\n" in printed
     assert SECRET not in printed
+
+
+@pytest.mark.parametrize("arguments", [["reload"], ["quarantine", "replay"]], ids=str)
+def test_help_is_broken_where_the_terminal_ends(arguments: list[str]) -> None:
+    told = CliRunner().invoke(cli.app, [*arguments, "--help"], env={"COLUMNS": "80"}).output
+    about = [line.strip() for line in told.partition("╭")[0].splitlines() if line.strip()]
+    assert about[-1].endswith("Again changes nothing.") and len(about[-1]) > len("Again changes nothing."), about
