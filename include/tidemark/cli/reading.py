@@ -192,7 +192,8 @@ def audit(
     for finding in result.findings:
         out.print(plain(str(finding)), markup=False)
     if result.findings:
-        out.print(f"{len(result.findings)} differences", markup=False)
+        count = len(result.findings)
+        out.print("1 difference" if count == 1 else f"{count} differences", markup=False)
         raise typer.Exit(1)
 
 
