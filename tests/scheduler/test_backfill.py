@@ -148,7 +148,8 @@ def assert_receipts(stack: Stack, feed: str, names: list[str]) -> None:
     """One receipt an hour, and every record of the export in one of them."""
     receipts = load_history(stack.settings, feed).receipts
     assert sorted(receipt.hour for receipt in receipts) == names
-    assert [receipt.sequence for receipt in receipts] == list(range(1, len(names) + 1))
+    sequences = [receipt.sequence for receipt in receipts]
+    assert sequences == sorted({*sequences}), "attempts that failed have numbers of their own"
     topics = yaml.safe_load((stack.folder / f"feeds/{feed}.yaml").read_text())["topics"]
     for receipt in receipts:
         receipt.balance()
