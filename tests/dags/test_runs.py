@@ -123,8 +123,7 @@ def test_of_an_hour_that_is_published_no_job_is_started(
     of_hour = HourRange(first=Hour(HOUR), last=Hour(HOUR), sequence=1, version=published.pop("version", 2))
     unrecorded = receipt if published.pop("unrecorded", False) else None
     state = FeedState(feed="shop", hours=[of_hour], **published).model_copy(update={"unrecorded": unrecorded})
-    monkeypatch.setattr(state_store, "newest_revision", lambda *_: 1)
-    monkeypatch.setattr(state_store, "load_state", lambda *_: state)
+    monkeypatch.setattr(state_store, "find_state", lambda *_: state)
     assert ingest.test(run_conf={"hour": HOUR}).state == "success"
     assert submits.jobs == jobs
 
@@ -138,8 +137,7 @@ def test_a_job_with_little_to_do_has_the_quick_compiler(
 ) -> None:  # fmt: skip
     from tidemark.ledger import manifest, state_store
 
-    monkeypatch.setattr(state_store, "newest_revision", lambda *_: 1)
-    monkeypatch.setattr(state_store, "load_state", lambda *_: FeedState(feed="shop", rows={"a": rows, "b": 0}))
+    monkeypatch.setattr(state_store, "find_state", lambda *_: FeedState(feed="shop", rows={"a": rows, "b": 0}))
     monkeypatch.setattr(manifest, "all_objects", lambda *_: manifest_of(size))
     assert ingest.test(run_conf={"hour": HOUR}).state == "success"
     assert ["TieredStopAtLevel=1" in line for line in submits.lines] == [quick] * 3
@@ -402,10 +400,8 @@ def test_a_small_hour_waits_for_the_job_that_is_at_work_on_those_before_it(
         last = day(hour if len(looks) > 2 else 5)
         return published.model_copy(update={"hours": [HourRange(first=day(5), last=last, sequence=1, version=1)]})
 
-    monkeypatch.setattr(state_store, "newest_revision", lambda *_: 1)
-    monkeypatch.setattr(state_store, "load_state", lambda *_: published)
-    monkeypatch.setattr(turn_trigger, "newest_revision", lambda *_: 1)
-    monkeypatch.setattr(turn_trigger, "load_state", looked_at)
+    monkeypatch.setattr(state_store, "find_state", lambda *_: published)
+    monkeypatch.setattr(turn_trigger, "find_state", looked_at)
     monkeypatch.setattr(turn_trigger, "_POLL", 0.01)
     of_hour = manifest_of(size).model_copy(update={"hour": day(hour)})
     monkeypatch.setattr(manifest, "all_objects", lambda *_: of_hour)
@@ -420,7 +416,7 @@ def test_the_wait_for_a_turn_ends_where_nobody_is_at_work(monkeypatch: pytest.Mo
 
     revisions = [0, 0, 3, 3, 4, 4]
 
-    def load_state(*_: object) -> FeedState:
+    def find_state(*_: object) -> FeedState:
         last = Hour("2026-11-20T05")
         return FeedState(
             feed="shop",
@@ -440,8 +436,7 @@ def test_the_wait_for_a_turn_ends_where_nobody_is_at_work(monkeypatch: pytest.Mo
         assert asyncio.run(asyncio.wait_for(events(), timeout=20)) == [hour]
         return time.monotonic() - began
 
-    monkeypatch.setattr(turn_trigger, "newest_revision", lambda *_: 1)
-    monkeypatch.setattr(turn_trigger, "load_state", load_state)
+    monkeypatch.setattr(turn_trigger, "find_state", find_state)
     monkeypatch.setattr(turn_trigger, "_POLL", 0.01)
     monkeypatch.setattr(turn_trigger, "_IDLE", 0.5)
     monkeypatch.setattr(turn_trigger, "_IDLE_BEFORE_NEXT", 0.0)
@@ -452,7 +447,7 @@ def test_the_wait_for_a_turn_ends_where_nobody_is_at_work(monkeypatch: pytest.Mo
     def refuses(*_: object) -> FeedState:
         raise ConfigError("it is damaged")
 
-    monkeypatch.setattr(turn_trigger, "load_state", refuses)
+    monkeypatch.setattr(turn_trigger, "find_state", refuses)
     assert wait(HOUR) < 10, "the task meets it again"
 
 

@@ -32,16 +32,24 @@ def load_state(settings: Settings, feed: str) -> FeedState:
 
     StateError where the feed has published hours and its state is missing or damaged.
     """
+    if (found := find_state(settings, feed)) is not None:
+        return found
+    published = read_rows(settings, "tidemark", "receipts", columns=("sequence",), where=[("feed", "=", feed)])
+    if published:
+        raise StateError(
+            f"it has receipts of {len(published)} publications, and no state in {_folder(settings, feed)}",
+            fix=f"`tidemark audit {feed} --rebuild-state` makes it again from the receipts",
+            feed=feed,
+        )
+    return FeedState(feed=feed)
+
+
+def find_state(settings: Settings, feed: str) -> FeedState | None:
+    """The feed's state as it is now; None where none is stored, whether there should be one or not: the catalog is not asked.
+    StateError where it is damaged."""
     revisions = _revisions(settings, feed)
     if not revisions:
-        published = read_rows(settings, "tidemark", "receipts", columns=("sequence",), where=[("feed", "=", feed)])
-        if published:
-            raise StateError(
-                f"it has receipts of {len(published)} publications, and no state in {_folder(settings, feed)}",
-                fix=f"`tidemark audit {feed} --rebuild-state` makes it again from the receipts",
-                feed=feed,
-            )
-        return FeedState(feed=feed)
+        return None
     location = _location(settings, feed, revisions[-1])
     try:
         return parse_document(FeedState, storage_of(location, settings).read_text(location), location)

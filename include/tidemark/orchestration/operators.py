@@ -159,10 +159,9 @@ class SparkStage(SparkSubmitOperator):
     def _state(self) -> FeedState:
         """The feed's state. An empty one where there is none: the job asks the catalog whether there should be one."""
         from tidemark.ledger.feed_state import FeedState
-        from tidemark.ledger.state_store import load_state, newest_revision
+        from tidemark.ledger.state_store import find_state
 
-        known = newest_revision(Settings(), self._feed)
-        return load_state(Settings(), self._feed) if known else FeedState(feed=self._feed)
+        return find_state(Settings(), self._feed) or FeedState(feed=self._feed)
 
     def _landed(self, hour: str) -> Manifest:
         from tidemark.ledger.manifest import all_objects

@@ -13,7 +13,7 @@ from tidemark.errors import TidemarkError
 from tidemark.hours import Hour
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.hour_order import comes_next
-from tidemark.ledger.state_store import load_state, newest_revision
+from tidemark.ledger.state_store import find_state
 from tidemark.settings import Settings
 
 #: Seconds between two looks at the feed's state.
@@ -53,6 +53,5 @@ class TurnTrigger(BaseTrigger):
     def _look(self) -> tuple[FeedState, bool]:
         """The feed's state, an empty one before there is any; and whether the hour comes next by it."""
         settings = Settings()
-        known = newest_revision(settings, self.feed)
-        state = load_state(settings, self.feed) if known else FeedState(feed=self.feed)
+        state = find_state(settings, self.feed) or FeedState(feed=self.feed)
         return state, comes_next(settings, state, Hour.parse(self.hour))
