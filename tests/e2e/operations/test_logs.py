@@ -226,7 +226,8 @@ def test_a_job_of_spark_submit_is_as_quiet(installation: dict[str, str], monkeyp
     assert done.code == 0, done.err[-6000:]
     # spark-submit starts the job, and writes all that it prints to its own standard output.
     done = Printed(done.code, "", done.out + done.err)
-    assert [line["event"] for line in done.lines] == ["decoded"], done.err
+    events = [line["event"] for line in done.lines]
+    assert (events[0], events[-1]) == ("decoded", "receipt"), done.err
     assert len(done.foreign) <= FOREIGN_AT_MOST, done.foreign
     assert SECRET not in done.err
 
