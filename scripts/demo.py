@@ -183,7 +183,7 @@ def main() -> None:
 
 def through_airflow() -> bool:
     """Three hours of two feeds; whether all went well."""
-    say("Airflow's database, API server and DAG processor start, then its scheduler")
+    say("Airflow's database, API server and DAG processor start, then its scheduler and triggerer")
     try:
         services.start(("api-server", "dag-processor"))
         api = Api()
@@ -191,7 +191,7 @@ def through_airflow() -> bool:
         for feed in BACKFILLED:
             backfill(api, feed)
         # Only now: what has no run yet needs no scheduler, and it would take time from what makes the runs.
-        services.start_beside(("scheduler",))
+        services.start_beside(("scheduler", "triggerer"))
         return follow(api)
     finally:
         services.stop()
