@@ -62,7 +62,8 @@ class Tidemark:
         """What decode computes for the measured hour, kept nowhere: like the floor. Needs :meth:`land_only` before."""
         manifest = all_objects(self.settings, self.feed.feed, _HOUR)
         paths = [f"{self.settings.landing_root}/{object_.path}" for object_ in manifest.objects]
-        to_nothing(changes(self.spark, self.feed, paths, self.settings))
+        plain = all(object_.plain for object_ in manifest.objects)
+        to_nothing(changes(self.spark, self.feed, paths, self.settings, plain=plain))
 
     def land_only(self) -> None:
         """Have the measured hour landed."""

@@ -8,7 +8,7 @@ from typing import Any
 
 from pyspark.sql import Row, SparkSession
 
-from tidemark.containers import load_container
+from tests.landed_records import read_landed
 from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
 
@@ -82,5 +82,5 @@ def decoded(spark: SparkSession, out: Path, name: str, container: str, **contain
             "tables": {"S.T" if name == "ibm" else "s.t": {"key": ["id"], "topic": "t", "columns": COLUMNS}},
         }
     )  # fmt: skip
-    records = load_container(container).read(spark, landed(out), feed.container_options)
+    records = read_landed(spark, container, landed(out), feed.container_options)
     return load_format(name).decode(records, feed, feed.format_options).collect()

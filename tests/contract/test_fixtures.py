@@ -15,6 +15,7 @@ import pytest
 import yaml
 from pyspark.sql import Row, SparkSession
 
+from tests.landed_records import read_landed
 from tidemark.containers import CONTAINERS, load_container
 from tidemark.feeds.model import Feed
 from tidemark.formats import FORMATS, load_format
@@ -45,7 +46,7 @@ def test_every_format_has_fixtures_a_page_and_a_generator(name: str) -> None:
 @pytest.mark.parametrize("name", CONTAINERS)
 def test_every_container_offers_what_the_stages_need(name: str) -> None:
     module = load_container(name)
-    assert {"Options", "read", "count"} <= set(dir(module))
+    assert {"Options", "read", "inspect"} <= set(dir(module))
     assert module.Options.model_config.get("extra") == "forbid", "unknown keys are mistakes"
 
 
@@ -54,7 +55,7 @@ def test_a_fixture_decodes_to_its_changes(spark: SparkSession, compiled: None, c
     """In compiled expressions: most other tests run them as a small hour does."""
     feed = Feed.model_validate(yaml.safe_load((case / "feed.yaml").read_text("utf-8")))
     objects = [str(path) for path in sorted(case.iterdir()) if path.name not in ("feed.yaml", "changes.jsonl")]
-    records = load_container(feed.container["type"]).read(spark, objects, feed.container_options)
+    records = read_landed(spark, feed.container["type"], objects, feed.container_options)
     changes = load_format(feed.format["type"]).decode(records, feed, feed.format_options)
     assert changes.columns == CHANGES.names
     got = [_shown(row) for row in changes.orderBy("object", "record", "entry").collect()]

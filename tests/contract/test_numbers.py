@@ -22,7 +22,8 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tests.contract.inserts import LIKE_A_NUMBER, MESSAGES, decoded, landed
-from tidemark.containers import CONTAINERS, load_container
+from tests.landed_records import read_landed
+from tidemark.containers import CONTAINERS, kafka_json, load_container
 from tidemark.formats import FORMATS
 from tidemark.samples.exporting import Message, write_export
 from tidemark.values.encodings import plain
@@ -107,9 +108,8 @@ def test_in_a_value_that_is_an_object_too(spark: SparkSession, tmp_path: Path, n
     rows = _by_id(spark, tmp_path, name, "kafka_json")
     assert {at: row["n"] for at, row in rows.items()} == dict(enumerate(NUMBERS))
     assert {row["note"] for row in rows.values()} == {json.loads(f'"{LIKE_A_NUMBER}"')}
-    container = load_container("kafka_json")
-    objects = [str(path) for path in (tmp_path / "landing").rglob("part.jsonl")]
-    records = container.read(spark, objects, container.Options()).orderBy("record").collect()
+    objects = list((tmp_path / "landing").rglob("part.jsonl"))
+    records = read_landed(spark, "kafka_json", objects, kafka_json.Options()).orderBy("record").collect()
     assert [record.key for record in records] == [f'{{"id":{at},"k":{text}}}' for at, text in enumerate(NUMBERS)]
     assert [record.headers[0].value for record in records] == NUMBERS
 

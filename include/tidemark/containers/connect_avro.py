@@ -13,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.containers.connect import read_files
+from tidemark.containers.contract import Contents
 from tidemark.errors import ExportError
 
 #: Avro compresses inside: an object compressed as a whole is not readable.
@@ -28,12 +29,12 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def read(spark: SparkSession, paths: list[str], options: BaseModel) -> DataFrame:
+def read(spark: SparkSession, paths: list[str], options: BaseModel, *, plain: bool = False) -> DataFrame:
     """RECORDS of the objects; see :mod:`tidemark.containers.contract`."""
     return read_files(spark, paths, "avro")
 
 
-def count(chunks: Iterable[bytes], options: BaseModel) -> int:
+def inspect(chunks: Iterable[bytes], options: BaseModel) -> Contents:
     """The number of records, from the headers of the file's blocks; none is decoded (Avro's object container files).
 
     ExportError for an object that is no Avro file, not a whole one, or one that holds no records.
@@ -49,7 +50,7 @@ def count(chunks: Iterable[bytes], options: BaseModel) -> int:
         if held < 0 or stream.take(16) != fingerprint:
             raise ExportError("is a damaged Avro file: a block does not end where its header says", fix=_FIX)
         records += held
-    return records
+    return Contents(records)
 
 
 def _require_records(header: dict[str, bytes]) -> None:

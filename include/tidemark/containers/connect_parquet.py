@@ -6,7 +6,6 @@ Which parts of either layout are read is described in :mod:`tidemark.containers.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from typing import cast
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,6 +13,7 @@ from pydantic import BaseModel, ConfigDict
 from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.containers.connect import read_files
+from tidemark.containers.contract import Contents
 from tidemark.errors import ExportError
 
 #: Parquet compresses inside: an object compressed as a whole is not readable.
@@ -31,12 +31,12 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def read(spark: SparkSession, paths: list[str], options: BaseModel) -> DataFrame:
+def read(spark: SparkSession, paths: list[str], options: BaseModel, *, plain: bool = False) -> DataFrame:
     """RECORDS of the objects; see :mod:`tidemark.containers.contract`."""
     return read_files(spark, paths, "parquet")
 
 
-def count(chunks: Iterable[bytes], options: BaseModel) -> int | None:
+def inspect(chunks: Iterable[bytes], options: BaseModel) -> Contents:
     """The number of rows, from the footer. ExportError for an object that is no Parquet file, or not a whole one."""
     head, tail = b"", bytearray()
     for chunk in chunks:
@@ -52,9 +52,9 @@ def count(chunks: Iterable[bytes], options: BaseModel) -> int | None:
     if length + 8 > len(tail):
         if length < _FOOTER:
             raise ExportError("is a damaged Parquet file: its footer is longer than itself", fix=_FIX)
-        return None
+        return Contents(None)
     try:
         metadata = pq.read_metadata(pa.BufferReader(_MAGIC + bytes(tail[-8 - length :])))
     except (pa.ArrowException, OSError, ValueError) as error:
         raise ExportError(f"is a damaged Parquet file: {error}", fix=_FIX) from error
-    return cast(int, metadata.num_rows)
+    return Contents(metadata.num_rows)

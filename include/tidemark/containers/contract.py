@@ -6,6 +6,7 @@ Each container is a module, and the module is a :class:`Container`.
 from __future__ import annotations
 
 from collections.abc import Iterable
+from dataclasses import dataclass
 from typing import Protocol
 
 from pydantic import BaseModel
@@ -42,6 +43,18 @@ def holds_text(records: DataFrame) -> bool:
     return isinstance(records.schema["value"].dataType, T.StringType)
 
 
+@dataclass(frozen=True)
+class Contents:
+    """What landing learns of an object, from its bytes on their way."""
+
+    records: int | None
+    """How many records it holds; None: only decoding can tell."""
+
+    plain: bool = False
+    """Whether none of its records needs the looks that rare ones need: all bytes are UTF-8, and no key, value or header's
+    value is JSON in place of a text. False also where nobody looked."""
+
+
 class Container(Protocol):
     """The functions and constants that a container's module has.
 
@@ -56,15 +69,15 @@ class Container(Protocol):
     def OWN_COMPRESSION(self) -> bool:
         """Whether the container compresses inside, so that an object must not be compressed as a whole."""
 
-    def read(self, spark: SparkSession, paths: list[str], options: BaseModel, /) -> DataFrame:
-        """The RECORDS of landed objects, lazily. ``paths`` are their full locations.
+    def read(self, spark: SparkSession, paths: list[str], options: BaseModel, /, *, plain: bool = False) -> DataFrame:
+        """The RECORDS of landed objects, lazily. ``paths`` are their full locations; ``plain``: each is known to be.
 
         Native readers and Spark expressions alone. Nothing is dropped: what the container itself cannot read comes out
         with ``problem`` set and ``raw`` whole.
         """
 
-    def count(self, chunks: Iterable[bytes], options: BaseModel, /) -> int | None:
-        """How many records the decompressed bytes of one object hold, counted while they stream through ``land``.
+    def inspect(self, chunks: Iterable[bytes], options: BaseModel, /) -> Contents:
+        """What one object holds, by its decompressed bytes, which stream through ``land``.
 
-        None where only decoding can tell. ExportError for an object that is not of this container, or not whole.
+        ExportError for an object that is not of this container, or not whole.
         """

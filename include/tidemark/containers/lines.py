@@ -8,8 +8,8 @@ from pydantic import BaseModel, ConfigDict
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.containers.contract import RECORDS
-from tidemark.containers.text import count_lines, read_lines
+from tidemark.containers.contract import RECORDS, Contents
+from tidemark.containers.text import inspect_lines, read_lines
 from tidemark.storage.landed_columns import landed_topic
 
 #: A text object may be compressed as a whole.
@@ -22,7 +22,7 @@ class Options(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
 
-def read(spark: SparkSession, paths: list[str], options: BaseModel) -> DataFrame:
+def read(spark: SparkSession, paths: list[str], options: BaseModel, *, plain: bool = False) -> DataFrame:
     """RECORDS of the objects; see :mod:`tidemark.containers.contract`."""
     lines = read_lines(spark, paths)
     given = {
@@ -30,13 +30,13 @@ def read(spark: SparkSession, paths: list[str], options: BaseModel) -> DataFrame
         "record": F.col("record"),
         "raw": F.col("raw"),
         "topic": landed_topic(F.col("object")),
-        "value": F.col("raw").cast("binary"),
+        "value": F.col("raw") if plain else F.col("raw").cast("binary"),
     }
     return lines.select(
         *(given.get(field.name, F.lit(None).cast(field.dataType)).alias(field.name) for field in RECORDS)
     )
 
 
-def count(chunks: Iterable[bytes], options: BaseModel) -> int:
+def inspect(chunks: Iterable[bytes], options: BaseModel) -> Contents:
     """One record per line."""
-    return count_lines(chunks)
+    return inspect_lines(chunks)

@@ -13,8 +13,8 @@ from pydantic import BaseModel, ConfigDict, Field
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.containers.contract import RECORDS
-from tidemark.containers.text import count_lines, read_documents
+from tidemark.containers.contract import RECORDS, Contents
+from tidemark.containers.text import inspect_lines, read_documents
 from tidemark.storage.landed_columns import landed_topic
 from tidemark.values.strict_json import broken
 
@@ -39,7 +39,7 @@ class Options(BaseModel):
     )
 
 
-def read(spark: SparkSession, paths: list[str], options: BaseModel) -> DataFrame:
+def read(spark: SparkSession, paths: list[str], options: BaseModel, *, plain: bool = False) -> DataFrame:
     """RECORDS of the objects; see :mod:`tidemark.containers.contract`."""
     assert isinstance(options, Options)
     m = F.col("line.d")
@@ -55,7 +55,7 @@ def read(spark: SparkSession, paths: list[str], options: BaseModel) -> DataFrame
         ).when(m["data"].isNotNull() & data.isNull(), F.lit("data is not base64")),
     )
     attributes = F.map_entries(m["attributes"]).cast(RECORDS["headers"].dataType)
-    return read_documents(spark, paths, _MESSAGE).select(
+    return read_documents(spark, paths, _MESSAGE, checked=plain).select(
         "object",
         "record",
         "raw",
@@ -70,6 +70,6 @@ def read(spark: SparkSession, paths: list[str], options: BaseModel) -> DataFrame
     )
 
 
-def count(chunks: Iterable[bytes], options: BaseModel) -> int:
+def inspect(chunks: Iterable[bytes], options: BaseModel) -> Contents:
     """One record per line."""
-    return count_lines(chunks)
+    return inspect_lines(chunks)

@@ -14,7 +14,7 @@ from pydantic import BaseModel
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
-from tidemark.containers.contract import RECORDS
+from tidemark.containers.contract import RECORDS, Contents
 from tidemark.containers.ibm_records import Layout, begins_with_header, string_delimiters, view_of
 from tidemark.containers.text import read_lines
 
@@ -26,7 +26,7 @@ class Options(Layout):
     """The delimiters and the code page, as in the feed's format."""
 
 
-def read(spark: SparkSession, paths: list[str], options: BaseModel) -> DataFrame:
+def read(spark: SparkSession, paths: list[str], options: BaseModel, *, plain: bool = False) -> DataFrame:
     """RECORDS of the objects; see :mod:`tidemark.containers.contract`. ``raw`` is without the record delimiter."""
     assert isinstance(options, Options)
     delimiter = options.page.view(options.record_delimiter)
@@ -65,8 +65,9 @@ def _joined(delimiter: str) -> Column:
     return F.call_function("array_join", F.transform(pieces, lambda piece: piece["bytes"]), between).cast("binary")
 
 
-def count(chunks: Iterable[bytes], options: BaseModel) -> None:
-    """None: only decoding can tell how many records an object holds. The chunks are read all the same, since landing
-    copies what is read."""
+def inspect(chunks: Iterable[bytes], options: BaseModel) -> Contents:
+    """Only decoding can tell how many records an object holds. The chunks are read all the same, since landing copies what
+    is read."""
     for _ in chunks:
         pass
+    return Contents(None)

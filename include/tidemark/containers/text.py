@@ -2,13 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 
+import pyarrow as pa
+import pyarrow.compute as pc
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidemark.containers.contract import Contents
 from tidemark.containers.objects import exactly, object_name, record_number
 from tidemark.values.strict_json import one_document
+
+#: Bytes of a line that has not ended, above which it is not looked at.
+_LONGEST = 64 << 20
 
 
 def read_lines(spark: SparkSession, paths: list[str], separator: str = "\n") -> DataFrame:
@@ -22,12 +28,13 @@ def read_lines(spark: SparkSession, paths: list[str], separator: str = "\n") -> 
 
 
 def read_documents(
-    spark: SparkSession, paths: list[str], fields: str, exact: Callable[[Column], Column] | None = None
-) -> DataFrame:
+    spark: SparkSession, paths: list[str], fields: str, exact: Callable[[Column], Column] | None = None,
+    *, checked: bool = False,
+) -> DataFrame:  # fmt: skip
     """The rows of :func:`read_lines`, and ``line``: each parsed as one JSON object by :func:`one_document`, ``exact``
-    where this says so of the line."""
+    where this says so of the line. ``checked``: all are known to be UTF-8."""
     text = F.col("value")
-    line = one_document(text, fields, exact=exact(text) if exact else False)
+    line = one_document(text, fields, exact=exact(text) if exact else False, checked=checked)
     return _numbered(spark, paths, "\n", line.alias("line"))
 
 
@@ -39,11 +46,23 @@ def _numbered(spark: SparkSession, paths: list[str], separator: str, *more: Colu
     )
 
 
-def count_lines(chunks: Iterable[bytes]) -> int:
-    """Lines in a stream of bytes, as :func:`read_lines` will number them: a last line needs no line feed."""
-    count, last = 0, b"\n"
+def inspect_lines(chunks: Iterable[bytes], rare: Sequence[str] = ()) -> Contents:
+    """What a stream of lines holds: how many, as :func:`read_lines` will number them (a last line needs no line feed), and
+    whether they are plain: UTF-8, and without any of the patterns of ``rare``. A tenth of what it costs to look at each
+    record where it is parsed."""
+    count, plain, begun = 0, True, b""
     for chunk in chunks:
-        if chunk:
-            count += chunk.count(b"\n")
-            last = chunk[-1:]
-    return count + (last != b"\n")
+        count += chunk.count(b"\n")
+        lines, ended, rest = chunk.rpartition(b"\n")
+        plain = plain and len(begun) < _LONGEST and (not ended or _is_plain(begun + lines, rare))
+        begun = rest if ended else begun + rest
+    return Contents(count + bool(begun), plain and _is_plain(begun, rare))
+
+
+def _is_plain(lines: bytes, rare: Sequence[str]) -> bool:
+    block = pa.array([lines], pa.large_binary())
+    try:
+        block.cast(pa.large_string())
+    except pa.ArrowInvalid:  # not UTF-8
+        return False
+    return not (rare and pc.match_substring_regex(block, "|".join(rare))[0].as_py())

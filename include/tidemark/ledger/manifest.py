@@ -32,6 +32,11 @@ class LandedObject(BaseModel):
     bytes: int
     sha256: str
     records: int | None = Field(description="How many records it holds; null: only decoding can tell.")
+    plain: bool = Field(
+        False,
+        description="Landing saw that all its bytes are UTF-8, and that its keys, values and header values are text: decode "
+        "does not look again.",
+    )
 
     @property
     def version(self) -> int:

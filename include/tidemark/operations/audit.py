@@ -178,10 +178,11 @@ def _wrong_object(
     if read.sha256 != landed.sha256:
         found = f"has SHA-256 {read.sha256}, its manifest says {landed.sha256}"
         return [AuditFinding("object", where, found, restore)]
-    if read.records is not None:
-        counted[hour, landed.path] = read.records
-        if landed.records not in (None, read.records):
-            found = f"holds {read.records} records, its manifest says {landed.records}"
+    records = read.contents.records
+    if records is not None:
+        counted[hour, landed.path] = records
+        if landed.records not in (None, records):
+            found = f"holds {records} records, its manifest says {landed.records}"
             return [AuditFinding("manifest", where, found, "restore the manifest from a backup")]
     return []
 

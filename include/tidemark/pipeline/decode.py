@@ -47,8 +47,9 @@ def decode(run: HourRun, since: int | None) -> int | None:
     """
     spark, feed, settings, manifest, state = run.spark, run.feed, run.settings, run.manifest, run.state
     table, version = create_log(spark, feed.feed), state.version_of(manifest.hour)
-    paths = [f"{settings.landing_root}/{o.path}" for o in manifest.objects if o.version > version]
-    decoded = changes(spark, feed, paths, settings)
+    objects = [landed for landed in manifest.objects if landed.version > version]
+    paths = [f"{settings.landing_root}/{landed.path}" for landed in objects]
+    decoded = changes(spark, feed, paths, settings, plain=all(landed.plain for landed in objects))
     rows = decoded.select(F.lit(manifest.hour).alias("hour"), landed_version(F.col("object")).alias("version"), "*")
     if version:
         kept = spark.table(table).where(in_hour(manifest.hour) & (F.col("version") <= version))
@@ -138,16 +139,16 @@ def _cut_elsewhere(feed: Feed, manifest: Manifest) -> ExportError:
     )
 
 
-def changes(spark: SparkSession, feed: Feed, paths: list[str], settings: Settings) -> DataFrame:
+def changes(spark: SparkSession, feed: Feed, paths: list[str], settings: Settings, *, plain: bool = False) -> DataFrame:
     """CHANGES of landed objects, lazily, plus ``table`` (the published name) and :func:`image_names`. ``object`` is
-    relative to the landing."""
+    relative to the landing. ``plain``: the manifest says so of all of them."""
     if not paths:
         return (
             spark.createDataFrame([], CHANGES)
             .withColumn("table", F.lit(None).cast("string"))
             .select("*", *image_names())
         )
-    records, table = _records(spark, feed, paths, settings), _published(feed)
+    records, table = _records(spark, feed, paths, settings, plain=plain), _published(feed)
     decoded = load_format(feed.format["type"]).decode(records, feed, feed.format_options)
     judged = decoded.withColumns({"table": table, "problem": F.coalesce("problem", _unpublishable(feed, table))})
     bad = F.col("problem").isNotNull()
@@ -158,9 +159,12 @@ def changes(spark: SparkSession, feed: Feed, paths: list[str], settings: Setting
     return listed
 
 
-def _records(spark: SparkSession, feed: Feed, paths: list[str], settings: Settings) -> DataFrame:
+def _records(
+    spark: SparkSession, feed: Feed, paths: list[str], settings: Settings, *, plain: bool = False
+) -> DataFrame:
     """RECORDS of landed objects; ``object`` is relative to the landing, and a record of a foreign topic a problem."""
-    records: DataFrame = load_container(feed.container["type"]).read(spark, paths, feed.container_options)
+    container = load_container(feed.container["type"])
+    records: DataFrame = container.read(spark, paths, feed.container_options, plain=plain)
     name = behind(F.col("object"), len(settings.landing_root.encode()) + 1)
     return records.withColumns({"object": name, "problem": F.coalesce("problem", _foreign(feed))})
 

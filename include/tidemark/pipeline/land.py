@@ -22,6 +22,7 @@ import pyarrow as pa
 from isal.igzip_lib import DECOMP_GZIP, IgzipDecompressor, IsalError
 
 from tidemark.containers import load_container
+from tidemark.containers.contract import Contents
 from tidemark.errors import ConflictError, ExportError, TidemarkError, TransientError
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
@@ -55,7 +56,7 @@ class ReadObject:
     listed: StoredObject  # as the source listed it
     stored: StoredObject  # where its bytes were read: the same, or what was fetched of it
     sha256: str
-    records: int | None
+    contents: Contents
     suffix: str  # the ending that tells Spark its compression; "" for none
 
 
@@ -219,8 +220,8 @@ def read_object(topic: str, stored: StoredObject, feed: Feed, settings: Settings
             raise ExportError(problem, object=stored.location, fix="export it as it is")
         chunks = _chunks(cast(BinaryIO, whole), codec)
         try:
-            records: int | None = container.count(chunks, feed.container_options)
-            for _ in chunks:  # what the count left unread
+            contents: Contents = container.inspect(chunks, feed.container_options)
+            for _ in chunks:  # what it left unread
                 pass
         except ExportError as error:
             error.object = stored.location
@@ -231,7 +232,7 @@ def read_object(topic: str, stored: StoredObject, feed: Feed, settings: Settings
     if raw.size != stored.size:
         problem = f"had {stored.size} bytes when it was listed, now {raw.size}"
         raise ConflictError(problem, object=stored.location, fix="wait until the exporter has ended, then run the hour")
-    return ReadObject(topic, stored, stored, raw.digest.hexdigest(), records, suffix)
+    return ReadObject(topic, stored, stored, raw.digest.hexdigest(), contents, suffix)
 
 
 def _copy(one: ReadObject, feed: str, hour: Hour, version: int, settings: Settings) -> LandedObject:
@@ -251,7 +252,8 @@ def _copy(one: ReadObject, feed: str, hour: Hour, version: int, settings: Settin
         fingerprint=one.listed.fingerprint,
         bytes=one.stored.size,
         sha256=one.sha256,
-        records=one.records,
+        records=one.contents.records,
+        plain=one.contents.plain,
     )
 
 

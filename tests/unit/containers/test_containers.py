@@ -22,7 +22,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
 from tidemark.containers import connect_avro, connect_parquet, kafka_json, lines, load_container, pubsub
-from tidemark.containers.contract import RECORDS
+from tidemark.containers.contract import RECORDS, Contents
 from tidemark.errors import ExportError
 from tidemark.feeds.model import Feed
 from tidemark.pipeline.land import land
@@ -66,11 +66,14 @@ def read(spark: SparkSession, name: str, *paths: Path, **options: Any) -> list[R
 
 
 def counted(name: str, content: bytes, step: int = 7) -> int | None:
+    return inspected(name, content, step).records
+
+
+def inspected(name: str, content: bytes, step: int = 7) -> Contents:
     container = load_container(name)
-    count: int | None = container.count(
-        (content[i : i + step] for i in range(0, len(content), step)), container.Options()
-    )
-    return count
+    chunks = (content[i : i + step] for i in range(0, len(content), step))
+    contents: Contents = container.inspect(chunks, container.Options())
+    return contents
 
 
 def part(row: Row, name: str) -> bytes | None:
@@ -104,6 +107,47 @@ def test_a_line_is_numbered_and_parsed_in_one_projection(spark: SparkSession, tm
     assert [line.strip(" +-*:()0123456789").split()[0] for line in plan.strip().splitlines()] == [
         "Project", "Project", "FileScan",
     ]  # fmt: skip
+
+
+PLAIN = (
+    b'{"topic":"t","key":null,"value" : "{\\"value\\":{\\"n\\":1.50}}","headers":[{"key":"\xc3\xa9","value":"1"}]}\n'
+)
+#: What is rare → what stands for it in place of what is usual, and whether it is rare in lines too.
+RARE = {
+    "a value that is an object": (b'"{', b'{"n":1.50},"x":"{', False),
+    "one behind a blank": (b'"{', b' \t {"n":1.50},"x":"{', False),
+    "a key that is a list": (b"null", b"[1.50]", False),
+    "a header's value that is a number": (b'"1"', b"-0", False),
+    "a member's name in escapes": (b'"value" ', b'"val\\u0075e" ', False),
+    "bytes that are not UTF-8": (b"\xc3\xa9", b"\xc3\x28", True),
+    "the code of a surrogate": (b"\xc3\xa9", b"\xed\xa0\x80", True),
+    "a character in too many bytes": (b"\xc3\xa9", b"\xc0\xaf", True),
+}
+
+
+@pytest.mark.parametrize("step", [1, 7, 1000])
+def test_landing_sees_whether_lines_are_plain(step: int) -> None:
+    """Wherever the rare one stands, and wherever the bytes are cut on their way."""
+    assert inspected("kafka_json", PLAIN * 3, step) == Contents(3, plain=True)
+    assert inspected("kafka_json", b"", step) == Contents(0, plain=True)
+    for what, (usual, rare, in_lines) in RARE.items():
+        assert PLAIN.count(usual) == 1, what
+        other = PLAIN.replace(usual, rare)
+        for content in (other + PLAIN, PLAIN + other, PLAIN + other[:-1]):
+            assert inspected("kafka_json", content, step) == Contents(2, plain=False), what
+            assert inspected("lines", content, step) == Contents(2, plain=not in_lines), what
+
+
+def test_a_line_without_an_end_is_not_kept_for_a_look() -> None:
+    chunks = iter([b"x" * (1 << 20)] * 70)
+    assert lines.inspect(chunks, lines.Options()) == Contents(1, plain=False)
+
+
+def test_a_value_under_an_escaped_name_keeps_its_digits(spark: SparkSession, tmp_path: Path) -> None:
+    path = landed(tmp_path) / "part"
+    path.write_bytes(PLAIN.replace(*RARE["a member's name in escapes"][:2]).replace(b'"{', b'{"n":1.50e1},"x":"{'))
+    (row,) = read(spark, "kafka_json", path)
+    assert part(row, "value") == b'{"n":1.50e1}'
 
 
 def test_pubsub(spark: SparkSession, tmp_path: Path) -> None:

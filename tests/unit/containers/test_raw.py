@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from pyspark.sql import Row, SparkSession
 
 from tidemark.containers import raw
-from tidemark.containers.contract import RECORDS
+from tidemark.containers.contract import RECORDS, Contents
 from tidemark.feeds.model import Feed
 from tidemark.formats.ibm import decode as ibm
 
@@ -113,7 +113,7 @@ def objects_of(objects: dict[Path, bytes], name: str) -> bytes:
 
 
 def test_count_is_for_decoding_to_tell() -> None:
-    assert raw.count(iter([b"a\n", b"b\n"]), OPTIONS) is None
+    assert raw.inspect(iter([b"a\n", b"b\n"]), OPTIONS) == Contents(None)
 
 
 FEED = Feed.model_validate(

@@ -11,7 +11,7 @@ from typing import Any
 from pyspark.sql import Column, Row, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.containers import kafka_json
+from tests.landed_records import read_landed
 from tidemark.feeds.loading import load_feed
 from tidemark.formats import load_format
 from tidemark.values import encodings
@@ -87,7 +87,7 @@ def decode_objects(
     paths = [feed_file.parent.parent / f"object-{index}" for index in range(len(objects))]
     for path, content in zip(paths, objects, strict=True):
         path.write_bytes(b"\n".join(content) + b"\n")
-    records = kafka_json.read(spark, [str(path) for path in paths], feed.container_options)
+    records = read_landed(spark, "kafka_json", paths, feed.container_options)
     changes = format_.decode(records, feed, feed.format_options)
     texts, known = F.map_values("after"), {**encodings.ENCODINGS, **format_.ENCODINGS}
 

@@ -25,14 +25,15 @@ class Looks(NamedTuple):
     shuffles: int
 
 
+#: Of plain objects, as landing nearly always finds them; and of others.
 LOOKS = {
-    ("canal", "kafka_json"): Looks(4, 30, 3),
-    ("dataworks", "kafka_json"): Looks(4, 33, 1),
-    ("debezium", "kafka_json"): Looks(11, 15, 0),
-    ("debezium", "lines"): Looks(3, 6, 0),
-    ("ibm", "kafka_json"): Looks(2, 12, 3),
-    ("ibm", "raw"): Looks(0, 4, 12),
-    ("qlik", "kafka_json"): Looks(3, 14, 0),
+    ("canal", "kafka_json"): (Looks(3, 24, 3), Looks(4, 30, 3)),
+    ("dataworks", "kafka_json"): (Looks(3, 27, 1), Looks(4, 33, 1)),
+    ("debezium", "kafka_json"): (Looks(10, 8, 0), Looks(11, 15, 0)),
+    ("debezium", "lines"): (Looks(3, 6, 0), Looks(3, 6, 0)),
+    ("ibm", "kafka_json"): (Looks(1, 5, 3), Looks(2, 12, 3)),
+    ("ibm", "raw"): (Looks(0, 4, 12), Looks(0, 4, 12)),
+    ("qlik", "kafka_json"): (Looks(2, 7, 0), Looks(3, 14, 0)),
 }
 
 
@@ -66,5 +67,9 @@ def test_decode_looks_into_a_record_so_often(
     generate(tmp_path, Sample(hours=1, events=20, seed=1, container=container))
     feed = load_feed(next((tmp_path / "feeds").glob("*.yaml")))
     objects = [str(path) for path in (tmp_path / "exports").rglob("*") if path.is_file() and path.name != "_SUCCESS"]
-    plan = changes(spark, feed, objects, settings)._jdf.queryExecution().optimizedPlan().toString()
-    assert looks(plan) == LOOKS[name, container]
+
+    def looks_at(*, plain: bool) -> Looks:
+        decoded = changes(spark, feed, objects, settings, plain=plain)
+        return looks(decoded._jdf.queryExecution().optimizedPlan().toString())
+
+    assert (looks_at(plain=True), looks_at(plain=False)) == LOOKS[name, container]

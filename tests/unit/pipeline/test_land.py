@@ -15,6 +15,7 @@ from typing import Any, BinaryIO
 import pytest
 import zstandard
 
+from tidemark.containers.contract import Contents
 from tidemark.errors import ConflictError, ExportError, NotReadyError, TransientError
 from tidemark.feeds.model import Feed
 from tidemark.ledger.manifest import Manifest, all_objects, load_manifests
@@ -375,12 +376,12 @@ def test_an_object_that_changes_while_it_is_read_is_for_the_next_run(
 ) -> None:
     path = source.put("p1")
 
-    def count(chunks: Iterable[bytes], options: object) -> int:
+    def inspect(chunks: Iterable[bytes], options: object) -> Contents:
         read = len(b"".join(chunks))
         path.write_bytes(b"ONE\ntwo\nthree")  # as long as before
-        return read
+        return Contents(read)
 
-    monkeypatch.setattr(stage, "load_container", lambda name: SimpleNamespace(OWN_COMPRESSION=False, count=count))
+    monkeypatch.setattr(stage, "load_container", lambda name: SimpleNamespace(OWN_COMPRESSION=False, inspect=inspect))
     with pytest.raises(ConflictError, match="changed while it was copied") as raised:
         land(feed(), HOUR, settings)
     assert raised.value.object == str(path)
@@ -407,11 +408,11 @@ def test_an_object_that_grows_before_it_is_read_is_for_the_next_run(
     assert landed_files(settings) == {}
 
 
-def test_a_count_that_reads_nothing_still_lands_the_whole(
+def test_an_inspection_that_reads_nothing_still_lands_the_whole(
     source: Source, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     source.put("p1.gz", gzip.compress(os.urandom(3 * 2**20)))
-    reads_nothing = SimpleNamespace(OWN_COMPRESSION=False, count=lambda chunks, options: None)
+    reads_nothing = SimpleNamespace(OWN_COMPRESSION=False, inspect=lambda *_: Contents(None))
     monkeypatch.setattr(stage, "load_container", lambda name: reads_nothing)
     (object_,) = land(feed(), HOUR, settings).objects
     content = Path(settings.landing_root, object_.path).read_bytes()
