@@ -53,16 +53,22 @@ def inspect_lines(chunks: Iterable[bytes], rare: Sequence[str] = ()) -> Contents
     count, plain, begun = 0, True, b""
     for chunk in chunks:
         count += chunk.count(b"\n")
-        lines, ended, rest = chunk.rpartition(b"\n")
-        plain = plain and len(begun) < _LONGEST and (not ended or _is_plain(begun + lines, rare))
-        begun = rest if ended else begun + rest
+        first, last = chunk.find(b"\n"), chunk.rfind(b"\n")
+        if first < 0:
+            plain = plain and len(begun) < _LONGEST
+            begun = begun + chunk if plain else chunk or begun
+            continue
+        # The lines between are not copied: that would take as long as to look at them.
+        plain = plain and _is_plain(begun + chunk[:first], rare) and _is_plain(memoryview(chunk)[first:last], rare)
+        begun = chunk[last + 1 :]
     return Contents(count + bool(begun), plain and _is_plain(begun, rare))
 
 
-def _is_plain(lines: bytes, rare: Sequence[str]) -> bool:
-    block = pa.array([lines], pa.large_binary())
+def _is_plain(lines: bytes | memoryview, rare: Sequence[str]) -> bool:
+    ends = pa.array([0, len(lines)], pa.int64()).buffers()[1]
+    block = pa.Array.from_buffers(pa.large_binary(), 1, [None, ends, pa.py_buffer(lines)])
     try:
         block.cast(pa.large_string())
     except pa.ArrowInvalid:  # not UTF-8
         return False
-    return not (rare and pc.match_substring_regex(block, "|".join(rare))[0].as_py())
+    return not any(pc.match_substring_regex(block, pattern)[0].as_py() for pattern in rare)

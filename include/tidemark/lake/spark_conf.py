@@ -39,6 +39,8 @@ def spark_conf(settings: Settings, *, small: bool = False) -> dict[str, str]:
         "spark.sql.legacy.codingErrorAction": "true",
         # Kafka allows a header twice, and hostile JSON a field: the last one counts, nothing crashes.
         "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+        # Java's lower() and upper(): ICU's, with the same result for names, take more than a CPU second to load.
+        "spark.sql.icu.caseMappings.enabled": "false",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": settings.driver_memory,
