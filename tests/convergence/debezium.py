@@ -90,7 +90,9 @@ def _event(unit: Unit, change: Change, lsn: int, order: int | None) -> dict[str,
     source = {
         "ts_ms": 1795132800000, "sequence": json.dumps(sequence), "schema": "c", "table": change.table, **marks,
     }  # fmt: skip
-    after = row(change) | dict.fromkeys(change.absent, UNAVAILABLE)
+    # A column that the source's table did not have then is null, and not named.
+    named = {name: value for name, value in row(change).items() if value is not None or change.position % 2}
+    after = named | dict.fromkeys(change.absent, UNAVAILABLE)
     return {
         "before": dict(change.taken) if change.taken is not None else None,
         "after": after if change.op in ("insert", "update") else None,

@@ -11,7 +11,7 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from tidemark.changelog.renames import RenamePlan, plan_renames
-from tidemark.changelog.resolve import PublishedReadings, refuse_other_sources, shape_of, told_columns
+from tidemark.changelog.resolve import LoggedColumns, PublishedReadings, refuse_other_sources, shape_of, told_columns
 from tidemark.changelog.table_history import Definitions
 from tidemark.changelog.table_log import TableLog
 from tidemark.errors import SchemaError
@@ -41,6 +41,8 @@ class TableView:
     published comes late, or a reload has another place than before. ``change``: what the stream states about the columns
     since the last publication; ``columns``: all that it has then, and their types; ``retired``: those of before that hold
     nothing then. ``readings``: of columns that were read in another way before, or not at all.
+    ``learned``: the highest sort key before the newest column came, where rows may lack others: they do not tell which of
+    their changes came from a table without it.
     """
 
     log: TableLog
@@ -55,6 +57,7 @@ class TableView:
     columns: dict[str, str] = field(default_factory=dict)
     retired: list[str] = field(default_factory=list)
     readings: Mapping[str, Reading] = field(default_factory=dict)
+    learned: str | None = None
 
     @property
     def untyped(self) -> list[str]:
@@ -79,7 +82,7 @@ class TableView:
 
     def needs_log(self, stats: TableStats) -> bool:
         """Whether only the change log tells what the hour's changes come to."""
-        return self.rebuild or _needs_log(stats, self.highest, self.log)
+        return self.rebuild or _is_late(stats, self.learned) or _needs_log(stats, self.highest, self.log)
 
     def entangles(self, stats: TableStats) -> bool:
         """Whether changes of the hour rest on other keys, or rows meet at one key, perhaps with those of an earlier hour."""
@@ -87,7 +90,7 @@ class TableView:
 
     def may_be_partial(self, stats: TableStats) -> bool:
         """Whether a row may have columns that are newer than its base."""
-        return stats.partial > 0 or self.log.state.table(self.table).partial
+        return _may_be_partial(stats, self.log.state)
 
     def ends_rows(self, stats: TableStats) -> bool:
         """Whether a truncate or reload of the hour ends what rows over it hold from before."""
@@ -172,6 +175,10 @@ def _is_late(stats: TableStats, highest: str | None) -> bool:
     return stats.first != "" and highest is not None and stats.first + "#" <= highest
 
 
+def _may_be_partial(stats: TableStats, state: FeedState) -> bool:
+    return stats.partial > 0 or state.table(stats.table).partial
+
+
 def _entangles(stats: TableStats, state: FeedState) -> bool:
     before = state.table(stats.table)
     goes_on = before.arrived is not None and stats.began is not None and stats.began <= before.arrived
@@ -186,7 +193,9 @@ def _needs_log(stats: TableStats, highest: str | None, log: TableLog) -> bool:
     late = _is_late(stats, highest)
     # A row that a transaction moves onto a key may meet one which left that key in an hour that has come before.
     met = stats.arrived is not None
-    return late and (met or log.state.table(log.table).entangled or stats.first <= pruned(log.spark, log.feed.feed))
+    before = log.state.table(log.table)
+    known = met or before.entangled or _is_late(stats, before.learned)
+    return late and (known or stats.first <= pruned(log.spark, log.feed.feed))
 
 
 def reached(run: HourRun, stats: TableStats) -> tuple[str | None, str | None]:
@@ -234,18 +243,28 @@ def open_state(
         if fresh and logged.columns:  # its rows are in the log, under another name
             rebuild, highest = True, _ANY
             truncated = _newest(truncated, truncated_in_log)
-    before = run.state.table(stats.table).readings
-    shape = shape_of(run.feed, stats, definition, change.applied(stored), stored_key, logged, PublishedReadings(before))
+    before, applied = run.state.table(stats.table).readings, change.applied(stored)
+
+    def shape_with(logged: LoggedColumns | None) -> TableShape:
+        return shape_of(run.feed, stats, definition, applied, stored_key, logged, PublishedReadings(before))
+
+    shape = shape_with(logged)
+    learned = run.state.table(stats.table).learned
+    if applied and not shape.columns.keys() <= applied.keys() and _may_be_partial(stats, run.state):
+        learned = highest
+        if logged is None and _is_late(stats, learned):
+            shape = shape_with(log.carried()[0])
     retired = [name for name in stored if name in change.left - shape.live]
     columns = {name: kind for name, kind in shape.spark_types.items() if name not in retired}
     if stored:
         refuse_other_key(stats.table, run.feed.feed, stored_key, shape.key)
-    reconcile(stats.table, change.applied(stored), columns)
+    reconcile(stats.table, applied, columns)
     opened = TableView(
         log=log, published=published, shape=shape, highest=highest,
         truncated=emptied_below(run.state, stats.sources, truncated), by_source=truncated,
         new_truncate=stats.emptied is not None, rebuild=rebuild, change=change, columns=columns, retired=retired,
         readings={name: reading for name, reading in shape.readings.items() if before.get(name) != reading},
+        learned=learned,
     )  # fmt: skip
     opened.check_logged_keys()
     return opened

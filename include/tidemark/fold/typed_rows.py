@@ -106,11 +106,22 @@ def keyed_rows(log_rows: DataFrame, shape: TableShape, *, expand: bool) -> DataF
         sort_key(F.col("position"), F.col("op")).alias("sort_key"),
         "op",
         "before",
-        F.coalesce("after", F.create_map().cast("map<string, string>")).alias("after"),
+        _completed(shape).alias("after"),
         F.coalesce("absent", F.array().cast("array<string>")).alias("absent"),
         shape.key_struct(F.col("prior_key")).alias("prior"),
         "landed_this_hour", "counts", "tx", "tx_part", "committed_at", "object", "record", "entry", "topic", "position",
     )  # fmt: skip
+
+
+def _completed(shape: TableShape) -> Column:
+    """The ``after`` of a log row. Of a change that lacks columns also those that it neither sends nor lacks, as nulls: the
+    source's table did not have them then. (A whole change says so without naming them.)"""
+    after, absent = F.coalesce("after", F.create_map().cast("map<string, string>")), F.col("absent")
+    said = F.concat(F.map_keys(after), absent)
+    others = F.array_except(F.array(*map(F.lit, shape.columns)).cast("array<string>"), said)
+    nulls = F.map_from_arrays(others, F.transform(others, lambda _: F.lit(None).cast("string")))
+    lacks = F.col("op").isin("insert", "update") & (F.size(absent) > 0) & (F.size(said) < len(shape.columns))
+    return F.when(lacks, F.map_concat(after, nulls)).otherwise(after)
 
 
 def key_is_whole(shape: TableShape) -> Column:

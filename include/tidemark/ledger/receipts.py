@@ -77,6 +77,11 @@ class TableProgress(BaseModel):
         False,
         description="Whether rows of it rest on other keys, or met at one key: only the log tells what a late change alters.",
     )
+    learned: str | None = Field(
+        None,
+        description="The highest sort key before the newest column came, of a table whose rows may lack columns: only the "
+        "log tells what changes below it alter.",
+    )
     refolded_by: int = Field(
         0,
         description="The publication that withdrew changes and folded all rows again; tombstones of before do not count. "
@@ -98,6 +103,7 @@ class TableProgress(BaseModel):
             arrived_in=later.arrived_in or self.arrived_in,
             partial=self.partial or later.partial,
             entangled=self.entangled or later.entangled,
+            learned=max(filter(None, (self.learned, later.learned)), default=None),
             refolded_by=max(self.refolded_by, later.refolded_by),
             column_renames=sorted({*self.column_renames, *later.column_renames}),
             renamed_by=max(self.renamed_by, later.renamed_by),

@@ -230,6 +230,7 @@ def _fold_table(hour: HourChanges, stats: TableStats) -> FoldedTable:
         column_renames=list(state.change.ids),
         partial=stats.partial > 0,
         entangled=state.entangles(stats),
+        learned=state.learned,
         refolded_by=run.sequence if stats.table in hour.assembled.withdrawn else 0,
     )
     receipt = TableReceipt(table=stats.table, counts=changes.counts, progress=progress)

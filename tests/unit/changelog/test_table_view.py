@@ -126,6 +126,23 @@ def test_the_log_is_asked_for_late_changes_that_no_row_tells_of(
     note_pruned(spark, FEED, "")
 
 
+@pytest.mark.parametrize("partial", [True, False])
+def test_rows_from_before_a_column_do_not_tell_which_changes_lacked_it(
+    spark: SparkSession, settings: Settings, feed: Feed, partial: bool
+) -> None:
+    """The log is asked for what is older than the column, in the hour that brings it and in later ones."""
+    old, late, newer = (replace(STATS, first=first) for first in ("19", "29", "31"))
+    progress = TableProgress(highest="20#9", partial=partial)
+    before = published(FEED, TableReceipt(table=TABLE, progress=progress))
+    state = opened(spark, settings, feed, HeldTable(spark, held={"id": "int"}), before)
+    assert state.learned == ("20#9" if partial else None), "the hour brings the other columns"
+    assert [state.needs_log(stats) for stats in (old, newer)] == [partial, False]
+    progress = progress.plus(TableProgress(highest="30#9", learned=state.learned))
+    after = published(FEED, TableReceipt(table=TABLE, progress=progress))
+    state = opened(spark, settings, feed, HeldTable(spark, held=HELD), after)
+    assert [state.needs_log(stats) for stats in (old, late, newer)] == [partial, False, False]
+
+
 def test_a_table_under_a_new_name_is_built_from_the_log(spark: SparkSession, settings: Settings, feed: Feed) -> None:
     state = opened(spark, settings, feed, HeldTable(spark), published(FEED, TableReceipt(table="old.name")))
     assert state.rebuild

@@ -68,7 +68,9 @@ def log_rows(spark: SparkSession, delivered: Sequence[Delivered]) -> DataFrame:
 
 
 def _log_row(delivered: Delivered) -> dict[str, Any]:
+    """Some come from a table that lacked columns then: these are null, and nowhere named."""
     change = delivered.change
+    after = {n: None if v is None else str(v) for n, v in change.sent if v is not None or change.position % 3}
     return {
         "op": change.op,
         "position": f"{change.position:012d}",
@@ -76,7 +78,7 @@ def _log_row(delivered: Delivered) -> dict[str, Any]:
         "prior_key": None if change.prior is None else {"id": str(change.prior[0])},
         "before": None if change.taken is None else {n: None if v is None else str(v) for n, v in change.taken},
         "tx": None if change.transaction is None else f"tx{change.transaction}",
-        "after": None if change.op == "delete" else {n: None if v is None else str(v) for n, v in change.sent},
+        "after": None if change.op == "delete" else after,
         "absent": sorted(change.absent) or None,
         "landed_this_hour": delivered.landed,
         "record": delivered.number,
@@ -91,7 +93,7 @@ def frame(spark: SparkSession, rows: Iterable[dict[str, Any]]) -> DataFrame:
 
 def shown(after: dict[str, str | None], absent: Sequence[str]) -> dict[str, Any]:
     """A folded row's values as the oracle shows them."""
-    return dict.fromkeys(absent) | {n: int(v) if n == "id" else v for n, v in after.items()}  # type: ignore[arg-type]
+    return dict.fromkeys((*COLUMNS, *absent)) | {n: int(v) if n == "id" else v for n, v in after.items()}  # type: ignore[arg-type]
 
 
 def folded_rows(collected: list[Row]) -> dict[Key, tuple[dict[str, Any], frozenset[str]]]:
