@@ -3,7 +3,7 @@
 For each hour: the manifest against the bytes (size, SHA-256), the records that the container counts in them and the
 entries of the change log against the receipt, the quarantine and the held transactions against the receipts, the cut of
 each table (:mod:`tidemark.operations.audit_cuts`). For the feed: that each receipt balances and none is missing, and
-each table against the fold of the whole change log (:mod:`tidemark.operations.audit_tables`).
+each table against the whole change log, read in a second way (:mod:`tidemark.operations.audit_tables`).
 
 It only reads. An hour that is being published meanwhile shows as a finding: audit when nothing runs.
 """

@@ -1,4 +1,5 @@
-"""Tables under audit: what readers see of each against the fold of the whole change log."""
+"""Tables under audit: what readers see of each against the whole change log, read in a second way
+(:mod:`tidemark.operations.newest_values`). Only rows that moved between keys, and tables without a key, are folded again."""
 
 from __future__ import annotations
 
@@ -12,12 +13,14 @@ from tidemark.changelog.table_history import load_definitions
 from tidemark.changelog.table_log import TableLog
 from tidemark.changelog.table_view import TableView, published_state
 from tidemark.feeds.model import Feed
-from tidemark.fold.key_changes import rows_in_reach
+from tidemark.fold.colliding_keys import colliding_keys
+from tidemark.fold.key_changes import is_link, rows_in_reach
 from tidemark.fold.typed_rows import TableShape
 from tidemark.identifiers import TIDEMARK, quote
 from tidemark.ledger.change_log import changes_table, is_published, is_row
 from tidemark.ledger.feed_state import FeedState
 from tidemark.operations.audit_finding import AuditFinding
+from tidemark.operations.newest_values import newest_values
 from tidemark.settings import Settings
 from tidemark.tables.published_table import PublishedTable
 
@@ -100,8 +103,15 @@ def _keyed(state: TableView, log: DataFrame, hours: Sequence[str] | None) -> Dat
     else:
         targets = _touched(state, log, hours).localCheckpoint()
         rows = rows_in_reach(rows, targets)
-    settled = fold_keyed(state.shape, rows, targets, "")
-    return settled.where("not deleted").select("key", F.col("tidemark.sort_key").alias("sort_key"), "row")
+    moved = colliding_keys(rows, F.lit(False)).select("key")
+    moved = moved.unionByName(rows.where(is_link()).select("key")).distinct()
+    moved = moved.join(targets, "key", "left_semi").localCheckpoint()
+    others = targets.join(moved, "key", "left_anti")
+    settled = newest_values(state.shape, rows.join(others, "key", "left_semi"))
+    if moved.isEmpty():
+        return settled
+    folded = fold_keyed(state.shape, rows, moved, "").where("not deleted")
+    return settled.unionByName(folded.select("key", F.col("tidemark.sort_key").alias("sort_key"), "row"))
 
 
 def _keyless(state: TableView, log: DataFrame) -> DataFrame:

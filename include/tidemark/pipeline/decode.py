@@ -106,13 +106,13 @@ def _again(
     in_parts = F.broadcast(parts.select("object").distinct())
     shared = F.broadcast(parts.join(kept, record, "left_semi").select(*record).distinct())
     whole_records = F.broadcast(parts.select(*record).distinct().join(shared, record, "left_anti"))
-    entries = F.broadcast(parts.join(shared, record, "left_semi").select(*ENTRY))
+    entries = parts.join(shared, record, "left_semi").select(*ENTRY)
     if not entries.join(decoded, ENTRY, "left_anti").isEmpty():
         raise _cut_elsewhere(feed, manifest)
     chosen = [
         decoded.join(in_parts, "object", "left_anti"),
         decoded.join(whole_records, record, "left_semi"),
-        decoded.join(entries, ENTRY, "left_semi"),
+        decoded.join(F.broadcast(entries), ENTRY, "left_semi"),
     ]
     columns = decoded.columns
     return chosen[0].select(*columns).unionByName(chosen[1].select(*columns)).unionByName(chosen[2].select(*columns))

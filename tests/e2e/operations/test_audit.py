@@ -263,4 +263,4 @@ def test_the_command_line_says_what_to_do(
     assert bad.exit_code == 1
     assert f"{NAME} {HOURS[1]}: 6 records landed, see below" in bad.output
     assert "is missing\n  To fix: restore it from a backup or from its source, /" in bad.output
-    assert bad.output.splitlines()[-1] == "1 differences"
+    assert bad.output.splitlines()[-1] == "1 difference"

@@ -1,0 +1,27 @@
+"""The audit's own way to a table's rows gives those of the oracle."""
+
+from __future__ import annotations
+
+from random import Random
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.convergence.oracle import rows
+from tests.unit.fold.histories import COLUMNS, SHAPE, Delivered, log_rows, random_family
+from tidemark.fold.typed_rows import keyed_rows
+from tidemark.operations.newest_values import newest_values
+
+pytestmark = pytest.mark.promise(5)
+
+
+def test_each_column_has_the_value_that_was_sent_last(spark: SparkSession) -> None:
+    rng = Random(11)
+    changes = [change for family in range(600) for (change,) in random_family(rng, family, moves=False)]
+    delivered = [Delivered(change) for change in [*changes, *changes[:300]]]
+    rng.shuffle(delivered)
+    found = newest_values(SHAPE, keyed_rows(log_rows(spark, delivered), SHAPE, expand=False)).collect()
+    wanted = {key: {name: row.values[name] for name in ("id", *COLUMNS)} for key, row in rows(changes).items()}
+    assert {(row.key["id"],): row.row.asDict() for row in found} == wanted
+    newest = {change.key: change.position for change in sorted(changes, key=lambda change: change.position)}
+    assert {(row.key["id"],): int(row.sort_key[:12]) for row in found} == {key: newest[key] for key in wanted}
