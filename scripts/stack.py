@@ -31,7 +31,7 @@ GATEWAY = PROJECT / ".tools/bin/versitygw"
 BUILDS_GATEWAY = os.environ.get("TIDEMARK_STACK_S3") != "moto"
 #: The size of each worker: as small as a try-out needs.
 WORKER = {"SPARK_WORKER_CORES": "1", "SPARK_WORKER_MEMORY": "2g"}
-#: Settings of the caller's that count before the file's.
+#: See :func:`asked`.
 ASKED = ("TIDEMARK_FEEDS", "TIDEMARK_CHECKS", "TIDEMARK_DRIVER_MEMORY")
 
 
@@ -41,12 +41,13 @@ def say(text: str) -> None:
 
 
 def services() -> dict[str, Service]:
-    """By name. The compose file is read at the first call after a start: its reader takes seconds."""
+    """By name, with what was asked for at the start. The compose file is read at the first call: its reader takes seconds."""
     file = FOLDER / "services.json"
     if not file.is_file():
         read = as_processes(resolve(FOLDER / ".env")["services"], NET, FOLDER)
         file.touch(mode=0o600)
-        file.write_text(json.dumps([asdict(service) for service in read]))
+        known = [asdict(service) | {"environment": service.environment | asked()} for service in read]
+        file.write_text(json.dumps(known))
     return {known["name"]: Service(**known) for known in json.loads(file.read_text())}
 
 
@@ -71,8 +72,12 @@ def environment(service: Service) -> dict[str, str]:
         "AWS_EC2_METADATA_DISABLED": "true",
         "PYTHONUNBUFFERED": "1",
     }
-    asked = {name: os.environ[name] for name in ASKED if name in os.environ}
-    return kept | here | service.environment | asked
+    return kept | here | service.environment | asked()
+
+
+def asked() -> dict[str, str]:
+    """The caller's settings that count before the file's, and, of a later command, before those of the start."""
+    return {name: os.environ[name] for name in ASKED if name in os.environ}
 
 
 def start() -> None:

@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import os
 import re
 import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -97,3 +99,17 @@ def test_the_image_s_own_settings_are_read(services: dict[str, Service]) -> None
     assert image_environment()["TIDEMARK_JARS"] == "/opt/tidemark/jars"
     assert services["spark-worker-2"].environment["SPARK_WORKER_DIR"] == "/stack/spark-work"
     assert re.fullmatch(r"v\d+\.\d+\.\d+", image_version("versity/versitygw"))
+
+
+def test_a_command_in_the_stack_has_the_feeds_that_it_was_started_with(tmp_path: Path) -> None:
+    subprocess.run([PROJECT / "scripts/make-env", tmp_path / ".env"], check=True, capture_output=True)
+    asks = "import stack; print(stack.environment(stack.services()['airflow-scheduler'])['TIDEMARK_FEEDS'])"
+    told = []
+    for feeds in ("/of/the/start", None, "/of/the/command"):
+        given = {"TIDEMARK_STACK_FOLDER": str(tmp_path)} | ({"TIDEMARK_FEEDS": feeds} if feeds else {})
+        clean = {name: value for name, value in os.environ.items() if not name.startswith("TIDEMARK_")}
+        done = subprocess.run(
+            [sys.executable, "-c", asks], cwd=PROJECT / "scripts", env=clean | given, check=True, capture_output=True
+        )
+        told.append(done.stdout.decode().strip())
+    assert told == ["/of/the/start", "/of/the/start", "/of/the/command"]

@@ -43,7 +43,8 @@ class Withheld:
         """What the receipt says of them."""
         notes = []
         if self.transactions:
-            notes.append(f"{self.transactions} transactions wait whole in quarantine: a change of each is refused")
+            wait = "transaction waits" if self.transactions == 1 else "transactions wait"
+            notes.append(f"{self.transactions} {wait} whole in quarantine: a change of each is refused")
         if self.split:
             more = ", …" if len(self.split) > MOST_NAMED else ""
             names = ", ".join(self.split[:MOST_NAMED])
