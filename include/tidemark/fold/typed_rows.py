@@ -118,7 +118,8 @@ def _completed(shape: TableShape) -> Column:
     source's table did not have them then. (A whole change says so without naming them.)"""
     after, absent = F.coalesce("after", F.create_map().cast("map<string, string>")), F.col("absent")
     said = F.concat(F.map_keys(after), absent)
-    others = F.array_except(F.array(*map(F.lit, shape.columns)).cast("array<string>"), said)
+    names = F.array(*(F.lit(name) for name in shape.columns if name not in shape.key)).cast("array<string>")
+    others = F.array_except(names, said)
     nulls = F.map_from_arrays(others, F.transform(others, lambda _: F.lit(None).cast("string")))
     lacks = F.col("op").isin("insert", "update") & (F.size(absent) > 0) & (F.size(said) < len(shape.columns))
     return F.when(lacks, F.map_concat(after, nulls)).otherwise(after)
