@@ -16,14 +16,27 @@ from pathlib import Path
 from xml.etree import ElementTree
 
 PROJECT = Path(__file__).parent.parent
-#: By subject, the folders whose tests of the second tier are the part. Every folder with tests is in one.
+#: By subject, the folders and files whose tests of the second tier are the part. Each of these tests is in one.
 PARTS = {
-    "formats": ("tests/e2e/formats", "tests/contract", "tests/unit"),
+    "units": ("tests/contract", "tests/unit"),
+    "debezium": ("tests/e2e/formats/test_debezium.py", "tests/e2e/formats/test_debezium_sample.py"),
+    "formats": (
+        "tests/e2e/formats/test_generated.py", "tests/e2e/formats/test_ibm_deliveries.py",
+        "tests/e2e/formats/test_decimals.py", "tests/e2e/formats/test_infinities.py",
+    ),
     "convergence": ("tests/convergence",),
     "transactions": ("tests/e2e/transactions",),
     "schema": ("tests/e2e/schema",),
     "replay": ("tests/e2e/replay",),
-    "late": ("tests/e2e/late", "tests/e2e/test_promises.py", "tests/e2e/test_job_counts.py"),
+    "promises": ("tests/e2e/test_promises.py", "tests/e2e/test_job_counts.py"),
+    "late": (
+        "tests/e2e/late/test_at_once.py", "tests/e2e/late/test_cuts.py", "tests/e2e/late/test_interleaved_hours.py",
+        "tests/e2e/late/test_late.py", "tests/e2e/late/test_repeated.py", "tests/e2e/late/test_staged_rows.py",
+    ),
+    "reloads": (
+        "tests/e2e/late/test_new_positions.py", "tests/e2e/late/test_reloads.py",
+        "tests/e2e/late/test_second_snapshot.py",
+    ),
     "operations": ("tests/e2e/operations",),
     "crash": (
         "tests/crash/test_interrupted.py", "tests/crash/test_changed_meanwhile.py", "tests/crash/test_bad_storage.py",
