@@ -29,6 +29,7 @@ def replay(feed: Feed) -> DAG:
         description=f"Replays what {feed.feed} has in quarantine",
         doc_md=describe_replay(feed),
         schedule=None,
+        is_paused_upon_creation=False,  # it does nothing that nobody has asked for
         max_active_runs=1,
         params={
             "hour": hour("Hour", "The (first) hour, in UTC, like 2026-11-20T07. Default: all with something kept."),

@@ -1,6 +1,7 @@
 """The Tidemark page in Airflow: all feeds, a feed, an hour, the quarantine, a table. Routes, and who may see what.
 
-It only reads, and shows a feed only to users who may see its DAG. What it shows is made in :mod:`tidemark.page`; values that
+It only reads, and shows a feed only to users who may see its DAG; its buttons start runs through Airflow's own API, with the
+rights that the user has there. What it shows is made in :mod:`tidemark.page`; values that
 came from messages are escaped by the templates. Every view is JSON with ``?format=json``. All of Airflow's processes
 import this module, so the views, which import Spark's modules, are imported when one is asked for.
 """
@@ -21,7 +22,7 @@ from fastapi import FastAPI, HTTPException, Query, Request
 from fastapi.responses import HTMLResponse, JSONResponse, Response
 from jinja2 import Environment, FileSystemLoader
 from starlette.exceptions import HTTPException as AnyHTTPException
-from tidemark_runs import newest_runs
+from tidemark_runs import newest_runs, run_state
 
 from tidemark.crash import report_crash
 from tidemark.errors import ConfigError, TidemarkError
@@ -46,8 +47,8 @@ _pages = Environment(
 _script = base64.b64encode(hashlib.sha256(_pages.get_template("page.js").render().encode()).digest()).decode()
 #: Should a value slip through unescaped, a script in it would still not run: only the page's own one does.
 _POLICY = (
-    f"default-src 'none'; script-src 'sha256-{_script}'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'self'; "
-    "frame-ancestors 'self'"
+    f"default-src 'none'; script-src 'sha256-{_script}'; connect-src 'self'; style-src 'unsafe-inline'; base-uri 'none'; "
+    "form-action 'self'; frame-ancestors 'self'"
 )
 
 
@@ -58,7 +59,8 @@ def overview(request: Request, user: GetUserDep) -> Response:
 
     settings = Settings()
     feeds, broken = known_feeds(settings.path(settings.feeds))
-    view = show_overview(settings, [feed for feed in feeds if _may_see(feed, user)], broken, datetime.now(UTC))
+    seen = [feed for feed in feeds if _may_see(f"ingest_{feed.feed}", user)]
+    view = show_overview(settings, seen, broken, datetime.now(UTC))
     return _answer(request, "overview", view)
 
 
@@ -94,12 +96,25 @@ def quarantine(name: str, request: Request, user: GetUserDep, hour: str | None =
 
 @app.get("/{name}/tables/{table}/")
 def one_table(
-    name: str, table: str, request: Request, user: GetUserDep, key: Annotated[list[str] | None, Query()] = None
+    name: str,
+    table: str,
+    request: Request,
+    user: GetUserDep,
+    key: Annotated[list[str] | None, Query()] = None,
+    run: str | None = None,
 ) -> Response:
-    """A published table: its size, its changes, its columns, its checks, its cuts; the command that explains a row."""
+    """A published table: its size, its changes, its columns, its checks, its cuts; where a row comes from, as a run of the
+    feed's explain DAG has found it out."""
+    from tidemark.page.row_view import show_row
     from tidemark.page.table_view import show_table
 
-    return _answer(request, "table", show_table(Settings(), _feed(name, user), table, key or ()))
+    settings, feed, dag = Settings(), _feed(name, user), f"explain_{name}"
+    view = show_table(settings, feed, table, key or ())
+    if run is not None:
+        if not _may_see(dag, user):
+            raise HTTPException(404, f"There is no DAG {dag}, or you may not see it.")
+        view.row = show_row(settings, feed, table, key or (), run, run_state(dag, run))
+    return _answer(request, "table", view)
 
 
 @app.exception_handler(TidemarkError)
@@ -123,10 +138,8 @@ def say_crash(request: Request, error: Exception) -> Response:
     return _problem(request, 500, "The page failed", f"{report_crash(error)} Airflow's API server has it in its log.")
 
 
-def _may_see(feed: Feed, user: BaseUser) -> bool:
-    return bool(
-        get_auth_manager().is_authorized_dag(method="GET", details=DagDetails(id=f"ingest_{feed.feed}"), user=user)
-    )
+def _may_see(dag: str, user: BaseUser) -> bool:
+    return bool(get_auth_manager().is_authorized_dag(method="GET", details=DagDetails(id=dag), user=user))
 
 
 def _feed(name: str, user: BaseUser) -> Feed:
@@ -135,7 +148,7 @@ def _feed(name: str, user: BaseUser) -> Feed:
     settings = Settings()
     feeds, _ = known_feeds(settings.path(settings.feeds))
     feed = next((feed for feed in feeds if feed.feed == name), None)
-    if feed is None or not _may_see(feed, user):
+    if feed is None or not _may_see(f"ingest_{name}", user):
         raise HTTPException(404, "There is no such feed, or you may not see its DAG.")
     return feed
 
@@ -161,9 +174,11 @@ def _problem(
 
 
 def _render(request: Request, kind: str, **values: Any) -> str:
+    from tidemark.page.texts import printable
+
     base = str(request.scope.get("root_path") or PREFIX)
-    now = datetime.now(UTC)
-    return _pages.get_template(f"{kind}.html").render(base=base, airflow=base.removesuffix(PREFIX), now=now, **values)
+    values |= {"base": base, "airflow": base.removesuffix(PREFIX), "now": datetime.now(UTC), "printable": printable}
+    return _pages.get_template(f"{kind}.html").render(**values)
 
 
 def _wants_json(request: Request) -> bool:

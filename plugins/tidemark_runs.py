@@ -1,4 +1,4 @@
-"""The newest run of each hour of a feed, from Airflow's database: its id, its state, and how long its tasks took."""
+"""What Airflow's database says of runs: the newest of each hour of a feed, and how one that explains a row stands."""
 
 from __future__ import annotations
 
@@ -48,6 +48,17 @@ def newest_runs(feed: str, hour: Hour, *, hours: int = 0) -> tuple[dict[str, Run
             }, ""
     except SQLAlchemyError as error:
         return {}, f"Airflow's database could not be read ({type(error).__name__}), so its runs are not shown."
+
+
+def run_state(dag: str, run: str) -> str | None:
+    """The state of a run, as Airflow has it; None: there is no such run."""
+    from airflow.models.dagrun import DagRun
+    from airflow.utils.session import create_session
+    from sqlalchemy import select
+
+    with create_session(scoped=False) as session:
+        found = session.scalar(select(DagRun.state).where(DagRun.dag_id == dag, DagRun.run_id == run))
+    return None if found is None else str(found)
 
 
 def _hour(run: DagRun) -> str | None:

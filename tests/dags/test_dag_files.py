@@ -16,7 +16,7 @@ import pytest
 from tidemark.orchestration.dag_support import pool_of
 
 PROJECT = Path(__file__).parent.parent.parent
-KINDS = ("ingest", "maintain", "replay")
+KINDS = ("ingest", "maintain", "replay", "explain")
 Load = Callable[[], Any]
 
 
@@ -55,8 +55,11 @@ def test_policy(load: Load) -> None:
             assert f"airflow backfill create --dag-id {dag.dag_id}" in dag.doc_md
         else:
             assert f"airflow dags trigger {dag.dag_id}" in dag.doc_md
-            assert {task.pool for task in dag.tasks} == {pool_of(name)}, "beside no other writer"
-        assert dag.max_active_runs == (4 if kind == "ingest" else 1)
+            pool = "default_pool" if kind == "explain" else pool_of(name)
+            assert {task.pool for task in dag.tasks} == {pool}, "who writes, writes beside no other"
+            # What runs by hand alone is not paused: a button of the page that starts it must not wait for somebody.
+            assert dag.is_paused_upon_creation is (False if kind in ("explain", "replay") else None)
+        assert dag.max_active_runs == {"ingest": 4, "explain": 16}.get(kind, 1)
         assert dag.dagrun_timeout == (timedelta(hours=6 + 4 * 3 * 6) if kind == "ingest" else None)
         for task in dag.tasks:
             assert task.owner == "shop-data"

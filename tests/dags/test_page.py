@@ -11,8 +11,8 @@ import re
 import shlex
 import subprocess
 import sys
-from collections.abc import Iterator
-from datetime import UTC, datetime
+from collections.abc import Callable, Iterator
+from datetime import UTC, datetime, timedelta
 from html.parser import HTMLParser
 from itertools import pairwise
 from pathlib import Path
@@ -27,6 +27,7 @@ from tests.dags.conftest import PROJECT
 from tidemark.feeds.loading import load_feed
 from tidemark.ledger import state_store
 from tidemark.operations import feed_health
+from tidemark.operations.explained_rows import answer_name, clear_explained, explain_for_page, find_explained
 from tidemark.page import overview
 from tidemark.pipeline.hour import run_hour
 from tidemark.settings import Settings
@@ -95,6 +96,7 @@ def lake(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, settings
 def published(lake: Settings, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setenv("TIDEMARK_HOME", str(lake.home))
     monkeypatch.setenv("TIDEMARK_FEEDS", str(lake.feeds))
+    monkeypatch.setenv("TIDEMARK_JARS", str(lake.jars))
     return lake
 
 
@@ -211,6 +213,79 @@ def test_a_row_that_is_asked_for_has_its_command_whatever_its_key(
     assert HOSTILE not in shown and f'value="{ESCAPED}"' in shown
 
 
+@pytest.fixture
+def explained(page: ModuleType, published: Settings, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Any]:
+    """Asks the page for a row of ``page_seen.items``, by a run that Airflow knows to be in a state."""
+    client = let_in(page, monkeypatch, "ingest_page_seen", "explain_page_seen")
+
+    def ask(key: str, run: str, state: str | None = "success", answer: str = "json") -> Any:
+        monkeypatch.setattr(page, "run_state", lambda dag, run: state if dag == "explain_page_seen" else None)
+        asked = {"key": key, "run": run, "format": answer}
+        return client.get("/page_seen/tables/page_seen.items/", params=asked)
+
+    return ask
+
+
+def test_a_run_finds_out_where_a_row_comes_from(explained: Callable[..., Any], published: Settings) -> None:
+    told = explained("1", "run 1", "queued").json()["row"]
+    assert (told["state"], told["answer"]) == ("waiting", None)
+    assert 'role="status" data-again>' in explained("1", "run 1", "running", "html").text, "it looks again by itself"
+    explain_for_page("page_seen", "page_seen.items", ["1"], answer_name("run 1"))
+    told = explained("1", "run 1").json()["row"]
+    assert told["state"] == "told" and told["answer"]["there"] and told["answer"]["problem"] == ""
+    (change,) = told["answer"]["changes"]
+    assert (change["op"], change["sent"], change["gives"], change["fate"]) == ("insert", {"id": "1"}, ["id"], "applied")
+    assert (change["hour"], change["record"]) == (HOUR, 1) and change["object"].endswith("part.jsonl.gz")
+    shown = explained("1", "run 1", answer="html").text
+    assert 'role="status" data-again>' not in shown and "The row is there" in shown and "record 1 of" in shown
+    explain_for_page("page_seen", "page_seen.items", ["9"], answer_name("run 9"))
+    assert "There is no such row" in explained("9", "run 9", answer="html").text
+
+
+def test_what_a_row_holds_is_no_markup(explained: Callable[..., Any], published: Settings) -> None:
+    answer = {
+        "place": "1", "op": "insert", "key": HOSTILE, "came_from": HOSTILE, "hour": HOUR, "tx": HOSTILE, "object": HOSTILE,
+        "record": 1, "entry": 0, "sent": {HOSTILE: f"{HOSTILE}\u202e\x00", "n": None}, "unsent": [HOSTILE],
+        "fate": f"in quarantine: {HOSTILE}", "gives": [HOSTILE, "n"],
+    }  # fmt: skip
+    row = {"table": "page_seen.items", "key": ["1"], "there": True, "changes": [answer], "more": 7}
+    folder = Path(published.lake_root) / "_explained/page_seen"
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{answer_name('../r')}.json").write_text(json.dumps(row))
+    shown = explained("1", "../r", answer="html").text
+    assert HOSTILE not in shown and shown.count(ESCAPED) >= 9
+    assert "\u202e" not in shown and "\x00" not in shown and "8 changes spoke of its key" in shown
+
+
+def test_what_cannot_be_found_out_of_a_row_is_said(
+    explained: Callable[..., Any], page: ModuleType, published: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    explain_for_page("page_seen", "page_seen.items", ["plugh"], answer_name("no key"))
+    assert "no key of page_seen.items: id (bigint)" in explained("plugh", "no key", answer="html").text
+    # Another feed's table may be one that the reader may not see.
+    explain_for_page("page_unseen", "page_seen.items", ["1"], answer_name("not its own"))
+    of_it = published.lake_root + "/_explained/page_unseen/" + answer_name("not its own")
+    assert "page_unseen has published no table page_seen.items" in Path(f"{of_it}.json").read_text()
+    explain_for_page("page_seen", "page_seen.items", ["2"], answer_name("of 2"))
+    other = explained("1", "of 2")
+    assert other.status_code == 404 and "explains another row" in other.json()["error"]
+    assert "its log says why" in explained("1", "r", "failed", "html").text
+    assert [explained("1", "r", state).json()["row"]["state"] for state in ("success", None)] == ["gone", "gone"]
+    client = let_in(page, monkeypatch, "ingest_page_seen")
+    refused = client.get("/page_seen/tables/page_seen.items/", params={"key": "2", "run": "of 2"})
+    assert refused.status_code == 404, "they may see the feed, and not what was found out of its rows"
+
+
+def test_answers_are_kept_for_a_day(published: Settings) -> None:
+    explain_for_page("page_seen", "page_seen.items", ["2"], answer_name("kept"))
+    now = datetime.now(UTC)
+    clear_explained(published, "page_seen", now + timedelta(hours=23))
+    found = find_explained(published, "page_seen", "kept")
+    assert found is not None and found.key == ["2"]
+    clear_explained(published, "page_seen", now + timedelta(hours=25))
+    assert find_explained(published, "page_seen", "kept") is None
+
+
 def test_tables_are_sorted_by_links(page: ModuleType, published: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     client = let_in(page, monkeypatch, "ingest_page_seen", "ingest_page_unseen")
 
@@ -233,7 +308,9 @@ def test_nothing_from_messages_and_files_is_markup(
     (script,) = re.findall(r"<script>(.*?)</script>", answer.text, re.DOTALL)
     hashed = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     policy = answer.headers["content-security-policy"]
-    assert f"default-src 'none'; script-src 'sha256-{hashed}';" in policy, "the page's own script runs, and no other"
+    assert f"default-src 'none'; script-src 'sha256-{hashed}'; connect-src 'self';" in policy, (
+        "the page's own script runs, and no other"
+    )
     if path == "/page_seen/":
         assert f"{ESCAPED} of the shop" in answer.text and f"unknown op {ESCAPED}" in answer.text
 
@@ -347,6 +424,8 @@ def test_a_run_of_airflow_is_found_by_its_hour(page: ModuleType, airflow_databas
             {HOUR: ("r3", "failed"), "2026-11-20T08": ("r2", "success")}, "",
         )  # fmt: skip
         assert list(tidemark_runs.newest_runs("runs", _hour("2026-11-20T08"), hours=1)[0]) == ["2026-11-20T08"]
+        states = [tidemark_runs.run_state(dag, "r3") for dag in ("ingest_runs", "ingest_other")]
+        assert states == ["failed", None]
     finally:
         with create_session() as session:
             session.execute(delete(DagRun).where(DagRun.dag_id == "ingest_runs"))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import os
 import time
 from datetime import UTC, datetime, timedelta
@@ -11,12 +12,14 @@ from types import SimpleNamespace
 from typing import Any
 
 import pytest
+from airflow.sdk.exceptions import ParamValidationError
 
 from tidemark.errors import ConfigError, ExportError, TerminalError, TransientError
 from tidemark.hours import Hour
 from tidemark.ledger.feed_state import FeedState, HourRange
 from tidemark.ledger.manifest import LandedObject, Manifest
 from tidemark.ledger.receipts import Counts, Receipt, TableReceipt
+from tidemark.operations.explained_rows import answer_name
 from tidemark.orchestration.job_exit import Exit
 from tidemark.pipeline.exports import Readiness
 
@@ -490,3 +493,35 @@ def test_maintenance_is_told_its_feed(feeds: Path, airflow_database: None, submi
     dag = DagBag(dag_folder=str(PROJECT / "dags" / "maintain.py")).dags["maintain_shop"]
     assert dag.test().state == "success"
     assert submits.jobs == ["maintain.py shop"]
+
+
+@pytest.fixture
+def explain(feeds: Path, airflow_database: None) -> Any:
+    return of_the_shop("explain")
+
+
+def test_a_question_about_a_row_is_passed_on_as_one_word(explain: Any, submits: Submits) -> None:
+    run = explain.test(run_conf={"table": "shop.orders", "key": ["-1", "ü $(id) \" '"]})
+    assert run.state == "success"
+    answer = answer_name(run.run_id)
+    assert submits.jobs == [r"""explain.py shop shop.orders ["-1", "\u00fc $(id) \" '"] """ + answer]
+    task = explain.get_task("explain")
+    task.application_args = ["shop", "shop.orders", json.dumps(["ü", "2"]), answer]
+    (link,) = task.operator_extra_links
+    address = link.get_link(task, ti_key=SimpleNamespace(run_id="manual__1+00"))
+    assert address.endswith("/tidemark/shop/tables/shop.orders/?key=%C3%BC&key=2&run=manual__1%2B00#explain")
+
+
+@pytest.mark.parametrize("conf", [{}, {"table": "shop.orders"}, {"table": "shop.orders", "key": []}], ids=json.dumps)
+def test_a_question_about_no_row_is_refused(explain: Any, submits: Submits, conf: dict[str, Any]) -> None:
+    with pytest.raises(ParamValidationError):
+        explain.test(run_conf=conf)
+    assert not submits.jobs
+
+
+def test_an_explanation_that_fails_tells_nobody_but_who_asked(explain: Any, submits: Submits) -> None:
+    submits.end(Exit.TERMINAL, "tidemark: stage explain failed: feed shop: it is so")
+    asked = {"params": {"table": "shop.orders", "key": ["1"]}, "dag_run": SimpleNamespace(run_id="r")}
+    with pytest.raises(TerminalError, match="stage explain failed: feed shop: it is so"):
+        explain.get_task("explain").execute(asked)
+    assert not explain.get_task("explain").on_failure_callback

@@ -50,7 +50,9 @@ def stack(browser: Browser, tmp_path_factory: pytest.TempPathFactory) -> Iterato
 
 @pytest.fixture(scope="session")
 def lake(stack: Stack) -> WrittenLake:
-    return write_lake(stack.settings)
+    written = write_lake(stack.settings)
+    stack.run("airflow", "dags", "reserialize")
+    return written
 
 
 @pytest.fixture(scope="session")

@@ -12,6 +12,7 @@ from playwright.sync_api import BrowserContext, Page, expect
 
 from tests.page.written_lake import FORMATS, HEALTH, HOSTILE, WrittenLake
 from tests.scheduler.stack import Stack
+from tidemark.operations.explained_rows import answer_name, find_explained, save_explained
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 Contexts = Callable[..., BrowserContext]
@@ -19,14 +20,14 @@ Contexts = Callable[..., BrowserContext]
 
 @pytest.fixture
 def ada(contexts: Contexts, stack: Stack, lake: WrittenLake) -> Callable[..., Page]:
-    """Opens a window of somebody who may look and change nothing, logged in as people are."""
+    """Opens a window of somebody who may look and change nothing (or another ``user``), logged in as people are."""
     passwords = json.loads((stack.folder / "airflow/simple_auth_manager_passwords.json.generated").read_text())
 
-    def open_page(**options: object) -> Page:
+    def open_page(user: str = "ada", **options: object) -> Page:
         page = contexts(**options).new_page()
         page.goto("/auth/login")
-        page.fill("input[name=username]", "ada")
-        page.fill("input[name=password]", passwords["ada"])
+        page.fill("input[name=username]", user)
+        page.fill("input[name=password]", passwords[user])
         page.click("button[type=submit]")
         page.wait_for_url(lambda url: "/auth/" not in url)
         return page
@@ -50,6 +51,7 @@ def addresses(lake: WrittenLake) -> Iterator[tuple[str, str]]:
     yield "table sorted", "/tidemark/shop/tables/shop.orders/?sort=-hours.applied"
     yield "table that stopped", "/tidemark/crm/tables/crm.people/"
     yield "a row", "/tidemark/payroll/tables/payroll.staff/?key=-4711%20%24(id)"
+    yield "a row explained", f"/tidemark/payroll/tables/payroll.staff/?key=2&run={lake.answered}"
     yield "problem", "/tidemark/nothing/"
 
 
@@ -83,7 +85,7 @@ def test_a_stranger_finds_what_is_wrong_and_why(ada: Callable[..., Page], lake: 
     page.goto("/tidemark/payroll/")
     page.get_by_role("link", name="payroll.staff").click()
     page.get_by_label("id").fill("-4711 $(id)")
-    page.get_by_role("button").click()
+    page.get_by_role("button", name="Its command").click()
     expect(page.get_by_label("The command")).to_contain_text(" -- ")
     command = page.get_by_label("The command").inner_text()
     assert shlex.split(command) == ["tidemark", "explain", "payroll.staff", "--", "-4711 $(id)"]
@@ -95,11 +97,62 @@ def test_a_stranger_finds_what_is_wrong_and_why(ada: Callable[..., Page], lake: 
     assert page.get_by_role("link", name="replay_mall").get_attribute("href") == "/dags/replay_mall"
     page.get_by_role("link", name=lake.newest.plus(-1)).first.click()
     page.get_by_role("link", name="See them").click()
-    expect(page.locator("#replay + p")).to_contain_text(f"with {lake.newest.plus(-1)} as its Hour")
+    expect(page.locator("#replay ~ p").nth(1)).to_contain_text(f"with {lake.newest.plus(-1)} as its Hour")
 
     page.goto("/tidemark/inventory/")
     expect(page.locator("#held ~ .wide")).to_contain_text("9:tx-1")
     expect(page.locator("#held ~ .wide")).to_contain_text("its end and 2 of 3 parts")
+
+
+def test_a_button_starts_a_run_with_the_rights_of_who_clicks(
+    ada: Callable[..., Page], stack: Stack, lake: WrittenLake
+) -> None:
+    hour = lake.newest.plus(-1)
+    quarantine, row = f"/tidemark/mall/quarantine/?hour={hour}", "/tidemark/payroll/tables/payroll.staff/"
+    page = ada()
+    page.goto(quarantine)
+    page.get_by_role("button", name=f"Replay hour {hour}").click()
+    expect(page.get_by_role("status")).to_have_text("You may not start runs of replay_mall.")
+    page.goto(row)
+    page.get_by_role("button", name="Explain").click()
+    expect(page.get_by_role("status")).to_have_text("")  # the key is missing, and the browser says so
+    page.get_by_label("id").fill("2")
+    page.get_by_role("button", name="Explain").click()
+    expect(page.get_by_role("status")).to_have_text("You may not start runs of explain_payroll.")
+    assert [stack.call(f"dags/{dag}/dagRuns")["dag_runs"] for dag in ("replay_mall", "explain_payroll")] == [[], []]
+
+    page = ada("admin")
+    page.goto(quarantine)
+    page.get_by_role("button", name=f"Replay hour {hour}").click()
+    expect(page.get_by_role("status")).to_contain_text("Started: manual__")
+    (run,) = stack.call("dags/replay_mall/dagRuns")["dag_runs"]
+    assert (run["conf"], run["triggering_user_name"]) == ({"hour": hour}, "admin")
+    page.get_by_role("status").get_by_role("link").click()
+    page.wait_for_url("**/dags/replay_mall/runs/manual__*")
+
+
+def test_a_row_is_explained_on_the_page(ada: Callable[..., Page], stack: Stack, lake: WrittenLake) -> None:
+    """No scheduler runs here: the answer is that of :mod:`tests.page.written_lake`, written when the run has begun."""
+    page = ada("admin")
+    page.goto("/plugin/tidemark")
+    frame = page.frame_locator("iframe")
+    frame.get_by_role("link", name="payroll", exact=True).click()
+    frame.get_by_role("link", name="payroll.staff").click()
+    frame.get_by_label("id").fill("2")
+    frame.get_by_role("button", name="Explain").click()
+    expect(frame.locator("#row")).to_contain_text("It waits for its turn in Airflow")
+    (run,) = stack.call("dags/explain_payroll/dagRuns")["dag_runs"]
+    assert run["conf"] == {"table": "payroll.staff", "key": ["2"]}
+    answer = find_explained(stack.settings, "payroll", lake.answered)
+    assert answer is not None
+    save_explained(stack.settings, "payroll", answer_name(run["dag_run_id"]), answer)
+    expect(frame.locator("#row")).to_contain_text("The row is there. 3 changes spoke of its key")
+    cells = {row.locator("th").inner_text(): row for row in frame.locator("#row table").first.locator("tbody tr").all()}
+    assert list(cells) == [HOSTILE, "id", "salary"]
+    assert "4200" in cells["salary"].inner_text() and lake.newest.plus(-9) in cells["salary"].inner_text()
+    fates = frame.locator("#row td[data-name='what became of it']")
+    assert fates.all_inner_texts() == ["in quarantine: check failed: salary >= 0", "applied", "applied"]
+    expect(frame.get_by_label("id")).to_have_value("2")
 
 
 def test_a_click_on_a_columns_name_sorts(ada: Callable[..., Page]) -> None:

@@ -19,6 +19,7 @@ from tidemark.lake.stored_formats import FORMAT, TABLE_FORMAT
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.receipts import CheckResult, Counts, Receipt, TableProgress, TableReceipt
 from tidemark.ledger.state_store import save_state
+from tidemark.operations.explained_rows import ExplainedRow, answer_name, save_explained
 from tidemark.settings import Settings
 
 #: What a message may hold: in a browser that took it for markup it would open a dialog, or make an element.
@@ -58,6 +59,9 @@ class WrittenLake:
     newest: Hour
     receipts: dict[str, list[Receipt]] = field(default_factory=dict)
 
+    #: The run that explained row 2 of ``payroll.staff``.
+    answered = "manual__answered"
+
     @property
     def changed(self) -> Hour:
         return self.newest.plus(-3)
@@ -90,7 +94,23 @@ def write_lake(settings: Settings) -> WrittenLake:
         with found.manage_snapshots() as snapshots:
             for receipt in lake.receipts[feed]:
                 snapshots.create_tag(snapshot.snapshot_id, receipt.hour.tag)
+    save_explained(settings, "payroll", answer_name(lake.answered), _explained(lake))
     return lake
+
+
+def _explained(lake: WrittenLake) -> ExplainedRow:
+    """A row that two changes made, and to which a third did nothing."""
+    place = {"came_from": None, "object": "payroll.changes/part-0.dat", "entry": 0, "key": '{"id":2}', "unsent": []}
+    insert = {"op": "insert", "hour": lake.newest.plus(-20), "record": 7, "tx": "9:1", "place": "1", "fate": "applied"}
+    update = {"op": "update", "hour": lake.newest.plus(-9), "record": 3, "tx": HOSTILE, "place": "2", "fate": "applied"}
+    refused = {"op": "update", "hour": lake.newest.plus(-7), "record": 1, "tx": None, "place": "3"}
+    changes = [
+        {**place, **insert, "sent": {"id": "2", "salary": "4000", HOSTILE: HOSTILE}, "gives": ["id", HOSTILE]},
+        {**place, **update, "sent": {"salary": "4200"}, "unsent": ["id", HOSTILE], "gives": ["salary"]},
+        {**place, **refused, "sent": {"salary": "-1"}, "gives": [], "fate": "in quarantine: check failed: salary >= 0"},
+    ]
+    told = {"table": "payroll.staff", "key": ["2"], "there": True, "changes": changes}
+    return ExplainedRow.model_validate(told)
 
 
 def _write_file(settings: Settings, feed: str, lake: WrittenLake) -> None:

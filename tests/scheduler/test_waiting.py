@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from tests.scheduler.stack import Stack, retry
 from tidemark.hours import hours_between
 from tidemark.ledger.publication_history import load_history
 from tidemark.ledger.state_store import load_state
+from tidemark.operations.explained_rows import find_explained
 from tidemark.samples import canal
 from tidemark.samples.exporting import Sample
 
@@ -70,3 +72,13 @@ def test_runs_that_begin_together_start_spark_for_one_of_them(stack: Stack) -> N
     ]
     without = [log for log in jobs if "no Spark job is started for decode" in log]
     assert len(jobs) == len(hours) and len(without) >= len(hours) - 2, "an hour that landed late may start its own"
+
+    # A row that they have published, explained as the page has it explained.
+    row = json.loads(stack.run("tidemark", "show", "inventory.item", "--json").splitlines()[0])
+    asked = {"table": "inventory.item", "key": [str(row["id"])]}
+    run = stack.call("dags/explain_inventory/dagRuns", {"logical_date": None, "conf": asked})["dag_run_id"]
+    place = f"dags/explain_inventory/dagRuns/{run}"
+    retry(lambda: stack.call(place)["state"] in ("success", "failed"), 200, "it is not explained")
+    answer = find_explained(stack.settings, "inventory", run)
+    assert stack.call(place)["state"] == "success" and answer is not None
+    assert answer.problem == "" and answer.there and {column for column, _, _ in answer.cells} >= {"id"}

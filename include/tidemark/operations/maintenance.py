@@ -28,6 +28,7 @@ from tidemark.ledger.retention import expired_hours
 from tidemark.ledger.state_store import load_state, save_state
 from tidemark.ledger.system_tables import SYSTEM_TABLES, note_pruned, pruned, system_table
 from tidemark.logs import get_logger, log_stage
+from tidemark.operations.explained_rows import clear_explained
 from tidemark.operations.maintenance_files import clear_copies, clear_landing
 from tidemark.pipeline.hour import locked
 from tidemark.settings import Settings
@@ -98,6 +99,7 @@ def _maintain(feed: Feed, settings: Settings, progress: Callable[[str], None], n
     progress("folders")
     folders = clear_copies(feed.feed, safe, settings)
     landed = clear_landing(feed, safe, settings)
+    clear_explained(settings, feed.feed, now)
     return Maintained(tombstones, cuts, branches, rewritten, orphans, folders, landed)
 
 

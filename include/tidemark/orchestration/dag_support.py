@@ -216,3 +216,17 @@ is published meanwhile.
 
 Owner: {feed.owner}
 """
+
+
+def describe_explain(feed: Feed) -> str:
+    """The ``doc_md`` of the DAG that explains rows of a feed's tables."""
+    dag_id = f"explain_{feed.feed}"
+    return f"""\
+Finds out where a row of a table of `{feed.feed}` comes from: every change that ever spoke of it, what became of each, and
+which one gave each of its values. The table's page (under *Browse*, Tidemark) triggers it and shows the answer, to which
+the task's link *Answer* leads. Answers are kept for a day. It only reads, and needs no pool.
+
+    airflow dags trigger {dag_id} --conf '{{"table": "schema.table", "key": ["7"]}}'
+
+Owner: {feed.owner}
+"""

@@ -39,16 +39,22 @@ def main(
     given = parser.parse_args(arguments)
     if not least <= len(given.hours) <= most:
         parser.error(f"it takes {least} of HOUR" if least == most else f"it takes {least} to {most} of HOUR")
+    where = {"hour": given.hours[0]} if given.hours else {}
+    return run_job(stage, lambda: work(given.feed, *map(Hour.parse, given.hours)), feed=given.feed, **where)
+
+
+def run_job(stage: str, work: Callable[[], object], **where: str) -> Exit:
+    """Do a job's work; what came of it as an exit code. ``where``: its feed and hour, for an error that nobody foresaw."""
     try:
         configure(Settings())
-        work(given.feed, *(Hour.parse(hour) for hour in given.hours))
+        work()
     except TerminalError as error:
         return _failed(stage, str(error), Exit.TERMINAL)
     except TransientError as error:
         return _failed(stage, str(error), Exit.TRANSIENT)
     except Exception as error:
-        where = {"feed": given.feed, **({"hour": given.hours[0]} if given.hours else {}), "stage": stage}
-        return _failed(stage, report_crash(error, **where), Exit.TRANSIENT if can_pass(error) else Exit.CRASHED)
+        why = report_crash(error, **where, stage=stage)
+        return _failed(stage, why, Exit.TRANSIENT if can_pass(error) else Exit.CRASHED)
     return Exit.OK
 
 

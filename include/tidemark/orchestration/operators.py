@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
 from typing import TYPE_CHECKING, Any
+from urllib.parse import quote, urlencode
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
 from airflow.sdk import BaseOperator, BaseOperatorLink, ExceptionRetryPolicy, RetryAction, RetryRule
@@ -117,16 +119,29 @@ class ReceiptLink(BaseOperatorLink):
         return f"{page}hours/{hours[-1]}/" if hours else page
 
 
-class SparkStage(SparkSubmitOperator):
-    """Submits ``jobs/<stage>.py FEED HOUR`` in client mode, in the feed's pool when the stage writes tables. The hour
-    is the run's.
+class AnswerLink(BaseOperatorLink):
+    """A button at the task that leads to what it has found out of a row, on the page in Airflow."""
+
+    name = "Answer"
+
+    def get_link(self, operator: BaseOperator, *, ti_key: TaskInstanceKey) -> str:
+        """The page of the row's table; the overview before the task has begun."""
+        from tidemark.orchestration.alerts import airflow_address
+
+        match operator.application_args or []:  # type: ignore[attr-defined]
+            case [feed, table, key, _]:
+                query = urlencode([*(("key", value) for value in json.loads(key)), ("run", ti_key.run_id)])
+                return f"{airflow_address()}/tidemark/{feed}/tables/{quote(table, safe='')}/?{query}#explain"
+        return f"{airflow_address()}/tidemark/"
+
+
+class SparkJob(SparkSubmitOperator):
+    """Submits a job of a feed in client mode, in the feed's pool when it writes tables.
 
     The job's exit code decides what its failure is here: :class:`TerminalError` (the DAG's retry policy does not try
     again) or :class:`TransientError`. The message is the job's own. Client mode, because only there spark-submit
     returns the exit code of the job.
     """
-
-    operator_extra_links = (ReceiptLink(),)
 
     def __init__(self, *, feed: str, stage: str, job: str, writes: bool, **kwargs: Any) -> None:
         if writes:
@@ -136,6 +151,50 @@ class SparkStage(SparkSubmitOperator):
         )
         self._feed = feed
         self._stage = stage
+
+    def submit(self, context: Context, *, small: bool, hour: str | None = None) -> None:
+        """Submit the job with the operator's arguments. ``small``: it has little to do. ``hour``: the first of its own."""
+        self.conf = submit_conf(Settings(), small=small)
+        try:
+            super().execute(context)
+        except AirflowException as error:
+            raise self._failure(hour, str(error)) from None
+
+    def _state(self) -> FeedState:
+        """The feed's state. An empty one where there is none: the job asks the catalog whether there should be one."""
+        from tidemark.ledger.feed_state import FeedState
+        from tidemark.ledger.state_store import find_state
+
+        return find_state(Settings(), self._feed) or FeedState(feed=self._feed)
+
+    def _failure(self, hour: str | None, output: str) -> TidemarkError:
+        process = self._hook._submit_sp if self._hook else None
+        code = process.returncode if process else None
+        _, marker, why = output.rpartition(FAILED)
+        message = f"stage{why}" if marker else f"stage {self._stage} failed, exit code {code}:\n{output}"
+        kind = TerminalError if code in (Exit.TERMINAL, Exit.CRASHED) else TransientError
+        return kind(message.strip(), feed=self._feed, hour=hour)
+
+
+class SparkExplain(SparkJob):
+    """Submits ``jobs/explain.py FEED TABLE KEY ANSWER`` with the table and the key of the run's params."""
+
+    operator_extra_links = (AnswerLink(),)
+
+    def execute(self, context: Context) -> None:
+        from tidemark.operations.explained_rows import answer_name
+
+        params, run = context["params"], context["dag_run"].run_id
+        # In ASCII: what else a command line carries depends on the machine.
+        key = json.dumps([str(value) for value in params["key"]])
+        self.application_args = [self._feed, str(params["table"]), key, answer_name(run)]
+        self.submit(context, small=self._state().has_small_tables)
+
+
+class SparkStage(SparkJob):
+    """Submits ``jobs/<stage>.py FEED HOUR``. The hour is the run's."""
+
+    operator_extra_links = (ReceiptLink(),)
 
     def hours(self, context: Context) -> Sequence[str]:
         """The hours that the job gets as arguments."""
@@ -156,13 +215,6 @@ class SparkStage(SparkSubmitOperator):
         """Whether the job has little to do."""
         return state.is_small(self._landed(hours[0]))
 
-    def _state(self) -> FeedState:
-        """The feed's state. An empty one where there is none: the job asks the catalog whether there should be one."""
-        from tidemark.ledger.feed_state import FeedState
-        from tidemark.ledger.state_store import find_state
-
-        return find_state(Settings(), self._feed) or FeedState(feed=self._feed)
-
     def _landed(self, hour: str) -> Manifest:
         from tidemark.ledger.manifest import all_objects
 
@@ -175,8 +227,7 @@ class SparkStage(SparkSubmitOperator):
         if self.is_done(state, hours):
             self.log.info("%s is published: no Spark job is started for %s", hours[0], self._stage)
         else:
-            self.conf = submit_conf(Settings(), small=self.is_small(state, hours))
-            self._submit(hours, context)
+            self.submit(context, small=self.is_small(state, hours), hour=hours[0] if hours else None)
         if self.outlets:
             self._tell_assets(hours, context)
 
@@ -206,20 +257,6 @@ class SparkStage(SparkSubmitOperator):
         except TidemarkError as error:
             self.log.warning("The events of the assets have no figures: %s", error.problem)
             return None
-
-    def _submit(self, hours: Sequence[str], context: Context) -> None:
-        try:
-            super().execute(context)
-        except AirflowException as error:
-            raise self._failure(hours, str(error)) from None
-
-    def _failure(self, hours: Sequence[str], output: str) -> TidemarkError:
-        process = self._hook._submit_sp if self._hook else None
-        code = process.returncode if process else None
-        _, marker, why = output.rpartition(FAILED)
-        message = f"stage{why}" if marker else f"stage {self._stage} failed, exit code {code}:\n{output}"
-        kind = TerminalError if code in (Exit.TERMINAL, Exit.CRASHED) else TransientError
-        return kind(message.strip(), feed=self._feed, hour=hours[0] if hours else None)
 
 
 class SparkDecode(SparkStage):

@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from tidemark.feeds.model import Feed
 from tidemark.lake.lake_marker import check_lake
 from tidemark.ledger.quarantine import list_kept_back
+from tidemark.page.texts import printable
 from tidemark.settings import Settings
 
 #: How many entries of each reason are shown, of how many reasons, and how much of a record.
@@ -106,11 +107,6 @@ def _entry(feed: str, row: dict[str, Any]) -> Entry:
         shortened=len(text) > _CHARACTERS,
         command=f"tidemark quarantine show {feed} " + " ".join(map(shlex.quote, place)),
     )
-
-
-def printable(text: str) -> str:
-    """A text from a message without characters that do not print, but for the ends of lines."""
-    return "".join(one if one.isprintable() or one == "\n" else "�" for one in text)
 
 
 def _pretty(change: str | None) -> str:

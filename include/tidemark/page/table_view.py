@@ -20,6 +20,7 @@ from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.publication_history import load_receipts_from
 from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.state_store import load_state
+from tidemark.page.row_view import RowView
 from tidemark.page.shapes import Bar, bars
 from tidemark.settings import Settings
 
@@ -88,6 +89,9 @@ class TableView(BaseModel):
     asked: list[str] = Field([], description="The key that was asked for.")
     explain: str = Field(description="The command that says where the values of the row asked for come from.")
     explain_problem: str = Field("", description="Why there is no command for this key.")
+    row: RowView | None = Field(
+        None, description="Where the row asked for comes from, once a run was asked; else null."
+    )
 
     @property
     def bars(self) -> list[Bar | None]:
