@@ -6,19 +6,23 @@ may only widen in place. So a table comes out the same in whichever order hours 
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from tidemark.changelog.column_readings import Told, column_type
-from tidemark.changelog.table_history import Definition
+from tidemark.changelog.table_history import Definition, Definitions
 from tidemark.errors import SchemaError
 from tidemark.feeds.model import Feed, Table
 from tidemark.fold.typed_rows import TableShape
 from tidemark.formats import load_format
+from tidemark.formats.contract import TellsTableChanges
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.image_names import MOST_COLUMNS, names_in
 from tidemark.values.columns import ColumnType, Reading, add_in_order
 from tidemark.values.encodings import ENCODINGS, REWRITTEN
+
+#: How many columns a note names.
+_SHOWN = 20
 
 
 @dataclass(frozen=True)
@@ -101,6 +105,31 @@ def told_columns(feed: Feed, stats: TableStats, definition: Definition, stored: 
     listed = [stored, definition.columns, declared.all_columns, *map(names_in, stats.columns)]
     listed += [format_.message_types(text) for text, _ in stats.schemas]
     return {name.lower() for names in listed for name in names}
+
+
+def unlisted_note(feed: Feed, stats: TableStats, definitions: Definitions, key: Collection[str]) -> str | None:
+    """What to say of an hour whose messages list different columns of a table, though none of its statements tells why; None:
+    they do not. A message that lists key columns alone tells which row is gone.
+
+    Only where the source sends statements: elsewhere the messages are what tells of a column that comes or goes.
+    """
+    format_ = load_format(feed.format["type"])
+    if not isinstance(format_, TellsTableChanges) or stats.sources[0] in definitions.new:
+        return None
+    by_generation: dict[int, list[set[str]]] = {}
+    for text, generation in stats.schemas:
+        if (names := set(format_.message_types(text))) - set(key):
+            by_generation.setdefault(generation, []).append(names)
+    lists = by_generation.values()
+    missing = sorted({name for of_one in lists for names in of_one for name in set().union(*of_one) - names})
+    if not missing:
+        return None
+    more = f" and {len(missing) - _SHOWN} more" if len(missing) > _SHOWN else ""
+    return (
+        f"some messages of the hour do not list {', '.join(missing[:_SHOWN])}{more}, others do: it is null in the rows "
+        "of those that do not. Where no column came or went meanwhile, the source leaves out what did not change: have it "
+        "send whole rows, and reload the table"
+    )
 
 
 def refuse_other_sources(feed: Feed, stats: TableStats, before: set[str]) -> None:

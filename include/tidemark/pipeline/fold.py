@@ -16,6 +16,7 @@ from pyspark.sql import functions as F
 
 from tidemark.changelog.column_readings import untyped_warning
 from tidemark.changelog.reloads import unended_load, unread_note
+from tidemark.changelog.resolve import unlisted_note
 from tidemark.changelog.table_view import emptied_below, reached
 from tidemark.errors import TerminalError
 from tidemark.ledger.change_stats import TableStats
@@ -266,7 +267,8 @@ def _stage(changes: TableChanges, receipt: TableReceipt, *, first: bool) -> Fold
     warnings = [untyped_warning(stats.sources[0], state.untyped)] if state.untyped else []
     outcome = settle_keyed(changes) if shape.key else settle_keyless(changes)
     warnings += outcome.warnings
-    told = _older_warning(run, stats, outcome.counts), unended_load(stats, run.hour, run.state, run.feed)
+    told = [_older_warning(run, stats, outcome.counts), unended_load(stats, run.hour, run.state, run.feed)]
+    told += [unlisted_note(run.feed, stats, state.log.definitions, shape.key)]
     warnings += filter(None, told)
     for warning in warnings:
         log.warning(warning, table=stats.table)

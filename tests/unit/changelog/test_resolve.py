@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from tidemark.changelog.renames import RenamePlan, plan_renames
-from tidemark.changelog.resolve import LoggedColumns, refuse_other_sources, shape_of
-from tidemark.changelog.table_history import Definition, define
+from tidemark.changelog.resolve import LoggedColumns, refuse_other_sources, shape_of, unlisted_note
+from tidemark.changelog.table_history import Definition, Definitions, define
 from tidemark.errors import SchemaError
 from tidemark.feeds.model import Feed
 from tidemark.fold.typed_rows import TableShape
@@ -43,6 +43,31 @@ def metadata(position: str, columns: dict[str, str]) -> SchemaEntry:
         for i, (name, kind) in enumerate(columns.items(), 1)
     }
     return SchemaEntry("s.t", position, json.dumps({"tableStructure": {"tableColumns": listed}}))
+
+
+def listing(*lists: str, generation: int = 0) -> list[tuple[str, int]]:
+    """Message schemas, of the columns that each lists."""
+    return [(json.dumps(dict.fromkeys(names, "int")), generation) for names in lists]
+
+
+@pytest.mark.parametrize(
+    ("schemas", "missing"),
+    [
+        (listing("iab", "iab"), None),
+        (listing("iab", "ia"), "b"),
+        (listing("iab", "ia", "ib"), "a, b"),
+        (listing("iab", "i"), None),  # a delete
+        (listing("iab") + listing("ia", generation=1), None),  # a statement stands between them
+        (listing("ab", "iab"), "i"),
+        ([], None),
+    ],
+)
+def test_messages_that_list_different_columns_are_told(schemas: list[tuple[str, int]], missing: str | None) -> None:
+    stats = TableStats("s.t", ["s.t"], schemas=schemas)
+    told = unlisted_note(feed(), stats, Definitions(), ("i",))
+    assert missing is None if told is None else told.startswith(f"some messages of the hour do not list {missing}, ")
+    assert unlisted_note(feed(), stats, Definitions(new=frozenset({"s.t"})), ("i",)) is None, "a statement tells why"
+    assert unlisted_note(feed("debezium"), stats, Definitions(), ("i",)) is None, "messages are all that tells it"
 
 
 def test_names_go_through_all_that_comes_behind_a_row() -> None:

@@ -80,7 +80,8 @@ def test_a_folder_without_feed_files_is_not_called_right(tmp_path: Path, capsys:
         ({"type": "debezium", "connector": "oracle"}, ["TRUNCATE", "a key that the database checks", "two changes"]),
         ({"type": "debezium", "connector": "db2"}, ["TRUNCATE"]),
         ({"type": "qlik"}, ["TRUNCATE", "a key that the source checks"]),
-        ({"type": "canal"}, []),
+        ({"type": "canal"}, ["columns", "rows that MySQL"]),
+        ({"type": "ibm"}, []),
     ],
     ids=str,
 )

@@ -26,7 +26,8 @@ from tidemark.values.strict_json import broken, one_document
 from tidemark.values.table_changes import TableChange
 
 __all__ = [
-    "ENCODINGS", "Options", "begins_again", "column_types", "decode", "message_types", "shares_position", "table_change",
+    "ENCODINGS", "Options", "begins_again", "column_types", "decode", "gaps", "message_types", "shares_position",
+    "table_change",
 ]  # fmt: skip
 
 _VALUE = (
@@ -84,6 +85,16 @@ def table_change(text: str, options: BaseModel) -> TableChange | None:
 def shares_position(options: BaseModel) -> Column:
     """Equal messages of one batch share their position: see :mod:`tidemark.formats.canal.positions`."""
     return F.lit(True)
+
+
+def gaps(options: BaseModel) -> list[str]:
+    """What MySQL leaves out of the binlog; see :class:`tidemark.formats.contract.KnowsGaps`."""
+    return [
+        "columns: unless `binlog_row_image` is FULL, MySQL leaves out what an update does not change, and Canal's messages "
+        "do not say so: a column that is left out counts as null, and an update without its key goes to quarantine",
+        "rows that MySQL before 9.6 deletes or alters by a foreign key (ON DELETE CASCADE, SET NULL): they are not in the "
+        "binlog, and stay in their tables as they were",
+    ]
 
 
 def begins_again(last: Mapping[str, Column]) -> Column:
