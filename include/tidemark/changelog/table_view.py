@@ -82,7 +82,7 @@ class TableView:
 
     def needs_log(self, stats: TableStats) -> bool:
         """Whether only the change log tells what the hour's changes come to."""
-        return self.rebuild or _is_late(stats, self.learned) or _needs_log(stats, self.highest, self.log)
+        return self.rebuild or _needs_log(stats, self.highest, self.learned, self.log)
 
     def entangles(self, stats: TableStats) -> bool:
         """Whether changes of the hour rest on other keys, or rows meet at one key, perhaps with those of an earlier hour."""
@@ -186,15 +186,16 @@ def _entangles(stats: TableStats, state: FeedState) -> bool:
     return bool(stats.links or stats.collisions or goes_on)
 
 
-def _needs_log(stats: TableStats, highest: str | None, log: TableLog) -> bool:
-    """What rests on other keys is in no row's own state; nor is a key whose tombstone may have been removed."""
+def _needs_log(stats: TableStats, highest: str | None, learned: str | None, log: TableLog) -> bool:
+    """What rests on other keys is in no row's own state; nor is a key whose tombstone may have been removed, nor which
+    changes came before a column did (``learned``)."""
     if _entangles(stats, log.state):
         return True
     late = _is_late(stats, highest)
     # A row that a transaction moves onto a key may meet one which left that key in an hour that has come before.
     met = stats.arrived is not None
     before = log.state.table(log.table)
-    known = met or before.entangled or _is_late(stats, before.learned)
+    known = met or before.entangled or _is_late(stats, learned)
     return late and (known or stats.first <= pruned(log.spark, log.feed.feed))
 
 
@@ -238,7 +239,8 @@ def open_state(
     # A table that was made by an attempt that was not published is as new as one that is not there.
     fresh = run.state.last_sequence > 0 and not (stored and stats.table in run.state.tables)
     keyless = bool(stored) and not stored_key
-    if fresh or keyless or rebuild or _needs_log(stats, highest, log):
+    learned = run.state.table(stats.table).learned
+    if fresh or keyless or rebuild or _needs_log(stats, highest, learned, log):
         logged, truncated_in_log = log.carried()
         if fresh and logged.columns:  # its rows are in the log, under another name
             rebuild, highest = True, _ANY
@@ -249,7 +251,6 @@ def open_state(
         return shape_of(run.feed, stats, definition, applied, stored_key, logged, PublishedReadings(before))
 
     shape = shape_with(logged)
-    learned = run.state.table(stats.table).learned
     if applied and not shape.columns.keys() <= applied.keys() and _may_be_partial(stats, run.state):
         learned = highest
         if logged is None and _is_late(stats, learned):

@@ -184,6 +184,9 @@ def _wrong_object(
         if landed.records not in (None, records):
             found = f"holds {records} records, its manifest says {landed.records}"
             return [AuditFinding("manifest", where, found, "restore the manifest from a backup")]
+    if landed.plain and not read.contents.plain:
+        found = "holds what its manifest says it does not: bytes that are not UTF-8, or JSON in place of a text"
+        return [AuditFinding("manifest", where, found, "restore the manifest from a backup")]
     return []
 
 

@@ -43,7 +43,7 @@ def feed(tmp_path_factory: pytest.TempPathFactory, spark: SparkSession, settings
     pair = FeedPair("au", tmp_path_factory.mktemp("audit"), spark, settings, **TRANSACTIONS, tables=TABLES)
     folder = event("c", 3, row(1, 1), table="folders")
     hours = {
-        HOURS[0]: [event("c", 1, row(1, 1)), event("c", 2, row(2, 2, "big")), folder, line(4, 7), line(5, 7), b"{", b"[]"],
+        HOURS[0]: [event("c", 1, row(1, 1)), event("c", 2, row(2, 2, "big")), folder, line(4, 7), line(5, 7), b"{", b"\xff"],
         HOURS[1]: [event("c", 10, row(6, 6, "6")), event("c", 11, row(3, 5_000_000_000)), event("d", 12, None, key={"id": 2}),
                    line(13, 7, "d"), line(14, 8), event("u", 15, row(1, 5), table="folders")],
         HOURS[2]: [part(event("c", 20, row(5, 5)), "5", 1), event("u", 21, row(1, 7)), event("c", 1, row(1, 1))],
@@ -149,6 +149,12 @@ DAMAGES: dict[str, tuple[Callable[[Lake], Any], list[tuple[str, str, str]]]] = {
             manifest(lake.settings, HOURS[0]), lambda was: was.replace(b'"records": 7', b'"records": 8')
         ),
         [("manifest", HOURS[0], "holds 7 records, its manifest says 8")],
+    ),
+    "a manifest that says less of the bytes": (
+        lambda lake: lake.file(
+            manifest(lake.settings, HOURS[0]), lambda was: was.replace(b'"plain": false', b'"plain": true')
+        ),
+        [("manifest", HOURS[0], "holds what its manifest says it does not")],
     ),
     "entries of the log deleted": (
         lambda lake: lake.sql(CHANGES, f"DELETE FROM {{}} WHERE hour = '{HOURS[2]}' AND position IS NOT NULL"),
