@@ -29,10 +29,13 @@ class Settings(BaseSettings):
     exports: str = Field(".tidemark/exports", description="The root of export paths that are relative in a feed file.")
     catalog_uri: str = Field(
         "",
-        description="jdbc:sqlite:…, jdbc:postgresql://… or http(s)://… (REST). Default: SQLite in the lake's folder.",
+        description="jdbc:sqlite:…, jdbc:postgresql://… or http(s)://… (REST; its query holds further properties of the "
+        "catalog, `?warehouse=prod&scope=…`). Default: SQLite in the lake's folder.",
     )
-    catalog_user: str = Field("", description="User of the catalog's database.")
-    catalog_password: str = Field("", description="Password of the catalog's database.", repr=False)
+    catalog_user: str = Field("", description="User of the catalog's database; of a REST catalog, the OAuth client.")
+    catalog_password: str = Field(
+        "", description="Password of that user; without one, the token of a REST catalog.", repr=False
+    )
     kafka_user: str = Field("", description="User of the Kafka clusters of feeds with `exports.kafka.sasl`.")
     kafka_password: str = Field("", description="Password of that user.", repr=False)
     kafka_key_password: str = Field(

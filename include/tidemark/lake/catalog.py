@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Literal, TypeAlias
 
 from tidemark.errors import ConfigError, TerminalError, TransientError
 from tidemark.lake.jdbc_catalog import find_metadata, is_jdbc, namespace_property
-from tidemark.lake.spark_conf import CATALOG
+from tidemark.lake.spark_conf import CATALOG, rest_properties
 from tidemark.lake.stored_formats import TABLE_FORMAT, check_table
 from tidemark.settings import Settings
 from tidemark.storage.retry import retry
@@ -30,22 +30,35 @@ LAKE_ID = "tidemark.lake"
 Where: TypeAlias = list[tuple[str, Literal["=", ">=", "<=", "in", "not in"], Any]]
 
 
-def _open_rest(settings: Settings) -> Catalog:
-    """ConfigError where the setting names no catalog."""
+@contextmanager
+def _open_rest(settings: Settings) -> Iterator[Catalog]:
+    """A REST catalog, and what it refuses as an error of ours. ConfigError where the setting names no catalog."""
     from pyiceberg.catalog import load_catalog
+    from pyiceberg.exceptions import ForbiddenError, OAuthError, RESTError, UnauthorizedError
 
     if not settings.catalog.startswith(("http://", "https://")):
         raise ConfigError(
             f"TIDEMARK_CATALOG_URI {settings.catalog!r} is no catalog",
             fix="give jdbc:sqlite:…, jdbc:postgresql://… or http(s)://…",
         )
-    return load_catalog(CATALOG, type="rest", uri=settings.catalog, **_storage(settings))
+    try:
+        yield load_catalog(CATALOG, type="rest", **_storage(settings), **rest_properties(settings))
+    except (ForbiddenError, OAuthError, UnauthorizedError) as error:
+        raise ConfigError(
+            f"the catalog {settings.catalog} does not let us in ({type(error).__name__})",
+            fix="check TIDEMARK_CATALOG_USER and TIDEMARK_CATALOG_PASSWORD, and what the catalog lets that user do",
+        ) from None
+    except RESTError as error:
+        raise TransientError(
+            f"the catalog {settings.catalog} did not do what it was asked for ({type(error).__name__})",
+            fix="look at the catalog's log; it is tried again",
+        ) from error
 
 
 def _storage(settings: Settings) -> dict[str, str]:
     """PyIceberg's properties of the lake's storage."""
     of_s3 = {"s3.endpoint": settings.s3_endpoint, "s3.region": settings.s3_region} if settings.s3_endpoint else {}
-    return {"warehouse": settings.lake_root, **of_s3}
+    return of_s3
 
 
 @contextmanager
@@ -91,7 +104,8 @@ def _load_rest(settings: Settings, *name: str) -> Table | None:
     from pyiceberg.exceptions import NoSuchTableError
 
     try:
-        return _open_rest(settings).load_table(name)
+        with _open_rest(settings) as catalog:
+            return catalog.load_table(name)
     except NoSuchTableError:
         return None
 
@@ -119,7 +133,8 @@ def lake_of_catalog(settings: Settings) -> str | None:
         from pyiceberg.exceptions import NoSuchNamespaceError
 
         try:
-            return _open_rest(settings).load_namespace_properties("tidemark").get(LAKE_ID)
+            with _open_rest(settings) as catalog:
+                return catalog.load_namespace_properties("tidemark").get(LAKE_ID)
         except NoSuchNamespaceError:
             return None
 

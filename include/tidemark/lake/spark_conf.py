@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from importlib.util import find_spec
 from pathlib import Path
+from urllib.parse import parse_qsl
 
 from tidemark.errors import ConfigError
 from tidemark.lake.tuning import TUNED, archive_options, java_options
@@ -112,9 +113,21 @@ def catalog_conf(settings: Settings) -> dict[str, str]:
             conf |= {"jdbc.user": settings.catalog_user, "jdbc.password": settings.catalog_password}
         conf |= _TIMEOUT.get(uri.split(":")[1], {})
     else:
-        conf["type"] = "rest"
+        conf |= {"type": "rest", **rest_properties(settings)}
     if settings.lake_root.startswith("s3://"):
         conf |= {"io-impl": "org.apache.iceberg.aws.s3.S3FileIO", "client.region": settings.s3_region}
         if settings.s3_endpoint:
             conf |= {"s3.endpoint": settings.s3_endpoint, "s3.path-style-access": "true"}
     return conf
+
+
+def rest_properties(settings: Settings) -> dict[str, str]:
+    """A REST catalog's address and what the query of its URI says, by the names that Iceberg has in Java and in Python; with
+    a user, the credential of an OAuth client; with a password alone, the token."""
+    address, _, query = settings.catalog.partition("?")
+    properties = {"warehouse": settings.lake_root, **dict(parse_qsl(query)), "uri": address}
+    if settings.catalog_user:
+        properties["credential"] = f"{settings.catalog_user}:{settings.catalog_password}"
+    elif settings.catalog_password:
+        properties["token"] = settings.catalog_password
+    return properties

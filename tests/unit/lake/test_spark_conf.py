@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tidemark.lake.spark_conf import spark_conf, spark_home
+from tidemark.lake.spark_conf import catalog_conf, rest_properties, spark_conf, spark_home
 from tidemark.lake.tuning import ARCHIVE, QUICK_JAVA, TUNED
 from tidemark.settings import Settings
 
@@ -83,3 +83,14 @@ def test_catalogs_are_waited_for_but_not_forever(tmp_path: Path) -> None:
     served = spark_conf(Settings(home=tmp_path, jars=tmp_path, catalog_uri="jdbc:postgresql://db/lake"))
     assert served[f"{prefix}.socketTimeout"] == "60"
     assert f"{prefix}.busy_timeout" not in served
+
+
+def test_a_rest_catalog_is_told_what_its_address_says() -> None:
+    address = "https://catalog:8181/api?warehouse=prod&scope=PRINCIPAL_ROLE%3AALL"
+    plain = Settings(lake="s3://b/lake", catalog_uri="http://catalog:8181")
+    assert rest_properties(plain) == {"uri": "http://catalog:8181", "warehouse": "s3://b/lake"}
+    client = Settings(lake="s3://b/lake", catalog_uri=address, catalog_user="u", catalog_password="p:&")
+    told = {"uri": "https://catalog:8181/api", "warehouse": "prod", "scope": "PRINCIPAL_ROLE:ALL"}
+    assert rest_properties(client) == told | {"credential": "u:p:&"}
+    assert rest_properties(client.model_copy(update={"catalog_user": ""})) == told | {"token": "p:&"}
+    assert catalog_conf(client).items() >= (told | {"type": "rest"}).items()
