@@ -26,7 +26,16 @@ PARTS = {
         "tests/e2e/formats/test_row_images.py",
     ),
     "convergence": ("tests/convergence",),
-    "transactions": ("tests/e2e/transactions",),
+    "transactions": (
+        "tests/e2e/transactions/test_bad_transactions.py", "tests/e2e/transactions/test_colliding_keys.py",
+        "tests/e2e/transactions/test_keyless.py", "tests/e2e/transactions/test_refused_key_changes.py",
+        "tests/e2e/transactions/test_screen.py", "tests/e2e/transactions/test_stopped_tables.py",
+        "tests/e2e/transactions/test_transactions.py",
+    ),
+    "dataworks": (
+        "tests/e2e/transactions/test_dataworks_pairs.py", "tests/e2e/transactions/test_long_transactions.py",
+        "tests/e2e/transactions/test_undecodable_records.py",
+    ),
     "schema": ("tests/e2e/schema",),
     "replay": ("tests/e2e/replay",),
     "promises": ("tests/e2e/test_promises.py", "tests/e2e/test_job_counts.py"),
