@@ -46,7 +46,7 @@ backfill: setup  ## 48 hours of two feeds through Airflow, with failing hours an
 	@TIDEMARK_BACKFILL_HOURS=$(or $(HOURS),48) scripts/in-project python -m pytest -m long tests/scheduler $(PYTEST)
 
 crashes: setup  ## runs killed at any moment, fifty times (KILLS=…), and storage and catalog on their bad days
-	@TIDEMARK_KILLS=$(or $(KILLS),50) scripts/in-project python -m pytest -m long tests/crash $(PYTEST)
+	@TIDEMARK_KILLS=$(or $(KILLS),50) scripts/in-project python -m pytest -n $(or $(WORKERS),2) -m long tests/crash $(PYTEST)
 
 shell: setup  ## a shell in which every command that the documents and the program print runs as printed
 	@scripts/in-project "$${SHELL:-sh}"

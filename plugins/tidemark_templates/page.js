@@ -24,7 +24,7 @@
       headers: { "Content-Type": "application/json" },
       body: JSON.stringify({ logical_date: null, conf }),
     });
-    const said = await answer.json();
+    const said = await answer.json().catch(() => ({ detail: answer.statusText })); // what stands before Airflow sends HTML
     if (answer.status === 403) throw new Error(`You may not start runs of ${dag}.`);
     if (!answer.ok) throw new Error(`Airflow refuses (${answer.status}): ${JSON.stringify(said.detail)}`);
     const run = said.dag_run_id;

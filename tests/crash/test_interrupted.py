@@ -113,16 +113,22 @@ def killed_at(undisturbed: Undisturbed, boundaries: list[tuple[int, str, str]]) 
 
 @pytest.mark.long
 @pytest.mark.timeout(120 * KILLS)
-def test_killed_anywhere(undisturbed: Undisturbed) -> None:
-    chance, kills, lakes = random.Random(KILLS), 0, 0
-    while kills < KILLS:
-        places = sorted(chance.sample(range(len(undisturbed.effects)), min(ON_ONE_LAKE, KILLS - kills)))
+@pytest.mark.parametrize("half", [0, 1])  # for two processes, each with every other effect
+def test_killed_anywhere(undisturbed: Undisturbed, half: int) -> None:
+    """At every effect once, in an order of chance, before one comes again."""
+    chance, wanted, kills, lakes = random.Random(half), KILLS // 2, 0, 0
+    left: list[int] = []
+    while kills < wanted:
+        if len(left) < ON_ONE_LAKE:
+            left += chance.sample(every := range(half, len(undisturbed.effects), 2), len(every))
+        places = sorted(set(left[: min(ON_ONE_LAKE, wanted - kills)]))
+        left = left[len(places) :]
         deaths = [
             {"at": undisturbed.effects[i], "when": chance.choice(("before", "after", chance.uniform(0.0, 1.5)))}
             for i in places
         ]
-        kills, lakes = kills + survived(undisturbed, f"lake{lakes}", deaths), lakes + 1
-        assert lakes <= 2 * KILLS / ON_ONE_LAKE + 2, "too many runs ended before they could be killed"
+        kills, lakes = kills + survived(undisturbed, f"lake{half}{lakes}", deaths), lakes + 1
+        assert lakes <= 2 * wanted / ON_ONE_LAKE + 2, "too many runs ended before they could be killed"
 
 
 def survived(undisturbed: Undisturbed, lake: str, deaths: list[dict[str, Any]]) -> int:
