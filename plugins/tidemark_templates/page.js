@@ -38,6 +38,8 @@
     link.href = `${airflow}/dags/${dag}/runs/${encodeURIComponent(run)}`;
     link.textContent = run;
     told.replaceChildren("Started: ", link);
+    const known = await fetch(`${airflow}/api/v2/dags/${dag}`);
+    if (known.ok && (await known.json()).is_paused) told.append(". The DAG is paused: unpause it, and the run begins.");
   };
   for (const button of document.querySelectorAll("button[data-dag]")) {
     const told = button.parentElement.querySelector("[role=status]");

@@ -127,6 +127,11 @@ def test_a_button_starts_a_run_with_the_rights_of_who_clicks(
     expect(page.get_by_role("status")).to_contain_text("Started: manual__")
     (run,) = stack.call("dags/replay_mall/dagRuns")["dag_runs"]
     assert (run["conf"], run["triggering_user_name"]) == ({"hour": hour}, "admin")
+    expect(page.get_by_role("status")).not_to_contain_text("paused")
+    stack.call("dags/replay_mall", {"is_paused": True}, method="PATCH")
+    page.reload()
+    page.get_by_role("button", name=f"Replay hour {hour}").click()
+    expect(page.get_by_role("status")).to_contain_text("The DAG is paused: unpause it, and the run begins.")
     page.get_by_role("status").get_by_role("link").click()
     page.wait_for_url("**/dags/replay_mall/runs/manual__*")
 
