@@ -1,4 +1,5 @@
-"""What an hour costs as a feed gets older: ``python -m benchmarks.ageing history`` and ``python -m benchmarks.ageing late``.
+"""What an hour costs as a feed gets older, and what it takes to explain a row: ``python -m benchmarks.ageing history``, and
+``late`` and ``explain`` in its place.
 
 *history*: two feeds have published the same first hour; the state and the receipts of one say that it was the hundredth,
 those of the other that it was the ten thousandth. Then each publishes some hours more, in turn. The last line, ``history
@@ -8,6 +9,9 @@ took.
 *late*: the tables of two feeds, and their change logs, are given many rows. Then pairs of hours are published, of ten keys
 each, the second of a pair before the first. The last line, ``late RATIO``, is an hour that comes late against one in order,
 of the larger table; the one before it is an hour in order of the larger table against one of the smaller.
+
+*explain*: a feed has published a month of hours, over which the inserts of a large table are spread. Then rows of it are
+explained, each of another hour. The last line, ``explain SECONDS``, is the median, on the clock, in a session that is warm.
 """
 
 from __future__ import annotations
@@ -21,6 +25,7 @@ from random import Random
 from statistics import median
 from typing import Any
 
+import yaml
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from rich.console import Console
@@ -35,6 +40,7 @@ from tidemark.ledger.change_log import changes_table
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.publication_history import load_receipt
 from tidemark.ledger.state_store import load_state, save_state
+from tidemark.operations.explain_row import Explanation, explain_row
 from tidemark.pipeline.hour import run_hour
 from tidemark.settings import Settings
 
@@ -42,6 +48,8 @@ HOME = Path(__file__).resolve().parent.parent
 CACHE = HOME / ".tidemark/bench-ageing"
 FIRST = Hour("2026-11-20T00")
 YOUNG, OLD = 100, 10_000
+#: Hours over which a table is spread that is explained.
+MONTH = 720
 #: Hours that warm the JVM up.
 WARM_UPS = 4
 #: Keys of a first hour that is multiplied.
@@ -50,19 +58,22 @@ TEMPLATES = 1_000
 
 def main() -> int:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("what", choices=("history", "late"), help="what grows as the feed gets older")
-    parser.add_argument("--hours", type=int, default=10, help="measured hours of each kind")
+    parser.add_argument("what", choices=("history", "late", "explain"), help="what grows as the feed gets older")
+    parser.add_argument("--hours", type=int, default=10, help="measured hours of each kind; explain: measured rows")
     parser.add_argument("--rows", type=int, nargs=2, default=(200_000, 20_000_000), help="late: of the two tables")
+    parser.add_argument("--explained", type=int, default=10_000_000, help="explain: rows of the table")
     parser.add_argument("--keys", type=int, default=10, help="late: changes of an hour")
     options = parser.parse_args()
     shutil.rmtree(CACHE, ignore_errors=True)
     settings = Settings(home=HOME, lake=str(CACHE / "lake"), driver_memory="4g", spark_master="local[2]")
     spark = open_session(settings, "benchmark")
     if options.what == "history":
-        ratio = measure_history(spark, options.hours, settings)
+        found = measure_history(spark, options.hours, settings)
+    elif options.what == "late":
+        found = measure_late(spark, options.hours, options.rows, options.keys, settings)
     else:
-        ratio = measure_late(spark, options.hours, options.rows, options.keys, settings)
-    sys.stdout.write(f"{options.what} {ratio:.2f}\n")
+        found = measure_explain(spark, options.hours, options.explained, settings)
+    sys.stdout.write(f"{options.what} {found:.2f}\n")
     return 0
 
 
@@ -120,9 +131,29 @@ def measure_late(spark: SparkSession, measured: int, sizes: Sequence[int], keys:
     return _over(measured_cpu[large, "late"], measured_cpu[large, "in order"])
 
 
-def grow(spark: SparkSession, feed: Feed, rows: int) -> None:
+def measure_explain(spark: SparkSession, measured: int, rows: int, settings: Settings) -> float:
+    """Seconds to explain a row, the median."""
+    console, rng, feed = Console(), Random(7), feed_of("explained", CACHE)
+    write(FIRST, (event("c", key, 1) for key in range(TEMPLATES)), CACHE)
+    run_hour(feed, FIRST, settings)
+    grow_old(spark, feed, MONTH, settings)
+    cost = measure(lambda: grow(spark, feed, rows, [FIRST.plus(-number) for number in range(MONTH)]))
+    console.print(f"made {rows:,} rows of {MONTH} hours: {cost.cpu:.0f} CPU s")
+    (CACHE / "feeds").mkdir()
+    (CACHE / "feeds/explained.yaml").write_text(yaml.safe_dump(feed.model_dump(mode="json", exclude_unset=True)))
+    settings, seconds = settings.model_copy(update={"feeds": CACHE / "feeds"}), []
+    told: list[Explanation] = []
+    for key in (*rng.sample(range(rows), WARM_UPS), *rng.sample(range(rows), measured)):
+        cost = measure(lambda key=key: told.append(explain_row(settings, f"{feed.feed}.items", [str(key)])))  # type: ignore[misc]
+        assert [(one.op, one.fate) for one in told[-1].changes] == [("insert", "applied")] and told[-1].given
+        seconds.append(cost.wall)
+        console.print(f"row {key}: {cost.wall:.2f} s, {cost.cpu:.2f} CPU s")
+    return median(seconds[WARM_UPS:])
+
+
+def grow(spark: SparkSession, feed: Feed, rows: int, hours: Sequence[Hour] = (FIRST,)) -> None:
     """Give the table of a feed that has published its first hour so many rows, and its change log their inserts, each like
-    that of a key below :data:`TEMPLATES`."""
+    that of a key below :data:`TEMPLATES`, spread over ``hours``."""
     log, table = changes_table(feed.feed), full_name(feed.feed, "items")
     more = spark.range(TEMPLATES, rows, 1, 8).withColumnRenamed("id", "new")
     like, new = (F.col("new") % TEMPLATES), F.col("new")
@@ -133,9 +164,10 @@ def grow(spark: SparkSession, feed: Feed, rows: int) -> None:
 
     inserts = spark.table(log).where("after is not null")
     images = {name: numbered(name) for name in ("key", "after")}
-    places = {"position": F.concat("position", after), "record": F.col("record") + new}
+    landed = F.element_at(F.array(*map(F.lit, hours)), (F.hash("new") % len(hours) + len(hours)) % len(hours) + 1)
+    places = {"position": F.concat("position", after), "record": F.col("record") + new, "hour": landed}
     logged = more.join(F.broadcast(inserts), like == F.col("after")["id"].cast("bigint")).withColumns(images | places)
-    logged.select(*inserts.columns).writeTo(log).append()
+    logged.select(*inserts.columns).repartition(8, "hour").sortWithinPartitions("hour").writeTo(log).append()
     at = F.concat(F.substring_index(f"{TIDEMARK}.sort_key", "#", 1), after, F.lit("#1"))
     stamp = F.col(TIDEMARK).withField("sort_key", at).withField("base_sort_key", at)
     stored = spark.table(table)

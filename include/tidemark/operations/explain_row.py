@@ -233,17 +233,20 @@ def _changes(state: TableView, key: Column, until: str) -> list[Change]:
 
     def of_key(rows: DataFrame) -> DataFrame:
         typed = {"typed": shape.key_struct(F.col("key")), "left": shape.key_struct(F.col("prior_key"))}
-        found = (
-            in_one_notation(rows, shape).withColumns(typed).withColumn("at", sort_key(F.col("position"), F.col("op")))
-        )
-        return found.where(((F.col("typed") == key) | (F.col("left") == key)) & (F.col("at") < until))
+        found = in_one_notation(rows, shape).withColumns(typed)
+        return found.where((F.col("typed") == key) | (F.col("left") == key))
+
+    def below(rows: DataFrame) -> DataFrame:
+        return of_key(rows).withColumn("at", sort_key(F.col("position"), F.col("op"))).where(F.col("at") < until)
 
     wanted = log.spark.range(1).select(F.to_json(key).alias("key")).collect()[0].key
     if len(json.loads(wanted)) < len(shape.key):  # what is no value of its type is left out
         types = ", ".join(f"{name} ({shape.columns[name].spark})" for name in shape.key)
         raise ConfigError(f"no key of {log.table}: {types}", fix="write its values as `tidemark show` prints them")
-    # First only where they are, of the whole log and by narrow columns; then all of them, of what lies there.
-    where = of_key(log.known_rows()).select("hour", *ENTRY, awaits_place(log.feed).alias("awaits"))
+    # First only where they are, of the whole log and by narrow columns; then all of them, of what lies there. Their places
+    # in the source's order, for which some rows need others, do not matter yet.
+    anywhere = of_key(replace(log, stand_alone=True).known_rows())
+    where = anywhere.select("hour", *ENTRY, awaits_place(log.feed).alias("awaits"))
     places = where.limit(_MOST_CHANGES + 1).collect()
     if len(places) > _MOST_CHANGES:  # some of them would give another answer
         raise ConfigError(f"more than {_MOST_CHANGES} changes speak of {wanted}", fix="read the change log with Spark")
@@ -251,13 +254,13 @@ def _changes(state: TableView, key: Column, until: str) -> list[Change]:
         return []
     stand_alone = state.log.state.began_again is None and not any(row.awaits for row in places)
     log = replace(log, only=_near(places), stand_alone=stand_alone)
-    found = of_key(log.known_rows()).select(
+    found = below(log.known_rows()).select(
         *ENTRY, "hour", "tx", "at", "position", "op", "published", "absent",
         F.to_json("typed").alias("key"), F.to_json("left").alias("left"),
         F.coalesce("after", F.create_map().cast("map<string, string>")).alias("sent"),
     )  # fmt: skip
     rows = found.collect()
-    counted = {tuple(row) for row in of_key(log.rows(None)).select(*ENTRY).collect()}
+    counted = {tuple(row) for row in below(log.rows(None)).select(*ENTRY).collect()}
     reasons = _reasons(state, rows)
     ended = emptied_below(log.state, log.sources, log.state.table(log.table).truncated)
     seen: set[tuple[str, str]] = set()

@@ -102,7 +102,7 @@ def files_read(spark: SparkSession, feed: str, after: int = -1) -> tuple[list[in
 def test_of_a_long_log_only_the_hours_of_the_key_are_read_whole(
     spark: SparkSession, settings: Settings, run: OneTableFeed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    """Three scans of narrow columns tell how texts are read, where snapshots stand, and where the key is."""
+    """Two scans of narrow columns tell how texts are read, and where the key is."""
     hours = hours_between("2026-11-20T00", "2026-11-21T23")
     run(hours[0], [event("c", 10, row(7, 1))])
     log = changes_table(run.feed)
@@ -126,6 +126,6 @@ def test_of_a_long_log_only_the_hours_of_the_key_are_read_whole(
     assert [one.hour for one in found.changes] == [hours[0], hours[3], hours[23], hours[43]]
     assert {one.fate for one in found.changes} == {"applied"}
     read, before = files_read(spark, run.feed, before)
-    assert sorted(read) == [4, 4, 48, 48, 48]
+    assert sorted(read) == [4, 4, 48, 48]
     assert explain_row(settings.model_copy(update={"feeds": feeds}), run.table, ["8"]).changes == []
-    assert files_read(spark, run.feed, before)[0] == [48, 48, 48]
+    assert files_read(spark, run.feed, before)[0] == [48, 48]
