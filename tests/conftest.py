@@ -148,8 +148,8 @@ def _too_slow(config: pytest.Config) -> dict[str, float]:
     return {test: seconds for test, seconds in warm if seconds > most}
 
 
-#: The files whose tests go on from each other, wherever else each test may go to any process.
-_IN_ONE_PROCESS = ("late/test_interleaved_hours.py", "page/test_browser.py")
+#: The files whose tests go on from each other, or share services, wherever else each test may go to any process.
+_IN_ONE_PROCESS = ("late/test_interleaved_hours.py", "page/test_browser.py", "stack/test_cluster.py")
 
 
 class _FreeScheduling(LoadScopeScheduling):

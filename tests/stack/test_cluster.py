@@ -19,7 +19,7 @@ from tidemark.orchestration.job_exit import Exit
 from tidemark.samples import load_sample
 from tidemark.samples.exporting import Sample
 
-pytestmark = [pytest.mark.full, pytest.mark.timeout(1200), pytest.mark.xdist_group("cluster")]
+pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 
 HOURS = ("2026-11-20T00", "2026-11-20T01", "2026-11-20T02")
 FEEDS = {name: load_sample(name).FEED for name in FORMATS}
