@@ -160,17 +160,18 @@ def test_what_a_run_writes_that_was_overtaken_counts_for_nobody(spark: SparkSess
 
 @pytest.mark.full
 @pytest.mark.parametrize("step", [1, 2], ids=["the same hour", "another hour"])
-def test_before_each_of_its_writes(spark: SparkSession, tried: Tried, step: int) -> None:
+@pytest.mark.parametrize("half", [0, 1], ids=["even", "odd"])  # for two processes, each with every other write
+def test_before_each_of_its_writes(spark: SparkSession, tried: Tried, step: int, half: int) -> None:
     """Hours of which each is paused before another write, while a run of the same hour, or of the next one, goes on;
     against hours that nothing happened to, and the audit. Cuts are amended: one that is kept shows what was known of its
     hour when it was published, and the next one may come first."""
     feed = tried.feed.model_copy(update={"cuts": "amend"})
-    settings, whole = settings_of(tried.folder, f"all_{step}"), settings_of(tried.folder, f"whole_{step}")
+    settings, whole = (settings_of(tried.folder, f"{which}_{step}_{half}") for which in ("all", "whole"))
     with own_session(spark):
         run_hour(feed, FIRST, settings)
     hours = [FIRST]
-    for number in range(len(tried.writes)):
-        hour = FIRST.plus(1 + number * step)
+    for times, number in enumerate(range(half, len(tried.writes), 2)):
+        hour = FIRST.plus(1 + times * step)
         paused(spark, feed, hour, settings, number, hour.plus(step - 1))
         with own_session(spark):
             run_hour(feed, hour, settings)

@@ -16,7 +16,12 @@ PROJECT = Path(__file__).parent.parent.parent
 
 @pytest.mark.timeout(900)
 @pytest.mark.parametrize(
-    "test", ["test_what_a_run_writes_that_was_overtaken_counts_for_nobody", "test_before_each_of_its_writes"]
+    "test",
+    [
+        "test_what_a_run_writes_that_was_overtaken_counts_for_nobody[the same hour]",
+        "test_before_each_of_its_writes[even-the same hour]",
+        "test_before_each_of_its_writes[odd-the same hour]",
+    ],
 )
 def test_a_run_that_was_overtaken_counts_for_nobody_on_s3(s3_endpoint: str, bucket: str, test: str) -> None:
     """In a process of its own: Spark keeps the S3 that it began with."""
@@ -29,7 +34,7 @@ def test_a_run_that_was_overtaken_counts_for_nobody_on_s3(s3_endpoint: str, buck
         "-n0",
         "-m",
         "",
-        f"tests/crash/test_paused.py::{test}[the same hour]",
+        f"tests/crash/test_paused.py::{test}",
     ]
     done = subprocess.run(
         [*command, "--timeout", "850"], cwd=PROJECT, env=os.environ | on_s3,
