@@ -5,13 +5,16 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from pathlib import Path
+from typing import NoReturn
 
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.e2e.debezium_messages import HOURS, Event
+from tests.e2e.debezium_messages import HOURS, Event, line
 from tests.e2e.feed_pair import FeedPair
 from tests.e2e.transaction_exports import DEBEZIUM, transaction
+from tidemark.changelog.table_log import TableLog
+from tidemark.operations.audit import audit
 from tidemark.settings import Settings
 
 TABLES = ("one", "two")
@@ -75,14 +78,25 @@ def test_an_hour_takes_few_jobs(spark: SparkSession, settings: Settings, tmp_pat
 
 
 @pytest.mark.full
-def test_a_table_without_a_key_takes_few_jobs(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
+def test_a_table_without_a_key_takes_few_jobs(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What comes in order is added to what is stored, or taken from it: the change log of before is not read."""
     table = {"columns": {"id": "bigint", "n": "int"}, "key": []}
-    pair = FeedPair("jobs_keyless", tmp_path, spark, settings, **DEBEZIUM, tables={"s.lines": table})
+    pair = FeedPair("jobs_keyless", tmp_path, spark, settings, format={"type": "debezium"}, tables={"s.lines": table})
+    hours = [[("c", id_) for id_ in range(5)], [("c", id_) for id_ in range(3)], [("d", 0), ("d", 4), ("c", 4)]]
     found = []
-    for hour, number in zip(HOURS[:2], (1, 2), strict=True):
-        sent = transaction(number, *(("c", "lines", id_, 1) for id_ in range(5)))
-        for one in sent[:-1]:
-            one["key"] = None
-        export(pair, hour, sent)
-        found.append(jobs_of(spark, pair, hour))
-    assert found[1] == 20, found
+    for number, changes in enumerate(hours, 1):
+        sent = [line(100 * number + at, id_, op) for at, (op, id_) in enumerate(changes)]
+        pair.export(HOURS[number - 1], sent)
+        found.append(jobs_of(spark, pair, HOURS[number - 1]))
+        monkeypatch.setattr(TableLog, "rows", _is_not_asked)
+        monkeypatch.setattr(TableLog, "carried", _is_not_asked)
+    monkeypatch.undo()
+    assert sorted(row["n"] for row in pair.rows(pair.fixed, "lines")) == [0, 1, 1, 2, 2, 3, 4]
+    assert not audit(pair.feed(pair.fixed), settings).findings
+    assert found[1:] == [9, 14], found
+
+
+def _is_not_asked(*_: object) -> NoReturn:
+    pytest.fail("the change log is read")

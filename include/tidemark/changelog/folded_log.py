@@ -31,10 +31,12 @@ def fold_keyed(shape: TableShape, rows: DataFrame, targets: DataFrame, hour: str
 def fold_keyless(shape: TableShape, log_rows: DataFrame, feed: Feed, hour: str) -> DataFrame:
     """SETTLED of a table without a key: one for each copy."""
     rows = in_one_notation(log_rows, shape)
-    images = keyless.copies(keyless.effective(rows, shared_positions(feed))).localCheckpoint()
+    changes = keyless.effective(rows, shared_positions(feed)).localCheckpoint()
+    images = keyless.copies(changes).localCheckpoint()
     if not images.where("now < 0").isEmpty():
         images = match_owed(images, removed_images(rows))
-    return keyless.settle_copies(images.where("now > 0"), shape, hour)
+    present = keyless.present_copies(keyless.added_copies(changes), images)
+    return keyless.settle_copies(present, shape, hour, everything=True)
 
 
 def shared_positions(feed: Feed) -> keyless.SharedPositions | None:

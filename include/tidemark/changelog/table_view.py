@@ -22,6 +22,7 @@ from tidemark.identifiers import TIDEMARK, quote
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.hour_run import HourRun
+from tidemark.ledger.receipts import CopiesProgress
 from tidemark.ledger.system_tables import pruned, published_rows
 from tidemark.tables.published_table import PublishedTable
 from tidemark.values.columns import Reading
@@ -41,6 +42,8 @@ class TableView:
     published comes late, or a reload has another place than before. ``change``: what the stream states about the columns
     since the last publication; ``columns``: all that it has then, and their types; ``retired``: those of before that hold
     nothing then. ``readings``: of columns that were read in another way before, or not at all.
+    ``recount``: of a table without a key, whether its stored rows do not tell what the hour's changes come to, so that its
+    copies are counted from the change log.
     ``learned``: the highest sort key before the newest column came, where rows may lack others: they do not tell which of
     their changes came from a table without it.
     """
@@ -57,12 +60,18 @@ class TableView:
     columns: dict[str, str] = field(default_factory=dict)
     retired: list[str] = field(default_factory=list)
     readings: Mapping[str, Reading] = field(default_factory=dict)
+    recount: bool = False
     learned: str | None = None
 
     @property
     def untyped(self) -> list[str]:
         """The columns that are published for the first time, and that nothing gives a type."""
         return [name for name, reading in self.readings.items() if reading.by == "nobody"]
+
+    @property
+    def rewritten(self) -> list[str]:
+        """The columns whose texts are rewritten into one notation."""
+        return _rewritten(self.shape)
 
     @property
     def table(self) -> str:
@@ -199,6 +208,16 @@ def _needs_log(stats: TableStats, highest: str | None, learned: str | None, log:
     return late and (known or stats.first <= pruned(log.spark, log.feed.feed))
 
 
+def _recounts(stats: TableStats, highest: str | None, copies: CopiesProgress | None) -> bool:
+    """Whether the stored rows of a table without a key do not tell what the hour's changes come to: a late change may be
+    counted already, what is owed may be matched, and rows that were sent in another notation have another hash."""
+    return copies is None or copies != CopiesProgress() or _is_late(stats, highest) or stats.emptied is not None
+
+
+def _rewritten(shape: TableShape) -> list[str]:
+    return sorted({name for kinds in shape.rewrites.values() for name in kinds})
+
+
 def reached(run: HourRun, stats: TableStats) -> tuple[str | None, str | None]:
     """(the highest sort key applied before the hour, the position of the newest truncate, of the hour or before)."""
     before = run.state.table(stats.table)
@@ -238,14 +257,15 @@ def open_state(
     logged, rebuild = None, change.rebuild or moved or withdrawn is not None
     # A table that was made by an attempt that was not published is as new as one that is not there.
     fresh = run.state.last_sequence > 0 and not (stored and stats.table in run.state.tables)
-    keyless = bool(stored) and not stored_key
-    learned = run.state.table(stats.table).learned
-    if fresh or keyless or rebuild or _needs_log(stats, highest, learned, log):
+    before, learned = run.state.table(stats.table).readings, run.state.table(stats.table).learned
+    copies, keyless = run.state.table(stats.table).copies, bool(stored) and not stored_key
+    recount = fresh or rebuild or _recounts(stats, highest, copies)
+    if fresh or rebuild or (recount if keyless else _needs_log(stats, highest, learned, log)):
         logged, truncated_in_log = log.carried()
         if fresh and logged.columns:  # its rows are in the log, under another name
             rebuild, highest = True, _ANY
             truncated = _newest(truncated, truncated_in_log)
-    before, applied = run.state.table(stats.table).readings, change.applied(stored)
+    applied = change.applied(stored)
 
     def shape_with(logged: LoggedColumns | None) -> TableShape:
         return shape_of(run.feed, stats, definition, applied, stored_key, logged, PublishedReadings(before))
@@ -255,6 +275,11 @@ def open_state(
         learned = highest
         if logged is None and _is_late(stats, learned):
             shape = shape_with(log.carried()[0])
+    if keyless:
+        if logged is None and (shape.rewrites or any(before.get(n, now) != now for n, now in shape.readings.items())):
+            recount, shape = True, shape_with(log.carried()[0])
+        # Rows that are told apart by other texts now are written again.
+        rebuild |= recount and (copies or CopiesProgress()).rewritten != _rewritten(shape)
     retired = [name for name in stored if name in change.left - shape.live]
     columns = {name: kind for name, kind in shape.spark_types.items() if name not in retired}
     if stored:
@@ -265,7 +290,7 @@ def open_state(
         truncated=emptied_below(run.state, stats.sources, truncated), by_source=truncated,
         new_truncate=stats.emptied is not None, rebuild=rebuild, change=change, columns=columns, retired=retired,
         readings={name: reading for name, reading in shape.readings.items() if before.get(name) != reading},
-        learned=learned,
+        recount=recount, learned=learned,
     )  # fmt: skip
     opened.check_logged_keys()
     return opened

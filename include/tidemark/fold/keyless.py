@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from tidemark.fold.contract import tidemark
 from tidemark.fold.typed_rows import TableShape
+from tidemark.identifiers import TIDEMARK
 
 _SAME_CHANGE = ("position", "op", "removed", "added")
 _OF_LAST = ("position", "tx", "tx_ordinal", "offset", "object", "record")
@@ -114,39 +115,81 @@ def _in_runs(rows: DataFrame, positions: SharedPositions) -> DataFrame:
 
 def copies(changes: DataFrame) -> DataFrame:
     """:func:`effective` changes → per image: ``hash``, ``image`` (null where no change adds it), ``before`` and ``now``
-    copies, below zero where more are taken away than were added, and ``newest``."""
+    copies, below zero where more are taken away than were added."""
     sides = F.array(
         F.struct(F.col("added").alias("hash"), F.lit(1).alias("sign"), F.col("image").alias("image")),
         F.struct(F.col("removed").alias("hash"), F.lit(-1).alias("sign"), F.lit(None).alias("image")),
     )
-    each = changes.select("times", "times_before", "newest", F.explode(sides).alias("side")).where(
-        "side.hash is not null"
-    )
+    each = changes.select("times", "times_before", F.explode(sides).alias("side")).where("side.hash is not null")
     sign = F.col("side.sign")
     return each.groupBy(F.col("side.hash").alias("hash")).agg(
         F.first("side.image", ignorenulls=True).alias("image"),
         F.sum(sign * F.col("times")).alias("now"),
         F.sum(sign * F.col("times_before")).alias("before"),
-        F.max("newest").alias("newest"),
     )
 
 
-def settle_copies(images: DataFrame, shape: TableShape, hour: str) -> DataFrame:
-    """:func:`copies` of images that had or have at least one, none below zero → SETTLED (:mod:`tidemark.fold.contract`).
-
-    Each copy is a row of its own. Its sort key, made of hash and number, is also its ``key``.
-    """
-    copy = F.explode(F.sequence(F.lit(1).cast("bigint"), F.greatest("now", "before"))).alias("copy")
-    each = images.select("hash", "image", "now", "newest", copy)
-    sort_key = F.concat("hash", F.lit("#"), F.lpad(F.col("copy").cast("string"), 12, "0"))
-    values = [shape.value(name, F.element_at("image", F.lit(name))).alias(name) for name in shape.columns]
-    newest, nothing = F.col("newest"), F.array()
+def added_copies(changes: DataFrame) -> DataFrame:
+    """:func:`effective` changes → COPIES: one row for each copy that was ever added. ``hash``, ``copy``: its sort key, which
+    nothing else has: where it was added, its image's hash, and which of the equal ones there it is; ``image``, ``newest``;
+    ``added_before``: whether rows from before this hour add it."""
+    of_place = changes.where("added is not null").groupBy(F.col("added").alias("hash"), "position").agg(
+        F.first("image").alias("image"), F.max("newest").alias("newest"),
+        F.sum("times").alias("times"), F.sum("times_before").alias("times_before"),
+    )  # fmt: skip
+    numbers = F.explode(F.sequence(F.lit(1).cast("bigint"), F.greatest("times", "times_before"))).alias("number")
+    each = of_place.select("*", numbers)
+    number = F.lpad(F.col("number").cast("string"), 12, "0")
     return each.select(
-        F.struct(sort_key.alias("copy")).alias("key"),
-        (F.col("copy") > F.col("now")).alias("deleted"),
+        "hash",
+        F.concat_ws("#", "position", "hash", number).alias("copy"),
+        "image",
+        "newest",
+        (F.col("number") <= F.col("times_before")).alias("added_before"),
+    )
+
+
+def stored_copies(rows: DataFrame, hashes: DataFrame) -> DataFrame:
+    """Published rows → COPIES of these images (``hash``), without what they hold: they are there already."""
+    copy = F.col(f"{TIDEMARK}.sort_key")
+    each = rows.select(F.substring_index(F.substring_index(copy, "#", -2), "#", 1).alias("hash"), copy.alias("copy"))
+    return each.join(F.broadcast(hashes.select("hash")), "hash", "left_semi").select(
+        "hash",
+        "copy",
+        F.lit(None).cast("map<string, string>").alias("image"),
+        F.lit(None).cast("struct<committed_at: timestamp, tx: string>").alias("newest"),
+        F.lit(True).alias("added_before"),
+    )
+
+
+def present_copies(added: DataFrame, images: DataFrame) -> DataFrame:
+    """COPIES with ``there`` and ``was``: whether they are there now, and were before. ``images``: how many of each image are
+    there (``hash``, ``now``, ``before``; below zero: none).
+
+    Of equal copies the oldest go first, so that which are left does not depend on the hours in which changes come.
+    """
+
+    def among_newest(counted: Column, number: str) -> Column:
+        of_image = Window.partitionBy("hash").orderBy(F.desc("copy"))
+        return counted & (F.sum(counted.cast("int")).over(of_image) <= F.col(number))
+
+    numbered = added.join(images.select("hash", "now", "before"), "hash")
+    return numbered.withColumns(
+        {"there": among_newest(F.lit(True), "now"), "was": among_newest(F.col("added_before"), "before")}
+    )
+
+
+def settle_copies(present: DataFrame, shape: TableShape, hour: str, *, everything: bool = False) -> DataFrame:
+    """:func:`present_copies` → SETTLED (:mod:`tidemark.fold.contract`) of the copies that come and go; of ``everything``
+    that is there, where that is asked for. The key of each is its sort key."""
+    changed = F.col("there") if everything else F.col("there") != F.col("was")
+    values = [shape.value(name, F.element_at("image", F.lit(name))).alias(name) for name in shape.columns]
+    copy, newest, nothing = F.col("copy"), F.col("newest"), F.array()
+    stamp = tidemark(copy, copy, newest["tx"], newest["committed_at"], hour, nothing, F.lit(None))
+    return present.where(changed).select(
+        F.struct("copy").alias("key"),
+        (~F.col("there")).alias("deleted"),
         F.struct(*values).alias("row"),
         F.lit(False).alias("joins"),
-        tidemark(sort_key, sort_key, newest["tx"], newest["committed_at"], hour, nothing, F.lit(None)).alias(
-            "tidemark"
-        ),
+        stamp.alias("tidemark"),
     )

@@ -23,9 +23,9 @@ class TableStats:
     ``moves``: updates that change their key. ``collisions``: keys onto which a row moved and which a row left later in
     the same transaction. ``arrived``, ``began``: of transactions that nothing waits for, when the newest with a key change
     committed, and when the oldest did; ``arrived_in``, ``began_in``: their names, of the last with a key change and of the
-    first, where the source gives them. ``untied``: updates that name neither a key nor the row as it was
-    before. ``keys``, ``columns``: texts of
-    :func:`tidemark.ledger.image_names.image_names`: all sets of key names; of columns those that together hold them all.
+    first, where the source gives them. ``removing``: deletes and updates; ``untied``: updates that name neither a key nor
+    the row as it was before. ``keys``, ``columns``: texts of :func:`tidemark.ledger.image_names.image_names`: all sets of
+    key names; of columns those that together hold them all.
     ``unpublishable``: whether there are rows that no table can have. ``schemas``:
     distinct message schemas, each with the generation of its rows (see
     :attr:`tidemark.changelog.table_history.Definitions.generation`)."""
@@ -49,6 +49,7 @@ class TableStats:
     began: datetime | None = None
     arrived_in: str | None = None
     began_in: str | None = None
+    removing: int = 0
     untied: int = 0
     keys: list[str] = field(default_factory=list)
     columns: list[str] = field(default_factory=list)
@@ -101,6 +102,7 @@ def change_stats(rows: DataFrame, generation: Column | None = None, of_load: Col
             "links": F.count_if(lacking & moved & F.col("op").isin("insert", "update")),
             "moves": F.count_if(moved & update),
             "key_changes": F.count_if(moved),
+            "removing": F.count_if(update | (F.col("op") == "delete")),
             "untied": F.count_if(update & F.col("key").isNull() & F.col("before").isNull()),
         },
         lowest={

@@ -61,6 +61,15 @@ class Reload(BaseModel):
     )
 
 
+class CopiesProgress(BaseModel):
+    """What later hours need to know of the rows of a table without a key. Where both are empty, its rows tell all."""
+
+    owed: int = Field(0, description="Copies that were taken away and are not there.")
+    rewritten: list[str] = Field(
+        [], description="Columns that messages write in several ways: their texts were rewritten to tell rows apart."
+    )
+
+
 class TableProgress(BaseModel):
     """What later hours need to know of a table's publications: of one, or of all so far."""
 
@@ -81,6 +90,9 @@ class TableProgress(BaseModel):
         None,
         description="The highest sort key before the newest column came, of a table whose rows may lack columns: only the "
         "log tells what changes below it alter.",
+    )
+    copies: CopiesProgress | None = Field(
+        None, description="Of a table without a key; null where it has never been counted with the change log."
     )
     refolded_by: int = Field(
         0,
@@ -104,6 +116,7 @@ class TableProgress(BaseModel):
             partial=self.partial or later.partial,
             entangled=self.entangled or later.entangled,
             learned=max(filter(None, (self.learned, later.learned)), default=None),
+            copies=later.copies or self.copies,
             refolded_by=max(self.refolded_by, later.refolded_by),
             column_renames=sorted({*self.column_renames, *later.column_renames}),
             renamed_by=max(self.renamed_by, later.renamed_by),

@@ -278,7 +278,7 @@ def _stage(changes: TableChanges, receipt: TableReceipt, *, first: bool) -> Fold
         StagedChange(
             settled=outcome.settled,
             key=shape.key,
-            first=first,
+            only_new=first or outcome.only_new,
             truncated=emptied,
             dropped=state.change.dropped,
             joined=outcome.joined,
@@ -295,7 +295,9 @@ def _stage(changes: TableChanges, receipt: TableReceipt, *, first: bool) -> Fold
             "rows": rows,
             "staged_in": run.sequence,
             "warnings": warnings,
-            "progress": receipt.progress.model_copy(update={"readings": dict(state.readings)}),
+            "progress": receipt.progress.model_copy(
+                update={"readings": dict(state.readings), "copies": outcome.copies}
+            ),
         }
     )
     deleted = [tombstones(stats.table, outcome.settled, run.hour)] if shape.key and outcome.deleted else []

@@ -1,59 +1,127 @@
-"""Tables without a key: a multiset of rows, counted from the change log."""
+"""Tables without a key: a multiset of rows, of which the hour's changes add copies and take copies away.
+
+What comes in order is added to what is stored, and takes the oldest of the equal rows there. What comes late may be counted
+already: then all copies are counted from the change log.
+"""
 
 from __future__ import annotations
 
-from pyspark.sql import Column, Observation
+from dataclasses import dataclass, field
+from typing import Any
+
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from tidemark.changelog.folded_log import shared_positions
 from tidemark.fold import keyless
 from tidemark.fold.owed_copies import match_owed, removed_images
 from tidemark.fold.typed_rows import in_one_notation
-from tidemark.ledger.receipts import Counts
+from tidemark.ledger.receipts import CopiesProgress, Counts
+from tidemark.logs import get_logger
 from tidemark.pipeline.hour_changes import TableChanges
 from tidemark.pipeline.table_outcome import TableOutcome
 
+log = get_logger()
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Counted:
+    """How often the hour's changes count, and the copies that they come to."""
+
+    settled: DataFrame
+    """SETTLED rows."""
+    effective: dict[str, Any]
+    """Sums over :func:`tidemark.fold.keyless.effective` changes: see :func:`_sums`."""
+    copies: CopiesProgress
+    warnings: list[str] = field(default_factory=list)
+
 
 def settle_keyless(changes: TableChanges) -> TableOutcome:
-    """Count the copies of each row that the hour touches, over everything published and the hour's own changes."""
-    state, shape, stats, counts = changes.state, changes.shape, changes.stats, changes.counts
+    """What the hour's changes come to, with what is stored where that tells enough, else with the change log."""
+    state, stats, counts = changes.state, changes.stats, changes.counts
     # Released changes are as new to the table as the hour's own.
     new = changes.rows.select(*state.log_columns()).withColumn("landed_this_hour", F.lit(True))
-    together = in_one_notation(state.published_rows().unionByName(new, allowMissingColumns=True), shape)
-    of_changes, of_images, of_rows = Observation(), Observation(), Observation()
-    effective = keyless.effective(together, shared_positions(changes.run.feed))
-    effective = effective.observe(
-        of_changes,
-        F.coalesce(F.sum(F.col("times") - F.col("times_before")), F.lit(0)).alias("more"),
-        F.coalesce(F.sum("doubtful"), F.lit(0)).alias("doubtful"),
-    ).localCheckpoint()
-    images = keyless.copies(effective).observe(of_images, *_owed()).localCheckpoint()
-    owed = of_images.get
-    if owed["now"] or owed["before"]:
-        images = match_owed(images, removed_images(together)).localCheckpoint()
-        left = images.agg(*_owed()).first()
-        assert left is not None
-        owed = left.asDict()
-    warnings = [_doubt(of_changes.get["doubtful"])] if of_changes.get["doubtful"] else []
-    if owed["now"] > owed["before"]:
-        warnings.append(_not_there(owed["now"] - owed["before"]))
-    images = images.withColumns({name: F.greatest(name, F.lit(0)) for name in ("before", "now")})
-    # When the table is rebuilt or emptied, every copy is written; otherwise only the images whose number changes.
-    written = F.col("now") > 0 if state.rebuild or stats.emptied is not None else F.col("now") != F.col("before")
-    settled = keyless.settle_copies(images.where(written), shape, changes.run.hour)
+    counted = None if state.recount else _count_new(changes, new)
+    only_new = counted is not None and not stats.removing
+    if counted is None:
+        counted = _count_all(changes, new)
+    of_rows = Observation()
     number = F.count_if(~F.col("deleted")).alias("written"), F.count_if("deleted").alias("deleted")
-    settled = settled.observe(of_rows, *number).localCheckpoint()
-    landed = stats.landed - counts.applied - counts.duplicate - counts.superseded
-    applied = min(int(of_changes.get["more"]), landed)
-    released_applied = min(int(of_changes.get["more"]) - applied, stats.released)
+    settled = counted.settled.observe(of_rows, *number).localCheckpoint()
+    landed, more = stats.landed - counts.applied - counts.duplicate - counts.superseded, counted.effective["more"]
+    applied = min(more, landed)
+    released_applied = min(more - applied, stats.released)
     folded = Counts(
         applied=applied,
         duplicate=landed - applied,
         released_applied=released_applied,
         released_duplicate=stats.released - released_applied - counts.released_superseded,
     )
-    sizes = of_rows.get
-    return TableOutcome(settled, sizes["written"], sizes["deleted"], counts.plus(folded), warnings=warnings)
+    doubtful, sizes = counted.effective["doubtful"], of_rows.get
+    warnings = [*([_doubt(doubtful)] if doubtful else []), *counted.warnings]
+    return TableOutcome(
+        settled, sizes["written"], sizes["deleted"], counts.plus(folded), warnings=warnings, only_new=only_new,
+        copies=counted.copies,
+    )  # fmt: skip
+
+
+def _count_new(changes: TableChanges, new: DataFrame) -> _Counted | None:
+    """Count the hour's own changes, all of which are newer than what is stored; None where they take away what is not
+    there."""
+    found, state = Observation(), changes.state
+    effective = keyless.effective(new, shared_positions(changes.run.feed)).observe(found, *_sums()).localCheckpoint()
+    added = keyless.added_copies(effective)
+    if not changes.stats.removing:
+        present = added.withColumns({"there": F.lit(True), "was": F.lit(False)})
+    else:
+        of_owed = Observation()
+        removed = effective.where("removed is not null").select(F.col("removed").alias("hash")).distinct()
+        stored = keyless.stored_copies(state.published.read(), removed).localCheckpoint()
+        there = stored.groupBy("hash").agg(F.count(F.lit(1)).alias("before"))
+        images = keyless.copies(effective).drop("before").join(there, "hash", "left").withColumns(
+            {"before": F.coalesce("before", F.lit(0)), "now": F.col("now") + F.coalesce("before", F.lit(0))}
+        )  # fmt: skip
+        images = images.observe(of_owed, *_owed()).localCheckpoint()
+        if of_owed.get["now"]:
+            log.info("counting copies from the change log", reason="rows are taken away that are not there")
+            return None
+        present = keyless.present_copies(added.unionByName(stored), images)
+    settled = keyless.settle_copies(present, changes.shape, changes.run.hour)
+    return _Counted(settled=settled, effective=dict(found.get), copies=CopiesProgress())
+
+
+def _count_all(changes: TableChanges, new: DataFrame) -> _Counted:
+    """Count everything published and the hour's own changes."""
+    state, shape, found, of_owed = changes.state, changes.shape, Observation(), Observation()
+    together = in_one_notation(state.published_rows().unionByName(new, allowMissingColumns=True), shape)
+    effective = keyless.effective(together, shared_positions(changes.run.feed))
+    effective = effective.observe(found, *_sums()).localCheckpoint()
+    images = keyless.copies(effective).observe(of_owed, *_owed()).localCheckpoint()
+    owed = of_owed.get
+    if owed["now"] or owed["before"]:
+        images = match_owed(images, removed_images(together)).localCheckpoint()
+        left = images.agg(*_owed()).first()
+        assert left is not None
+        owed = left.asDict()
+    # When the table is rebuilt or emptied, every copy is written.
+    everything = state.rebuild or changes.stats.emptied is not None
+    present = keyless.present_copies(keyless.added_copies(effective), images)
+    settled = keyless.settle_copies(present, shape, changes.run.hour, everything=everything)
+    more = owed["now"] - owed["before"]
+    return _Counted(
+        settled=settled,
+        effective=dict(found.get),
+        copies=CopiesProgress(owed=owed["now"], rewritten=state.rewritten),
+        warnings=[_not_there(more)] if more > 0 else [],
+    )
+
+
+def _sums() -> list[Column]:
+    """How many changes count now and did not before, and how many are taken for another delivery."""
+    return [
+        F.coalesce(F.sum(F.col("times") - F.col("times_before")), F.lit(0)).alias("more"),
+        F.coalesce(F.sum("doubtful"), F.lit(0)).alias("doubtful"),
+    ]
 
 
 def _owed() -> list[Column]:

@@ -156,7 +156,7 @@ def _make(hour: LateHour, source: str, published: PublishedTable) -> int | None:
     whole = base is None or not shape.key
     if whole or oldest is None or _needs_log(hour, table_log, before):
         settled = _fold_from_log(shape, rows, hour.feed, hour.receipt.hour).localCheckpoint()
-        change, number = StagedChange(settled=settled, key=shape.key, first=whole), settled.count()
+        change, number = StagedChange(settled=settled, key=shape.key, only_new=whole), settled.count()
     else:
         partial = hour.all.table(published.table).partial
         change, number = _join(shape, rows, oldest, hour.receipt.hour, partial=partial)
@@ -185,7 +185,7 @@ def _join(shape: TableShape, rows: DataFrame, oldest: str, hour: str, *, partial
     settled = settled.observe(found, F.count(F.lit(1)).alias("keys")).localCheckpoint()
     joined = frozenset(shape.columns) - frozenset(shape.key) if partial else frozenset()
     values = list_keys(settled) if found.get["keys"] <= FEW_CHANGES else {}
-    change = StagedChange(settled=settled, key=shape.key, first=False, joined=joined, late=True, key_values=values)
+    change = StagedChange(settled=settled, key=shape.key, only_new=False, joined=joined, late=True, key_values=values)
     return change, found.get["keys"]
 
 

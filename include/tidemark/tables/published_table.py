@@ -191,7 +191,7 @@ class PublishedTable:
 
     def _merge(self, target: str, change: StagedChange) -> None:
         """Merge settled rows into a branch."""
-        if change.first:  # nothing to merge with
+        if change.only_new:  # nothing to merge with
             new_rows(change.settled, self.columns()).writeTo(target).append()
             return
         change.settled.createOrReplaceTempView(SETTLED_VIEW)

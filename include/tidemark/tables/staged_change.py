@@ -18,8 +18,8 @@ class StagedChange:
     """SETTLED rows (:func:`tidemark.fold.contract.settled_type`)."""
     key: Sequence[str]
     """The key columns; empty: the table has no key."""
-    first: bool
-    """The table has just been made."""
+    only_new: bool
+    """Nothing that is settled is in the table: it has just been made, or rows without a key are added."""
     truncated: str | None = None
     """Rows with a lower sort key are deleted; in a table without a key, all rows."""
     dropped: Sequence[str] = ()

@@ -19,6 +19,7 @@ from tidemark.errors import CheckError, QuarantineLimitError, SchemaError
 from tidemark.lake.catalog import read_rows
 from tidemark.lake.session import full_name
 from tidemark.ledger.publication_history import load_history
+from tidemark.operations.audit import audit
 from tidemark.pipeline.hour import decode_stage, fold_stage, run_hour
 from tidemark.pipeline.land import land
 from tidemark.settings import Settings
@@ -333,6 +334,20 @@ def test_each_value_is_read_as_its_own_message_says(install: Install, order: tup
         (4, "2026-11-20T00:00:00.004000", single, "four"),
     )
     assert made.types()["f"] == "double"
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)])
+def test_a_row_without_a_key_is_found_in_another_notation(install: Install, order: tuple[int, ...]) -> None:
+    """The connector writes a time in microseconds from some hour on: what it deletes then was sent in milliseconds."""
+    old, new = ({"a": "int32", "at": clock} for clock in (MILLIS, MICROS))
+    made = exported(install("debezium", f"_bag_{order[0]}"), [
+        [bag("c", 1, old, 1, EPOCH), bag("c", 2, old, 2, EPOCH), bag("c", 3, old, 2, EPOCH)],
+        [bag("d", 21, new, 1, EPOCH * 1000), bag("d", 22, new, 2, EPOCH * 1000), bag("c", 23, new, 3, EPOCH * 1000 + 5)],
+    ])  # fmt: skip
+    made.run(*order)
+    left = table(["a", "at"], (2, "2026-11-20T00:00:00"), (3, "2026-11-20T00:00:00.000005"))
+    assert sorted(made.rows("bag"), key=lambda row: row["a"]) == left
+    assert not audit(made.feed(), made.settings).findings
 
 
 PAIR = {"id": "int", "a": "decimal(8,2)", "b": "int"}

@@ -6,7 +6,7 @@ from collections import Counter
 from random import Random
 from typing import Any
 
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.convergence.oracle import Change, Image, copies
@@ -28,24 +28,36 @@ def test_copies_are_the_oracles_whatever_is_delivered_again(spark: SparkSession)
         rows += _delivered(rng, history, changes, published)
     rng.shuffle(rows)
     shared = keyless.SharedPositions(shared=F.col("position") == F.lit("0" * 12))  # the snapshot's
-    images = keyless.copies(keyless.effective(frame(spark, rows), shared)).localCheckpoint()
+    effective = keyless.effective(frame(spark, rows), shared).localCheckpoint()
+    images = keyless.copies(effective).localCheckpoint()
     assert images.where("now < 0 or before < 0").isEmpty()
-    images = images.where("now > 0 or before > 0")
-    found = images.select("image", "now", "before").collect()
+    found = images.where("now > 0 or before > 0").select("image", "now", "before").collect()
     assert Counter({_image(row.image): row.now for row in found if row.now}) == now
     # An image that was there before may be known only by its delete now: its text is in the published rows all the same.
     assert Counter({_image(row.image): row.before for row in found if row.before}) == before
 
-    settled = keyless.settle_copies(images, SHAPE, "2026-11-20T07")
-    sizes = settled.agg(
-        F.count_if(~F.col("deleted")).alias("written"),
-        F.count_if("deleted").alias("deleted"),
-        F.count_distinct("key").alias("keys"),
-    ).first()
+    present = keyless.present_copies(keyless.added_copies(effective), images).localCheckpoint()
+    everything = keyless.settle_copies(present, SHAPE, "2026-11-20T07", everything=True)
+    changed = keyless.settle_copies(present, SHAPE, "2026-11-20T07").localCheckpoint()
+    assert everything.count() == everything.select("key").distinct().count() == now.total()
+    assert everything.where("deleted").isEmpty()
+    sizes = changed.agg(F.count_if(~F.col("deleted")).alias("come"), F.count_if("deleted").alias("gone")).first()
     assert sizes is not None
-    assert sizes.written == now.total()
-    assert sizes.deleted == sum(max(before[image] - now[image], 0) for image in before)
-    assert sizes.keys == sizes.written + sizes.deleted
+    assert sizes.come - sizes.gone == now.total() - before.total()
+    assert changed.select("key").distinct().count() == sizes.come + sizes.gone
+
+    # What is stored, and then only what is new, come to the same copies as all of it.
+    earlier = [row | {"landed_this_hour": True} for row in rows if not row["landed_this_hour"]]
+    first = keyless.effective(frame(spark, earlier), shared).localCheckpoint()
+    stored = keyless.settle_copies(
+        keyless.present_copies(keyless.added_copies(first), keyless.copies(first)), SHAPE, "", everything=True
+    )
+    kept = stored.join(changed.where("deleted"), "key", "left_anti").select("key")
+    assert _keys(kept) + _keys(changed.where(~F.col("deleted"))) == _keys(everything)
+
+
+def _keys(settled: DataFrame) -> Counter[str]:
+    return Counter(row.key.copy for row in settled.select("key").collect())
 
 
 def test_an_image_is_the_same_in_any_order_of_columns_and_without_null_columns(spark: SparkSession) -> None:

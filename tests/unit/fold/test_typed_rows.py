@@ -44,8 +44,9 @@ def test_every_seam_has_the_shape_of_the_contract(spark: SparkSession) -> None:
         settled = settle(folded, SHAPE, HOUR)
         assert shape_of(settled) == [*shape_of(settled_type(KEY_TYPE, ROW_TYPE)), *counted]
     copy = T.StructType([T.StructField("copy", T.StringType())])
-    images = keyless.copies(keyless.effective(logged, None))
-    assert shape_of(keyless.settle_copies(images, SHAPE, HOUR)) == shape_of(settled_type(copy, ROW_TYPE))
+    effective = keyless.effective(logged, None)
+    present = keyless.present_copies(keyless.added_copies(effective), keyless.copies(effective))
+    assert shape_of(keyless.settle_copies(present, SHAPE, HOUR)) == shape_of(settled_type(copy, ROW_TYPE))
 
 
 def test_an_update_of_the_key_becomes_a_delete_and_an_insert(spark: SparkSession) -> None:

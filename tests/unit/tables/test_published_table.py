@@ -349,10 +349,10 @@ def test_a_cut_is_made_apart_from_the_table(store: Store) -> None:
     change = settled(store.spark, rows, COLUMNS, store.key, HOURS[7])
     for _ in range(2):
         store.published.cut(
-            HOURS[7], "stores_2026_11_20T07_3", HOURS[1], StagedChange(settled=change, key=store.key, first=False)
+            HOURS[7], "stores_2026_11_20T07_3", HOURS[1], StagedChange(settled=change, key=store.key, only_new=False)
         )
         store.published.cut(
-            HOURS[8], "stores_2026_11_20T08_4", None, StagedChange(settled=change, key=store.key, first=True)
+            HOURS[8], "stores_2026_11_20T08_4", None, StagedChange(settled=change, key=store.key, only_new=True)
         )
         store.published.cut(HOURS[9], "stores_2026_11_20T09_5", HOURS[7], None)
     assert store.at_cut(HOURS[7]) == store.at_cut(HOURS[9]) == [(1, "y", None), (3, "z", None)]
