@@ -10,8 +10,9 @@ took.
 each, the second of a pair before the first. The last line, ``late RATIO``, is an hour that comes late against one in order,
 of the larger table; the one before it is an hour in order of the larger table against one of the smaller.
 
-*explain*: a feed has published a month of hours, over which the inserts of a large table are spread. Then rows of it are
-explained, each of another hour. The last line, ``explain SECONDS``, is the median, on the clock, in a session that is warm.
+*explain*: a feed has published a month of hours, over which the inserts of a large table are spread, and has been maintained.
+Then rows of it are explained, each of another hour. The last line, ``explain SECONDS``, is the median, on the clock, in a
+session that is warm.
 """
 
 from __future__ import annotations
@@ -41,6 +42,7 @@ from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.publication_history import load_receipt
 from tidemark.ledger.state_store import load_state, save_state
 from tidemark.operations.explain_row import Explanation, explain_row
+from tidemark.operations.key_index import index_keys
 from tidemark.pipeline.hour import run_hour
 from tidemark.settings import Settings
 
@@ -139,6 +141,8 @@ def measure_explain(spark: SparkSession, measured: int, rows: int, settings: Set
     grow_old(spark, feed, MONTH, settings)
     cost = measure(lambda: grow(spark, feed, rows, [FIRST.plus(-number) for number in range(MONTH)]))
     console.print(f"made {rows:,} rows of {MONTH} hours: {cost.cpu:.0f} CPU s")
+    cost = measure(lambda: index_keys(spark, feed, load_state(settings, feed.feed)))
+    console.print(f"indexed their keys: {cost.cpu:.0f} CPU s")
     (CACHE / "feeds").mkdir()
     (CACHE / "feeds/explained.yaml").write_text(yaml.safe_dump(feed.model_dump(mode="json", exclude_unset=True)))
     settings, seconds = settings.model_copy(update={"feeds": CACHE / "feeds"}), []

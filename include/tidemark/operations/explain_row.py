@@ -20,13 +20,14 @@ from pyspark.sql import functions as F
 from tidemark.changelog.places import awaits_place
 from tidemark.changelog.table_history import load_definitions
 from tidemark.changelog.table_log import TableLog
-from tidemark.changelog.table_view import TableView, emptied_below, published_state
+from tidemark.changelog.table_view import emptied_below, published_state
 from tidemark.errors import ConfigError
 from tidemark.feeds.loading import feed_names, find_feed
 from tidemark.feeds.problems import nearest
 from tidemark.fold.fold_rows import sort_key
-from tidemark.fold.typed_rows import TableShape, in_one_notation
+from tidemark.fold.typed_rows import in_one_notation
 from tidemark.hours import Hour
+from tidemark.identifiers import quote
 from tidemark.lake.session import open_session
 from tidemark.ledger.change_log import changes_table, is_published
 from tidemark.ledger.feed_state import FeedState
@@ -35,6 +36,7 @@ from tidemark.ledger.publication_history import PublicationHistory, load_history
 from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.state_store import load_state
 from tidemark.ledger.system_tables import held_transactions
+from tidemark.operations.key_index import hours_of_key, key_types
 from tidemark.operations.listing import Listing
 from tidemark.operations.listing import Row as ListingRow
 from tidemark.settings import Settings
@@ -105,17 +107,19 @@ def explain_row(settings: Settings, table: str, key: Sequence[str], as_of: Hour 
         if table not in state.tables:
             raise ConfigError(f"the cut of {as_of} has no table {table}", fix="give a later hour")
     spark = open_session(settings, f"explain {table}", small=state.has_small_tables)
-    published = spark.table(changes_table(feed_name)).where(is_published(state))
-    definitions = load_definitions(published.withColumn("landed_this_hour", F.lit(False)), feed)
+    landed = spark.table(changes_table(feed_name)).where(is_published(state))
+    definitions = load_definitions(landed.withColumn("landed_this_hour", F.lit(False)), feed)
     log = TableLog(
         spark=spark, feed=feed, state=state, definitions=definitions, table=table,
         sources=tuple(state.table(table).sources),
     )  # fmt: skip
-    opened = published_state(log, PublishedTable(spark, table, feed.feed), state)
-    if len(key) != len(opened.shape.key):
-        names = ", ".join(opened.shape.key) or "none, so that no row of it can be named"
+    published = PublishedTable(spark, table, feed.feed)
+    types = key_types(published)
+    if len(key) != len(types):
+        names = ", ".join(types) or "none, so that no row of it can be named"
         raise ConfigError(f"the key of {table} is {names}", fix="give a value for each of its columns, in this order")
-    return _followed(opened, _typed(opened.shape, key))
+    values = (F.lit(text).try_cast(types[name]).alias(name) for name, text in zip(types, key, strict=True))
+    return _followed(_Row(log, published, types, F.struct(*values)))
 
 
 def state_at_cut(history: PublicationHistory, state: FeedState, hour: Hour) -> FeedState:
@@ -200,36 +204,42 @@ def _publisher(settings: Settings, table: str) -> tuple[str, FeedState]:
     raise ConfigError(f"there is no published table {table}", fix=nearest(table, published) or "see `tidemark tables`")
 
 
-def _typed(shape: TableShape, key: Sequence[str]) -> Column:
-    return F.struct(
-        *(
-            F.lit(text).try_cast(shape.columns[name].spark).alias(name)
-            for name, text in zip(shape.key, key, strict=True)
-        )
-    )
+@dataclass(frozen=True)
+class _Row:
+    """A key of a published table, and where to look for it. ``key``: a struct of ``types``, by column."""
+
+    log: TableLog
+    published: PublishedTable
+    types: Mapping[str, str]
+    key: Column
 
 
-def _followed(state: TableView, key: Column, *, until: str = "~", moves: int = 0) -> Explanation:
+def _followed(row: _Row, *, until: str = "~", moves: int = 0) -> Explanation:
     """The changes of a key up to a place, with those of the keys that its rows came from."""
-    own = _changes(state, key, until)
+    own = _changes(row, until)
     changes, before = list(own), {}
     for arrival in own:
         if arrival.counts and arrival.came_from is not None and moves < _MOST_MOVES:
-            left = F.from_json(F.lit(arrival.came_from), _key_type(state.shape))
+            kind = "struct<" + ", ".join(f"{quote(name)}: {type_}" for name, type_ in row.types.items()) + ">"
+            left = replace(row, key=F.from_json(F.lit(arrival.came_from), kind))
             # Without the half of the key change that deletes it there.
-            came = _followed(state, left, until=arrival.place.partition("#")[0] + "#", moves=moves + 1)
+            came = _followed(left, until=arrival.place.partition("#")[0] + "#", moves=moves + 1)
             before[arrival.came_from, arrival.place] = came.given or {}
             changes += [one for one in came.changes if one not in changes]
     return Explanation(sorted(changes, key=lambda one: one.place), given_by(own, before))
 
 
-def _key_type(shape: TableShape) -> str:
-    return "struct<" + ", ".join(f"`{name}`: {shape.columns[name].spark}" for name in shape.key) + ">"
-
-
-def _changes(state: TableView, key: Column, until: str) -> list[Change]:
+def _changes(of: _Row, until: str) -> list[Change]:
     """All that landed of a key, below a place."""
-    log, shape = state.log, state.shape
+    log, key = of.log, of.key
+    wanted = log.spark.range(1).select(F.to_json(key).alias("key")).collect()[0].key
+    if len(json.loads(wanted)) < len(of.types):  # what is no value of its type is left out
+        types = ", ".join(f"{name} ({type_})" for name, type_ in of.types.items())
+        raise ConfigError(f"no key of {log.table}: {types}", fix="write its values as `tidemark show` prints them")
+    if (hours := hours_of_key(log, key, of.types)) is not None:
+        log = replace(log, only=F.col("hour").isin(hours))
+    state = published_state(log, of.published, log.state)
+    shape = state.shape
 
     def of_key(rows: DataFrame) -> DataFrame:
         typed = {"typed": shape.key_struct(F.col("key")), "left": shape.key_struct(F.col("prior_key"))}
@@ -239,12 +249,8 @@ def _changes(state: TableView, key: Column, until: str) -> list[Change]:
     def below(rows: DataFrame) -> DataFrame:
         return of_key(rows).withColumn("at", sort_key(F.col("position"), F.col("op"))).where(F.col("at") < until)
 
-    wanted = log.spark.range(1).select(F.to_json(key).alias("key")).collect()[0].key
-    if len(json.loads(wanted)) < len(shape.key):  # what is no value of its type is left out
-        types = ", ".join(f"{name} ({shape.columns[name].spark})" for name in shape.key)
-        raise ConfigError(f"no key of {log.table}: {types}", fix="write its values as `tidemark show` prints them")
-    # First only where they are, of the whole log and by narrow columns; then all of them, of what lies there. Their places
-    # in the source's order, for which some rows need others, do not matter yet.
+    # First only where they are, by narrow columns; then all of them, of what lies there. Their places in the source's order,
+    # for which some rows need others, do not matter yet.
     anywhere = of_key(replace(log, stand_alone=True).known_rows())
     where = anywhere.select("hour", *ENTRY, awaits_place(log.feed).alias("awaits"))
     places = where.limit(_MOST_CHANGES + 1).collect()
@@ -252,7 +258,7 @@ def _changes(state: TableView, key: Column, until: str) -> list[Change]:
         raise ConfigError(f"more than {_MOST_CHANGES} changes speak of {wanted}", fix="read the change log with Spark")
     if not places:
         return []
-    stand_alone = state.log.state.began_again is None and not any(row.awaits for row in places)
+    stand_alone = log.state.began_again is None and not any(row.awaits for row in places)
     log = replace(log, only=_near(places), stand_alone=stand_alone)
     found = below(log.known_rows()).select(
         *ENTRY, "hour", "tx", "at", "position", "op", "published", "absent",
@@ -261,7 +267,7 @@ def _changes(state: TableView, key: Column, until: str) -> list[Change]:
     )  # fmt: skip
     rows = found.collect()
     counted = {tuple(row) for row in below(log.rows(None)).select(*ENTRY).collect()}
-    reasons = _reasons(state, rows)
+    reasons = _reasons(log, rows)
     ended = emptied_below(log.state, log.sources, log.state.table(log.table).truncated)
     seen: set[tuple[str, str]] = set()
     changes: list[Change] = []
@@ -313,9 +319,8 @@ def _halves(row: Row, key: str, fate: str) -> list[Change]:
     return []  # the delete of the old key has a row of its own
 
 
-def _reasons(state: TableView, rows: Sequence[Row]) -> dict[tuple[str, int, int], str]:
+def _reasons(log: TableLog, rows: Sequence[Row]) -> dict[tuple[str, int, int], str]:
     """Why changes that do not count do not, by their places."""
-    log = state.log
     places = [(row.object, row.record, row.entry, row.tx) for row in rows]
     wanted = F.broadcast(log.spark.createDataFrame(places, "object string, record bigint, entry int, tx string"))
     kept = kept_back(log.spark, log.feed.feed, log.state).join(wanted, ENTRY, "left_semi").select(*ENTRY, "reason")

@@ -29,6 +29,7 @@ from tidemark.ledger.state_store import load_state, save_state
 from tidemark.ledger.system_tables import SYSTEM_TABLES, note_pruned, pruned, system_table
 from tidemark.logs import get_logger, log_stage
 from tidemark.operations.explained_rows import clear_explained
+from tidemark.operations.key_index import index_keys, keys_table
 from tidemark.operations.maintenance_files import clear_copies, clear_landing
 from tidemark.pipeline.hour import locked
 from tidemark.settings import Settings
@@ -42,7 +43,8 @@ _RECEIPTS_AGE = timedelta(days=7)
 
 @dataclass(frozen=True)
 class Maintained:
-    """How many of each were removed; ``rewritten``: how many small data files were compacted."""
+    """How many of each were removed; ``rewritten``: how many small data files were compacted; ``indexed``: how many hours,
+    table by table, were added to the index of keys."""
 
     tombstones: int
     cuts: int
@@ -51,6 +53,7 @@ class Maintained:
     orphans: int
     folders: int
     landed: int
+    indexed: int
 
 
 def maintain(
@@ -90,6 +93,11 @@ def _maintain(feed: Feed, settings: Settings, progress: Callable[[str], None], n
     if state.next is None:
         discard_columns(spark, feed.feed, [".".join(name) for name in tables], state.taken)
         rewritten = sum(_rewrite(spark, table) for table in tables)
+    progress("the index of keys")
+    indexed = index_keys(spark, feed, state) if system_tables else 0
+    if spark.catalog.tableExists(keys_table(feed.feed)):
+        system_tables.append(("tidemark", feed.feed, "keys"))
+        _call(spark, "rewrite_data_files", system_tables[-1], strategy="sort", sort_order="table, hash")
     progress("snapshots and orphaned files")
     for table in (*tables, *system_tables):
         _call(spark, "expire_snapshots", table, older_than=safe, retain_last=1)
@@ -100,7 +108,7 @@ def _maintain(feed: Feed, settings: Settings, progress: Callable[[str], None], n
     folders = clear_copies(feed.feed, safe, settings)
     landed = clear_landing(feed, safe, settings)
     clear_explained(settings, feed.feed, now)
-    return Maintained(tombstones, cuts, branches, rewritten, orphans, folders, landed)
+    return Maintained(tombstones, cuts, branches, rewritten, orphans, folders, landed, indexed)
 
 
 def _maintain_receipts(spark: SparkSession, feed: str, older_than: datetime) -> int:

@@ -6,7 +6,7 @@ import json
 from pathlib import Path
 
 import pytest
-from pyspark.sql import SparkSession
+from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
 from tests.e2e.debezium_messages import HOURS, event, row
@@ -16,6 +16,7 @@ from tidemark.hours import hours_between
 from tidemark.ledger.change_log import changes_table
 from tidemark.ledger.state_store import load_state
 from tidemark.operations.explain_row import explain_row, explanation_listing
+from tidemark.operations.key_index import index_keys
 from tidemark.settings import Settings
 
 UNSENT = "__debezium_unavailable_value"
@@ -65,6 +66,9 @@ def test_a_row_that_moved_and_came_twice(
     with pytest.raises(ConfigError, match=f"hour {HOURS[2]} has no cut"):
         explain_row(known, run.table, ["1"], HOURS[2])
 
+    assert index_keys(spark, run.definition(), load_state(settings, run.feed)) == 2
+    assert (explain_row(known, run.table, ["9"]), explain_row(known, run.table, ["1"])) == (found, gone)
+
     listing = explanation_listing(run.table, ["9"], found, "big")
     assert [(one["big"], one["gives_the_row"]) for one in listing.objects] == [("large", "yes"), ("large", "")]
     assert [one["gives"] for one in found.objects] == [["big"], [], [], [], [], ["id", "n"]]
@@ -92,11 +96,17 @@ def files_read(spark: SparkSession, feed: str, after: int = -1) -> tuple[list[in
         values, nodes = store.executionMetrics(one.executionId()), store.planGraph(one.executionId()).allNodes()
         for place in range(nodes.size()):
             node = nodes.apply(place)
-            metrics = node.metrics() if node.name().startswith(f"BatchScan lake.tidemark.{feed}.changes") else None
+            of_log = f"{node.name()} ".startswith(f"BatchScan lake.tidemark.{feed}.changes ")
+            metrics = node.metrics() if of_log else None
             for at in range(metrics.size() if metrics else 0):
                 if metrics.apply(at).name() == "number of result data files":
                     read.append(int(values.apply(metrics.apply(at).accumulatorId()).replace(",", "")))
     return read, last
+
+
+def texts_of(key: Column | int | None) -> Column:
+    """An image of the key alone."""
+    return F.create_map(F.lit("id"), (key if isinstance(key, Column) else F.lit(key)).cast("string"))
 
 
 def test_of_a_long_log_only_the_hours_of_the_key_are_read_whole(
@@ -108,7 +118,7 @@ def test_of_a_long_log_only_the_hours_of_the_key_are_read_whole(
     log = changes_table(run.feed)
     ids = [(hour, at, 7 if at % 20 == 3 else 1000 + at) for at, hour in enumerate(hours) if at]
     later = spark.createDataFrame(ids, "at string, number int, id int")
-    texts = {name: F.create_map(F.lit("id"), F.col("id").cast("string")) for name in ("key", "after")}
+    texts = {name: texts_of(F.col("id")) for name in ("key", "after")}
     placed = F.concat(F.substring("position", 1, 21), F.lpad((F.col("number") + 100).cast("string"), 20, "0"))
     copies = later.crossJoin(spark.table(log).where(F.col("op") == "insert")).withColumns(
         {"hour": F.col("at"), "op": F.lit("update"), "position": placed, **texts}
@@ -128,4 +138,25 @@ def test_of_a_long_log_only_the_hours_of_the_key_are_read_whole(
     read, before = files_read(spark, run.feed, before)
     assert sorted(read) == [4, 4, 48, 48]
     assert explain_row(settings.model_copy(update={"feeds": feeds}), run.table, ["8"]).changes == []
-    assert files_read(spark, run.feed, before)[0] == [48, 48]
+    read, before = files_read(spark, run.feed, before)
+    assert read == [48, 48]
+
+    assert index_keys(spark, run.definition(), state) == 48
+    assert index_keys(spark, run.definition(), state) == 0
+    _, before = files_read(spark, run.feed)
+    assert explain_row(settings.model_copy(update={"feeds": feeds}), run.table, ["7"]) == found
+    read, before = files_read(spark, run.feed, before)
+    assert read == [4, 4, 4, 4]
+    # What the index does not know is looked up: an hour that is decoded again, and one whose rows do not tell their keys.
+    again = spark.table(log).where(F.col("hour") == hours[5]).withColumns({name: texts_of(7) for name in texts})
+    again.localCheckpoint().writeTo(log).overwritePartitions()
+    nameless = spark.table(log).where(F.col("hour") == hours[6]).withColumns({name: texts_of(None) for name in texts})
+    nameless.localCheckpoint().writeTo(log).overwritePartitions()
+    _, before = files_read(spark, run.feed)
+    assert explain_row(settings.model_copy(update={"feeds": feeds}), run.table, ["7"]).changes[2].hour == hours[5]
+    read, before = files_read(spark, run.feed, before)
+    assert sorted(read) == [5, 5, 6, 6]
+    assert index_keys(spark, run.definition(), state) == 2
+    _, before = files_read(spark, run.feed)
+    explain_row(settings.model_copy(update={"feeds": feeds}), run.table, ["8"])
+    assert files_read(spark, run.feed, before)[0] == [1, 1]

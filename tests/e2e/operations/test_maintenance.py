@@ -35,7 +35,7 @@ from tidemark.tables.published_table import PublishedTable
 pytestmark = pytest.mark.full
 
 TABLES = {"tables": {"s.items": {"columns": COLUMNS}, "s.folders": {"columns": COLUMNS, "parquet": True}}}
-NOTHING = Maintained(tombstones=0, cuts=0, branches=0, rewritten=0, orphans=0, folders=0, landed=0)
+NOTHING = Maintained(tombstones=0, cuts=0, branches=0, rewritten=0, orphans=0, folders=0, landed=0, indexed=0)
 AT_ONCE = {"retention": {"tombstones": "0s", "cuts": "0s", "orphans": "1d"}}
 
 
@@ -90,7 +90,14 @@ def test_what_is_old_goes_and_all_reads_the_same(tmp_path: Path, spark: SparkSes
 
     usual = maintain(pair.feed(name), settings)
     assert usual == Maintained(
-        tombstones=0, cuts=0, branches=usual.branches, rewritten=usual.rewritten, orphans=1, folders=0, landed=1
+        tombstones=0,
+        cuts=0,
+        branches=usual.branches,
+        rewritten=usual.rewritten,
+        orphans=1,
+        folders=0,
+        landed=1,
+        indexed=usual.indexed,
     )
     assert usual.branches >= 1 and usual.rewritten >= 5
     assert not any(path.exists() for path in old) and all(path.exists() for path in young)
