@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import json
+import os
 import shutil
 import tempfile
 import time
 from collections.abc import Iterator
 from pathlib import Path
-from urllib.parse import quote
+from urllib.parse import quote, urlsplit
 
 import psutil
 import pytest
@@ -22,6 +23,13 @@ from tidemark.samples.exporting import Sample
 pytestmark = [pytest.mark.full, pytest.mark.timeout(1200)]
 
 HOURS = ("2026-11-20T00", "2026-11-20T01", "2026-11-20T02")
+#: What secrets are called in the services' settings, at the end of their names.
+SECRETS = (
+    "AWS_SECRET_ACCESS_KEY", "TIDEMARK_CATALOG_PASSWORD", "API__SECRET_KEY", "API_AUTH__JWT_SECRET", "CORE__FERNET_KEY",
+    "DATABASE__SQL_ALCHEMY_CONN",
+)  # fmt: skip
+#: Files and folders in which the services keep them.
+KEEPS_SECRETS = {".env", "passwords.json", "postgres"}
 FEEDS = {name: load_sample(name).FEED for name in FORMATS}
 
 
@@ -76,15 +84,29 @@ def test_hours_of_every_format_are_the_truth(cluster: Cluster, place: Path) -> N
 @pytest.mark.promise(1)
 @pytest.mark.usefixtures("two_hours")
 def test_airflow_on_postgresql_submits_an_hour_to_the_cluster(cluster: Cluster, place: Path) -> None:
-    api, dag = Api(cluster.settings()), f"dags/ingest_{FEEDS['debezium']}"
+    """And nothing of it tells a secret: no command line while it runs, and afterwards no log, rendered field or receipt."""
+    settings = cluster.settings()
+    api, dag = Api(settings), f"dags/ingest_{FEEDS['debezium']}"
+    secrets = {name: urlsplit(text).password or text for name, text in settings.items() if name.endswith(SECRETS)}
+    assert len(secrets) == len(SECRETS)
     api.call(f"api/v2/{dag}", {"is_paused": False}, "PATCH")
     run = api.call(f"api/v2/{dag}/dagRuns", {"logical_date": None, "conf": {"hour": HOURS[2]}})
-    end = time.monotonic() + 500
+    end, commands = time.monotonic() + 500, set[str]()
     while run["state"] not in ("success", "failed") and time.monotonic() < end:
-        time.sleep(2)
+        time.sleep(1)
+        commands |= {" ".join(process.info["cmdline"] or ()) for process in psutil.process_iter(["cmdline"])}
         run = api.call(f"api/v2/{dag}/dagRuns/{quote(run['dag_run_id'])}")
     assert run["state"] == "success", cluster.logs()
     assert differences(cluster, place / "debezium", HOURS[2]) == {}
+
+    shown = {f"command line {number}": command for number, command in enumerate(sorted(commands))}
+    shown["tasks"] = json.dumps(api.call(f"api/v2/{dag}/dagRuns/{quote(run['dag_run_id'])}/taskInstances"))
+    shown["receipts"] = cluster.run("tidemark", "receipts", FEEDS["debezium"], "--json")
+    written = [file for file in (place / "stack").rglob("*") if file.is_file() and not KEEPS_SECRETS & {*file.parts}]
+    shown |= {str(file): file.read_text(errors="replace") for file in written if os.access(file, os.R_OK)}
+    assert any("spark-submit" in command for command in commands) and "rendered_fields" in shown["tasks"]
+    assert sum(file.endswith(".log") for file in shown) > 5 and any("spark-work" in file for file in shown)
+    assert [(where, name) for where, text in shown.items() for name, secret in secrets.items() if secret in text] == []
 
 
 @pytest.mark.promise(1, 2, 3)

@@ -278,8 +278,8 @@ def open_state(
     if keyless:
         if logged is None and (shape.rewrites or any(before.get(n, now) != now for n, now in shape.readings.items())):
             recount, shape = True, shape_with(log.carried()[0])
-        # Rows that are told apart by other texts now are written again.
-        rebuild |= recount and (copies or CopiesProgress()).rewritten != _rewritten(shape)
+        # Rows that are told apart by other texts now, or were never counted like this, are written again.
+        rebuild |= recount and (copies is None or copies.rewritten != _rewritten(shape))
     retired = [name for name in stored if name in change.left - shape.live]
     columns = {name: kind for name, kind in shape.spark_types.items() if name not in retired}
     if stored:
