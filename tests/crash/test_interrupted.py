@@ -128,7 +128,8 @@ def test_killed_anywhere(undisturbed: Undisturbed, half: int) -> None:
             for i in places
         ]
         kills, lakes = kills + survived(undisturbed, f"lake{half}{lakes}", deaths), lakes + 1
-        assert lakes <= 2 * wanted / ON_ONE_LAKE + 2, "too many runs ended before they could be killed"
+        # About half of them die: an effect that an earlier run has had need not happen again.
+        assert lakes <= 4 * wanted / ON_ONE_LAKE + 2, "too many runs ended before they could be killed"
 
 
 def survived(undisturbed: Undisturbed, lake: str, deaths: list[dict[str, Any]]) -> int:
