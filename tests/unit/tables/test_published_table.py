@@ -61,7 +61,7 @@ class Store:
         joined = set(columns) - set(self.key) if any(row.get("joins") for row in rows) else set()
         rows_settled = settled(self.spark, rows, columns, self.key, self.hour)
         changes = StagedChange(
-            settled=rows_settled, key=self.key, first=first, joined=joined, renamed=dict(renamed), **change
+            settled=rows_settled, key=self.key, only_new=first, joined=joined, renamed=dict(renamed), **change
         )
         published.stage(publication, changes)
         return publication
