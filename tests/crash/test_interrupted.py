@@ -34,6 +34,7 @@ from tests.crash.installation import (
 )
 from tidemark.feeds.loading import find_feed
 from tidemark.ledger.publication_history import load_history
+from tidemark.operations.audit import audit
 from tidemark.pipeline.hour import run_hour
 from tidemark.settings import Settings
 
@@ -93,28 +94,28 @@ def test_ended_between_two_tables(spark: SparkSession, tmp_path: Path) -> None:
 
 
 @pytest.mark.full
-def test_killed_between_two_tables(one_hour: Undisturbed) -> None:
-    killed_at(one_hour, [HALF_PUBLISHED])
+def test_killed_between_two_tables(spark: SparkSession, one_hour: Undisturbed) -> None:
+    killed_at(spark, one_hour, [HALF_PUBLISHED])
 
 
 @pytest.mark.full
-def test_killed_at_the_boundaries_of_stages(undisturbed: Undisturbed) -> None:
-    killed_at(undisturbed, BOUNDARIES)
+def test_killed_at_the_boundaries_of_stages(spark: SparkSession, undisturbed: Undisturbed) -> None:
+    killed_at(spark, undisturbed, BOUNDARIES)
 
 
-def killed_at(undisturbed: Undisturbed, boundaries: list[tuple[int, str, str]]) -> None:
+def killed_at(spark: SparkSession, undisturbed: Undisturbed, boundaries: list[tuple[int, str, str]]) -> None:
     deaths = []
     for hour, pattern, when in boundaries:
         at = [e for e in undisturbed.effects if re.fullmatch(f"{HOURS[hour]} (?:{pattern})", e)]
         assert at, f"no effect of {HOURS[hour]} is like {pattern}"
         deaths.append({"at": at[-1], "when": when})
-    assert survived(undisturbed, f"boundaries_{len(deaths)}", deaths) == len(deaths)
+    assert survived(spark, undisturbed, f"boundaries_{len(deaths)}", deaths) == len(deaths)
 
 
 @pytest.mark.long
 @pytest.mark.timeout(120 * KILLS)
 @pytest.mark.parametrize("half", [0, 1])  # for two processes, each with every other effect
-def test_killed_anywhere(undisturbed: Undisturbed, half: int) -> None:
+def test_killed_anywhere(spark: SparkSession, undisturbed: Undisturbed, half: int) -> None:
     """At every effect once, in an order of chance, before one comes again."""
     chance, wanted, kills, lakes = random.Random(half), KILLS // 2, 0, 0
     left: list[int] = []
@@ -127,14 +128,15 @@ def test_killed_anywhere(undisturbed: Undisturbed, half: int) -> None:
             {"at": undisturbed.effects[i], "when": chance.choice(("before", "after", chance.uniform(0.0, 1.5)))}
             for i in places
         ]
-        kills, lakes = kills + survived(undisturbed, f"lake{half}{lakes}", deaths), lakes + 1
+        kills += survived(spark, undisturbed, f"lake{half}{lakes}", deaths)
+        lakes += 1
         # About half of them die: an effect that an earlier run has had need not happen again.
         assert lakes <= 4 * wanted / ON_ONE_LAKE + 2, "too many runs ended before they could be killed"
 
 
-def survived(undisturbed: Undisturbed, lake: str, deaths: list[dict[str, Any]]) -> int:
+def survived(spark: SparkSession, undisturbed: Undisturbed, lake: str, deaths: list[dict[str, Any]]) -> int:
     """Runs that die, one after the other, each beginning where the one before it died; then one that does not.
-    Compares what came of it; how many were killed."""
+    Compares what came of it, and audits it; how many were killed."""
     settings, killed = settings_of(undisturbed.folder, lake), 0
     for number, death in enumerate(deaths):
         trace = undisturbed.folder / f"{lake}.{number}.trace"
@@ -145,6 +147,8 @@ def survived(undisturbed: Undisturbed, lake: str, deaths: list[dict[str, Any]]) 
     done = installation.run(settings, undisturbed.hours, undisturbed.folder / f"{lake}.trace")
     assert done.returncode == 0, done.stderr[-8000:]
     assert_same(state(settings, undisturbed.hours), undisturbed.state, deaths)
+    with own_session(spark):
+        assert [str(finding) for finding in audit(find_feed(FEED, settings), settings).findings] == [], deaths
     return killed
 
 

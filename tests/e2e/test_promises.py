@@ -113,6 +113,7 @@ def test_late_rows_come_to_the_same_table(run: OneTableFeed, settings: Settings)
     assert rows(settings, run, HOURS[3]) == [row(2, 5, None), row(3, 3), row(5, 9, None)], "the old cut stays as it was"
 
 
+@pytest.mark.full
 @pytest.mark.promise(2, 4)
 def test_a_late_truncate_comes_to_the_same_table(run: OneTableFeed, settings: Settings) -> None:
     """A partial row is empty again where a truncate takes what it rested on; one comes again, another is older."""

@@ -29,8 +29,9 @@ SIZES = {
 @pytest.mark.promise(1, 2, 4)
 @pytest.mark.parametrize(
     "format_",
-    # In the first tier an hour of Debezium's is held against the oracle (tests/convergence).
-    [pytest.param(name, marks=pytest.mark.full if name == "debezium" else ()) for name in FORMATS],
+    # In the first tier an hour of Debezium's is held against the oracle (tests/convergence), and one of each format publishes
+    # every type it documents (test_declared_types).
+    [pytest.param(name, marks=() if name == "ibm" else pytest.mark.full) for name in FORMATS],
 )
 def test_an_hour_of_each_format_is_the_truth(
     spark: SparkSession, settings: Settings, tmp_path: Path, format_: str

@@ -270,6 +270,7 @@ def test_a_table_without_a_load_is_not_emptied(spark: SparkSession, settings: Se
     assert shown(settings, lake.name)["other"] == [(1, "o"), (2, "p1")]
 
 
+@pytest.mark.full
 def test_a_load_that_no_message_shows_hides_an_older_hour_that_comes_late(
     spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

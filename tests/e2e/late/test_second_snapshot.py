@@ -155,6 +155,7 @@ def test_a_second_snapshot_stands_where_it_was_taken(
     stands(told(marked), tmp_path, settings, name, order, KEYED if marked else KEYED | {2: "b"})
 
 
+@pytest.mark.full
 def test_a_second_snapshot_stands_where_it_was_taken_between_two_hours(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:

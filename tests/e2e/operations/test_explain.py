@@ -109,6 +109,7 @@ def texts_of(key: Column | int | None) -> Column:
     return F.create_map(F.lit("id"), (key if isinstance(key, Column) else F.lit(key)).cast("string"))
 
 
+@pytest.mark.full
 def test_of_a_long_log_only_the_hours_of_the_key_are_read_whole(
     spark: SparkSession, settings: Settings, run: OneTableFeed, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

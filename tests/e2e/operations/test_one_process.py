@@ -47,6 +47,7 @@ def test_a_small_hour_that_is_next_is_published_by_the_job_that_decodes_it(
     assert list(load_state(settings, run.feed).rows.values()) == [1], "three versions of one row"
 
 
+@pytest.mark.full
 def test_it_goes_on_with_the_hours_behind_it_that_have_landed(
     run: OneTableFeed, settings: Settings, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -112,7 +112,7 @@ def test_a_truncate_waits_with_its_transaction(spark: SparkSession, settings: Se
 @pytest.mark.parametrize(
     ("bad", "others"),
     [
-        pytest.param({3: FAILING}, {3: 3, 4: 4}, id="one"),
+        pytest.param({3: FAILING}, {3: 3, 4: 4}, id="one", marks=pytest.mark.full),
         pytest.param({2: UNREADABLE, 3: FAILING}, {2: 2, 3: 3, 4: 4}, id="one of each kind", marks=pytest.mark.full),
     ],
 )

@@ -28,6 +28,7 @@ IDS = (1, 2)
 NOT_SENT = frozenset({"big"})
 
 
+@pytest.mark.full
 def test_a_statement_that_two_hours_share(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
     """In the table whose messages lack what did not change: that is to come from the row which had the key before."""
     debezium_strings = {"format": {"type": "debezium", "decimals": "string"}}

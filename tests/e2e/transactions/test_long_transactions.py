@@ -89,6 +89,7 @@ def fold_again(exports: Exports, order: tuple[int, ...], verdict: str) -> None:
     assert ids(exports) == wanted(order, verdict) - {105} | {320}, order
 
 
+@pytest.mark.full
 def test_the_middle_of_a_transaction_has_no_marker_of_its_own(
     spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
