@@ -161,7 +161,10 @@ def grow(spark: SparkSession, feed: Feed, rows: int, hours: Sequence[Hour] = (FI
     log, table = changes_table(feed.feed), full_name(feed.feed, "items")
     more = spark.range(TEMPLATES, rows, 1, 8).withColumnRenamed("id", "new")
     like, new = (F.col("new") % TEMPLATES), F.col("new")
-    after = F.concat(F.lit("-"), F.lpad(new.cast("string"), 12, "0"))
+
+    def at(position: Column) -> Column:
+        """Behind that of the key that it is like: as long as every other."""
+        return F.concat(F.substring(position, 1, 29), F.lpad(new.cast("string"), 12, "0"))
 
     def numbered(image: str) -> Column:
         return F.transform_values(image, lambda name, text: F.when(name == "id", new.cast("string")).otherwise(text))
@@ -169,11 +172,11 @@ def grow(spark: SparkSession, feed: Feed, rows: int, hours: Sequence[Hour] = (FI
     inserts = spark.table(log).where("after is not null")
     images = {name: numbered(name) for name in ("key", "after")}
     landed = F.element_at(F.array(*map(F.lit, hours)), (F.hash("new") % len(hours) + len(hours)) % len(hours) + 1)
-    places = {"position": F.concat("position", after), "record": F.col("record") + new, "hour": landed}
+    places = {"position": at(F.col("position")), "record": F.col("record") + new, "hour": landed}
     logged = more.join(F.broadcast(inserts), like == F.col("after")["id"].cast("bigint")).withColumns(images | places)
     logged.select(*inserts.columns).repartition(8, "hour").sortWithinPartitions("hour").writeTo(log).append()
-    at = F.concat(F.substring_index(f"{TIDEMARK}.sort_key", "#", 1), after, F.lit("#1"))
-    stamp = F.col(TIDEMARK).withField("sort_key", at).withField("base_sort_key", at)
+    sort_key = F.concat(at(F.substring_index(f"{TIDEMARK}.sort_key", "#", 1)), F.lit("#1"))
+    stamp = F.col(TIDEMARK).withField("sort_key", sort_key).withField("base_sort_key", sort_key)
     stored = spark.table(table)
     made = more.join(F.broadcast(stored), like == F.col("id")).withColumns({"id": new, TIDEMARK: stamp})
     made.select(*stored.columns).writeTo(table).append()

@@ -89,6 +89,7 @@ def test_the_same_hour_again_changes_nothing(run: OneTableFeed, settings: Settin
 UNSENT = "__debezium_unavailable_value"
 
 
+@pytest.mark.full
 @pytest.mark.promise(2, 4)
 def test_late_rows_come_to_the_same_table(run: OneTableFeed, settings: Settings) -> None:
     """A delete is not undone by the insert before it; a partial row is filled in; what is older loses."""
@@ -251,6 +252,7 @@ def test_a_late_truncate_takes_back_what_newer_rows_rest_on(run: OneTableFeed, s
     assert rows(settings, run) == [row(1, 9, None), row(4, 4)]
 
 
+@pytest.mark.full
 def test_an_unsafe_change_of_a_column_stops_the_feed(run: OneTableFeed, settings: Settings) -> None:
     run(HOURS[0], [event("c", 1, row(1, 1))])
     with pytest.raises(SchemaError, match="column n is int and would become string"):

@@ -298,8 +298,10 @@ def test_a_stream_that_breaks_off_is_read_again(
     ],
 )
 def test_failures_that_stay_say_whether_a_retry_helps(
-    bucket: str, settings: Settings, on_wire: tuple[list[str], Any], status: int, code: str, kind: type, says: str
-) -> None:
+    bucket: str, settings: Settings, on_wire: tuple[list[str], Any], monkeypatch: pytest.MonkeyPatch,
+    status: int, code: str, kind: type, says: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("time.sleep", lambda _: None)  # between botocore's tries
     on_wire[1](lambda request: failure(status, code))
     with pytest.raises(kind, match=says) as raised:
         land(feed(marker=None, settle="0s"), HOUR, settings)

@@ -36,13 +36,13 @@ def hours_of_key(log: TableLog, key: Column, types: Mapping[str, str]) -> list[s
     spark, index = log.spark, keys_table(log.feed.feed)
     if not spark.catalog.tableExists(index):
         return None
-    mine = (F.col("table") == log.table) & (F.col("types") == _text(types))
-    found = _hours(spark, log.feed).join(spark.table(index).where(mine), ["hour", "written"], "left")
-    at_hour = found.groupBy("hour").agg(
-        F.bool_or(F.col("table").isNotNull() & F.col("hash").isNull()).alias("vouched"),
-        F.bool_or(F.coalesce(F.col("hash") == _hash(key, types), F.lit(False))).alias("spoken_of"),
-    )
-    return [row.hour for row in at_hour.where("spoken_of or not vouched").select("hour").collect()]
+    of_table = (F.col("table") == log.table) & (F.col("types") == _text(types))
+    told = spark.table(index).where(of_table & (F.col("hash").isNull() | (F.col("hash") == _hash(key, types))))
+    found = told.select("hour", "written", F.col("hash").isNull().alias("vouched")).collect()
+    vouched = {(row.hour, row.written) for row in found if row.vouched}
+    spoken_of = {(row.hour, row.written) for row in found if not row.vouched}
+    now = {(row.hour, row.written) for row in _hours(spark, log.feed).collect()}
+    return [hour for hour, written in now if (hour, written) in spoken_of or (hour, written) not in vouched]
 
 
 def index_keys(spark: SparkSession, feed: Feed, state: FeedState) -> int:

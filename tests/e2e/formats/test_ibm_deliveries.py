@@ -134,6 +134,7 @@ def accounted(receipt: Receipt) -> tuple[int, int, int]:
     return counts.applied + counts.released_applied, again, receipt.held
 
 
+@pytest.mark.full
 def test_missing_segments_are_seen_by_their_offsets_and_release_when_they_come(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:

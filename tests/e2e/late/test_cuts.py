@@ -43,6 +43,7 @@ def line(lsn: int, n: int) -> dict[str, Any]:
     return event("c", lsn, {"id": 1, "n": n}, table="lines") | {"key": None}
 
 
+@pytest.mark.full
 def test_an_hour_that_comes_again_leaves_the_cuts_as_they_were(
     tmp_path: Path, spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch
 ) -> None:

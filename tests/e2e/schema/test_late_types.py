@@ -68,6 +68,7 @@ def shown(settings: Settings, table: str) -> list[dict[str, Any]]:
     ]
 
 
+@pytest.mark.full
 def test_types_that_are_declared_after_an_untyped_hour(
     spark: SparkSession, settings: Settings, tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

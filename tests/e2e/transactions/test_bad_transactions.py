@@ -136,7 +136,8 @@ def spoilt(sent: Sent) -> Sent:
     return replace(sent, value=sent.value.replace(b'"ISRT"', b'"ISRX"'))
 
 
-@pytest.mark.parametrize("late", [False, pytest.param(True, marks=pytest.mark.full)], ids=["in one hour", "over hours"])
+@pytest.mark.full
+@pytest.mark.parametrize("late", [False, True], ids=["in one hour", "over hours"])
 def test_a_record_that_cannot_be_decoded_holds_its_transaction(
     spark: SparkSession, settings: Settings, tmp_path: Path, late: bool
 ) -> None:

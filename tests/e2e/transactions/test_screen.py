@@ -54,7 +54,7 @@ GOOD = [*update(6, 1, 1), *update(7, 2, 2, 9), *update(8, 3, 3, partial=True), *
 @pytest.mark.parametrize(
     ("name", "hours", "order"),
     [
-        ("one", [[*BEFORE, *BAD, *GOOD]], [0]),
+        pytest.param("one", [[*BEFORE, *BAD, *GOOD]], [0], marks=pytest.mark.full),
         pytest.param("two", [[*BEFORE, *BAD], GOOD], [0, 1], marks=pytest.mark.full),
         ("late", [BAD, [*BEFORE, *GOOD]], [1, 0]),
         pytest.param("between", [BEFORE, BAD, GOOD], [2, 1, 0], marks=pytest.mark.full),
