@@ -97,7 +97,7 @@ def _maintain(feed: Feed, settings: Settings, progress: Callable[[str], None], n
     indexed = index_keys(spark, feed, state) if system_tables else 0
     if spark.catalog.tableExists(keys_table(feed.feed)):
         system_tables.append(("tidemark", feed.feed, "keys"))
-        _call(spark, "rewrite_data_files", system_tables[-1], strategy="sort", sort_order="table, hash")
+        _call(spark, "rewrite_data_files", system_tables[-1], strategy="sort", sort_order="hash")
     progress("snapshots and orphaned files")
     for table in (*tables, *system_tables):
         _call(spark, "expire_snapshots", table, older_than=safe, retain_last=1)

@@ -6,6 +6,7 @@ import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Thread
@@ -143,7 +144,7 @@ def test_an_hour_in_the_making_is_left_alone(tmp_path: Path, spark: SparkSession
     fold_stage(spark, feed, HOURS[5], settings)
     branches = {name for name in refs(settings, table) if name.startswith("audit_")}
     assert branches
-    assert maintain(feed, settings) == NOTHING
+    assert maintain(feed, settings) == replace(NOTHING, indexed=6)
     assert branches <= refs(settings, table)
     # What an older release without the feed lock would do: put files together between an hour's tasks.
     assert maintenance._rewrite(spark, (pair.fixed, "items")) >= 5
