@@ -143,6 +143,7 @@ def measure_explain(spark: SparkSession, measured: int, rows: int, settings: Set
     console.print(f"made {rows:,} rows of {MONTH} hours: {cost.cpu:.0f} CPU s")
     cost = measure(lambda: index_keys(spark, feed, load_state(settings, feed.feed)))
     console.print(f"indexed their keys: {cost.cpu:.0f} CPU s")
+    spark.sparkContext._jvm.System.gc()  # type: ignore[union-attr]  # what was only there to make them goes
     (CACHE / "feeds").mkdir()
     (CACHE / "feeds/explained.yaml").write_text(yaml.safe_dump(feed.model_dump(mode="json", exclude_unset=True)))
     settings, seconds = settings.model_copy(update={"feeds": CACHE / "feeds"}), []

@@ -267,7 +267,8 @@ def _changes(of: _Row, until: str) -> list[Change]:
     )  # fmt: skip
     rows = found.collect()
     counted = {tuple(row) for row in below(log.rows(None)).select(*ENTRY).collect()}
-    reasons = _reasons(log, rows)
+    others = [row for row in rows if (row.object, row.record, row.entry) not in counted]
+    reasons = _reasons(log, others) if others else {}
     ended = emptied_below(log.state, log.sources, log.state.table(log.table).truncated)
     seen: set[tuple[str, str]] = set()
     changes: list[Change] = []
