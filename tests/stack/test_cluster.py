@@ -104,7 +104,7 @@ def test_airflow_on_postgresql_submits_an_hour_to_the_cluster(cluster: Cluster, 
     shown["receipts"] = cluster.run("tidemark", "receipts", FEEDS["debezium"], "--json")
     written = [file for file in (place / "stack").rglob("*") if file.is_file() and not KEEPS_SECRETS & {*file.parts}]
     shown |= {str(file): file.read_text(errors="replace") for file in written if os.access(file, os.R_OK)}
-    assert any("spark-submit" in command for command in commands) and "rendered_fields" in shown["tasks"]
+    assert any("SparkSubmit" in command for command in commands) and "rendered_fields" in shown["tasks"]
     assert sum(file.endswith(".log") for file in shown) > 5 and any("spark-work" in file for file in shown)
     assert [(where, name) for where, text in shown.items() for name, secret in secrets.items() if secret in text] == []
 
