@@ -28,8 +28,8 @@ SECRETS = (
     "AWS_SECRET_ACCESS_KEY", "TIDEMARK_CATALOG_PASSWORD", "API__SECRET_KEY", "API_AUTH__JWT_SECRET", "CORE__FERNET_KEY",
     "DATABASE__SQL_ALCHEMY_CONN",
 )  # fmt: skip
-#: Files and folders in which the services keep them.
-KEEPS_SECRETS = {".env", "passwords.json", "postgres"}
+#: Files, which nobody else may read, and the folder in which the services keep them.
+KEEPS_SECRETS = {".env", "services.json", "passwords.json", "postgres"}
 FEEDS = {name: load_sample(name).FEED for name in FORMATS}
 
 
