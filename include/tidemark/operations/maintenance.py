@@ -16,6 +16,7 @@ from datetime import UTC, datetime, timedelta
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
+from tidemark.errors import SchemaError
 from tidemark.feeds.loading import find_feed
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
@@ -94,7 +95,11 @@ def _maintain(feed: Feed, settings: Settings, progress: Callable[[str], None], n
         discard_columns(spark, feed.feed, [".".join(name) for name in tables], state.taken)
         rewritten = sum(_rewrite(spark, table) for table in tables)
     progress("the index of keys")
-    indexed = index_keys(spark, feed, state) if system_tables else 0
+    indexed = 0
+    try:
+        indexed = index_keys(spark, feed, state) if system_tables else 0
+    except SchemaError as error:  # of a feed file that the log does not fit: what must be removed goes all the same
+        log.warning("left the index of keys as it is", reason=str(error))
     if spark.catalog.tableExists(keys_table(feed.feed)):
         system_tables.append(("tidemark", feed.feed, "keys"))
         _call(spark, "rewrite_data_files", system_tables[-1], strategy="sort", sort_order="hash")

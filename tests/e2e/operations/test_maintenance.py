@@ -10,14 +10,14 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, NoReturn
 
 import pytest
 from pyspark.sql import SparkSession
 
 from tests.e2e.debezium_messages import COLUMNS, DEBEZIUM, HOURS, event, row
 from tests.e2e.feed_pair import FeedPair
-from tidemark.errors import ConfigError, ConflictError
+from tidemark.errors import ConfigError, ConflictError, SchemaError
 from tidemark.hours import Hour
 from tidemark.lake.catalog import find_table
 from tidemark.ledger.state_store import load_state
@@ -132,7 +132,13 @@ def test_what_is_old_goes_and_all_reads_the_same(tmp_path: Path, spark: SparkSes
     assert audit(feed, settings).findings == []
 
 
-def test_an_hour_in_the_making_is_left_alone(tmp_path: Path, spark: SparkSession, settings: Settings) -> None:
+def _does_not_fit(*_: object) -> NoReturn:
+    raise SchemaError("the log does not fit the feed file", fix="mend it")
+
+
+def test_an_hour_in_the_making_is_left_alone(
+    tmp_path: Path, spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pair = FeedPair("m_making", tmp_path, spark, settings, **DEBEZIUM, tables={"s.items": {"columns": COLUMNS}})
     feed, table = pair.feed(pair.fixed), f"{pair.fixed}.items"
     for number, hour in enumerate(HOURS[:6], 1):
@@ -144,6 +150,9 @@ def test_an_hour_in_the_making_is_left_alone(tmp_path: Path, spark: SparkSession
     fold_stage(spark, feed, HOURS[5], settings)
     branches = {name for name in refs(settings, table) if name.startswith("audit_")}
     assert branches
+    with monkeypatch.context() as patch:
+        patch.setattr(maintenance, "index_keys", _does_not_fit)
+        assert maintain(feed, settings) == NOTHING
     assert maintain(feed, settings) == replace(NOTHING, indexed=6)
     assert branches <= refs(settings, table)
     # What an older release without the feed lock would do: put files together between an hour's tasks.
