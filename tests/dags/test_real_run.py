@@ -117,6 +117,7 @@ def test_an_hour_is_published_and_the_same_hour_again_changes_nothing(
     assert started == ["decode", "decode"]
 
 
+@pytest.mark.full
 def test_a_damaged_export_fails_in_land_and_publishes_nothing(
     installation: Settings, airflow_database: None, tmp_path: Path
 ) -> None:

@@ -19,6 +19,7 @@ from tidemark.storage.feed_lock import feed_lock
 CHECK = {"column": "n", "min": 0, "consequence": "stop"}
 
 
+@pytest.mark.full
 def test_a_small_hour_that_is_next_is_published_by_the_job_that_decodes_it(
     run: OneTableFeed, settings: Settings, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:

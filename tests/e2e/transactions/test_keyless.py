@@ -57,9 +57,8 @@ def sent_at(message: Event, ts_ms: int, partition: int, offset: int) -> Event:
     return message | {"partition": partition, "offset": offset, "value": json.dumps(value)}
 
 
-@pytest.mark.parametrize(
-    "order", ["01", pytest.param("10", marks=pytest.mark.full)], ids=lambda order: f"hours {order}"
-)
+@pytest.mark.full
+@pytest.mark.parametrize("order", ["01", "10"], ids=lambda order: f"hours {order}")
 def test_what_a_connector_sends_again_and_under_other_columns(
     spark: SparkSession, settings: Settings, tmp_path: Path, order: str
 ) -> None:

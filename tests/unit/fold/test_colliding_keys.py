@@ -139,6 +139,7 @@ def test_a_name_that_nothing_waits_for_tells_a_transaction_rather_than_the_time(
     assert {key[0]: values["a"] for key, (values, _) in found.items()} == left
 
 
+@pytest.mark.full
 def test_any_part_published_first_gives_the_same(spark: SparkSession) -> None:
     """Whole transactions in two hours, in either order: keys that collided are folded again whatever comes late."""
     rng = Random(31)
