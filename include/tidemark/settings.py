@@ -29,7 +29,8 @@ class Settings(BaseSettings):
     exports: str = Field(".tidemark/exports", description="The root of export paths that are relative in a feed file.")
     catalog_uri: str = Field(
         "",
-        description="jdbc:sqlite:…, jdbc:postgresql://… or http(s)://… (REST; its query holds further properties of the "
+        description="jdbc:sqlite:…, jdbc:postgresql://… (its query is the JDBC driver's; `sslmode`, `sslrootcert` and "
+        "`currentSchema` count in Python, too) or http(s)://… (REST; its query holds further properties of the "
         "catalog, `?warehouse=prod&scope=…`). Default: SQLite in the lake's folder.",
     )
     catalog_user: str = Field("", description="User of the catalog's database; of a REST catalog, the OAuth client.")

@@ -12,7 +12,7 @@ from contextlib import closing, contextmanager
 from importlib import import_module
 from pathlib import Path
 from typing import Any, TypeAlias
-from urllib.parse import quote, urlsplit
+from urllib.parse import parse_qsl, quote, urlsplit
 
 from tidemark.errors import TerminalError, TransientError
 from tidemark.lake.spark_conf import CATALOG
@@ -23,6 +23,12 @@ _POSTGRESQL = "jdbc:postgresql:"
 
 _COLUMNS_IN_SQLITE = "SELECT name FROM pragma_table_info(?)"
 _COLUMNS_IN_POSTGRESQL = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(?)"
+
+#: What the query of a JDBC address may say, and libpq calls by the same name.
+_SAME_IN_BOTH_DRIVERS = ("sslmode", "sslrootcert", "user", "password")
+#: Of libpq, which would wait for hours where the network is cut: seconds until a connection stands, and milliseconds until
+#: what was sent over it has arrived.
+_TIMEOUTS = {"connect_timeout": 15, "keepalives_idle": 30, "tcp_user_timeout": 60_000}
 
 _Execute: TypeAlias = Callable[..., list[tuple[Any, ...]]]
 
@@ -96,8 +102,13 @@ def _connect(settings: Settings, file: Path | None, driver: Any) -> Any:
     if file is not None:  # writable, for what a killed writer left is taken back by the next who opens it
         return sqlite3.connect(f"file:{quote(str(file))}?mode=rw", uri=True)
     place = urlsplit(settings.catalog.removeprefix("jdbc:"))
-    login = {"user": settings.catalog_user, "password": settings.catalog_password} if settings.catalog_user else {}
-    return driver.connect(f"postgresql://{place.netloc}{place.path}", **login)
+    asked = dict(parse_qsl(place.query))
+    options = {name: asked[name] for name in _SAME_IN_BOTH_DRIVERS if name in asked} | _TIMEOUTS
+    if schema := asked.get("currentSchema"):
+        options["options"] = f"-c search_path={schema}"
+    if settings.catalog_user:
+        options |= {"user": settings.catalog_user, "password": settings.catalog_password}
+    return driver.connect(f"postgresql://{place.netloc}{place.path}", **options)
 
 
 def _file(settings: Settings) -> Path | None:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import socket
 import sqlite3
 from pathlib import Path
 
+import psycopg2
 import pyarrow as pa
 import pytest
 from pyiceberg.catalog.sql import SqlCatalog
@@ -12,6 +14,7 @@ from pyiceberg.expressions import AlwaysTrue, And, EqualTo, GreaterThanOrEqual, 
 
 from tests.postgres import PASSWORD, USER, postgres
 from tidemark.errors import TerminalError, TransientError
+from tidemark.lake import jdbc_catalog
 from tidemark.lake.catalog import LAKE_ID, find_table, lake_of_catalog, read_rows, row_filter
 from tidemark.lake.spark_conf import CATALOG
 from tidemark.lake.stored_formats import FORMAT, TABLE_FORMAT
@@ -51,10 +54,12 @@ def test_a_damaged_catalog_is_not_taken_for_an_empty_one(settings: Settings) -> 
 
 def test_a_catalog_in_postgresql_is_read(tmp_path: Path) -> None:
     with postgres("lake") as server:
-        settings = Settings(
-            home=tmp_path, lake="lake", catalog_uri=f"jdbc:postgresql://127.0.0.1:{server.port}/lake",
-            catalog_user=USER, catalog_password=PASSWORD,
-        )  # fmt: skip
+
+        def asking(query: str = "", password: str = PASSWORD) -> Settings:
+            uri = f"jdbc:postgresql://127.0.0.1:{server.port}/lake{query}"
+            return Settings(home=tmp_path, lake="lake", catalog_uri=uri, catalog_user=USER, catalog_password=password)
+
+        settings = asking()
         assert find_table(settings, "tidemark", "receipts") is None and lake_of_catalog(settings) is None
         made = SqlCatalog(CATALOG, uri=server.url("lake"), warehouse=settings.lake_root)
         made.create_namespace("tidemark", {LAKE_ID: 'it\'s "7"'})
@@ -68,10 +73,26 @@ def test_a_catalog_in_postgresql_is_read(tmp_path: Path) -> None:
             {"sequence": 3},
         ]
         assert find_table(settings, "tidemark", "shop", "quarantine") is None
-        wrong = settings.model_copy(update={"catalog_password": "xyzzy"})
         with pytest.raises(TransientError, match="the catalog does not answer") as refused:
-            lake_of_catalog(wrong)
+            lake_of_catalog(asking(password="xyzzy"))
         assert "xyzzy" not in str(refused.value)
+        elsewhere = asking("?currentSchema=lake&ApplicationName=x")
+        assert lake_of_catalog(elsewhere) is None
+        with psycopg2.connect(server.url("lake", "postgresql")) as database, database.cursor() as cursor:
+            cursor.execute("CREATE SCHEMA lake; ALTER TABLE iceberg_namespace_properties SET SCHEMA lake")
+        assert lake_of_catalog(elsewhere) == 'it\'s "7"'
+        with pytest.raises(TransientError, match="does not support SSL"):
+            lake_of_catalog(asking("?sslmode=require"))
+
+
+@pytest.mark.full
+def test_a_catalog_that_says_nothing_is_given_up(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """As behind a network that was cut: libpq alone would wait for ever."""
+    monkeypatch.setitem(jdbc_catalog._TIMEOUTS, "connect_timeout", 2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        uri = f"jdbc:postgresql://127.0.0.1:{silent.getsockname()[1]}/lake"
+        with pytest.raises(TransientError, match=r"the catalog does not answer: .*timeout expired"):
+            lake_of_catalog(Settings(home=tmp_path, lake="lake", catalog_uri=uri))
 
 
 def test_conditions_become_a_filter_of_the_scan() -> None:
