@@ -70,10 +70,11 @@ def ingest(feed: Feed) -> DAG:
 
         @task
         def land() -> None:
+            from tidemark.orchestration.kafka_login import settings_of
             from tidemark.pipeline.land import land as land_hour
 
             context = get_current_context()
-            land_hour(feed, run_hour(context), Settings())
+            land_hour(feed, run_hour(context), settings_of(feed))
             name_run_reloads(context, feed)
 
         decode = SparkDecode(

@@ -15,6 +15,7 @@ import pytest
 from airflow.sdk.exceptions import ParamValidationError
 
 from tidemark.errors import ConfigError, ExportError, TerminalError, TransientError
+from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.ledger.feed_state import FeedState, HourRange
 from tidemark.ledger.manifest import LandedObject, Manifest
@@ -22,6 +23,7 @@ from tidemark.ledger.receipts import Counts, Receipt, TableReceipt
 from tidemark.operations.explained_rows import answer_name
 from tidemark.orchestration.job_exit import Exit
 from tidemark.pipeline.exports import Readiness
+from tidemark.settings import Settings
 
 PROJECT = Path(__file__).parent.parent.parent
 HOUR = "2026-11-20T07"
@@ -93,6 +95,21 @@ def of_the_shop(kind: str) -> Any:
 @pytest.fixture
 def ingest(feeds: Path, airflow_database: None) -> Any:
     return of_the_shop("ingest")
+
+
+def feed_with(**exports: Any) -> Feed:
+    named = {
+        "feed": "shop", "description": "A shop", "owner": "data@example.org", "topics": ["srv.shop.orders"],
+        "format": {"type": "debezium"}, "exports": exports,
+    }  # fmt: skip
+    return Feed.model_validate(named | ({} if "kafka" in exports else {"container": {"type": "lines"}}))
+
+
+def by_hand() -> Any:
+    """What a task sees of a DAG run that was triggered by hand."""
+    from airflow.sdk.api.datamodels._generated import DagRunType
+
+    return SimpleNamespace(run_type=DagRunType.MANUAL, data_interval_start=None, logical_date=None)
 
 
 def states(run: Any) -> dict[str, str]:
@@ -310,7 +327,7 @@ def test_a_run_waits_for_its_export_in_the_triggerer(
     ingest: Any, submits: Submits, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """What it waits for stands on the run; once all is there, it goes on."""
-    from tidemark.orchestration import export_trigger
+    from tidemark.orchestration import export_trigger, kafka_login
     from tidemark.pipeline import exports, land
 
     looks: list[str] = []
@@ -321,10 +338,13 @@ def test_a_run_waits_for_its_export_in_the_triggerer(
 
     for module in (exports, export_trigger):
         monkeypatch.setattr(module, "is_complete", is_complete)
-    monkeypatch.setattr(export_trigger, "find_feed", lambda name, settings: name)
+    monkeypatch.setattr(export_trigger, "find_feed", lambda name, settings: feed_with(path="{topic}/{date}/{hour}/*"))
     monkeypatch.setattr(export_trigger, "_POLL", 0.01)
-    monkeypatch.setattr(land, "land", lambda feed, hour, settings: None)
+    monkeypatch.setattr(kafka_login, "settings_of", lambda feed: f"settings of {feed.feed}")
+    used: list[Any] = []
+    monkeypatch.setattr(land, "land", lambda feed, hour, settings: used.append(settings))
     run = ingest.test(run_conf={"hour": HOUR})
+    assert used == ["settings of shop"]
     assert run.state == "success" and looks == [HOUR] * 5, "the task, the triggerer three times, the task"
     waited = next(task for task in run.get_task_instances() if task.task_id == "wait")
     assert waited.xcom_pull(task_ids="wait", key="waits_for") == "srv.shop.orders has no _SUCCESS"
@@ -337,9 +357,7 @@ def test_an_export_that_never_completes_fails_with_what_is_missing(
 
     why = "srv.shop.orders has no _SUCCESS"
     monkeypatch.setattr(exports, "is_complete", lambda feed, hour, settings: Readiness(False, why))
-    from airflow.sdk.api.datamodels._generated import DagRunType
-
-    run = SimpleNamespace(run_type=DagRunType.MANUAL, data_interval_start=None, logical_date=None)
+    run = by_hand()
     with pytest.raises(ExportError, match=f"not complete after 6:00:00: {why}"):
         ingest.get_task("wait").look_again({"dag_run": run, "params": {"hour": HOUR}}, datetime.now(UTC).isoformat())
 
@@ -367,9 +385,50 @@ def test_a_trigger_ends_when_it_is_time_or_when_its_task_has_to_look(monkeypatch
     def refuses(feed: Any, hour: str, settings: Any) -> Readiness:
         raise ConfigError("no such folder")
 
-    monkeypatch.setattr(export_trigger, "find_feed", lambda name, settings: name)
+    monkeypatch.setattr(export_trigger, "find_feed", lambda name, settings: feed_with(path="{topic}/{date}/{hour}/*"))
     until(0.1, lambda feed, hour, settings: Readiness(False, "nothing is there"))
     until(3600, refuses)
+
+
+def test_a_login_of_kafka_may_be_a_connection_of_airflow(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of the task that waits, of the triggerer, and of land, which takes it from the same place."""
+    from tidemark.orchestration import export_trigger, kafka_login
+    from tidemark.orchestration.operators import WaitForExport
+    from tidemark.pipeline import exports
+
+    used: list[tuple[str, str, str]] = []
+
+    def is_complete(feed: Feed, hour: str, settings: Settings) -> Readiness:
+        used.append((settings.kafka_user, settings.kafka_password, settings.kafka_key_password))
+        return Readiness(True, "all is there")
+
+    for module in (exports, export_trigger):
+        monkeypatch.setattr(module, "is_complete", is_complete)
+    kafka = {"servers": ["broker.example.org:9092"], "sasl": "plain", "connection": "kafka_shop"}
+    feed = feed_with(kafka=kafka)
+    monkeypatch.setattr(export_trigger, "find_feed", lambda name, settings: feed)
+    monkeypatch.setenv("TIDEMARK_KAFKA_USER", "of-all-others")
+    monkeypatch.setenv("TIDEMARK_KAFKA_KEY_PASSWORD", "key-of-all")
+    waits, context = WaitForExport(task_id="wait", feed=feed), {"dag_run": by_hand(), "params": {"hour": HOUR}}
+    with pytest.raises(ConfigError, match="names kafka_shop, which is no connection of this Airflow") as refused:
+        waits.execute(context)
+    assert "airflow connections add kafka_shop" in str(refused.value)
+    held = {"conn_type": "generic", "login": "shop-reader", "password": "open-sesame"}
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_SHOP", json.dumps(held))
+    waits.execute(context)
+    with_key = json.dumps(held | {"extra": {"key_password": "key-of-shop"}})
+    monkeypatch.setenv("AIRFLOW_CONN_KAFKA_SHOP", with_key)
+
+    async def look() -> list[Any]:
+        trigger = export_trigger.ExportTrigger(feed="shop", hour=HOUR, until="2999-01-01T00:00:00+00:00")
+        return [event async for event in trigger.run()]
+
+    assert len(asyncio.run(look())) == 1
+    assert used == [
+        ("shop-reader", "open-sesame", "key-of-all"),
+        ("shop-reader", "open-sesame", "key-of-shop"),
+    ]
+    assert kafka_login.settings_of(feed).kafka_user == "shop-reader"
 
 
 @pytest.mark.parametrize(

@@ -61,6 +61,11 @@ class Kafka(Model):
         description="How the user of the settings TIDEMARK_KAFKA_USER and TIDEMARK_KAFKA_PASSWORD signs in. `plain` without "
         "`tls` sends the password readably. null: not at all.",
     )
+    connection: str | None = Field(
+        None,
+        description="In Airflow, the connection that holds the user and the password in their place, and in its extra the "
+        "key's (`key_password`): for clusters with users of their own. Commands read the settings.",
+    )
     removed: Literal["fail", "accept"] = Field(
         "fail",
         description="An hour of which the brokers have removed records before it landed, or may have: fail, or land what is "

@@ -11,6 +11,7 @@ from airflow.triggers.base import BaseTrigger, TriggerEvent
 
 from tidemark.errors import TidemarkError
 from tidemark.feeds.loading import find_feed
+from tidemark.orchestration.kafka_login import settings_of_trigger
 from tidemark.pipeline.exports import is_complete
 from tidemark.settings import Settings
 
@@ -35,8 +36,9 @@ class ExportTrigger(BaseTrigger):
         end, said = datetime.fromisoformat(self.until), ""
         while datetime.now(UTC) < end:
             try:
-                settings = Settings()
-                readiness = await asyncio.to_thread(is_complete, find_feed(self.feed, settings), self.hour, settings)
+                feed = find_feed(self.feed, Settings())
+                settings = await settings_of_trigger(feed)
+                readiness = await asyncio.to_thread(is_complete, feed, self.hour, settings)
             except TidemarkError:
                 break  # the task meets it again
             if readiness.ready:

@@ -86,10 +86,11 @@ class WaitForExport(BaseOperator):
 
     def _look(self, context: Context, until: datetime) -> None:
         from tidemark.orchestration.export_trigger import ExportTrigger
+        from tidemark.orchestration.kafka_login import settings_of
         from tidemark.pipeline.exports import is_complete
 
         hour = run_hour(context)
-        readiness = is_complete(self._feed, hour, Settings())
+        readiness = is_complete(self._feed, hour, settings_of(self._feed))
         self.log.info("%s", readiness.why)
         if readiness.ready:
             return

@@ -225,7 +225,8 @@ def connection(kafka: Kafka, settings: Settings) -> dict[str, Any]:
     if kafka.sasl:
         if not (settings.kafka_user and settings.kafka_password):
             problem = "`exports.kafka.sasl` needs a user and a password, which are not set"
-            raise ConfigError(problem, fix="set TIDEMARK_KAFKA_USER and TIDEMARK_KAFKA_PASSWORD")
+            where = f"; in Airflow they are those of the connection {kafka.connection}" if kafka.connection else ""
+            raise ConfigError(problem, fix=f"set TIDEMARK_KAFKA_USER and TIDEMARK_KAFKA_PASSWORD{where}")
         conf |= {"sasl.mechanism": kafka.sasl.upper(), "sasl.username": settings.kafka_user}
         conf["sasl.password"] = settings.kafka_password
     for name, key in (("ca", "ssl.ca"), ("certificate", "ssl.certificate"), ("key", "ssl.key")):
