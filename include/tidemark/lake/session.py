@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from functools import cache
@@ -27,6 +28,10 @@ from tidemark.settings import Settings
 
 log = get_logger()
 
+#: Seconds that the start of executors takes without anybody waiting for it.
+_WORTH_A_LINE = 15.0
+#: Masters that are this process itself.
+_LOCAL = re.compile(r"local(\[.*\])?")
 #: Names of settings whose values are secret: what Spark itself blots out in its logs (``spark.redaction.regex``).
 _SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
 
@@ -35,7 +40,8 @@ def open_session(settings: Settings, name: str, *, small: bool = False) -> Spark
     """The Spark session of this process, made on first use with the settings of :mod:`tidemark.lake.spark_conf`. ``small``:
     a JVM that this starts has little to do.
 
-    Under spark-submit the master is the submit's own; otherwise ``settings.spark_master``.
+    Under spark-submit the master is the submit's own; otherwise ``settings.spark_master``. On a cluster it is open when the
+    first executor is there (:func:`_wait_for_executors`).
     """
     if not any(settings.path(settings.jars).glob("*.jar")) and "spark.jars.packages" not in settings.spark_conf:
         raise ConfigError(
@@ -54,12 +60,24 @@ def open_session(settings: Settings, name: str, *, small: bool = False) -> Spark
     secrets = {key: value for key, value in conf.items() if starts_jvm and _SECRET.search(key)}
     for key in conf.keys() - secrets.keys():
         builder = builder.config(key, conf[key])
+    is_new = SparkContext._active_spark_context is None
     with _handed_over(secrets):
         session = builder.getOrCreate()
+    if is_new and not _LOCAL.fullmatch(str(session.sparkContext.master)):
+        _wait_for_executors(session)
     _remember_functions(session)
     for logger in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):  # quote values of rows; we report the error
         PySparkLogger.getLogger(logger).disabled = True
     return session
+
+
+def _wait_for_executors(session: SparkSession) -> None:
+    """Wait until the cluster has run a task. Whoever takes a lock without that may wait for cores which are held by a job
+    that waits for the lock."""
+    began = time.monotonic()
+    session.range(1).count()
+    if (waited := time.monotonic() - began) > _WORTH_A_LINE:
+        log.info("waited for the cluster's executors", seconds=round(waited, 1))
 
 
 @contextmanager

@@ -18,9 +18,9 @@ from tidemark.settings import Settings
 
 #: Seconds between two looks at the feed's state.
 _POLL = 2.0
-#: After so many seconds in which nobody has changed the state, nobody is at work on the feed. A job that starts and decodes
-#: does not change it; one that goes on with the next hour soon does.
-_IDLE, _IDLE_BEFORE_NEXT = 60.0, 15.0
+#: After so many seconds in which nobody has changed the state, nobody is at work on the feed. A job that decodes, or waits
+#: for the cores of a cluster, does not change it; one that goes on with the next hour soon does.
+_IDLE, _IDLE_BEFORE_NEXT = 300.0, 30.0
 
 
 class TurnTrigger(BaseTrigger):

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -104,3 +105,36 @@ def test_a_secret_that_spark_would_change_is_refused(settings: Settings, monkeyp
     changed = settings.model_copy(update={"spark_conf": {"spark.ssl.keyPassword": "ends in a space "}})
     with pytest.raises(ConfigError, match=r"spark\.ssl\.keyPassword begins or ends with white space"):
         open_session(changed, "again")
+
+
+_ON_A_CLUSTER = """
+import os, sys, threading, time
+from pyspark import SparkContext
+from tidemark.lake.session import open_session
+from tidemark.settings import Settings
+opened = threading.Event()
+threading.Thread(target=lambda: (open_session(Settings(), "waits"), opened.set()), daemon=True).start()
+while SparkContext._active_spark_context is None:
+    time.sleep(0.1)
+sys.stdout.write("open" if opened.wait(float(sys.argv[1])) else "waits")
+sys.stdout.flush()
+os._exit(0)
+"""
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(("cores", "seconds", "found"), [("1", 90, "open"), ("2", 15, "waits")])
+def test_a_session_on_a_cluster_is_open_when_an_executor_is_there(
+    settings: Settings, tmp_path: Path, cores: str, seconds: int, found: str
+) -> None:
+    """On one of a single core. A job that took a lock before might wait for the cores of one that waits for the lock."""
+    conf = {"spark.executor.cores": cores, "spark.executor.memory": "600m"}
+    environment = os.environ | {
+        "TIDEMARK_HOME": str(tmp_path), "TIDEMARK_JARS": str(settings.path(settings.jars)),
+        "TIDEMARK_SPARK_MASTER": "local-cluster[1,1,1024]", "TIDEMARK_SPARK_CONF": json.dumps(conf),
+    }  # fmt: skip
+    command = [sys.executable, "-c", _ON_A_CLUSTER, str(seconds)]
+    done = subprocess.run(
+        command, env=environment, cwd=tmp_path, capture_output=True, text=True, timeout=150, check=False
+    )
+    assert done.stdout == found, done.stderr
