@@ -27,7 +27,7 @@ test-full: setup  ## the second tier, two hours: every mechanism, format and fai
 
 # Its parts, by subject. Each takes at most twelve minutes, and they can be run side by side.
 test-units test-debezium test-formats test-convergence test-transactions test-dataworks test-schema test-replay test-promises \
-test-late test-reloads test-operations test-crash test-paused test-scheduler test-stack test-page: test-%: setup
+test-late test-reloads test-operations test-crash test-paused test-scheduler test-stack test-cluster test-page: test-%: setup
 	@PYTEST="$(PYTEST)" WORKERS="$(WORKERS)" scripts/in-project python scripts/second_tier.py $*
 
 coverage: setup  ## which lines `make test` runs in its own processes

@@ -54,7 +54,12 @@ PARTS = {
     ),
     "paused": ("tests/crash/test_paused.py",),
     "scheduler": ("tests/scheduler", "tests/dags"),
-    "stack": ("tests/stack",),
+    "stack": (
+        "tests/stack/test_kafka.py", "tests/stack/test_rest_catalog.py", "tests/stack/test_s3_answers.py",
+        "tests/stack/test_s3_feed_lock.py", "tests/stack/test_s3_hour.py", "tests/stack/test_s3_land.py",
+        "tests/stack/test_s3_paused.py",
+    ),
+    "cluster": ("tests/stack/test_cluster.py",),
     "page": ("tests/page",),
 }  # fmt: skip
 SECOND_TIER = "full and not long"
