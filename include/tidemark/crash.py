@@ -42,6 +42,9 @@ _PASSING_JVM = {
 #: What Spark says of a task that failed because its executor, or another with what it needs, is gone: itself, a checkpoint
 #: of the stage, the output of a shuffle.
 _GONE = ("ExecutorLost", "CHECKPOINT_RDD_BLOCK_ID_NOT_FOUND", "shuffle.FetchFailedException")
+#: What an executor that runs out of memory while it reads a file says instead, for Spark 4.1's reader knows no errors of the
+#: JVM. Its text ends with the class of the error.
+_UNMATCHED, _CLASS = "scala.MatchError", re.compile(r"\(of class ([\w.$]+)\)\Z")
 _PASSING_PYTHON = {"Py4JNetworkError", "MemoryError", "OperationalError"}
 
 
@@ -101,6 +104,8 @@ def jvm_kinds(error: BaseException) -> Iterator[str]:
                 and any(word in str(thrown.getMessage()) for word in _GONE)
             ):
                 yield _LOST
+            if kind.getName() == _UNMATCHED and (found := _CLASS.search(str(thrown.getMessage()))):
+                yield found[1]
             while kind is not None:
                 yield str(kind.getName())
                 kind = kind.getSuperclass()

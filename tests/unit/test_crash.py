@@ -143,13 +143,18 @@ def test_what_to_do_when_memory_is_used_up(spark: SparkSession, capsys: pytest.C
         assert spark.sparkContext._jvm is not None
         spark.sparkContext._jvm.java.util.Arrays.copyOf(bytearray(8), 2**31 - 1)
 
+    def while_a_file_is_read() -> None:
+        jvm = spark.sparkContext._jvm
+        assert jvm is not None
+        jvm.scala.util.Failure(jvm.scala.MatchError(jvm.java.lang.OutOfMemoryError("Metaspace"))).get()
+
     def in_python() -> None:
         raise MemoryError
 
     def gone() -> None:
         raise Py4JNetworkError(SECRET)
 
-    for work in (in_the_jvm, in_python, gone):
+    for work in (in_the_jvm, while_a_file_is_read, in_python, gone):
         sentence, _ = reported(work, capsys)
         assert "memory" in sentence and "TIDEMARK_DRIVER_MEMORY" in sentence, sentence
     assert "the JVM is gone" in sentence
