@@ -31,8 +31,10 @@ _IN_A_URL = re.compile(r"(://[^\s:/@]*:)[^\s@]+@")
 
 #: Errors by which storage, catalog and cluster say that they did not answer, or that another writer was faster.
 _LOST, _SPARK_FAILED, _NO_MEMORY = "lost", "org.apache.spark.SparkException", "java.lang.OutOfMemoryError"
+#: What an executor says to a task that comes while it ends, as it does when it has run out of memory.
+_ENDS = "java.util.concurrent.RejectedExecutionException"
 _PASSING_JVM = {
-    _LOST, "java.io.IOException", "java.io.UncheckedIOException", "java.sql.SQLException", _NO_MEMORY,
+    _LOST, _ENDS, "java.io.IOException", "java.io.UncheckedIOException", "java.sql.SQLException", _NO_MEMORY,
     "java.util.concurrent.TimeoutException", "software.amazon.awssdk.core.exception.SdkException",
     "org.apache.iceberg.jdbc.UncheckedSQLException", "org.apache.iceberg.exceptions.CommitFailedException",
     "org.apache.iceberg.exceptions.CommitStateUnknownException", "org.apache.iceberg.exceptions.RuntimeIOException",
@@ -65,16 +67,21 @@ def report_crash(error: BaseException, **where: str) -> str:
 
 
 def _out_of_memory(error: BaseException) -> str | None:
-    """What to do where memory was used up, or the JVM is gone, which that mostly is the reason for; None: neither is so."""
+    """What to do where memory was used up, or the JVM or executors are gone, which that mostly is the reason for; None:
+    nothing is so."""
     more = (
         "give the driver more (TIDEMARK_DRIVER_MEMORY), or the executors of a cluster (spark.executor.memory in "
         "TIDEMARK_SPARK_CONF), or have fewer cores share it (TIDEMARK_SPARK_MASTER)"
     )
     for one in _chain(error):
-        if isinstance(one, MemoryError) or _NO_MEMORY in jvm_kinds(one):
+        kinds = set(jvm_kinds(one))
+        if isinstance(one, MemoryError) or _NO_MEMORY in kinds:
             return f"memory was used up: {more}"
         if type(one).__name__ == "Py4JNetworkError":
             return f"the JVM is gone, mostly because the machine had no memory left for it: {more}"
+        if kinds & {_LOST, _ENDS}:
+            why = "their workers' logs say why; where it was for memory (exit code 52 or 137)"
+            return f"executors were lost, and {why}, {more}"
     return None
 
 

@@ -148,13 +148,21 @@ def test_what_to_do_when_memory_is_used_up(spark: SparkSession, capsys: pytest.C
         assert jvm is not None
         jvm.scala.util.Failure(jvm.scala.MatchError(jvm.java.lang.OutOfMemoryError("Metaspace"))).get()
 
+    def while_an_executor_ends() -> None:
+        jvm = spark.sparkContext._jvm
+        assert jvm is not None
+        jvm.scala.util.Failure(jvm.java.util.concurrent.RejectedExecutionException("Terminated")).get()
+
     def in_python() -> None:
         raise MemoryError
 
     def gone() -> None:
         raise Py4JNetworkError(SECRET)
 
-    for work in (in_the_jvm, while_a_file_is_read, in_python, gone):
+    for work in (in_the_jvm, while_a_file_is_read, while_an_executor_ends, in_python, gone):
         sentence, _ = reported(work, capsys)
         assert "memory" in sentence and "TIDEMARK_DRIVER_MEMORY" in sentence, sentence
+        with pytest.raises(Exception) as caught:
+            work()
+        assert can_pass(caught.value), work
     assert "the JVM is gone" in sentence
