@@ -12,6 +12,7 @@ import os
 import re
 import traceback
 from collections.abc import Iterator
+from contextlib import suppress
 from typing import Any
 
 from tidemark.errors import TidemarkError
@@ -56,7 +57,7 @@ def report_crash(error: BaseException, **where: str) -> str:
     ``where``: feed, hour and stage as far as the caller knows them; the log's context at the error knows them better.
     """
     places = {**where, **context_of(error)}
-    kind = _kind(error)
+    kind = kind_of(error)
     get_logger().error("crashed", **places, error=kind, exception="\n".join(_lines(error)))
     named = ", ".join(f"{name} {places[name]}" for name in ("feed", "hour", "table", "stage") if name in places)
     sentence = _out_of_memory(error) or (
@@ -121,14 +122,21 @@ def jvm_kinds(error: BaseException) -> Iterator[str]:
         yield _LOST
 
 
-def _kind(error: BaseException) -> str:
-    """``NumberFormatException [CAST_INVALID_INPUT]``."""
+def kind_of(error: BaseException) -> str:
+    """``NumberFormatException [CAST_INVALID_INPUT]``; of one that the JVM has thrown without Spark's name for it
+    ``Py4JJavaError of PSQLException``: what it came from in the end."""
     name = type(error).__name__
-    try:
+    with suppress(Exception):  # it is none of Spark's, or the JVM has ended
         condition = error.getCondition()  # type: ignore[attr-defined]
-    except Exception:  # it is none of Spark's, or the JVM has ended
-        return name
-    return f"{name} [{condition}]" if isinstance(condition, str) and _CONDITION.match(condition) else name
+        if isinstance(condition, str) and _CONDITION.match(condition):
+            return f"{name} [{condition}]"
+    with suppress(Exception):
+        thrown: Any = getattr(error, "_origin", None) or getattr(error, "java_exception", None)
+        for _ in range(_MOST_CAUSES):
+            if thrown.getCause() is None:
+                return f"{name} of {thrown.getClass().getSimpleName()}"
+            thrown = thrown.getCause()
+    return name
 
 
 def _lines(error: BaseException) -> Iterator[str]:
@@ -139,7 +147,7 @@ def _lines(error: BaseException) -> Iterator[str]:
             yield f"  {frame.filename}:{frame.lineno} in {frame.name}"
         # Ours are written for people: they name things, and quote no value.
         said = str(one) if isinstance(one, TidemarkError) else _said(one)
-        yield f"{_kind(one)}: {said}" if said else _kind(one)
+        yield f"{kind_of(one)}: {said}" if said else kind_of(one)
         yield from _jvm_lines(one)
 
 

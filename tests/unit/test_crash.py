@@ -166,3 +166,14 @@ def test_what_to_do_when_memory_is_used_up(spark: SparkSession, capsys: pytest.C
             work()
         assert can_pass(caught.value), work
     assert "the JVM is gone" in sentence
+
+
+def test_an_error_of_the_jvm_is_named_by_what_it_came_from(
+    spark: SparkSession, capsys: pytest.CaptureFixture[str]
+) -> None:
+    def work() -> None:
+        jvm = spark.sparkContext._jvm
+        assert jvm is not None
+        jvm.scala.util.Failure(jvm.java.lang.RuntimeException(SECRET, jvm.java.sql.SQLException(SECRET))).get()
+
+    assert "an unforeseen error, Py4JJavaError of SQLException;" in reported(work, capsys)[0]

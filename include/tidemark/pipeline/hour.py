@@ -13,6 +13,7 @@ from datetime import timedelta
 
 from pyspark.sql import SparkSession
 
+from tidemark.crash import kind_of
 from tidemark.errors import ConflictError, StateError, TerminalError, TidemarkError
 from tidemark.feeds.loading import find_feed
 from tidemark.feeds.model import Feed
@@ -284,7 +285,7 @@ def go_on(spark: SparkSession, feed: Feed, hour: Hour, settings: Settings) -> bo
                 _fold(spark, feed, hour, settings)
                 receipt = _publish(spark, feed, hour, settings, held)
         except Exception as error:  # whatever it is, their tasks meet it again
-            reason = error.problem if isinstance(error, TidemarkError) else type(error).__name__
+            reason = error.problem if isinstance(error, TidemarkError) else kind_of(error)
             log.info("left the rest of the hour to its own tasks", reason=reason)
             return False
         _log_receipt(receipt)
