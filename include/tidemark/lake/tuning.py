@@ -18,9 +18,14 @@ ARCHIVE = "classes.jsa"
 #: For other drivers. Nobody waits for a pause of the collector: the one that takes the least in all.
 _JAVA = "-XX:+UseParallelGC"
 
+_PARTITIONS = "spark.sql.shuffle.partitions"
+#: How many bytes of landed objects make a partition of a larger hour. Compressed, these are some 130,000 changes of a dozen
+#: columns, which a task of a small driver sorts in memory. Adaptive execution joins partitions that are less.
+_BYTES_OF_PARTITION, _MOST_PARTITIONS = 16 << 20, 200
+
 #: For every session.
 TUNED = {
-    "spark.sql.shuffle.partitions": "4",
+    _PARTITIONS: "4",
     "spark.python.sql.dataFrameDebugging.enabled": "false",
     "spark.sql.codegen.cache.maxEntries": "1000",
 }
@@ -31,7 +36,7 @@ _TUNED_FOR = {
         "spark.sql.codegen.wholeStage": "false",
         "spark.sql.codegen.factoryMode": "NO_CODEGEN",
         "spark.sql.adaptive.enabled": "false",
-        "spark.sql.shuffle.partitions": "1",
+        _PARTITIONS: "1",
     },
     False: {
         "spark.sql.codegen.wholeStage": "true",
@@ -55,9 +60,11 @@ def archive_options(jars: Path) -> str:
     return f'"-XX:SharedArchiveFile={jars / ARCHIVE}" {quiet}'
 
 
-def tune_session(spark: SparkSession, *, small: bool) -> None:
+def tune_session(spark: SparkSession, *, small: bool, landed_bytes: int) -> None:
     """Fit a session to an hour. In a small hour of small tables, planning, code generation and the starts of tasks take most
-    of the time: there are as few of them as possible."""
-    given = spark.sparkContext.getConf().get("spark.sql.shuffle.partitions", TUNED["spark.sql.shuffle.partitions"])
-    for key, value in ({"spark.sql.shuffle.partitions": str(given)} | _TUNED_FOR[small]).items():
+    of the time: there are as few of them as possible. ``landed_bytes``: of the hour's objects, as they lie."""
+    usual = TUNED[_PARTITIONS]
+    given = str(spark.sparkContext.getConf().get(_PARTITIONS, usual))
+    sized = str(max(int(usual), min(_MOST_PARTITIONS, landed_bytes // _BYTES_OF_PARTITION)))
+    for key, value in ({_PARTITIONS: sized if given == usual else given} | _TUNED_FOR[small]).items():
         spark.conf.set(key, value)

@@ -98,7 +98,12 @@ class Manifest(StoredDocument):
     @property
     def small(self) -> bool:
         """Whether planning and code generation cost such an hour more time than its rows do."""
-        return sum(landed.bytes for landed in self.objects) < _SMALL
+        return self.bytes < _SMALL
+
+    @property
+    def bytes(self) -> int:
+        """Of its objects, as they lie."""
+        return sum(landed.bytes for landed in self.objects)
 
 
 def load_manifests(settings: Settings, feed: str, hour: str) -> list[Manifest]:

@@ -184,7 +184,7 @@ def _receipt(hour: HourChanges, tables: list[TableReceipt]) -> Receipt:
         sequence=run.sequence,
         manifest_version=manifest.version,
         objects=len(manifest.objects),
-        bytes=sum(landed.bytes for landed in manifest.objects),
+        bytes=manifest.bytes,
         recalls=manifest.recalls,
         **asdict(assembled.account),
         reloads=manifest.reloads or [],

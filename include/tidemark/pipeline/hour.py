@@ -250,7 +250,7 @@ def _log_receipt(receipt: Receipt) -> None:
 
 def _tune_session(run: HourRun) -> None:
     if run.settings.tuning:
-        tune_session(run.spark, small=run.state.is_small(run.manifest))
+        tune_session(run.spark, small=run.state.is_small(run.manifest), landed_bytes=run.manifest.bytes)
 
 
 def decode_hour(feed: str, hour: str) -> None:
