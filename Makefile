@@ -1,7 +1,7 @@
 # `make` says what there is. Every target sets the project up first; nothing is installed outside its folder, but for
 # Java where there is none and the system's packages need no password (see scripts/java-home).
 .DEFAULT_GOAL := help
-.PHONY: help setup demo shell demo-shell test test-near test-full coverage seeds orders convergence backfill crashes ui demo-ui stop stack stack-stop lint format types bench bench-quick docs lock clean
+.PHONY: help setup demo shell demo-shell test test-near test-full coverage seeds orders convergence backfill crashes ui demo-ui stop stack stack-stop lint format types bench bench-quick docs dist lock clean
 
 help:  ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
@@ -90,9 +90,12 @@ docs: setup  ## the references of feed files and of settings, made from the mode
 	@scripts/in-project python -m tidemark.feeds.reference
 	@scripts/in-project python -m tidemark.feeds.settings_reference
 
+dist: setup  ## what a cluster needs of Tidemark, in dist/: the wheel, an environment for drivers, the jars
+	@scripts/in-project python scripts/dist.py
+
 lock: setup  ## lock the newest packages pyproject.toml allows (see CONTRIBUTING.md)
 	@.tools/uv/bin/uv pip compile pyproject.toml --group dev --universal --python-version 3.11 --generate-hashes \
 		--no-header --quiet --upgrade --output-file requirements.txt
 
 clean: stop stack-stop  ## remove what was made here, setup included
-	rm -rf .venv .tools .tidemark .airflow .pytest_cache .mypy_cache .ruff_cache .hypothesis
+	rm -rf .venv .tools .tidemark .airflow dist .pytest_cache .mypy_cache .ruff_cache .hypothesis
