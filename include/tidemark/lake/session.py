@@ -21,7 +21,7 @@ from tidemark.errors import ConfigError
 from tidemark.identifiers import quote
 from tidemark.lake.catalog import LAKE_ID
 from tidemark.lake.lake_marker import read_marker, write_marker
-from tidemark.lake.spark_conf import CATALOG, spark_conf
+from tidemark.lake.spark_conf import CATALOG, SECRET, as_property, spark_conf
 from tidemark.lake.stored_formats import TABLE_FORMAT, check_table
 from tidemark.logs import get_logger
 from tidemark.settings import Settings
@@ -32,8 +32,8 @@ log = get_logger()
 _WORTH_A_LINE = 15.0
 #: Masters that are this process itself.
 _LOCAL = re.compile(r"local(\[.*\])?")
-#: Names of settings whose values are secret: what Spark itself blots out in its logs (``spark.redaction.regex``).
-_SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
+#: What spark-submit has sent along: in the driver these paths may be another machine's.
+_SENT = frozenset({"spark.jars", "spark.files", "spark.archives"})
 
 
 def open_session(settings: Settings, name: str, *, small: bool = False) -> SparkSession:
@@ -43,10 +43,9 @@ def open_session(settings: Settings, name: str, *, small: bool = False) -> Spark
     Under spark-submit the master is the submit's own; otherwise ``settings.spark_master``. On a cluster it is open when the
     first executor is there (:func:`_wait_for_executors`).
     """
-    if not any(settings.path(settings.jars).glob("*.jar")) and "spark.jars.packages" not in settings.spark_conf:
-        raise ConfigError(
-            f"no jars in {settings.path(settings.jars)}", fix="run `make setup`, or `python -m tidemark.lake.jars`"
-        )
+    jars = settings.path(settings.jars)
+    if not (_submitted() or any(jars.glob("*.jar")) or "spark.jars.packages" in settings.spark_conf):
+        raise ConfigError(f"no jars in {jars}", fix="run `make setup`, or `python -m tidemark.lake.jars`")
     if not settings.lake_root.startswith("s3://"):
         Path(settings.lake_root).mkdir(parents=True, exist_ok=True)
     if settings.catalog.startswith("jdbc:sqlite:"):
@@ -55,9 +54,11 @@ def open_session(settings: Settings, name: str, *, small: bool = False) -> Spark
     if not _submitted():
         builder = builder.master(settings.spark_master)
     conf = spark_conf(settings, small=small)
+    if _submitted():
+        conf = {key: value for key, value in conf.items() if key not in _SENT}
     # PySpark writes what it knows on the command line of the JVM that it starts, where every user of the machine reads it.
     starts_jvm = not _submitted() and SparkContext._gateway is None
-    secrets = {key: value for key, value in conf.items() if starts_jvm and _SECRET.search(key)}
+    secrets = {key: value for key, value in conf.items() if starts_jvm and SECRET.search(key)}
     for key in conf.keys() - secrets.keys():
         builder = builder.config(key, conf[key])
     is_new = SparkContext._active_spark_context is None
@@ -88,7 +89,7 @@ def _handed_over(secrets: Mapping[str, str]) -> Iterator[None]:
         return
     given = os.environ.get("PYSPARK_SUBMIT_ARGS")
     with NamedTemporaryFile("w", encoding="utf-8", prefix="tidemark-", suffix=".conf") as file:
-        file.writelines(f"{key}={_as_property(key, value)}\n" for key, value in secrets.items())
+        file.writelines(as_property(key, value) for key, value in secrets.items())
         file.flush()
         os.environ["PYSPARK_SUBMIT_ARGS"] = (
             f"--properties-file {file.name} --load-spark-defaults {given or 'pyspark-shell'}"
@@ -99,13 +100,6 @@ def _handed_over(secrets: Mapping[str, str]) -> Iterator[None]:
             os.environ.pop("PYSPARK_SUBMIT_ARGS")
             if given is not None:
                 os.environ["PYSPARK_SUBMIT_ARGS"] = given
-
-
-def _as_property(name: str, value: str) -> str:
-    """A value as Spark's property files hold it. ConfigError for one that they cannot hold."""
-    if value != value.strip():  # Spark would leave it out
-        raise ConfigError(f"{name} begins or ends with white space", fix="choose another secret")
-    return value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
 
 
 class _Remembering(JavaClass):  # type: ignore[misc]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import parse_qsl
@@ -15,15 +16,22 @@ from tidemark.settings import Settings
 CATALOG = "lake"
 
 #: What Spark's JVM logs.
-_LOG4J = Path(__file__).parent / "log4j2.properties"
+LOG4J = Path(__file__).parent / "log4j2.properties"
+
+#: Where a driver that starts in a folder of another machine finds what of the installation was sent with the job.
+INSTALLATION = "installation"
+
+#: Names of settings whose values are secret: what Spark itself blots out in its logs (``spark.redaction.regex``).
+SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
 
 # A landed object is read by one task, whole: its records are then numbered without a second look at the bytes.
 _NEVER_SPLIT = str(1 << 40)
 
 
-def spark_conf(settings: Settings, *, small: bool = False) -> dict[str, str]:
+def spark_conf(settings: Settings, *, small: bool = False, sent: bool = False) -> dict[str, str]:
     """All settings as ``spark.*`` keys, for ``SparkSession.builder`` or ``spark-submit --conf``. ``small``: for a JVM that
-    is started for little work.
+    is started for little work. ``sent``: the driver starts in a folder of another machine, into which the jars are sent
+    with the job, and :data:`LOG4J` into its :data:`INSTALLATION`.
 
     ``settings.spark_conf`` comes last and wins.
     """
@@ -55,7 +63,10 @@ def spark_conf(settings: Settings, *, small: bool = False) -> dict[str, str]:
     folder = settings.path(settings.jars)
     # Iceberg's bundle holds a newer AWS SDK than S3A's own jars: all of its classes come first, or the two mix.
     jars = sorted((str(jar) for jar in folder.glob("*.jar")), key=lambda jar: ("org.apache.iceberg" not in jar, jar))
-    if jars:
+    if jars and sent:
+        conf["spark.driver.extraClassPath"] = ":".join(Path(jar).name for jar in jars)
+        conf["spark.jars"] = ",".join(jars)
+    elif jars:
         # `spark.jars` copies every jar at every start, which takes seconds: only for executors elsewhere.
         # Spark's own jars are named before Spark names them, which it does with one of them twice: Java 21 leaves out
         # the second when it makes the class archive, not when it compares, and would never find the archive to fit.
@@ -64,11 +75,20 @@ def spark_conf(settings: Settings, *, small: bool = False) -> dict[str, str]:
             conf["spark.jars"] = ",".join(jars)
     conf |= _s3_conf(settings) | settings.spark_conf
     # As an option of the JVM, for it logs before there is a session. First, so that one that is given wins.
-    quiet_log = f'"-Dlog4j2.configurationFile={_LOG4J.as_uri()}"'
-    archive = archive_options(folder) if settings.tuning else ""
+    log_settings = f"{INSTALLATION}/{LOG4J.name}" if sent else LOG4J.as_uri()
+    quiet_log = f'"-Dlog4j2.configurationFile={log_settings}"'
+    archive = archive_options(folder) if settings.tuning and not sent else ""
     given = (quiet_log, conf["spark.driver.extraJavaOptions"], archive)
     conf["spark.driver.extraJavaOptions"] = " ".join(filter(None, given))
     return conf
+
+
+def as_property(name: str, value: str) -> str:
+    """A line of Spark's property files. ConfigError for a value that they cannot hold."""
+    if value != value.strip():  # Spark would leave it out
+        raise ConfigError(f"{name} begins or ends with white space", fix="choose another secret")
+    escaped = value.replace("\\", "\\\\").replace("\n", "\\n").replace("\r", "\\r")
+    return f"{name}={escaped}\n"
 
 
 def _s3_conf(settings: Settings) -> dict[str, str]:

@@ -5,7 +5,6 @@ Pure, and imported at every parse of a DAG file: neither Airflow nor Spark, pand
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Sequence
 from contextlib import suppress
 from datetime import UTC, datetime, timedelta
@@ -16,8 +15,6 @@ from tidemark.errors import ConfigError
 from tidemark.feeds.loading import load_feed
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour, hours_between
-from tidemark.lake.spark_conf import spark_conf
-from tidemark.settings import Settings
 
 if TYPE_CHECKING:
     from airflow.sdk import Context
@@ -96,20 +93,6 @@ def replay_arguments(first: str | None, last: str | None) -> list[str]:
 def pool_of(feed: str) -> str:
     """The one-slot pool of a feed: whatever writes its tables takes it, in every kind of run. The plugin makes it."""
     return POOL_PREFIX + feed
-
-
-def submit_conf(settings: Settings, *, small: bool) -> dict[str, str]:
-    """The Spark settings that must be there before a job's JVM starts, for spark-submit. ``small``: the job has little to do.
-
-    The job itself sets the rest when it opens its session. Catalog settings stay out of here: they may hold a
-    password, and a command line is readable by every process of the machine.
-    """
-    conf = {
-        key: value
-        for key, value in spark_conf(settings, small=small).items()
-        if not key.startswith("spark.sql.catalog.")
-    }
-    return {"spark.pyspark.driver.python": sys.executable, **conf}
 
 
 def longest_run(feed: Feed) -> timedelta:

@@ -5,7 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from datetime import UTC, datetime, timedelta
-from typing import TYPE_CHECKING, Any
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import TYPE_CHECKING, Any, cast
 from urllib.parse import quote, urlencode
 
 from airflow.providers.apache.spark.operators.spark_submit import SparkSubmitOperator
@@ -16,8 +18,10 @@ from tidemark.errors import ExportError, TerminalError, TidemarkError, Transient
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.orchestration.alerts import on_failed_task, tell_quarantined
-from tidemark.orchestration.dag_support import pool_of, reloads_of_run, replay_arguments, run_hour, submit_conf
+from tidemark.orchestration.dag_support import pool_of, reloads_of_run, replay_arguments, run_hour
 from tidemark.orchestration.job_exit import FAILED, Exit
+from tidemark.orchestration.submission import plan_submission
+from tidemark.orchestration.submit_hook import SubmitHook, find_place
 from tidemark.settings import Settings
 
 if TYPE_CHECKING:
@@ -137,29 +141,52 @@ class AnswerLink(BaseOperatorLink):
 
 
 class SparkJob(SparkSubmitOperator):
-    """Submits a job of a feed in client mode, in the feed's pool when it writes tables.
+    """Submits a job of a feed, in the feed's pool when it writes tables. The driver runs where the connection
+    ``spark_default`` says: here, or in the cluster where its extra has the deploy mode ``cluster``.
 
     The job's exit code decides what its failure is here: :class:`TerminalError` (the DAG's retry policy does not try
-    again) or :class:`TransientError`. The message is the job's own. Client mode, because only there spark-submit
-    returns the exit code of the job.
+    again) or :class:`TransientError`, also where no exit code came back. The message is the job's own, or says where the
+    driver's log is.
     """
 
     def __init__(self, *, feed: str, stage: str, job: str, writes: bool, **kwargs: Any) -> None:
         if writes:
             kwargs["pool"] = pool_of(feed)
+        # Durable, Airflow would not wait for spark-submit, but ask the cluster, of which it gets no exit code.
         super().__init__(
-            conn_id="spark_default", application=job, deploy_mode="client", name=f"tidemark {stage} {feed}", **kwargs
+            conn_id="spark_default", application=job, name=f"tidemark {stage} {feed}", durable=False, **kwargs
         )
         self._feed = feed
         self._stage = stage
+        self._job = job
 
     def submit(self, context: Context, *, small: bool, hour: str | None = None) -> None:
         """Submit the job with the operator's arguments. ``small``: it has little to do. ``hour``: the first of its own."""
-        self.conf = submit_conf(Settings(), small=small)
-        try:
-            super().execute(context)
-        except AirflowException as error:
-            raise self._failure(hour, str(error)) from None
+        place = find_place(self._conn_id)
+        with TemporaryDirectory(prefix="tidemark-submit-") as folder:
+            planned = plan_submission(self._job, self._feed, Settings(), place, Path(folder), small=small)
+            self.application, self.conf = planned.application, planned.conf
+            self.properties_file = planned.properties_file
+            self._deploy_mode = place.mode  # a client's own where the connection says nothing
+            self._hook = None  # it is made of these arguments, once
+            try:
+                super().execute(context)
+            except AirflowException as error:
+                raise self._failure(hour, str(error)) from None
+
+    def _get_hook(self) -> SubmitHook:
+        return SubmitHook(
+            conf=self.conf,
+            conn_id=self._conn_id,
+            name=self.name,
+            application_args=self.application_args,
+            properties_file=self.properties_file,
+            deploy_mode=self._deploy_mode,
+        )
+
+    def on_kill(self) -> None:
+        if self._hook:
+            self._hook.on_kill()
 
     def _state(self) -> FeedState:
         """The feed's state. An empty one where there is none: the job asks the catalog whether there should be one."""
@@ -169,10 +196,14 @@ class SparkJob(SparkSubmitOperator):
         return find_state(Settings(), self._feed) or FeedState(feed=self._feed)
 
     def _failure(self, hour: str | None, output: str) -> TidemarkError:
-        process = self._hook._submit_sp if self._hook else None
-        code = process.returncode if process else None
+        hook = cast("SubmitHook | None", self._hook)
+        code, log = (hook.exit_code, hook.driver_log) if hook else (None, "")
         _, marker, why = output.rpartition(FAILED)
-        message = f"stage{why}" if marker else f"stage {self._stage} failed, exit code {code}:\n{output}"
+        if marker:
+            message = f"stage{why}"
+        else:
+            ended = "no exit code came back" if code is None else f"exit code {code}"
+            message = f"stage {self._stage} failed, {ended}:" + (f" {log} shows why" if log else f"\n{output}")
         kind = TerminalError if code in (Exit.TERMINAL, Exit.CRASHED) else TransientError
         return kind(message.strip(), feed=self._feed, hour=hour)
 

@@ -22,7 +22,7 @@ from tidemark import logs
 from tidemark.cli import main
 from tidemark.feeds.loading import find_feed
 from tidemark.lake.spark_conf import spark_home
-from tidemark.orchestration.dag_support import submit_conf
+from tidemark.orchestration.submission import Place, plan_submission
 from tidemark.pipeline.land import land
 from tidemark.samples.exporting import Message, write_export, write_feed
 from tidemark.settings import Settings
@@ -214,15 +214,19 @@ def test_standard_output_is_left_to_results_and_spark_says_next_to_nothing(two_h
 
 
 @pytest.mark.full
-def test_a_job_of_spark_submit_is_as_quiet(installation: dict[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_job_of_spark_submit_is_as_quiet(
+    installation: dict[str, str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     for name, value in installation.items():
         monkeypatch.setenv(name, value)
     settings = Settings(lake="another_lake")
     land(find_feed(FEED, settings), GOOD, settings)
-    conf = [part for key, value in submit_conf(settings, small=True).items() for part in ("--conf", f"{key}={value}")]
+    job, here = str(PROJECT / "jobs/decode.py"), Place("local[1]", "client")
+    planned = plan_submission(job, FEED, settings, here, tmp_path, small=True)
+    conf = [part for key, value in planned.conf.items() for part in ("--conf", f"{key}={value}")]
     command = [str(spark_home() / "bin/spark-submit"), "--master", "local[1]", "--deploy-mode", "client", *conf]
     more = {"TIDEMARK_LAKE": "another_lake", "SPARK_HOME": str(spark_home())}
-    done = run([*command, str(PROJECT / "jobs/decode.py"), FEED, GOOD], installation | more)
+    done = run([*command, job, FEED, GOOD], installation | more)
     assert done.code == 0, done.err[-6000:]
     # spark-submit starts the job, and writes all that it prints to its own standard output.
     done = Printed(done.code, "", done.out + done.err)

@@ -45,6 +45,18 @@ def test_the_session_is_opened_once(spark: SparkSession, settings: Settings) -> 
     assert spark._jvm.functions is known  # type: ignore[union-attr]
 
 
+def test_a_driver_that_was_submitted_does_not_look_for_what_was_sent_with_it(
+    spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its jars come from elsewhere, and the paths may be those of another machine."""
+    given: dict[str, str] = {}
+    monkeypatch.setattr("tidemark.lake.session._submitted", lambda: True)
+    monkeypatch.setattr(SparkSession.Builder, "config", lambda self, key, value: given.update({key: value}) or self)
+    sent = {"spark.jars": "/there/a.jar", "spark.files": "/there/b", "spark.archives": "/there/c.zip"}
+    open_session(settings.model_copy(update={"jars": Path("nowhere"), "spark_conf": sent}), "driver")
+    assert "spark.sql.session.timeZone" in given and not given.keys() & sent.keys()
+
+
 def _listen(spark: SparkSession, monkeypatch: pytest.MonkeyPatch) -> list[str]:
     """Every command to the JVM from now on."""
     client: Any = type(spark.sparkContext._gateway._gateway_client)

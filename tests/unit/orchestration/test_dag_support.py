@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
-from pathlib import Path
 from zoneinfo import ZoneInfo
 
 import pytest
 
 from tidemark.errors import ConfigError
-from tidemark.orchestration.dag_support import hour_of_run, reloads_of_run, replay_arguments, submit_conf
-from tidemark.settings import Settings
+from tidemark.orchestration.dag_support import hour_of_run, reloads_of_run, replay_arguments
 
 AT_7 = datetime(2026, 11, 20, 7, tzinfo=UTC)
 
@@ -41,20 +39,6 @@ def test_a_run_without_an_hour_and_a_date_is_refused_although_it_has_an_interval
     with pytest.raises(ConfigError, match="does not say which hour") as refused:
         hour_of_run("manual", None, AT_7, None)
     assert '{"hour": "2026-11-20T07"}' in str(refused.value)
-
-
-def test_the_catalog_stays_off_the_command_line(tmp_path: Path) -> None:
-    settings = Settings(
-        home=tmp_path,
-        catalog_uri="jdbc:postgresql://db/lake",
-        catalog_user="lake",
-        catalog_password="open-sesame",
-        spark_conf={"spark.executor.cores": "3"},
-    )
-    conf = submit_conf(settings, small=True)
-    assert conf["spark.executor.cores"] == "3"
-    assert conf["spark.driver.memory"] == "2g"
-    assert not any("open-sesame" in value for value in conf.values())
 
 
 def test_the_hours_of_a_replay() -> None:
