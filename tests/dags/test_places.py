@@ -168,15 +168,14 @@ def test_a_place_that_airflow_or_spark_do_not_have_is_refused(line: Line, submit
 
 
 @pytest.mark.usefixtures("kubernetes")
-def test_spark_takes_the_line_for_kubernetes(line: Line, submit: Any, spark: SparkSession) -> None:
+def test_spark_takes_the_line_for_kubernetes(line: Line, submit: Any, spark: SparkSession, tmp_path: Path) -> None:
     """As far as without a cluster: Spark's own reading of the line, up to what would talk to the cluster."""
     line.end(0, OF_KUBERNETES.format(code=0))
     submit(KUBERNETES, "cluster", namespace="lake")
     words = line.words
     jvm: Any = spark._jvm
-    (file,) = (words[at + 1] for at, word in enumerate(words) if word == "--properties-file")
-    Path(file).parent.mkdir()
-    Path(file).write_text(line.properties)
+    words[words.index("--properties-file") + 1] = str(tmp_path / "properties")
+    (tmp_path / "properties").write_text(line.properties)
     deploy = jvm.org.apache.spark.deploy
     usual = getattr(deploy.SparkSubmitArguments, "$lessinit$greater$default$2")()
     arguments = deploy.SparkSubmitArguments(jvm.PythonUtils.toSeq(words), usual)
