@@ -66,7 +66,7 @@ def main() -> int:
                 console.print(f"{label}: {case.name} {cost.cpu:.1f} CPU s, {cost.wall:.1f} s on the clock")
                 if number > 0:
                     case.rounds.append(costs)
-                elif number == 0 and case.table and (findings := _differences(spark, case.table, made)):
+                elif number == 0 and case.table and (findings := differences(spark, case.table, made)):
                     wrong[case.name] = findings
     finally:
         spark.stop()
@@ -83,11 +83,16 @@ def main() -> int:
     return 1 if "hour" in wrong else 0
 
 
+def new_folder(name: str) -> Path:
+    """An empty folder beside the workloads."""
+    folder = CACHE / name
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
 def _settings(made: Exports, codec: str) -> Settings:
-    lake, peer = CACHE / "lake", CACHE / "peer"
-    for folder in (lake, peer):
-        shutil.rmtree(folder, ignore_errors=True)
-        folder.mkdir(parents=True)
+    lake, peer = new_folder("lake"), new_folder("peer")
     catalog = f"spark.sql.catalog.{merge.CATALOG}"
     return Settings(
         home=HOME,
@@ -127,7 +132,7 @@ def _cases(spark: SparkSession, settings: Settings, made: Exports, codec: str, w
     return cases
 
 
-def _differences(spark: SparkSession, table: str, made: Exports) -> dict[str, int]:
+def differences(spark: SparkSession, table: str, made: Exports) -> dict[str, int]:
     """Sums over the table that are not the source's: what it has less the truth."""
     sums = spark.table(table).selectExpr(
         "count(*) AS rows", "sum(id) AS ids", "cast(sum(total) * 100 AS bigint) AS cents",
