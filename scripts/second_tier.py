@@ -59,7 +59,8 @@ PARTS = {
         "tests/stack/test_s3_feed_lock.py", "tests/stack/test_s3_hour.py", "tests/stack/test_s3_land.py",
         "tests/stack/test_s3_paused.py",
     ),
-    "cluster": ("tests/stack/test_cluster.py", "tests/stack/test_yarn.py"),
+    "cluster": ("tests/stack/test_cluster.py",),
+    "yarn": ("tests/stack/test_yarn.py",),
     "page": ("tests/page",),
 }  # fmt: skip
 SECOND_TIER = "full and not long"

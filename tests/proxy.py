@@ -70,13 +70,13 @@ class Proxy:
 
 
 @contextmanager
-def proxy(server_port: int, treat: Callable[[Link, Proxy], None]) -> Iterator[Proxy]:
-    """A proxy on a free port. ``treat`` is what happens to each connection."""
+def proxy(server_port: int, treat: Callable[[Link, Proxy], None], host: str = "127.0.0.1") -> Iterator[Proxy]:
+    """A proxy on a free port of this machine. ``treat`` is what happens to each connection."""
     made = Proxy()
 
     class Handler(socketserver.BaseRequestHandler):
         def handle(self) -> None:
-            with socket.create_connection(("127.0.0.1", server_port)) as server:
+            with socket.create_connection((host, server_port)) as server:
                 treat(Link(self.request, server), made)
 
     class Server(socketserver.ThreadingTCPServer):
