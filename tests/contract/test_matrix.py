@@ -98,7 +98,7 @@ def whole(spark: SparkSession, tmp_path_factory: pytest.TempPathFactory) -> Call
     return cache(lambda name: decoded(spark, tmp_path_factory.mktemp(name), name, WHOLE))
 
 
-@pytest.mark.parametrize("name", map(_of, FORMATS))
+@pytest.mark.parametrize("name", [_of(name) for name in FORMATS])
 def test_the_generated_hour_is_worth_comparing(whole: Callable[[str], list[Row]], name: str) -> None:
     rows = whole(name)
     assert len(rows) >= 40
