@@ -73,7 +73,7 @@ stack-stop:  ## stop what `make stack` started
 lint: setup  ## ruff (rules and format), mypy (strict), and deptry (every import has its dependency, and the reverse)
 	@scripts/in-project ruff check .
 	@scripts/in-project ruff format --check .
-	@scripts/in-project mypy include/tidemark dags plugins jobs scripts benchmarks
+	@scripts/in-project mypy include/tidemark include/tidemark_samples dags plugins jobs scripts benchmarks
 	@scripts/in-project deptry .
 
 format: setup  ## let ruff format and sort

@@ -17,7 +17,7 @@ from concurrent.futures import ThreadPoolExecutor
 
 import services
 
-from tidemark.samples.exporting import Sample
+from tidemark_samples.exporting import Sample
 
 DEMO = services.HOME.parent
 PROJECT = DEMO.parent.parent
@@ -48,7 +48,7 @@ def run(*command: str) -> None:
 
 
 def make_exports() -> None:
-    from tidemark.samples import canal, dataworks, ibm, qlik
+    from tidemark_samples import canal, dataworks, ibm, qlik
 
     recorded = PROJECT / "samples" / "debezium" / "exports" / "C"
     for topic in recorded.iterdir():

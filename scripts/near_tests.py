@@ -28,6 +28,7 @@ BESIDE = {
     "Dockerfile": "tests/unit/test_compose.py",
     "include/checks/": "tests/unit/test_documents.py",
     "include/feeds/": "tests/unit/feeds",
+    "include/tidemark_samples/": "tests/unit/samples",
     "docs/": "tests/unit/test_documents.py",
     "README.md": "tests/unit/test_documents.py",
     "CONTRIBUTING.md": "tests/unit/test_documents.py",
@@ -70,7 +71,7 @@ def _tests_of(path: str, importers: dict[str, set[str]], project: Path) -> set[s
         if _is_test(path):
             return {path} if (project / path).exists() else set()
         return _importing(path, importers) or _beside_data(path, project)
-    return {test for start, test in BESIDE.items() if path.startswith(start)}
+    return {test for start, test in BESIDE.items() if path.startswith(start)} | _importing(path, importers)
 
 
 def _importing(path: str, importers: dict[str, set[str]]) -> set[str]:

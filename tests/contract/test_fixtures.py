@@ -40,7 +40,7 @@ def test_every_format_has_fixtures_a_page_and_a_generator(name: str) -> None:
     assert any(case.parent.name == name for case in CASES), f"no fixtures in {DATA / name}"
     page = PROJECT / "docs/formats" / f"{name}.md"
     assert f"type: {name}" in page.read_text("utf-8"), "its page shows an example feed"
-    assert callable(import_module(f"tidemark.samples.{name}").generate)
+    assert callable(import_module(f"tidemark_samples.{name}").generate)
 
 
 @pytest.mark.parametrize("name", CONTAINERS)

@@ -1,7 +1,7 @@
 """Container and format are two independent choices: a generated hour decodes to the same changes out of each container.
 
-A format is found by its name in the registry: it brings ``tidemark.samples.<format>`` with ``generate(out, sample)``. So is a
-container: it brings a writer in ``tidemark.samples.exporting``.
+A format is found by its name in the registry: it brings ``tidemark_samples.<format>`` with ``generate(out, sample)``. So is a
+container: it brings a writer in ``tidemark_samples.exporting``.
 """
 
 from __future__ import annotations
@@ -23,8 +23,8 @@ from tidemark.containers import CONTAINERS, load_container
 from tidemark.feeds.loading import load_feed
 from tidemark.formats import FORMATS, load_format
 from tidemark.formats.contract import CHANGES
-from tidemark.samples import exporting
-from tidemark.samples.exporting import Sample
+from tidemark_samples import exporting
+from tidemark_samples.exporting import Sample
 
 #: The container that holds all that a message has.
 WHOLE = "kafka_json"
@@ -55,7 +55,7 @@ def decoded(spark: SparkSession, out: Path, format_name: str, container: str, *,
     ``as_whole``: of the messages that the generator has for the container (it may leave out what the container cannot
     carry), but written as whole records.
     """
-    generate = import_module(f"tidemark.samples.{format_name}").generate
+    generate = import_module(f"tidemark_samples.{format_name}").generate
     with pytest.MonkeyPatch.context() as patch:
         if as_whole:
             patch.setitem(exporting._WRITERS, container, exporting._WRITERS[WHOLE])

@@ -25,8 +25,8 @@ from tests.contract.inserts import LIKE_A_NUMBER, MESSAGES, decoded, landed
 from tests.landed_records import read_landed
 from tidemark.containers import CONTAINERS, kafka_json, load_container
 from tidemark.formats import FORMATS
-from tidemark.samples.exporting import Message, write_export
 from tidemark.values.encodings import plain
+from tidemark_samples.exporting import Message, write_export
 
 _EXACT = Context(prec=4000, Emax=9999, Emin=-9999)
 

@@ -18,7 +18,7 @@ from tests.contract.inserts import MESSAGES, decoded, landed
 from tests.contract.pairs import EXCUSED
 from tidemark.containers import CONTAINERS, load_container
 from tidemark.formats import FORMATS
-from tidemark.samples.exporting import Message, write_export
+from tidemark_samples.exporting import Message, write_export
 
 HOUR, AT = "2026-11-20T00", datetime(2026, 11, 20)
 FOLDER = "exports/t/dt=2026-11-20/hr=00"

@@ -8,7 +8,7 @@ from typing import Any
 from tests.convergence.histories import KEYLESS, ROOM, Traits, Unit
 from tests.convergence.oracle import Change, Message
 from tests.convergence.wire import Sent, key_row, name_of, prior_row, row
-from tidemark.samples.debezium_wire import UNAVAILABLE
+from tidemark_samples.debezium_wire import UNAVAILABLE
 
 _NONE, _S, _BIG = frozenset[str](), frozenset({"s"}), frozenset({"big"})
 TRAITS = Traits(absent=(_BIG, _S, _S | _BIG, _NONE), loads="here", split_moves=True)

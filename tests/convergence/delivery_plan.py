@@ -17,8 +17,8 @@ from pathlib import Path
 from tests.convergence.histories import KEYLESS, KEYS, SPREAD, Deed, History, Unit
 from tests.convergence.oracle import Account, Message, Source, account
 from tests.convergence.wire import CHECKED, Format, Sent, transactions
-from tidemark.samples.exporting import Message as Record
-from tidemark.samples.exporting import write_export
+from tidemark_samples.exporting import Message as Record
+from tidemark_samples.exporting import write_export
 
 HOURS = tuple(f"2026-11-20T{hour:02}" for hour in range(4))
 _LONGEST = 7  # units of a history

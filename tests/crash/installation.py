@@ -27,9 +27,9 @@ from tidemark.lake.catalog import find_table, read_rows
 from tidemark.ledger.manifest import load_manifests
 from tidemark.ledger.publication_history import load_history
 from tidemark.operations.read_table import json_lines, read_snapshot
-from tidemark.samples import ibm
-from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
+from tidemark_samples import ibm
+from tidemark_samples.exporting import Sample
 
 PROJECT = Path(__file__).parent.parent.parent
 FEED = "payroll"

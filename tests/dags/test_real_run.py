@@ -20,9 +20,9 @@ from tidemark.ledger.manifest import load_manifests
 from tidemark.ledger.publication_history import load_history
 from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.pipeline.land import land
-from tidemark.samples import ibm
-from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
+from tidemark_samples import ibm
+from tidemark_samples.exporting import Sample
 
 PROJECT = Path(__file__).parent.parent.parent
 HOUR, NEXT = "2026-11-20T00", "2026-11-20T01"

@@ -18,8 +18,8 @@ from tidemark.feeds.model import Feed
 from tidemark.ledger.receipts import Receipt
 from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.pipeline.hour import run_hour
-from tidemark.samples.exporting import Message, write_export, write_feed
 from tidemark.settings import Settings
+from tidemark_samples.exporting import Message, write_export, write_feed
 
 HOURS = [f"2026-11-20T{hour:02}" for hour in range(8)]
 

@@ -11,8 +11,8 @@ from tidemark.feeds.loading import load_feed
 from tidemark.feeds.model import Feed, Table
 from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.pipeline.hour import run_hour
-from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
+from tidemark_samples.exporting import Sample
 
 HOURS = ("2026-11-20T00", "2026-11-20T01", "2026-11-20T02")
 

@@ -20,8 +20,8 @@ from tests.scheduler.stack import STAGES, Stack, kill, kill_alone, retry
 from tidemark.hours import Hour, hours_between
 from tidemark.ledger.publication_history import load_history
 from tidemark.operations.read_table import json_lines, read_snapshot
-from tidemark.samples import canal, ibm
-from tidemark.samples.exporting import Sample
+from tidemark_samples import canal, ibm
+from tidemark_samples.exporting import Sample
 
 pytestmark = [pytest.mark.full, pytest.mark.promise(6)]
 

@@ -13,8 +13,8 @@ import yaml
 
 from tests.scheduler.stack import PROJECT, Stack, retry
 from tidemark.hours import hours_between
-from tidemark.samples import debezium
-from tidemark.samples.exporting import Sample
+from tidemark_samples import debezium
+from tidemark_samples.exporting import Sample
 
 pytestmark = [pytest.mark.full]
 

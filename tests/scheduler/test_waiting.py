@@ -14,8 +14,8 @@ from tidemark.hours import hours_between
 from tidemark.ledger.publication_history import load_history
 from tidemark.ledger.state_store import load_state
 from tidemark.operations.explained_rows import find_explained
-from tidemark.samples import canal
-from tidemark.samples.exporting import Sample
+from tidemark_samples import canal
+from tidemark_samples.exporting import Sample
 
 pytestmark = [pytest.mark.full]
 

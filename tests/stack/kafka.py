@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -12,15 +11,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tidemark.lake.jars import resolve
+from tests.stack.server_jars import server_jars
 from tidemark.lake.spark_conf import spark_home
 
 _BROKER = (
     "org.apache.kafka:kafka_2.13:4.1.1",
     "org.slf4j:slf4j-simple:1.7.36",
 )  # the second says why it does not start
-#: Fetched once for a project's folder, as Spark's jars are.
-_JARS = Path(__file__).parent.parent.parent / ".tidemark" / "kafka-jars" / _BROKER[0].rpartition(":")[2]
 _CLUSTER = "3Db5QLSqSZieL3rJBUUegA"
 _PASSWORD = "of-the-reader"
 _LOGIN = "org.apache.kafka.common.security.plain.PlainLoginModule"
@@ -104,23 +101,8 @@ def _java(*command: str) -> list[str]:
     java = str(Path(home, "bin", "java")) if (home := _java_home()) else "java"
     scala = next((spark_home() / "jars").glob("scala-library-2.13.*.jar"))  # which Spark's resolver leaves out
     logged = "-Dorg.slf4j.simpleLogger.defaultLogLevel=error"
-    return [java, "-Xmx384m", "-XX:TieredStopAtLevel=1", logged, "-cp", f"{_jars()}/*:{scala}", *command]
-
-
-def _jars() -> Path:
-    if not _JARS.exists():
-        _JARS.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=_JARS.parent) as ivy:
-            whole = Path(ivy) / "whole"
-            whole.mkdir()
-            for jar in resolve(Path(ivy), _BROKER):
-                shutil.move(jar, whole / jar.name)
-            try:
-                whole.rename(_JARS)
-            except OSError:  # another worker was first
-                if not _JARS.exists():
-                    raise
-    return _JARS
+    classes = f"{server_jars('kafka', _BROKER)}/*:{scala}"
+    return [java, "-Xmx384m", "-XX:TieredStopAtLevel=1", logged, "-cp", classes, *command]
 
 
 def _free_ports(count: int) -> list[int]:

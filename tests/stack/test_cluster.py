@@ -22,8 +22,8 @@ from tests.proxy import Link, Proxy, proxy
 from tests.stack.cluster import PROJECT, Api, Cluster
 from tidemark.formats import FORMATS
 from tidemark.orchestration.job_exit import FAILED, Exit
-from tidemark.samples import load_sample
-from tidemark.samples.exporting import Sample
+from tidemark_samples import load_sample
+from tidemark_samples.exporting import Sample
 
 pytestmark = [pytest.mark.full, pytest.mark.timeout(2400)]
 

@@ -30,10 +30,10 @@ from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.pipeline import kafka_exports
 from tidemark.pipeline.exports import is_complete
 from tidemark.pipeline.land import land
-from tidemark.samples import debezium
-from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
 from tidemark.storage import kafka_topics
+from tidemark_samples import debezium
+from tidemark_samples.exporting import Sample
 
 pytestmark = pytest.mark.full
 

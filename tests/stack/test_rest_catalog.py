@@ -15,9 +15,9 @@ import pytest
 from tests.stack.rest_catalog import CLIENT, SECRET, serve
 from tidemark.errors import ConfigError
 from tidemark.operations.read_table import json_lines, read_snapshot
-from tidemark.samples import ibm
-from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
+from tidemark_samples import ibm
+from tidemark_samples.exporting import Sample
 
 pytestmark = pytest.mark.full
 

@@ -12,9 +12,9 @@ from typing import Any
 import pytest
 
 from tidemark.operations.read_table import json_lines, read_snapshot
-from tidemark.samples import ibm
-from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
+from tidemark_samples import ibm
+from tidemark_samples.exporting import Sample
 
 pytestmark = [pytest.mark.full, pytest.mark.promise(1)]
 

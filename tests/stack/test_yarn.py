@@ -23,9 +23,9 @@ from tidemark.errors import TerminalError, TransientError
 from tidemark.feeds.loading import find_feed
 from tidemark.lake.spark_conf import spark_home
 from tidemark.pipeline.land import land
-from tidemark.samples import ibm
-from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
+from tidemark_samples import ibm
+from tidemark_samples.exporting import Sample
 
 pytestmark = pytest.mark.full
 

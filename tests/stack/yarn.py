@@ -4,7 +4,6 @@ Hadoop's jars for tests."""
 from __future__ import annotations
 
 import os
-import shutil
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,7 +12,7 @@ from xml.sax.saxutils import escape
 
 from py4j.java_gateway import GatewayParameters, JavaGateway, JVMView, launch_gateway
 
-from tidemark.lake.jars import resolve
+from tests.stack.server_jars import server_jars
 from tidemark.lake.spark_conf import spark_home
 
 _CLUSTER = (
@@ -22,8 +21,6 @@ _CLUSTER = (
     "javax.xml.bind:jaxb-api:2.3.1",  # which Java no longer has
 )
 _OF_SPARK = ("org.apache.hadoop:hadoop-client-api", "org.apache.hadoop:hadoop-client-runtime")
-#: Fetched once for a project's folder, as Spark's jars are.
-_JARS = Path(__file__).parent.parent.parent / ".tidemark" / "yarn-jars" / _CLUSTER[0].rpartition(":")[2]
 _SETTINGS = {
     "fs.defaultFS": "file:///",  # a lake in a folder has no scheme in its paths
     "dfs.replication": "1",
@@ -88,7 +85,8 @@ class Yarn:
 def running_yarn() -> Iterator[Yarn]:
     """Starts a cluster with nothing in it, and ends it with all that runs there."""
     with tempfile.TemporaryDirectory(prefix="tidemark-yarn-", ignore_cleanup_errors=True) as name:
-        paths = [*sorted(map(str, _jars().glob("*.jar"))), *sorted(map(str, (spark_home() / "jars").glob("*.jar")))]
+        folders = (server_jars("yarn", _CLUSTER, _OF_SPARK), spark_home() / "jars")
+        paths = [str(jar) for folder in folders for jar in sorted(folder.glob("*.jar"))]
         home = os.environ.get("JAVA_HOME")
         port, token, process = launch_gateway(
             classpath=":".join(paths), die_on_exit=True, enable_auth=True, return_proc=True, cwd=name,
@@ -113,19 +111,3 @@ def _write_conf(folder: Path, values: dict[str, str]) -> Path:
     for name in ("core-site.xml", "yarn-site.xml"):
         (conf / name).write_text("<configuration>\n" + "\n".join(lines) + "\n</configuration>\n")
     return conf
-
-
-def _jars() -> Path:
-    if not _JARS.exists():
-        _JARS.parent.mkdir(parents=True, exist_ok=True)
-        with tempfile.TemporaryDirectory(dir=_JARS.parent) as ivy:
-            whole = Path(ivy) / "whole"
-            whole.mkdir()
-            for jar in resolve(Path(ivy), _CLUSTER, _OF_SPARK):
-                shutil.move(jar, whole / jar.name)
-            try:
-                whole.rename(_JARS)
-            except OSError:  # another worker was first
-                if not _JARS.exists():
-                    raise
-    return _JARS

@@ -77,6 +77,8 @@ def project(tmp_path: Path) -> Path:
         "tests/stack/conftest.py": "from tests.postgres import postgres",
         "tests/stack/test_s3.py": "",
         "tests/postgres.py": "",
+        "tests/unit/samples/test_samples.py": "",
+        "tests/scheduler/test_daily.py": "from tidemark_samples import ibm",
     }
     for name, text in files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
@@ -98,6 +100,7 @@ def project(tmp_path: Path) -> Path:
         ("tests/e2e/late/test_that_is_gone.py", []),
         ("tests/contract/data/a/changes.jsonl", ["tests/contract"]),
         ("tests/postgres.py", ["tests/stack/test_s3.py"]),
+        ("include/tidemark_samples/ibm.py", ["tests/scheduler/test_daily.py", "tests/unit/samples"]),
         ("docs/operations.md", ["tests/unit/test_documents.py"]),
         ("LICENSE", []),
     ],

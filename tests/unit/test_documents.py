@@ -26,9 +26,9 @@ from tidemark.ledger.manifest import LandedObject, Manifest
 from tidemark.ledger.receipts import CheckResult, Counts, FeedProgress, Receipt, TableProgress, TableReceipt
 from tidemark.ledger.system_tables import SYSTEM_COLUMNS
 from tidemark.pipeline.checks import plan_checks
-from tidemark.samples import load_sample
-from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
+from tidemark_samples import load_sample
+from tidemark_samples.exporting import Sample
 
 PROJECT = Path(__file__).parent.parent.parent
 LIBRARY = PROJECT / "include/tidemark"

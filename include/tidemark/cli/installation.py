@@ -75,8 +75,15 @@ def sample(
     from tidemark.containers import CONTAINERS
     from tidemark.errors import ConfigError
     from tidemark.formats import FORMATS
-    from tidemark.samples import load_sample
-    from tidemark.samples.exporting import Sample
+
+    try:
+        from tidemark_samples import load_sample
+        from tidemark_samples.exporting import Sample
+    except ModuleNotFoundError as error:
+        raise ConfigError(
+            "samples are made by the project's folder alone: the installed package leaves them out",
+            fix="run it there: `scripts/in-project tidemark sample …`",
+        ) from error
 
     for word, known in ((format, FORMATS), (container, CONTAINERS)):
         if word is not None and word not in known:

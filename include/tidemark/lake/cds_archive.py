@@ -22,9 +22,9 @@ _WORK = """
 from pathlib import Path
 from tidemark.feeds.loading import load_feed
 from tidemark.pipeline.hour import run_hour
-from tidemark.samples import ibm
-from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
+from tidemark_samples import ibm
+from tidemark_samples.exporting import Sample
 settings = Settings()
 ibm.generate(settings.home, Sample(hours=1, events=30, seed=1))
 run_hour(load_feed(settings.home / "feeds/payroll.yaml"), "2026-11-20T00", settings)

@@ -14,9 +14,9 @@ from tidemark.feeds.model import Table
 from tidemark.ledger.receipts import Receipt
 from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.pipeline.hour import run_hour
-from tidemark.samples import debezium
-from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
+from tidemark_samples import debezium
+from tidemark_samples.exporting import Sample
 
 pytestmark = [pytest.mark.full, pytest.mark.promise(1, 3)]
 

@@ -16,9 +16,9 @@ from pyspark.sql import SparkSession
 from tidemark.feeds.model import Feed
 from tidemark.operations.read_table import json_lines, read_snapshot, table_cells
 from tidemark.pipeline.hour import run_hour
-from tidemark.samples.exporting import Message, write_export
 from tidemark.settings import Settings
 from tidemark.tables.published_table import PublishedTable
+from tidemark_samples.exporting import Message, write_export
 
 HOUR = "2026-11-20T00"
 POINT = {"x": 1.5, "y": -2.25, "wkb": "AQI=", "srid": 4326}

@@ -16,8 +16,8 @@ from tidemark.ledger.change_log import changes_table
 from tidemark.ledger.publication_history import load_history
 from tidemark.ledger.receipts import Receipt
 from tidemark.operations.audit import audit
-from tidemark.samples import load_sample
 from tidemark.settings import Settings
+from tidemark_samples import load_sample
 
 SIZES = {
     "canal": {"events": 70, "seed": 5, "poison": 2},

@@ -21,9 +21,9 @@ from tidemark.operations.audit import audit
 from tidemark.operations.held import held_listing
 from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.pipeline.hour import run_hour
-from tidemark.samples.exporting import Message as Record
-from tidemark.samples.exporting import write_export
 from tidemark.settings import Settings
+from tidemark_samples.exporting import Message as Record
+from tidemark_samples.exporting import write_export
 
 pytestmark = pytest.mark.promise(1, 2, 3)
 

@@ -15,8 +15,8 @@ from tidemark.feeds.model import Feed
 from tidemark.ledger.change_log import changes_table
 from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.pipeline.hour import run_hour
-from tidemark.samples.exporting import Message, write_export
 from tidemark.settings import Settings
+from tidemark_samples.exporting import Message, write_export
 
 pytestmark = pytest.mark.full
 

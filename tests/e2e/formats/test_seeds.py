@@ -12,8 +12,8 @@ from tests.contract.pairs import EXCUSED
 from tests.e2e.generated import HOURS, findings, generated, run_all
 from tidemark.containers import CONTAINERS
 from tidemark.formats import FORMATS
-from tidemark.samples import load_sample
 from tidemark.settings import Settings
+from tidemark_samples import load_sample
 
 SEEDS = range(int(os.environ.get("TIDEMARK_SEEDS", "10")))
 

@@ -14,9 +14,9 @@ import pytest
 from tests.e2e.generated import tables_of
 from tidemark.lake.catalog import find_table, read_rows
 from tidemark.operations.read_table import json_lines, read_snapshot
-from tidemark.samples import ibm
-from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
+from tidemark_samples import ibm
+from tidemark_samples.exporting import Sample
 
 pytestmark = [pytest.mark.full, pytest.mark.promise(6)]
 

@@ -18,10 +18,10 @@ from tidemark.ledger.system_tables import published_rows
 from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.pipeline import hour as run
 from tidemark.pipeline.land import land
-from tidemark.samples import ibm
-from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
 from tidemark.tables.published_table import PublishedTable
+from tidemark_samples import ibm
+from tidemark_samples.exporting import Sample
 
 # The tests publish the hours of one feed, one after the other: in one process (see tests/conftest.py).
 pytestmark = [pytest.mark.full, pytest.mark.promise(5, 6)]

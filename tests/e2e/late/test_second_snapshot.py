@@ -21,8 +21,8 @@ from tidemark.ledger.reloads import name_reloads
 from tidemark.operations.audit import audit
 from tidemark.operations.read_table import read_snapshot
 from tidemark.pipeline.hour import run_hour
-from tidemark.samples.exporting import Message, write_export
 from tidemark.settings import Settings
+from tidemark_samples.exporting import Message, write_export
 
 pytestmark = pytest.mark.promise(1, 2)
 

@@ -24,8 +24,8 @@ from tidemark.feeds.loading import find_feed
 from tidemark.lake.spark_conf import spark_home
 from tidemark.orchestration.submission import Place, plan_submission
 from tidemark.pipeline.land import land
-from tidemark.samples.exporting import Message, write_export, write_feed
 from tidemark.settings import Settings
+from tidemark_samples.exporting import Message, write_export, write_feed
 
 TIDEMARK = (sys.executable, "-c", "from tidemark.cli import main; main()")
 PROJECT = Path(__file__).parent.parent.parent.parent

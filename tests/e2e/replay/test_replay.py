@@ -28,8 +28,8 @@ from tidemark.operations.held import held_listing
 from tidemark.pipeline import hour as run
 from tidemark.pipeline.hour import replay_hour, run_hour
 from tidemark.pipeline.land import land
-from tidemark.samples import ibm
 from tidemark.settings import Settings
+from tidemark_samples import ibm
 
 pytestmark = [pytest.mark.full, pytest.mark.promise(6)]
 

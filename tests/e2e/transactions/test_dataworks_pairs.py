@@ -16,9 +16,9 @@ from tests.convergence.wire import Format, Sent
 from tests.e2e.change_exports import HOURS, Exports
 from tidemark.operations.audit import audit
 from tidemark.pipeline.hour import run_hour
-from tidemark.samples import exporting
-from tidemark.samples.exporting import write_export
 from tidemark.settings import Settings
+from tidemark_samples import exporting
+from tidemark_samples.exporting import write_export
 
 pytestmark = [pytest.mark.promise(2, 3), pytest.mark.full]
 

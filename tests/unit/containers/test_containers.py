@@ -26,8 +26,8 @@ from tidemark.containers.contract import RECORDS, Contents
 from tidemark.errors import ExportError
 from tidemark.feeds.model import Feed
 from tidemark.pipeline.land import land
-from tidemark.samples.exporting import Message, write_export
 from tidemark.settings import Settings
+from tidemark_samples.exporting import Message, write_export
 
 HOUR = "2026-11-20T07"
 BYTES = ("raw", "key", "value")  # which may come as text

@@ -13,7 +13,7 @@ from tidemark.containers.contract import RECORDS
 from tidemark.feeds.model import Feed
 from tidemark.formats.contract import CHANGES, SchemaEntry
 from tidemark.formats.qlik import decode as qlik
-from tidemark.samples.qlik_wire import table_columns
+from tidemark_samples.qlik_wire import table_columns
 
 SEQUENCE = "20261120010203000000000000000000001"
 TABLES: dict[str, Any] = {

@@ -15,10 +15,10 @@ from pyspark.sql import Row, SparkSession
 from tests.unit.formats import mutations
 from tidemark.feeds.loading import load_feed
 from tidemark.formats.debezium import decode as debezium
-from tidemark.samples.debezium import generate
-from tidemark.samples.exporting import Sample
 from tidemark.values import encodings
 from tidemark.values.columns import ColumnType
+from tidemark_samples.debezium import generate
+from tidemark_samples.exporting import Sample
 
 ENCODINGS = {**encodings.ENCODINGS, **debezium.ENCODINGS}
 NUMBER = 12_000

@@ -13,8 +13,8 @@ from pyspark.sql import SparkSession
 
 from tidemark.feeds.loading import load_feed
 from tidemark.pipeline.decode import changes
-from tidemark.samples.exporting import Sample
 from tidemark.settings import Settings
+from tidemark_samples.exporting import Sample
 
 
 class Looks(NamedTuple):
@@ -63,7 +63,7 @@ def looks(plan: str) -> Looks:
 def test_decode_looks_into_a_record_so_often(
     spark: SparkSession, settings: Settings, tmp_path: Path, name: str, container: str
 ) -> None:
-    generate = import_module(f"tidemark.samples.{name}").generate
+    generate = import_module(f"tidemark_samples.{name}").generate
     generate(tmp_path, Sample(hours=1, events=20, seed=1, container=container))
     feed = load_feed(next((tmp_path / "feeds").glob("*.yaml")))
     objects = [str(path) for path in (tmp_path / "exports").rglob("*") if path.is_file() and path.name != "_SUCCESS"]

@@ -14,8 +14,8 @@ from pyspark.sql import Row, SparkSession
 from tests.unit.formats import mutations
 from tidemark.feeds.loading import load_feed
 from tidemark.formats.ibm import decode as ibm
-from tidemark.samples.exporting import Sample
-from tidemark.samples.ibm import generate
+from tidemark_samples.exporting import Sample
+from tidemark_samples.ibm import generate
 
 #: Spoilt records: a few in the first tier, more in the second.
 NUMBERS = [1_500, pytest.param(10_500, marks=pytest.mark.full)]

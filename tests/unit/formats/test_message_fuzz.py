@@ -11,8 +11,8 @@ from pyspark.sql import Row, SparkSession
 from tests.unit.formats.spoilt_messages import messages_of, records_of, spoilt
 from tidemark.feeds.loading import load_feed
 from tidemark.formats import load_format
-from tidemark.samples import load_sample
-from tidemark.samples.exporting import Sample
+from tidemark_samples import load_sample
+from tidemark_samples.exporting import Sample
 
 COUNT = 12_000
 ROWS = {"insert", "update", "delete", "truncate"}

@@ -24,8 +24,8 @@ from tidemark.feeds.loading import load_feed
 from tidemark.feeds.model import Feed
 from tidemark.formats.contract import SchemaEntry
 from tidemark.formats.qlik import decode as qlik
-from tidemark.samples.exporting import Sample
-from tidemark.samples.qlik import generate
+from tidemark_samples.exporting import Sample
+from tidemark_samples.qlik import generate
 
 #: Mutated messages: some in the first tier, more in the second.
 MUTATIONS = [2_000, pytest.param(10_000, marks=pytest.mark.full)]

@@ -15,7 +15,7 @@ import pytest
 
 from tests.unit.samples.truth import assert_same_rows, generated, truth_of
 from tidemark.hours import Hour, hours_between
-from tidemark.samples.dataworks import TABLES, TOPIC, generate
+from tidemark_samples.dataworks import TABLES, TOPIC, generate
 
 HOURS = hours_between("2026-11-20T22", "2026-11-21T01")
 

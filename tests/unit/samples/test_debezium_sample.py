@@ -12,8 +12,8 @@ from typing import Any
 import pytest
 
 from tidemark.feeds.loading import load_feed
-from tidemark.samples.debezium import TABLES, generate
-from tidemark.samples.exporting import Sample
+from tidemark_samples.debezium import TABLES, generate
+from tidemark_samples.exporting import Sample
 
 HOURS = ["2026-11-20T22", "2026-11-20T23", "2026-11-21T00"]
 Line = dict[str, Any]

@@ -16,7 +16,7 @@ from tidemark.containers import raw
 from tidemark.feeds.loading import load_feed
 from tidemark.feeds.model import Feed
 from tidemark.formats.ibm import decode as ibm
-from tidemark.samples.ibm import generate
+from tidemark_samples.ibm import generate
 
 HOURS = ["2026-11-20T22", "2026-11-20T23", "2026-11-21T00"]
 

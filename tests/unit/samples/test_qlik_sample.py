@@ -14,8 +14,8 @@ import pytest
 
 from tests.unit.samples.truth import assert_same_rows, generated, truth_of
 from tidemark.feeds.loading import load_feed
-from tidemark.samples.exporting import Sample
-from tidemark.samples.qlik import TABLES, generate
+from tidemark_samples.exporting import Sample
+from tidemark_samples.qlik import TABLES, generate
 
 HOURS = ["2026-11-20T22", "2026-11-20T23", "2026-11-21T00"]
 BY_TOPIC = {of.topic: table for table, of in TABLES.items()}

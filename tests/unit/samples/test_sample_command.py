@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from pathlib import Path
 
 import pytest
@@ -10,6 +11,7 @@ from typer.testing import CliRunner
 from tests.contract.pairs import EXCUSED
 from tidemark.cli import app
 from tidemark.containers import CONTAINERS
+from tidemark.errors import ConfigError
 from tidemark.formats import FORMATS
 
 FITTING = [(f, c) for f in FORMATS for c in CONTAINERS if (f, c) not in EXCUSED]
@@ -35,6 +37,13 @@ def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
         for n in ("one", "two")
     )
     assert one and [*one.values()] == [*two.values()]
+
+
+def test_an_installed_package_says_where_samples_are_made(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "tidemark_samples", None)
+    done = CliRunner().invoke(app, ["sample", "qlik", str(tmp_path)])
+    assert isinstance(done.exception, ConfigError) and "scripts/in-project tidemark sample" in str(done.exception.fix)
+    assert not list(tmp_path.iterdir())
 
 
 def test_an_unknown_format_is_refused(tmp_path: Path) -> None:

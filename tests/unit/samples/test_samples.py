@@ -13,8 +13,8 @@ import pytest
 from tidemark.feeds.loading import load_feed
 from tidemark.formats import FORMATS
 from tidemark.hours import hours_between
-from tidemark.samples import load_sample
-from tidemark.samples.exporting import Sample
+from tidemark_samples import load_sample
+from tidemark_samples.exporting import Sample
 
 HOURS = hours_between("2026-11-20T22", "2026-11-21T01")
 SAMPLE = Sample(len(HOURS), events=150, seed=11, first_hour=HOURS[0], poison=4, container="kafka_json")

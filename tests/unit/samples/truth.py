@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from tidemark.samples.exporting import Sample
+from tidemark_samples.exporting import Sample
 
 Row = dict[str, Any]
 #: Records that nobody can decode, in each of these exports.

@@ -11,7 +11,7 @@ from datetime import date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
 
-from tidemark.samples.exporting import Message
+from tidemark_samples.exporting import Message
 
 UNAVAILABLE = "__debezium_unavailable_value"
 _EPOCH = datetime(1970, 1, 1)

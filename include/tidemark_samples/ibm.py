@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemark.formats.ibm.types import family
-from tidemark.samples.exporting import Message, Sample, write_export, write_feed, write_truth
+from tidemark_samples.exporting import Message, Sample, write_export, write_feed, write_truth
 
 FEED = "payroll"
 TOPIC = "db2.payroll"

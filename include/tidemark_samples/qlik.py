@@ -16,8 +16,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from tidemark.samples.exporting import Message, Sample, write_export, write_feed, write_truth
-from tidemark.samples.qlik_wire import TABLES, Row, dumps, enveloped, in_json, mask, metadata, of_full_load, schema_id
+from tidemark_samples.exporting import Message, Sample, write_export, write_feed, write_truth
+from tidemark_samples.qlik_wire import TABLES, Row, dumps, enveloped, in_json, mask, metadata, of_full_load, schema_id
 
 FEED = "crm"
 METADATA_TOPIC = "crm.metadata"

@@ -18,8 +18,8 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tidemark.samples.debezium_rows import LARGE, TABLES, Change, Row, State, apply, made_row, shown
-from tidemark.samples.debezium_wire import (
+from tidemark_samples.debezium_rows import LARGE, TABLES, Change, Row, State, apply, made_row, shown
+from tidemark_samples.debezium_wire import (
     UNAVAILABLE,
     Sent,
     key_schema,
@@ -31,7 +31,7 @@ from tidemark.samples.debezium_wire import (
     value_schema,
     wire,
 )
-from tidemark.samples.exporting import Sample, write_export, write_feed, write_truth
+from tidemark_samples.exporting import Sample, write_export, write_feed, write_truth
 
 FEED = "store"
 

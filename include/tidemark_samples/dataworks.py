@@ -19,8 +19,8 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
-from tidemark.samples.exporting import Sample, write_feed
-from tidemark.samples.history import Effect, History, Key, Row, State, Step, redelivered, write_hours
+from tidemark_samples.exporting import Sample, write_feed
+from tidemark_samples.history import Effect, History, Key, Row, State, Step, redelivered, write_hours
 
 FEED = "mall"
 TOPIC = "dataworks.mall"

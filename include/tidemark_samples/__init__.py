@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING, Protocol, cast
 from tidemark.formats import FORMATS
 
 if TYPE_CHECKING:
-    from tidemark.samples import canal, dataworks, debezium, ibm, qlik
-    from tidemark.samples.exporting import Sample
+    from tidemark_samples import canal, dataworks, debezium, ibm, qlik
+    from tidemark_samples.exporting import Sample
 
     # The type checker compares each module with the Protocol here: at run time a module is found by its name alone.
     _canal: Generator = canal
@@ -41,4 +41,4 @@ def load_sample(format_: str) -> Generator:
     """The generator of a format. ``KeyError`` for a format that nobody registered."""
     if format_ not in FORMATS:
         raise KeyError(format_)
-    return cast(Generator, import_module(f"tidemark.samples.{format_}"))
+    return cast(Generator, import_module(f"tidemark_samples.{format_}"))

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemark.hours import Hour
-from tidemark.samples.exporting import Message, write_export, write_truth
+from tidemark_samples.exporting import Message, write_export, write_truth
 
 Row = dict[str, Any]
 Key = tuple[Any, ...]
