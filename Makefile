@@ -25,9 +25,10 @@ test-near: setup  ## before a commit: the tests that belong to what changed sinc
 test-full: setup  ## the second tier, two hours: every mechanism, format and failure; test-replay and so on: a part of it
 	@PYTEST="$(PYTEST)" WORKERS="$(WORKERS)" scripts/in-project python scripts/second_tier.py
 
-# Its parts, by subject. Each takes at most twelve minutes (cluster: fifteen), and they can be run side by side.
+# Its parts, by subject. Each takes at most twelve minutes, and they can be run side by side.
 test-units test-debezium test-formats test-convergence test-transactions test-dataworks test-schema test-replay test-promises \
-test-late test-reloads test-operations test-crash test-paused test-scheduler test-stack test-cluster test-yarn test-page: test-%: setup
+test-late test-reloads test-operations test-crash test-paused test-scheduler test-stack test-cluster test-survival test-yarn \
+test-page: test-%: setup
 	@PYTEST="$(PYTEST)" WORKERS="$(WORKERS)" scripts/in-project python scripts/second_tier.py $*
 
 coverage: setup  ## which lines `make test` runs in its own processes

@@ -60,6 +60,7 @@ PARTS = {
         "tests/stack/test_s3_paused.py",
     ),
     "cluster": ("tests/stack/test_cluster.py",),
+    "survival": ("tests/stack/test_survival.py",),
     "yarn": ("tests/stack/test_yarn.py",),
     "page": ("tests/page",),
 }  # fmt: skip

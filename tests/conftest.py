@@ -150,7 +150,8 @@ def _too_slow(config: pytest.Config) -> dict[str, float]:
 
 #: The files whose tests go on from each other, or share services, wherever else each test may go to any process.
 _IN_ONE_PROCESS = (
-    "late/test_interleaved_hours.py", "page/test_browser.py", "stack/test_cluster.py", "stack/test_yarn.py",
+    "late/test_interleaved_hours.py", "page/test_browser.py", "stack/test_cluster.py", "stack/test_survival.py",
+    "stack/test_yarn.py",
 )  # fmt: skip
 
 

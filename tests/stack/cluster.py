@@ -4,10 +4,17 @@ from __future__ import annotations
 
 import json
 import os
+import shutil
 import subprocess
+import tempfile
 import urllib.request
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
+
+from tidemark_samples import load_sample
+from tidemark_samples.exporting import Sample
 
 PROJECT = Path(__file__).parent.parent.parent
 
@@ -51,6 +58,15 @@ class Cluster:
             env=self.environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
         )  # fmt: skip
 
+    def on(self, what: str, *arguments: str | Path) -> str:
+        """What :mod:`tests.stack.on_cluster` prints."""
+        return self.run("python", "-m", "tests.stack.on_cluster", what, *arguments)
+
+    def differences(self, root: Path, *hours: str) -> dict[str, object]:
+        """By hour and table, what is not as the truth of a sample says."""
+        found: dict[str, object] = json.loads(self.on("compare", root, *hours))
+        return found
+
     def logs(self) -> str:
         """The last lines of executors, which tell what a task failed of."""
         found = sorted(self.folder.glob("spark-work/*/*/stderr"))
@@ -79,3 +95,21 @@ class Api:
         )
         with urllib.request.urlopen(request, timeout=60) as answer:
             return json.load(answer)
+
+
+@contextmanager
+def cluster_with_samples(hours: Mapping[str, int]) -> Iterator[tuple[Cluster, Path]]:
+    """The services, with exports on S3 of so many hours of formats; and the folder with the samples, by format."""
+    place = Path(tempfile.mkdtemp(prefix="tidemark-cluster-"))
+    place.chmod(0o755)
+    for name, number in hours.items():
+        load_sample(name).generate(place / name, Sample(hours=number, events=40, seed=23))
+        shutil.copytree(place / name / "feeds", place / "feeds", dirs_exist_ok=True)
+    cluster = Cluster(place / "stack", place / "feeds")
+    cluster.start()
+    try:
+        cluster.on("upload", *(place / name for name in hours))
+        yield cluster, place
+    finally:
+        cluster.stop()
+        shutil.rmtree(place)

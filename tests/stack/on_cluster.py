@@ -1,4 +1,4 @@
-"""What the tests run in the cluster's settings: ``python -m tests.stack.on_cluster upload|run|compare …``."""
+"""What the tests run in the cluster's settings: ``python -m tests.stack.on_cluster upload|compare …``."""
 
 from __future__ import annotations
 
@@ -9,8 +9,6 @@ from pathlib import Path
 import boto3
 
 from tests.e2e.generated import findings
-from tidemark.feeds.loading import load_feed
-from tidemark.pipeline.hour import run_hour
 from tidemark.settings import Settings
 
 
@@ -24,14 +22,6 @@ def upload(*roots: str) -> None:
                 s3.upload_file(str(file), settings.exports.removeprefix("s3://"), str(file.relative_to(exports)))
 
 
-def run(feeds: str, *hours: str) -> None:
-    """Hours of feeds (with commas between), by one driver."""
-    settings = Settings()
-    for feed in feeds.split(","):
-        for hour in hours:
-            run_hour(load_feed(settings.path(settings.feeds) / f"{feed}.yaml"), hour, settings)
-
-
 def compare(root: str, *hours: str) -> None:
     """Print, by hour and table, what is not as the truth says."""
     found = {hour: findings(Path(root), hour, Settings()) for hour in hours}
@@ -39,4 +29,4 @@ def compare(root: str, *hours: str) -> None:
 
 
 if __name__ == "__main__":
-    {"upload": upload, "run": run, "compare": compare}[sys.argv[1]](*sys.argv[2:])
+    {"upload": upload, "compare": compare}[sys.argv[1]](*sys.argv[2:])
