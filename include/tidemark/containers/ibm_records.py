@@ -105,8 +105,9 @@ def _byte(page: CodePage, char: str) -> int | None:
 
 
 def in_regex(char: str) -> str:
-    """A character that stands for itself in a Java regular expression, in and out of brackets."""
-    return f"\\x{{{ord(char):x}}}"
+    """A character that stands for itself in a regular expression, in and out of brackets: of Java, and one of a view also
+    of Python."""
+    return f"\\x{ord(char):02x}" if ord(char) < 0x100 else f"\\x{{{ord(char):x}}}"
 
 
 def view_of(raw: Column) -> Column:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from pyspark.sql import Column
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 _ALL = 1 << 20  # bytes: more than a path has
@@ -41,3 +41,14 @@ def record_number() -> Column:
     for every file format.
     """
     return F.monotonically_increasing_id().bitwiseAND(_ROW_IN_PARTITION) + 1
+
+
+def tasks_at_once(spark: SparkSession) -> int:
+    """How many tasks work on an hour's records at once. A small hour is one task: then there is one shuffle partition
+    (:mod:`tidemark.lake.tuning`)."""
+    return min(spark.sparkContext.defaultParallelism, int(spark.conf.get("spark.sql.shuffle.partitions") or 1))
+
+
+def dealt_out(records: DataFrame) -> DataFrame:
+    """Records for all tasks, whatever object they are from."""
+    return records.repartition("object", "record")

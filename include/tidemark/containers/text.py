@@ -10,21 +10,22 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.containers.contract import Contents
-from tidemark.containers.objects import exactly, object_name, record_number
+from tidemark.containers.objects import dealt_out, exactly, object_name, record_number, tasks_at_once
 from tidemark.values.strict_json import one_document
 
 #: Bytes of a line that has not ended, above which it is not looked at.
 _LONGEST = 64 << 20
 
 
-def read_lines(spark: SparkSession, paths: list[str], separator: str = "\n") -> DataFrame:
+def read_lines(spark: SparkSession, paths: list[str], separator: str = "\n", *, together: bool = False) -> DataFrame:
     """One row per line: ``object`` (as in ``paths``), ``record`` (from 1, in the object's order) and ``raw`` (its
     bytes, as StringType: see RECORDS).
 
     Plain, gzip and zstd by the file's ending. The separator is one byte, written as its ISO-8859-1 character, and
-    always named, so that a carriage return stays in its line.
+    always named, so that a carriage return stays in its line. An object is read by one task. Where there are fewer of them
+    than tasks, lines are dealt out to all before anything is made of them; not those that are to stay ``together``.
     """
-    return _numbered(spark, paths, separator)
+    return _numbered(spark, paths, separator, together=together)
 
 
 def read_documents(
@@ -38,12 +39,16 @@ def read_documents(
     return _numbered(spark, paths, "\n", line.alias("line"))
 
 
-def _numbered(spark: SparkSession, paths: list[str], separator: str, *more: Column) -> DataFrame:
-    """All in one projection: between two projections Spark would copy every row."""
+def _numbered(
+    spark: SparkSession, paths: list[str], separator: str, *more: Column, together: bool = False
+) -> DataFrame:
     lines = spark.read.format("text").option("lineSep", separator).option("encoding", "ISO-8859-1")
-    return lines.load(exactly(paths)).select(
-        object_name(paths).alias("object"), record_number().alias("record"), F.col("value").alias("raw"), *more
-    )
+    values = lines.load(exactly(paths))
+    place, bytes_ = (object_name(paths).alias("object"), record_number().alias("record")), F.col("value").alias("raw")
+    if together or len(paths) >= tasks_at_once(spark):
+        # All in one projection: between two projections Spark would copy every row.
+        return values.select(*place, bytes_, *more)
+    return dealt_out(values.select(*place, "value")).select("object", "record", bytes_, *more)
 
 
 def inspect_lines(chunks: Iterable[bytes], rare: Sequence[str] = ()) -> Contents:

@@ -1,8 +1,10 @@
 """What makes Spark cheap for short jobs. No result depends on any of it: ``TIDEMARK_TUNING=false`` leaves all of it out.
-Why each is there: ``docs/decisions/0006-spark-for-short-jobs.md``. Pure, but for :func:`tune_session`: imports no Spark."""
+Why each is there: ``docs/decisions/0006-spark-for-short-jobs.md``. Pure, but for what takes a session: imports no Spark."""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -22,6 +24,9 @@ _PARTITIONS = "spark.sql.shuffle.partitions"
 #: How many bytes of landed objects make a partition of a larger hour. Compressed, these are some 130,000 changes of a dozen
 #: columns, which a task of a small driver sorts in memory. Adaptive execution joins partitions that are less.
 _BYTES_OF_PARTITION, _MOST_PARTITIONS = 16 << 20, 200
+
+#: Bytes of the longest method that a stage is compiled into. HotSpot interprets methods of 8,000 bytes and more.
+_LONGEST_METHOD, _COMPILED = "spark.sql.codegen.hugeMethodLimit", "8000"
 
 #: For every session.
 TUNED = {
@@ -68,3 +73,14 @@ def tune_session(spark: SparkSession, *, small: bool, landed_bytes: int) -> None
     sized = str(max(int(usual), min(_MOST_PARTITIONS, landed_bytes // _BYTES_OF_PARTITION)))
     for key, value in ({_PARTITIONS: sized if given == usual else given} | _TUNED_FOR[small]).items():
         spark.conf.set(key, value)
+
+
+@contextmanager
+def without_long_methods(spark: SparkSession) -> Iterator[None]:
+    """While this lasts, stages that would be one long method run operator by operator."""
+    usual = str(spark.conf.get(_LONGEST_METHOD))
+    spark.conf.set(_LONGEST_METHOD, _COMPILED)
+    try:
+        yield
+    finally:
+        spark.conf.set(_LONGEST_METHOD, usual)

@@ -7,7 +7,7 @@ time, in this process or another.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from dataclasses import replace
 from datetime import timedelta
 
@@ -20,7 +20,7 @@ from tidemark.feeds.model import Feed
 from tidemark.hours import Hour, hours_between
 from tidemark.lake.lake_marker import check_lake
 from tidemark.lake.session import open_session, tell_catalog
-from tidemark.lake.tuning import tune_session
+from tidemark.lake.tuning import tune_session, without_long_methods
 from tidemark.ledger.change_log import decoded_version, log_snapshot
 from tidemark.ledger.hour_order import MOST_IN_A_ROW, comes_next
 from tidemark.ledger.hour_run import HourRun
@@ -132,7 +132,8 @@ def _begin(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> Ho
 
 def _decode(run: HourRun, since: int | None) -> None:
     """Decode the hour. ``since``: the log's snapshot before the manifest and the state were read."""
-    with log_stage("decode", "decoded") as line, unreadable_named(run.manifest):
+    tuned = without_long_methods(run.spark) if run.settings.tuning else nullcontext()
+    with log_stage("decode", "decoded") as line, unreadable_named(run.manifest), tuned:
         entries = decode(run, since)
         line |= {"objects": len(run.manifest.objects), "version": run.manifest.version}
         line |= {"entries": entries} if entries is not None else {}

@@ -112,8 +112,43 @@ def objects_of(objects: dict[Path, bytes], name: str) -> bytes:
     return next(content for path, content in objects.items() if path.name == name)
 
 
-def test_count_is_for_decoding_to_tell() -> None:
-    assert raw.inspect(iter([b"a\n", b"b\n"]), OPTIONS) == Contents(None)
+ONE, TWO, BROKEN = record().encode(), record(',,1,"an ""open"" é, end').encode(), record(',,1,"two\nlines"').encode()
+PLAIN = {
+    "empty.del": b"", "one.del": ONE, "ended.del": ONE + b"\n", "open.del": TWO + b"\n" + ONE + b"\n" + TWO,
+    "bytes.del": ONE.replace(b"x", b"\xff\x00") + b"\n" + ONE,
+}  # fmt: skip
+OTHERS = {
+    "empty_piece.del": ONE + b"\n\n" + ONE, "first.del": b"\n" + ONE, "last.del": ONE + b"\n\n",
+    "lines.del": ONE + b"\n" + BROKEN + b"\n" + ONE, "stray.del": ONE + b"\nstray\n" + ONE, "begun.del": ONE + b"\n10,",
+    "space.del": b" " + ONE, "return.del": ONE + b"\n\r" + ONE,
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("step", [1, 7, 1 << 20])
+def test_landing_sees_whether_each_piece_is_a_record(step: int) -> None:
+    def inspected(content: bytes) -> Contents:
+        return raw.inspect((content[at : at + step] for at in range(0, len(content), step)), OPTIONS)
+
+    for plain, contents in ((True, PLAIN), (False, OTHERS)):
+        for name, content in contents.items():
+            assert inspected(content) == Contents(None, plain), name
+
+
+def test_a_piece_without_end_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(raw, "_LONGEST", len(ONE))
+    assert raw.inspect(iter([ONE[:-1]]), OPTIONS).plain and not raw.inspect(iter([ONE]), OPTIONS).plain
+
+
+def test_plain_objects_read_the_same_without_a_look(spark: SparkSession, tmp_path: Path) -> None:
+    paths = [tmp_path / name for name in PLAIN]
+    found = read(spark, dict(zip(paths, PLAIN.values(), strict=True)))
+
+    def rows(*, plain: bool) -> list[Row]:
+        return raw.read(spark, [*map(str, paths)], OPTIONS, plain=plain).orderBy("object", "record").collect()
+
+    assert rows(plain=True) == rows(plain=False) and sum(map(len, found.values())) == 7
+    plan = raw.read(spark, [*map(str, paths)], OPTIONS, plain=True)._jdf.queryExecution().optimizedPlan().toString()
+    assert "Window" not in plan and "Aggregate" not in plan
 
 
 FEED = Feed.model_validate(

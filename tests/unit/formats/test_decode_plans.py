@@ -31,8 +31,8 @@ LOOKS = {
     ("dataworks", "kafka_json"): (Looks(3, 27, 1), Looks(4, 33, 1)),
     ("debezium", "kafka_json"): (Looks(10, 8, 0), Looks(11, 15, 0)),
     ("debezium", "lines"): (Looks(3, 6, 0), Looks(3, 6, 0)),
-    ("ibm", "kafka_json"): (Looks(1, 5, 3), Looks(2, 12, 3)),
-    ("ibm", "raw"): (Looks(0, 4, 12), Looks(0, 4, 12)),
+    ("ibm", "kafka_json"): (Looks(1, 7, 0), Looks(2, 14, 0)),
+    ("ibm", "raw"): (Looks(0, 7, 7), Looks(0, 7, 11)),
     ("qlik", "kafka_json"): (Looks(2, 7, 0), Looks(3, 14, 0)),
 }
 

@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from tidemark.lake.tuning import TUNED, tune_session
+from tidemark.lake.tuning import TUNED, tune_session, without_long_methods
 
 PARTITIONS = "spark.sql.shuffle.partitions"
 MIB = 1 << 20
@@ -33,3 +33,13 @@ def test_shuffle_partitions_grow_with_the_hour(small: bool, landed: int, given: 
     tune_session(spark, small=small, landed_bytes=landed)
     assert found[PARTITIONS] == partitions
     assert found["spark.sql.adaptive.enabled"] == str(not small).lower()
+
+
+def test_the_longest_method_is_shorter_for_a_while() -> None:
+    name = "spark.sql.codegen.hugeMethodLimit"
+    conf = {name: "65535"}
+    spark: Any = SimpleNamespace(conf=SimpleNamespace(get=conf.__getitem__, set=conf.__setitem__))
+    with pytest.raises(ZeroDivisionError), without_long_methods(spark):
+        assert conf[name] == "8000"
+        raise ZeroDivisionError
+    assert conf[name] == "65535"

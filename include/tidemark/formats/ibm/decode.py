@@ -14,12 +14,14 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.containers.code_pages import CodePage, code_page, is_text, text_of
-from tidemark.containers.ibm_records import Layout, PageName, bytes_of, in_regex, split_records, view_of
+from tidemark.containers.ibm_records import Layout, PageName, bytes_of, split_records, view_of
+from tidemark.containers.objects import dealt_out, tasks_at_once
 from tidemark.errors import ConfigError
 from tidemark.formats.contract import DeclaredFeed, DeclaredTable, as_changes, zero_padded
 from tidemark.formats.ibm.deliveries import deliveries
-from tidemark.formats.ibm.images import fits, key_of, lacks_key, not_sent, notes, value, with_images
-from tidemark.formats.ibm.index import with_index
+from tidemark.formats.ibm.fields import header_field, lsn, segment, source_table, tokens_of, unit
+from tidemark.formats.ibm.images import fits, key_of, lacks_key, not_sent, notes, with_images
+from tidemark.formats.ibm.index import in_their_messages, in_their_objects
 from tidemark.formats.ibm.problems import problem
 from tidemark.formats.ibm.types import ENCODINGS, column_type, family
 from tidemark.values.columns import ColumnType
@@ -66,10 +68,8 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
     """
     assert isinstance(options, Options)
     _check(feed, options)
-    container = feed.container["type"]
-    entries = _entries(records, options, split=container != "raw")
-    parsed = _with_table(_with_header(_with_tokens(entries, options), options), feed)
-    return _changes(with_index(parsed, visible=container not in _WITHOUT_MESSAGES), options)
+    entries = _entries(records, feed, options)
+    return _changes(_with_table(_with_header(_with_tokens(entries, options), options), feed), options)
 
 
 def _check(feed: DeclaredFeed, options: Options) -> None:
@@ -90,54 +90,56 @@ def _check(feed: DeclaredFeed, options: Options) -> None:
                 )
 
 
-def _entries(records: DataFrame, options: Options, *, split: bool) -> DataFrame:
-    """One row per change-data record: `entry`, and its bytes as `own`; null where there are none."""
+def _entries(records: DataFrame, feed: DeclaredFeed, options: Options) -> DataFrame:
+    """One row per change-data record: `entry`, its bytes as `own` (null where there are none), `message` and `index`."""
+    container = feed.container["type"]
     readable = F.when(F.col("problem").isNull(), F.col("value").cast("binary"))
-    if not split:
-        return records.withColumn("entry", F.lit(0)).withColumn("own", readable)
+    keyed = [name for name, table in feed.tables.items() if table.key]
+    if container == "raw":  # whose values are its raw bytes: they are carried once
+        own = F.when(F.col("problem").isNull(), F.col("raw"))
+        records = records.drop("value").withColumn("entry", F.lit(0))
+        indexed = in_their_objects(records, own, options, keyed)
+        # What is found in each record takes longer than to find its index, for which an object must be in one task.
+        several = tasks_at_once(records.sparkSession) > 1
+        return (dealt_out(indexed) if several else indexed).withColumn("own", own)
     pieces = split_records(view_of(readable), options)
-    return records.select("*", F.posexplode_outer(pieces).alias("entry", "view")).select(
+    if container not in _WITHOUT_MESSAGES:
+        return in_their_messages(records, pieces, options)
+    entries = records.select("*", F.posexplode_outer(pieces).alias("entry", "view")).select(
         *records.columns, F.coalesce("entry", F.lit(0)).alias("entry"), bytes_of(F.col("view")).alias("own")
     )
+    return in_their_objects(entries, F.col("own"), options, keyed)
 
 
 def _with_tokens(entries: DataFrame, options: Options) -> DataFrame:
     """`text`, and its fields as sent: `tokens`, with string delimiters. `whole`: the tokens are all of the text."""
-    own, column, quote = F.col("own"), in_regex(options.column_delimiter), in_regex(options.string_delimiter)
-    token = rf"\G({quote}[^{quote}]*+(?:{quote}{quote}[^{quote}]*+)*+{quote}|[^{column}{quote}]*+){column}"
+    own = F.col("own")
     return (
         entries.withColumn("text", text_of(own, options.page))
         .withColumn("is_text", is_text(own, F.col("text"), options.page))
-        .withColumn(
-            "tokens",
-            F.regexp_extract_all(F.concat("text", F.lit(options.column_delimiter)), F.lit(token), F.lit(1)),
-        )
+        .withColumn("tokens", tokens_of(F.col("text"), options))
         .withColumn("whole", F.array_join("tokens", options.column_delimiter) == F.col("text"))
     )
 
 
 def _with_header(rows: DataFrame, options: Options) -> DataFrame:
     """Adds the header's fields that are used, each null when it is malformed."""
+    tokens = F.col("tokens")
 
     def field(position: int) -> Column:
-        return value(F.get("tokens", F.lit(position - 1)), options)
+        return header_field(tokens, position, options)
 
-    def groups(text: Column, least: int) -> Column:
-        wanted = text.rlike(rf"^[0-9a-fA-F]{{4}}(?::[0-9a-fA-F]{{4}}){{{least - 1},7}}\z")
-        return F.lower(F.replace(F.when(wanted, text), F.lit(":"), F.lit("")))
-
-    number, identifier, segment = field(1), field(2), F.get("tokens", F.lit(11))
     return rows.select(
         "*",
-        F.when(number.rlike(r"^\d+\z"), number).isNotNull().alias("typed"),
-        identifier.alias("identifier"),
-        F.concat(F.rtrim(field(5)), F.lit("."), F.rtrim(field(6))).alias("source_table"),
+        F.when(field(1).rlike(r"^\d+\z"), field(1)).isNotNull().alias("typed"),
+        field(2).alias("identifier"),
+        source_table(tokens, options).alias("source_table"),
         field(7).alias("kind"),
-        groups(field(8), 5).alias("unit"),
-        zero_padded(groups(field(9), 5), 32).alias("lsn"),
+        unit(tokens, options).alias("unit"),
+        lsn(tokens, options).alias("lsn"),
         field(10).alias("commit_time"),
         F.try_to_timestamp(F.concat(field(10), F.lit("Z")), F.lit("yyyy-MM-dd-HH.mm.ssXXX")).alias("committed_at"),
-        F.when(segment.rlike(r"^\d{4}\z"), segment).alias("segment"),
+        segment(tokens).alias("segment"),
     )
 
 

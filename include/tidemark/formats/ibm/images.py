@@ -17,23 +17,15 @@ from pyspark.sql import functions as F
 
 from tidemark.containers.code_pages import CodePage, is_text, text_of
 from tidemark.containers.ibm_records import Layout
+from tidemark.formats.ibm.fields import HEADER, value
 from tidemark.formats.ibm.types import is_time
 
-_HEADER = 12
 _INVALID = r"^IBM-INVALID-COLUMN-(\d{1,5})-?([AB])-(HEX|NULL)\z"
-
-
-def value(token: Column, layout: Layout) -> Column:
-    """A field's value: nothing between two delimiters is null, two string delimiters are the empty string."""
-    quote = layout.string_delimiter
-    inside = F.substring(token, F.lit(2), F.length(token) - 2)
-    undoubled = F.replace(inside, F.lit(quote * 2), F.lit(quote))
-    return F.when(token != "", F.when(token.startswith(quote), undoubled).otherwise(token))
 
 
 def fits(width: Column) -> Column:
     """Whether a record has two values, before and after, for each of ``width`` columns."""
-    fields = F.size("tokens") - _HEADER
+    fields = F.size("tokens") - HEADER
     # The manual's diagram ends a record with a column delimiter, its samples do not: both are taken.
     return (fields == 2 * width) | ((fields == 2 * width + 1) & (F.element_at("tokens", -1) == ""))
 
@@ -46,7 +38,7 @@ def with_images(rows: DataFrame, layout: Layout, source: CodePage | None) -> Dat
     `values` is null where a record's fields do not fit its table.
     """
     c, width = F.col, F.size("names")
-    values = F.transform(F.slice("tokens", _HEADER + 1, 2 * width), lambda token: value(token, layout))
+    values = F.transform(F.slice("tokens", HEADER + 1, 2 * width), lambda token: value(token, layout))
     with_values = (
         rows.withColumn("form", F.regexp_extract("identifier", _INVALID, 3))
         .withColumn("sent", F.when(c("whole") & fits(width), values))
@@ -68,7 +60,7 @@ def with_images(rows: DataFrame, layout: Layout, source: CodePage | None) -> Dat
 
 
 def _holds_a_value(values: Column) -> Column:
-    return F.coalesce(F.exists(values, lambda sent: sent.isNotNull()), F.lit(False))
+    return F.array_max(values).isNotNull()
 
 
 def _any(values: Column, wrong: Callable[[Column], Column]) -> Column:
@@ -138,8 +130,8 @@ def key_of(image: Column) -> Column:
 
 def lacks_key(image: Column) -> Column:
     """Whether a key column was not sent."""
-    sent = F.when(F.col("lost").isNotNull(), F.map_keys(image)).otherwise(F.when(image.isNotNull(), F.col("names")))
-    return F.coalesce(F.size(F.array_except("keys", sent)) > 0, F.lit(True))
+    lacking = F.coalesce(F.size(F.array_except("keys", F.map_keys(image))) > 0, F.lit(True))
+    return F.when(F.col("lost").isNotNull(), lacking).otherwise(image.isNull())  # every column has its value
 
 
 def not_sent(image: str = "image") -> Column:
@@ -165,4 +157,8 @@ def notes(source_page: str | None) -> Column:
             F.concat(F.lit("impossible commit time "), F.coalesce("commit_time", F.lit("null"))),
         ),
     )
-    return F.array_compact(F.concat(flags, F.transform(odd, lambda name: F.concat(F.lit("impossible time in "), name))))
+    found = F.array_compact(
+        F.concat(flags, F.transform(odd, lambda name: F.concat(F.lit("impossible time in "), name)))
+    )
+    nothing = (c("form") == "") & c("committed_at").isNotNull() & (F.size("times") == 0)
+    return F.when(nothing, F.array().cast("array<string>")).otherwise(found)

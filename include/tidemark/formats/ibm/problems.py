@@ -30,6 +30,7 @@ def _text(why: Column | str) -> Column:
 
 def _of_text(layout: Layout) -> _Rules:
     text, quote = F.col("text"), layout.string_delimiter
+    has_typographic = (F.octet_length(text) > F.length(text)) & text.rlike(_TYPOGRAPHIC)
     is_open = (F.length(text) - F.length(F.replace(text, F.lit(quote), F.lit("")))) % 2 == 1
     in_bare_value = F.exists("tokens", lambda token: ~token.startswith(quote) & token.rlike(_TYPOGRAPHIC))
     return [
@@ -37,7 +38,7 @@ def _of_text(layout: Layout) -> _Rules:
         (~F.col("is_text"), f"the record is not text in {layout.code_page}"),
         (~F.col("typed"), "it does not begin with the header of a change-data record"),
         (
-            text.rlike(_TYPOGRAPHIC) & (~F.col("whole") | in_bare_value),
+            has_typographic & (~F.col("whole") | in_bare_value),
             f"a typographic quotation mark stands where the string delimiter {quote} belongs",
         ),
         (~F.col("whole") & is_open, "a string is not closed: cut short, or a string delimiter inside it not doubled"),
