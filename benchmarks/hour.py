@@ -35,13 +35,13 @@ class Tidemark:
         for _, work in self.stages(_BASE_HOUR):
             work()
         self.base = Path(f"{self.catalog}.base")
-        _copy_database(self.catalog, self.base)
+        copy_database(self.catalog, self.base)
         self.files = set(Path(self.settings.lake_root).rglob("*"))
 
     def reset(self) -> None:
         """The lake as the base hour left it. Its files never change, so later ones are deleted."""
         self.spark.catalog.clearCache()
-        _copy_database(self.base, self.catalog)
+        copy_database(self.base, self.catalog)
         for path in set(Path(self.settings.lake_root).rglob("*")) - self.files:
             if path.is_dir():
                 shutil.rmtree(path, ignore_errors=True)
@@ -70,7 +70,7 @@ class Tidemark:
         land(self.feed, _HOUR, self.settings)
 
 
-def _copy_database(source: Path, target: Path) -> None:
+def copy_database(source: Path, target: Path) -> None:
     """SQLite's own copy, since Spark has the catalog open."""
     with sqlite3.connect(source) as from_, sqlite3.connect(target) as to:
         from_.backup(to)

@@ -105,6 +105,9 @@ def assemble(run: HourRun) -> Assembled:
     known = edges_with(state, manifest.hour, edges)
     log_before, account = tied(log, feed, state.edges), counted.account
     log, landed = tied(log, feed, known) if edges else log_before, tied(landed, feed, known)
+    if known and manifest.small:
+        # What names the transactions is an expression of thousands of words, and it is asked six times.
+        landed = landed.localCheckpoint()
     whole = WholeTransactions(landed.where(is_row()).withColumn("landed_this_hour", F.lit(True)))
     if counted.in_transactions or held is not None or known:
         whole = complete_transactions(

@@ -217,9 +217,9 @@ def _held_entries(entries: HourEntries, given_up: DataFrame | None) -> DataFrame
     names = F.broadcast(entries.held.select("tx", F.explode("hours").alias("hour")))
     published = entries.log_before.where(is_published(entries.state) & F.col("tx").isNotNull())
     held = _without_entries(published, given_up).join(names, ["tx", "hour"], "left_semi")
-    if entries.log_before is entries.log:
-        return held
-    return entries.log.join(held.select("hour", *ENTRY), ["hour", *ENTRY], "left_semi").select(*entries.log.columns)
+    if entries.log_before is not entries.log:
+        held = entries.log.join(held.select("hour", *ENTRY), ["hour", *ENTRY], "left_semi").select(*entries.log.columns)
+    return held.localCheckpoint()  # few entries, and each question would read their hours again
 
 
 def _shown(entries: HourEntries, held: DataFrame | None, given_up: DataFrame | None) -> DataFrame | None:
