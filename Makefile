@@ -1,10 +1,10 @@
 # `make` says what there is. Every target sets the project up first; nothing is installed outside its folder, but for
 # Java where there is none and the system's packages need no password (see scripts/java-home).
 .DEFAULT_GOAL := help
-.PHONY: help setup demo shell demo-shell test test-near test-full coverage seeds orders convergence backfill crashes ui demo-ui stop stack stack-stop lint format types bench bench-quick docs dist lock clean
+.PHONY: help setup demo shell demo-shell test test-near test-full coverage seeds orders convergence backfill crashes ui demo-ui stop stack stack-stop lint format types bench bench-quick bench-formats docs dist lock clean
 
 help:  ## this list
-	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-11s %s\n", $$1, $$2}' Makefile
+	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
 
 setup:  ## Python packages, Java, jars: all the other targets need (done by them)
 	@scripts/setup
@@ -83,6 +83,9 @@ format: setup  ## let ruff format and sort
 
 bench-quick: setup  ## a small benchmark in three minutes: its ratios beside those that were kept
 	@scripts/in-project python -m benchmarks.run --quick --output .tidemark/bench-quick
+
+bench-formats: setup  ## each format's decode against its own floor, in ten minutes (FORMATS="ibm qlik": these)
+	@scripts/in-project python -m benchmarks.formats $(FORMATS) $(BENCH)
 
 bench: setup  ## the benchmark: Spark's floor, a hand-written MERGE, and this
 	@scripts/in-project python -m benchmarks.run $(BENCH)

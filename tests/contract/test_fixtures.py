@@ -16,10 +16,11 @@ import yaml
 from pyspark.sql import Row, SparkSession
 
 from tests.landed_records import read_landed
-from tidemark.containers import CONTAINERS, load_container
+from tidemark.containers import CONTAINERS, load_container, text
 from tidemark.feeds.model import Feed
 from tidemark.formats import FORMATS, load_format
 from tidemark.formats.contract import CHANGES
+from tidemark.formats.ibm import decode as ibm
 
 DATA = Path(__file__).parent / "data"
 PROJECT = Path(__file__).parent.parent.parent
@@ -51,8 +52,12 @@ def test_every_container_offers_what_the_stages_need(name: str) -> None:
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: f"{case.parent.name}-{case.name}")
-def test_a_fixture_decodes_to_its_changes(spark: SparkSession, compiled: None, case: Path) -> None:
-    """In compiled expressions: most other tests run them as a small hour does."""
+@pytest.mark.usefixtures("compiled")
+def test_a_fixture_decodes_to_its_changes(spark: SparkSession, monkeypatch: pytest.MonkeyPatch, case: Path) -> None:
+    """As in a large hour, in compiled expressions, and with the lines of few objects dealt out: most other tests run as a
+    small hour does."""
+    for module in (text, ibm):
+        monkeypatch.setattr(module, "tasks_at_once", lambda _: 100)
     feed = Feed.model_validate(yaml.safe_load((case / "feed.yaml").read_text("utf-8")))
     objects = [str(path) for path in sorted(case.iterdir()) if path.name not in ("feed.yaml", "changes.jsonl")]
     records = read_landed(spark, feed.container["type"], objects, feed.container_options)

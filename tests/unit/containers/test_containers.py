@@ -10,6 +10,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from decimal import Decimal
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import fastavro
@@ -21,8 +22,9 @@ from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.types import StringType
 
-from tidemark.containers import connect_avro, connect_parquet, kafka_json, lines, load_container, pubsub
+from tidemark.containers import connect_avro, connect_parquet, kafka_json, lines, load_container, pubsub, text
 from tidemark.containers.contract import RECORDS, Contents
+from tidemark.containers.objects import tasks_at_once
 from tidemark.errors import ExportError
 from tidemark.feeds.model import Feed
 from tidemark.pipeline.land import land
@@ -123,6 +125,38 @@ RARE = {
     "the code of a surrogate": (b"\xc3\xa9", b"\xed\xa0\x80", True),
     "a character in too many bytes": (b"\xc3\xa9", b"\xc0\xaf", True),
 }
+
+
+@pytest.mark.parametrize("name", ["lines", "kafka_json", "pubsub"])
+def test_lines_of_few_objects_are_for_all_tasks(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    """Else one large object would keep one core busy, and the others idle."""
+    container, folder = load_container(name), landed(tmp_path)
+    paths = [str(folder / f"{number}.jsonl") for number in range(2)]
+    for path in paths:
+        Path(path).write_bytes(b"".join(b'{"topic": "t", "value": "%d"}\n' % number for number in range(50)))
+
+    def read_by(tasks: int, *objects: str) -> tuple[bool, list[Row]]:
+        monkeypatch.setattr(text, "tasks_at_once", lambda _: tasks)
+        records = container.read(spark, [*objects], container.Options())
+        plan = records._jdf.queryExecution().optimizedPlan().toString()
+        return "RepartitionByExpression" in plan, records.orderBy("object", "record").collect()
+
+    dealt_out, rows = read_by(2, paths[0])
+    assert dealt_out and [row.record for row in rows] == [*range(1, 51)]
+    assert read_by(1, paths[0]) == (False, rows)
+    assert not read_by(2, *paths)[0]
+
+
+def test_a_small_hour_is_one_task() -> None:
+    def tasks(cores: int, partitions: str) -> int:
+        spark: Any = SimpleNamespace(
+            sparkContext=SimpleNamespace(defaultParallelism=cores), conf={"spark.sql.shuffle.partitions": partitions}
+        )
+        return tasks_at_once(spark)
+
+    assert (tasks(8, "1"), tasks(8, "4"), tasks(2, "200")) == (1, 4, 2)
 
 
 @pytest.mark.parametrize("step", [1, 7, 1000])
