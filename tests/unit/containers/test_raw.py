@@ -134,6 +134,17 @@ def test_landing_sees_whether_each_piece_is_a_record(step: int) -> None:
             assert inspected(content) == Contents(None, plain), name
 
 
+def test_landing_knows_a_header_in_other_pages_and_with_other_delimiters() -> None:
+    one = record().encode("cp037")  # where cp1047 is the same
+    ebcdic = raw.Options(code_page="cp1047")
+    assert raw.inspect(iter([one + b"\x25" + one]), ebcdic).plain
+    assert not raw.inspect(iter([one + b"\x25x" + one]), ebcdic).plain
+    other = raw.Options(code_page="latin-1", record_delimiter="§", column_delimiter=";", string_delimiter="'")
+    one = record().replace(",", ";").replace('"', "'").encode("latin-1")
+    assert raw.inspect(iter([one + b"\xa7" + one]), other).plain
+    assert not raw.inspect(iter([ONE]), other).plain
+
+
 def test_a_piece_without_end_is_not_looked_at(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(raw, "_LONGEST", len(ONE))
     assert raw.inspect(iter([ONE[:-1]]), OPTIONS).plain and not raw.inspect(iter([ONE]), OPTIONS).plain
