@@ -123,9 +123,7 @@ def _refuse_other_records(
 ) -> None:
     """ExportError when a taken record has other bytes by today's feed file: its number is that of another record."""
     paths = [f"{settings.landing_root}/{row.object}" for row in parts.select("object").distinct().collect()]
-    records = _records(spark, feed, paths).withColumns(
-        {"raw": F.col("raw").cast("binary"), "object": _in_landing(settings)}
-    )
+    records = _records(spark, feed, paths, settings).withColumn("raw", F.col("raw").cast("binary"))
     known = parts.where("raw is not null").select("object", "record", "raw").distinct()
     if not known.join(records, ["object", "record", "raw"], "left_anti").isEmpty():
         raise _cut_elsewhere(feed, manifest)
@@ -150,32 +148,25 @@ def changes(spark: SparkSession, feed: Feed, paths: list[str], settings: Setting
             .withColumn("table", F.lit(None).cast("string"))
             .select("*", *image_names())
         )
-    records, table = _records(spark, feed, paths, plain=plain), _published(feed)
+    records, table = _records(spark, feed, paths, settings, plain=plain), _published(feed)
     decoded = load_format(feed.format["type"]).decode(records, feed, feed.format_options)
     judged = decoded.withColumns({"table": table, "problem": F.coalesce("problem", _unpublishable(feed, table))})
     bad = F.col("problem").isNotNull()
-    kept = {
-        "op": F.when(bad, "bad").otherwise(F.col("op")),
-        "raw": F.when(bad, F.col("raw")),
-        # Not before: what a format has brought together by their objects would be moved again.
-        "object": _in_landing(settings),
-    }
+    kept = {"op": F.when(bad, "bad").otherwise(F.col("op")), "raw": F.when(bad, F.col("raw"))}
     listed: DataFrame = judged.select(
         *(kept.get(field.name, F.col(field.name)).alias(field.name) for field in CHANGES), "table", *image_names()
     )
     return listed
 
 
-def _records(spark: SparkSession, feed: Feed, paths: list[str], *, plain: bool = False) -> DataFrame:
-    """RECORDS of landed objects, a record of a foreign topic with that as its problem."""
+def _records(
+    spark: SparkSession, feed: Feed, paths: list[str], settings: Settings, *, plain: bool = False
+) -> DataFrame:
+    """RECORDS of landed objects; ``object`` is relative to the landing, and a record of a foreign topic a problem."""
     container = load_container(feed.container["type"])
     records: DataFrame = container.read(spark, paths, feed.container_options, plain=plain)
-    return records.withColumn("problem", F.coalesce("problem", _foreign(feed)))
-
-
-def _in_landing(settings: Settings) -> Column:
-    """An ``object``'s path within the landing."""
-    return behind(F.col("object"), len(settings.landing_root.encode()) + 1)
+    name = behind(F.col("object"), len(settings.landing_root.encode()) + 1)
+    return records.withColumns({"object": name, "problem": F.coalesce("problem", _foreign(feed))})
 
 
 def _foreign(feed: Feed) -> Column:
