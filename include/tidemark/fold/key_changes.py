@@ -103,17 +103,21 @@ def of_keys(rows: DataFrame, keys: DataFrame) -> DataFrame:
 
 
 def descendants(rows: DataFrame, keys: DataFrame) -> DataFrame:
-    """``keys`` and every key whose row rests on one of them through links (columns: ``key``)."""
+    """Every key whose row rests on one of ``keys`` through links (columns: ``key``): one of them too, where it rests on
+    another."""
     links = (
         rows.where(is_link())
         .select(F.col("prior").alias("from"), F.col("key").alias("to"))
         .distinct()
         .localCheckpoint()
     )
-    reached = keys.select("key").distinct()
+    reached = new = keys.select("key").distinct()
+    resting = reached.limit(0)
     while True:
-        onward = links.join(reached, links["from"] == reached["key"], "left_semi").select(F.col("to").alias("key"))
-        new = onward.join(reached, "key", "left_anti").distinct().localCheckpoint()
+        onward = links.join(new, links["from"] == new["key"], "left_semi").select(F.col("to").alias("key"))
+        onward = onward.distinct().localCheckpoint()
+        resting = resting.unionByName(onward)
+        new = onward.join(reached, "key", "left_anti").localCheckpoint()
         if new.isEmpty():
-            return reached
-        reached = reached.unionByName(new).localCheckpoint()
+            return resting.distinct()
+        reached = reached.unionByName(new)

@@ -146,8 +146,8 @@ def _keys_to_refold(
     if links or not table.rows.where(is_link()).isEmpty():
         # A superseded change of a key that others rest on may still be what they inherited.
         changed = judged.where("fate <> 'duplicate'").select("key").unionByName(collided).distinct()
-        resting = descendants(table.rows.unionByName(live), changed).join(changed, "key", "left_anti")
-        targets = targets.unionByName(resting).localCheckpoint()
+        resting = descendants(table.rows.unionByName(live), changed)
+        targets = targets.unionByName(resting).distinct().localCheckpoint()
     return targets
 
 

@@ -232,5 +232,5 @@ def _fold_from_log(shape: TableShape, rows: DataFrame, feed: Feed, hour: str) ->
         return fold_keyless(shape, rows, feed, hour).where("not deleted")
     every = keyed_log_rows(shape, rows)
     changed, near = changed_in_reach(every, F.col("landed_this_hour"))
-    touched = descendants(near, changed).localCheckpoint()
+    touched = changed.unionByName(descendants(near, changed)).distinct().localCheckpoint()
     return fold_keyed(shape, near, touched, hour).drop("unreadable", *COUNTED)

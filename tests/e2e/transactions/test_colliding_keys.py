@@ -67,6 +67,30 @@ def test_a_statement_that_two_hours_share_after_the_hour_of_its_rows(
     assert not audit(exports.feed, settings).findings
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("late", [(2, 3), (2,), (1, 2, 3)], ids=str)
+def test_rows_in_a_circle_come_late(
+    spark: SparkSession, settings: Settings, tmp_path: Path, late: tuple[int, ...]
+) -> None:
+    """Each row rests on another one, so a late change of any of them alters others. That of row 3 is older than what row 3
+    has come to rest on by then, and still counts: for row 1."""
+    exports = Exports(
+        Format("debezium", debezium, "kafka_json"), tmp_path, settings, f"circle_{len(late)}",
+        format={"type": "debezium", "decimals": "string"},
+    )  # fmt: skip
+    begun = {1: 10, 2: 2, 3: 3}
+    there = {
+        id_: debezium.encode(unit(number, change("b", number, 10, "insert", id_), together=False))
+        for id_, number in begun.items()
+    }
+    exports.run(HOURS[0], [one for id_ in sorted(there.keys() - set(late)) for one in there[id_]])
+    circle = [(3, 1), (1, 2), (2, 3)]
+    exports.run(HOURS[1], _moves("b", circle))
+    exports.run(HOURS[2], [one for id_ in late for one in there[id_]])
+    assert exports.rows("b") == {to: (_at(id_), f"b{begun[id_] * ROOM + 10}") for id_, to in circle}
+    assert not audit(exports.feed, settings).findings
+
+
 def uncounted(number: int, second: int, operation: str, id_: int, value: str, old: int | None = None) -> dict[str, Any]:
     """A change of Qlik's that names its transaction, 77, and does not count in it; each has a time of its own."""
     record = qlik(number, operation, {"ID": id_, "V": value}, "03", {"ID": old, "V": value} if old else None)
@@ -98,11 +122,15 @@ def test_rows_move_in_a_transaction_that_is_named_and_not_counted(
 
 
 def _plus_one(table: str) -> list[Sent]:
-    """Three messages for each row: the delete of its key, a tombstone, and the insert; in ``b`` it lacks a column that did
-    not change."""
+    return _moves(table, [(id_, id_ + 1) for id_ in IDS])
+
+
+def _moves(table: str, moves: list[tuple[int, int]]) -> list[Sent]:
+    """One commit. Three messages for each row: the delete of its key, a tombstone, and the insert; in ``b`` it lacks a
+    column that did not change."""
     deeds: list[Deed] = []
-    for index, id_ in enumerate(IDS):
-        deleted, arrived = (_change(table, index, op, key) for op, key in (("delete", id_), ("insert", id_ + 1)))
+    for index, (id_, to) in enumerate(moves):
+        deleted, arrived = (_change(table, index, op, key) for op, key in (("delete", id_), ("insert", to)))
         prior = (id_, 7)[: len(arrived.key)]
         new = {"n": _at(id_), "big": f"b{id_ * ROOM + 10}"}
         sent: Image = frozenset((name, new.get(name, value)) for name, value in arrived.sent)

@@ -51,14 +51,16 @@ def test_descendants_are_the_keys_that_links_lead_to(spark: SparkSession) -> Non
     logged = keyed_rows(log_rows(spark, [Delivered(change) for change in changes]), SHAPE, expand=False)
     begin = {change.key for change in changes if change.key[0] % SIZE == 0}
     keys = logged.select("key").where(logged["key.id"].isin([key[0] for key in begin])).distinct()
-    reached: set[Key] = set(begin)
+    resting: set[Key] = set()
     rounds = 0
     links = [(c.prior, c.key) for c in changes if c.prior is not None and c.absent]
-    while more := {to for old, to in links if old in reached} - reached:
-        reached |= more
+    while more := {to for old, to in links if old in begin | resting} - resting:
+        resting |= more
         rounds += 1
-    assert {(row.key["id"],) for row in descendants(logged, keys).collect()} == reached
+    assert {(row.key["id"],) for row in descendants(logged, keys).collect()} == resting
     assert rounds > 1, "some keys are reached through others"
+    assert begin - resting, "most rest on no other key"
+    assert begin & resting, "and some of those that it begins with rest on another"
 
 
 def test_what_is_in_reach_is_tied_by_links_in_either_direction(spark: SparkSession) -> None:
