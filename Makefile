@@ -40,7 +40,7 @@ seeds: setup  ## every format's generated hours against their truth, for ten see
 orders: setup  ## more orders of hours, of the tests that run them in several
 	@$(pytest) -m long --ignore tests/e2e/formats/test_seeds.py tests/e2e $(PYTEST)
 
-convergence: setup  ## random histories of every format against the oracle, by the thousand (HISTORIES=…)
+convergence: setup  ## thousands of random histories of each format against the oracle (HISTORIES=… of each)
 	@TIDEMARK_HISTORIES=$(or $(HISTORIES),3000) scripts/in-project python -m pytest -m long tests/convergence $(PYTEST)
 
 backfill: setup  ## 48 hours of two feeds through Airflow, with failing hours and dying workers (HOURS=…)

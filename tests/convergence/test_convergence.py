@@ -52,7 +52,7 @@ SMALL, SMALL_SEED, SMALL_COUNT = Size(hours=2, again=0, tables=("t0",)), 3, 60
 #: The format in the long run alone: in the others' container its messages are Canal's.
 LONG = ("canal_lines",)
 #: Histories of a format in the ordinary run, 252 in all; and in each plan of the long one.
-ORDINARY, MANY = 42, 150
+ORDINARY, MANY = 42, 500
 #: The long run goes through more containers.
 CONTAINERS = {
     "canal": ("kafka_json", "connect_parquet", "connect_avro"),
@@ -63,8 +63,8 @@ CONTAINERS = {
     "ibm_kafka": ("kafka_json", "connect_parquet", "connect_avro"),
     "qlik": ("pubsub", "kafka_json", "connect_avro"),
 }
-#: What the long run is asked for.
-SEEDS = range(2, 2 + math.ceil(int(os.environ.get("TIDEMARK_HISTORIES", "3000")) / (MANY * len(FORMATS))))
+#: What the long run is asked for: so many histories of each format.
+SEEDS = range(2, 2 + math.ceil(int(os.environ.get("TIDEMARK_HISTORIES", "3000")) / MANY))
 #: One history to be run alone, as a failure names it: container, seed, how many there were, its number.
 ALONE = os.environ.get("TIDEMARK_HISTORY", "").split()
 

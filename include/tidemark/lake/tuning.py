@@ -17,8 +17,9 @@ QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize
 #: The file beside the jars that :mod:`tidemark.lake.cds_archive` makes.
 ARCHIVE = "classes.jsa"
 
-#: For other drivers. Nobody waits for a pause of the collector: the one that takes the least in all.
-_JAVA = "-XX:+UseParallelGC"
+#: For other drivers. Nobody waits for a pause of the collector: the one that takes the least in all. Local files are read
+#: with buffers outside of the heap, as large as what is read at once, which each of many threads would keep.
+_JAVA = "-XX:+UseParallelGC -Djdk.nio.maxCachedBufferSize=1048576"
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 #: How many bytes of landed objects make a partition of a larger hour. Compressed, these are some 130,000 changes of a dozen

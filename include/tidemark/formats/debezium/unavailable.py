@@ -12,7 +12,7 @@ import base64
 import hashlib
 import json
 import uuid
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -60,14 +60,18 @@ def without_unavailable(image: Column, word: str, *, updated: Column) -> tuple[C
     byte of the word, in an array of booleans, is the placeholder: elsewhere it can only be a value. Most rows have no
     placeholder, and are not taken apart.
     """
-    plain, truths = spellings(word), _json([True] * len(word.encode()))
+    anywhere = spellings(word)
+    in_updated = [*anywhere, _json([True] * len(word.encode()))]
 
-    def is_absent(value: Column) -> Column:
-        return F.coalesce(value.isin(plain) | (updated & (value == truths)), F.lit(False))
+    def where_absent(look: Callable[[list[str]], Column]) -> Column:
+        # Asked of the row, not of each value again: the values are looked at one by one, without generated code.
+        return F.when(updated, look(in_updated)).otherwise(look(anywhere))
 
-    holds_one = F.coalesce(F.exists(F.map_values(image), is_absent), F.lit(False))
-    sent = F.map_filter(image, lambda _, value: ~is_absent(value))
-    return (
-        F.when(holds_one, sent).otherwise(image),
-        F.when(holds_one, F.map_keys(F.map_filter(image, lambda _, value: is_absent(value)))),
-    )
+    def absent(value: Column, words: list[str]) -> Column:
+        return F.coalesce(value.isin(words), F.lit(False))
+
+    values = F.map_values(image)
+    holds_one = F.coalesce(where_absent(lambda words: F.exists(values, lambda value: value.isin(words))), F.lit(False))
+    sent = where_absent(lambda words: F.map_filter(image, lambda _, value: ~absent(value, words)))
+    names = where_absent(lambda words: F.map_keys(F.map_filter(image, lambda _, value: absent(value, words))))
+    return F.when(holds_one, sent).otherwise(image), F.when(holds_one, names)
