@@ -43,7 +43,7 @@ class HandWritten:
     def load(self, objects: list[str]) -> None:
         """Make the table from the base hour, and remember it."""
         self.spark.sql(f"CREATE NAMESPACE IF NOT EXISTS {CATALOG}.shop")
-        self._newest(objects)
+        self.read_newest(objects)
         self.spark.sql(f"DROP TABLE IF EXISTS {self.table} PURGE")
         properties = ", ".join(f"'{key}' = '{value}'" for key, value in _PROPERTIES[self.mode].items())
         rows = ", ".join(_COLUMNS)
@@ -59,7 +59,7 @@ class HandWritten:
 
     def run(self, objects: list[str]) -> None:
         """The measured job."""
-        self._newest(objects)
+        self.read_newest(objects)
         columns = [name for name in _COLUMNS if name != "note"]
         updates = ", ".join(f"t.{name} = s.{name}" for name in columns)
         note = f"t.note = CASE WHEN s.note = '{ABSENT}' THEN t.note ELSE s.note END"
@@ -70,7 +70,8 @@ class HandWritten:
             f"WHEN NOT MATCHED AND s.op <> 'd' THEN INSERT ({names}) VALUES (s.{', s.'.join(_COLUMNS)})"
         )
 
-    def _newest(self, objects: list[str]) -> None:
+    def read_newest(self, objects: list[str]) -> None:
+        """Make ``newest`` a view of the newest event of each key: ``op`` and the columns of the table."""
         record = self.spark.read.text(objects).select(F.from_json("value", _RECORD).alias("r")).select("r.*")
         event = record.where("value IS NOT NULL").select("offset", F.from_json("value", EVENT).alias("e"))
         commit = F.regexp_extract("e.source.sequence", r'^\["(\d+)"', 1).cast("bigint")

@@ -17,6 +17,7 @@ from rich.console import Console
 from benchmarks import floor, hour, merge, report
 from benchmarks.case import Case
 from benchmarks.generate import BASE, MEASURED, Exports, Workload, exports
+from benchmarks.truth import SUMS, differing
 from tidemark.lake.session import open_session
 from tidemark.settings import Settings
 
@@ -134,12 +135,8 @@ def _cases(spark: SparkSession, settings: Settings, made: Exports, codec: str, w
 
 def differences(spark: SparkSession, table: str, made: Exports) -> dict[str, int]:
     """Sums over the table that are not the source's: what it has less the truth."""
-    sums = spark.table(table).selectExpr(
-        "count(*) AS rows", "sum(id) AS ids", "cast(sum(total) * 100 AS bigint) AS cents",
-        "sum(quantity) AS quantities", "sum(length(contact)) AS contact_length", "sum(length(note)) AS note_length",
-    )  # fmt: skip
-    found = sums.collect()[0].asDict()
-    return {name: found[name] - truth for name, truth in made.truth.items() if found[name] != truth}
+    sums = spark.table(table).selectExpr(*(f"{sql} AS {name}" for name, sql in SUMS.items())).collect()[0]
+    return differing(sums.asDict(), made.truth)
 
 
 if __name__ == "__main__":

@@ -16,14 +16,13 @@ import sys
 from pathlib import Path
 from typing import Any
 
-import psutil
-from pyspark import SparkContext
 from rich.console import Console
 from rich.table import Table
 
 from benchmarks import hour
 from benchmarks.generate import Exports, Workload, exports
 from benchmarks.measure import measure
+from benchmarks.processes import cpu_seconds, family, peak_mb
 from benchmarks.run import CACHE, HOME, differences, new_folder
 from tidemark.lake.session import open_session
 from tidemark.settings import Settings
@@ -72,9 +71,9 @@ def measure_hour(events: int, master: str) -> dict[str, Any]:
     try:
         tidemark = hour.Tidemark(spark, settings)
         tidemark.load()
-        before = cpu_of_family()
+        before = cpu_seconds()
         stages = {name: round(measure(work).wall, 1) for name, work in tidemark.stages()}
-        cpu = cpu_of_family() - before
+        cpu = cpu_seconds() - before
         return {
             "events": events,
             "on": master,
@@ -95,27 +94,6 @@ def settings_on(master: str, made: Exports) -> Settings:
         home=HOME, feeds=Path("benchmarks/feeds"), lake=str(new_folder("scale")), exports=str(made.root / "gzip"),
         driver_memory=MEMORY, spark_master=master, spark_conf={} if master == HERE else executors,
     )  # fmt: skip
-
-
-def family() -> list[psutil.Process]:
-    """The JVM and, on a cluster, those of its executors."""
-    gateway = SparkContext._gateway
-    assert gateway is not None, "a session is open"
-    driver = psutil.Process(gateway.proc.pid)
-    return [driver, *driver.children(recursive=True)]
-
-
-def cpu_of_family() -> float:
-    """CPU seconds of this process, of the JVM and of its executors so far."""
-    times = [process.cpu_times() for process in (psutil.Process(), *family())]
-    return float(sum(each.user + each.system for each in times))
-
-
-def peak_mb(process: psutil.Process) -> int:
-    """The most memory a process has had, as Linux has noted it."""
-    status = Path(f"/proc/{process.pid}/status").read_text()
-    peaks = (int(line.split()[1]) // 1024 for line in status.splitlines() if line.startswith("VmHWM:"))
-    return next(peaks, 0)  # of a process that has just ended nothing is noted
 
 
 def show(found: list[dict[str, Any]]) -> None:
