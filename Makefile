@@ -1,7 +1,7 @@
 # `make` says what there is. Every target sets the project up first; nothing is installed outside its folder, but for
 # Java where there is none and the system's packages need no password (see scripts/java-home).
 .DEFAULT_GOAL := help
-.PHONY: help setup demo shell demo-shell test test-near test-full coverage seeds orders convergence backfill crashes ui demo-ui stop stack stack-stop lint format types bench bench-quick bench-formats docs dist lock clean
+.PHONY: help setup demo shell demo-shell test test-near test-full coverage seeds orders convergence backfill crashes ui demo-ui stop stack stack-stop lint format types bench bench-quick bench-formats bench-peers docs dist lock clean
 
 help:  ## this list
 	@awk 'BEGIN {FS = ":.*## "} /^[a-z-]+:.*## / {printf "  make %-14s %s\n", $$1, $$2}' Makefile
@@ -86,6 +86,9 @@ bench-quick: setup  ## a small benchmark in three minutes: its ratios beside tho
 
 bench-formats: setup  ## each format's decode against its own floor, in ten minutes (FORMATS="ibm qlik": these)
 	@scripts/in-project python -m benchmarks.formats $(FORMATS) $(BENCH)
+
+bench-peers: setup  ## the same hour in other tools, each in an environment of its own (PEERS="dlt duckdb": these)
+	@scripts/in-project python -m benchmarks.peers $(PEERS) $(BENCH)
 
 bench: setup  ## the benchmark: Spark's floor, a hand-written MERGE, and this
 	@scripts/in-project python -m benchmarks.run $(BENCH)
