@@ -13,7 +13,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -24,14 +23,15 @@ from pyspark.sql import functions as F
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.case import WARM_UPS
 from benchmarks.floor import RECORD, to_nothing
-from benchmarks.hour import copy_database
+from benchmarks.folders import CACHE, HOME, new_folder
+from benchmarks.kept import KEPT, keep, load_kept
+from benchmarks.lake import EmptyLake
 from benchmarks.measure import measure
-from benchmarks.run import CACHE, HOME, KEPT, WARM_UPS, new_folder
 from tidemark.feeds.loading import load_feed
 from tidemark.feeds.model import Feed
 from tidemark.formats import FORMATS
-from tidemark.lake.session import create_namespace, open_session
 from tidemark.lake.tuning import tune_session, without_long_methods
 from tidemark.ledger.manifest import all_objects
 from tidemark.operations.read_table import json_lines, read_snapshot
@@ -69,19 +69,17 @@ def main() -> int:
     parser.add_argument("--keep", action="store_true", help=f"keep the ratios in {KEPT.name}")
     options = parser.parse_args()
     console, found = Console(), dict[str, Measured]()
-    lake = EmptyLake()
+    lake = EmptyLake("formats")
     try:
         for name in options.formats:
             found[name] = measure_format(lake, name, options.events, options.repeat)
             console.print(f"{name}: decode {found[name].ratio:.2f} times its floor")
     finally:
         lake.spark.stop()
-    kept = json.loads(KEPT.read_text())
     workload = f"{options.events} events of each format"
-    console.print(drawn(found, kept.get(workload, {})))
+    console.print(drawn(found, load_kept(workload)))
     if options.keep:
-        kept[workload] = kept.get(workload, {}) | {name: round(one.ratio, 2) for name, one in found.items()}
-        KEPT.write_text(json.dumps(kept, indent=2) + "\n")
+        keep(workload, {name: round(one.ratio, 2) for name, one in found.items()})
     for name, one in found.items():
         if one.wrong:
             console.print(f"{name}: these tables differ from the truth: {', '.join(one.wrong)}")
@@ -115,28 +113,6 @@ def measure_format(lake: EmptyLake, name: str, events: int, repeat: int) -> Meas
         found.hour = measure(lambda: run_hour(feed, hour, settings)).cpu
     found.wrong = wrong_tables(root, hour, settings)
     return found
-
-
-class EmptyLake:
-    """A lake with a session on it, which :meth:`empty` takes back to nothing."""
-
-    def __init__(self) -> None:
-        lake = new_folder("formats")
-        self.settings = Settings(home=HOME, lake=str(lake), driver_memory="4g", spark_master="local[2]")
-        self.spark, self._lake = open_session(self.settings, "benchmark"), lake
-        create_namespace(self.spark, "nothing")
-        self._catalog = Path(self.settings.catalog.removeprefix("jdbc:sqlite:"))
-        self._nothing = Path(f"{self._catalog}.nothing")
-        copy_database(self._catalog, self._nothing)
-
-    def empty(self) -> None:
-        self.spark.catalog.clearCache()
-        copy_database(self._nothing, self._catalog)
-        for path in self._lake.iterdir():
-            if path.is_dir():
-                shutil.rmtree(path)
-            elif not path.name.startswith(self._catalog.name):
-                path.unlink()
 
 
 def sample(name: str, events: int) -> Path:

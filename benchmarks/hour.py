@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
-import sqlite3
 from collections.abc import Callable
 from pathlib import Path
 
@@ -11,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from benchmarks.floor import to_nothing
 from benchmarks.generate import BASE, DATE, MEASURED
+from benchmarks.lake import KeptLake
 from tidemark.feeds.loading import find_feed
 from tidemark.ledger.manifest import all_objects
 from tidemark.pipeline.decode import changes
@@ -19,7 +18,7 @@ from tidemark.pipeline.land import land
 from tidemark.settings import Settings
 
 TABLE = "lake.shop.orders"
-_BASE_HOUR, _HOUR = f"{DATE}T{BASE}", f"{DATE}T{MEASURED}"
+BASE_HOUR, HOUR = f"{DATE}T{BASE}", f"{DATE}T{MEASURED}"
 
 
 class Tidemark:
@@ -28,27 +27,19 @@ class Tidemark:
     def __init__(self, spark: SparkSession, settings: Settings) -> None:
         self.spark, self.settings = spark, settings
         self.feed = find_feed("bench", settings)
-        self.catalog = Path(settings.catalog.removeprefix("jdbc:sqlite:"))
 
     def load(self) -> None:
         """Run the base hour, and remember the lake as it is then."""
-        for _, work in self.stages(_BASE_HOUR):
+        for _, work in self.stages(BASE_HOUR):
             work()
-        self.base = Path(f"{self.catalog}.base")
-        copy_database(self.catalog, self.base)
-        self.files = set(Path(self.settings.lake_root).rglob("*"))
+        self.base = KeptLake(Path(self.settings.lake_root))
 
     def reset(self) -> None:
-        """The lake as the base hour left it. Its files never change, so later ones are deleted."""
+        """The lake as the base hour left it."""
         self.spark.catalog.clearCache()
-        copy_database(self.base, self.catalog)
-        for path in set(Path(self.settings.lake_root).rglob("*")) - self.files:
-            if path.is_dir():
-                shutil.rmtree(path, ignore_errors=True)
-            else:
-                path.unlink(missing_ok=True)
+        self.base.put_back()
 
-    def stages(self, hour: str = _HOUR) -> list[tuple[str, Callable[[], object]]]:
+    def stages(self, hour: str = HOUR) -> list[tuple[str, Callable[[], object]]]:
         """The hour's stages in order, as :func:`tidemark.pipeline.hour.run_hour` runs them, each to be timed by itself."""
         spark, feed, settings = self.spark, self.feed, self.settings
         return [
@@ -60,17 +51,11 @@ class Tidemark:
 
     def decode(self) -> None:
         """What decode computes for the measured hour, kept nowhere: like the floor. Needs :meth:`land_only` before."""
-        manifest = all_objects(self.settings, self.feed.feed, _HOUR)
+        manifest = all_objects(self.settings, self.feed.feed, HOUR)
         paths = [f"{self.settings.landing_root}/{object_.path}" for object_ in manifest.objects]
         plain = all(object_.plain for object_ in manifest.objects)
         to_nothing(changes(self.spark, self.feed, paths, self.settings, plain=plain))
 
     def land_only(self) -> None:
         """Have the measured hour landed."""
-        land(self.feed, _HOUR, self.settings)
-
-
-def copy_database(source: Path, target: Path) -> None:
-    """SQLite's own copy, since Spark has the catalog open."""
-    with sqlite3.connect(source) as from_, sqlite3.connect(target) as to:
-        from_.backup(to)
+        land(self.feed, HOUR, self.settings)

@@ -7,7 +7,9 @@ of the same hour sent is lost (README).
 
 from __future__ import annotations
 
+import sys
 from dataclasses import dataclass
+from pathlib import Path
 
 from pyspark.sql import SparkSession, Window
 from pyspark.sql import functions as F
@@ -27,6 +29,19 @@ _PROPERTIES = {
     "merge-on-read": {"format-version": "3", "write.merge.mode": "merge-on-read"},
     "copy-on-write": {"format-version": "2", "write.merge.mode": "copy-on-write"},
 }
+
+
+def catalog_conf(folder: Path) -> dict[str, str]:
+    """Spark's settings for :data:`CATALOG`, whose tables and SQLite database lie in a folder."""
+    catalog = f"spark.sql.catalog.{CATALOG}"
+    return {
+        catalog: "org.apache.iceberg.spark.SparkCatalog",
+        f"{catalog}.type": "jdbc",
+        f"{catalog}.uri": f"jdbc:sqlite:{folder}/catalog.db",
+        f"{catalog}.jdbc.schema-version": "V1",
+        f"{catalog}.warehouse": str(folder),
+        f"{catalog}.cache-enabled": "false",
+    }
 
 
 @dataclass
@@ -90,3 +105,14 @@ class HandWritten:
         newest.select("op", "row.*").selectExpr(
             "op", *(f"{value} AS {name}" for name, value in _COLUMNS.items())
         ).createOrReplaceTempView("newest")
+
+
+def main() -> None:
+    """The job as one would submit it: ``spark-submit benchmarks/merge.py load|run OBJECT…``."""
+    what, *objects = sys.argv[1:]
+    job = HandWritten(SparkSession.builder.getOrCreate(), "merge-on-read")
+    (job.load if what == "load" else job.run)(objects)
+
+
+if __name__ == "__main__":
+    main()

@@ -4,49 +4,66 @@ from __future__ import annotations
 
 import os
 import platform
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from typing import Any
 
 import psutil
+from rich.console import Console
 from rich.table import Table
 
 from benchmarks.case import Case
 from benchmarks.generate import Workload
+from benchmarks.kept import keep, load_kept
 from benchmarks.measure import Cost
 
-#: case, what it is held against, at most so many times as dear (CPU).
-GOALS = (("decode", "floor", 1.25), ("hour", "merge-on-read", 2.0))
+#: By case of ``benchmarks.run``, what it is held against; of some, at most so many times as dear (CPU).
+RIVALS = {"decode": "floor", "merge-on-read": "floor", "copy-on-write": "merge-on-read", "hour": "merge-on-read"}
+GOALS = {"decode": 1.25, "hour": 2.0}
 Report = dict[str, Any]
 
 
-def make(workload: Workload, codec: str, cases: list[Case], wrong: dict[str, dict[str, int]]) -> Report:
-    """Medians of each case and step, the ratios within each round, and how the goals fared."""
-    rounds = {case.name: case.rounds for case in cases}
-    rows = []
-    for case in cases:
-        rival = {"copy-on-write": "merge-on-read", "hour": "merge-on-read"}.get(case.name, "floor")
-        for step in case.rounds[0]:
-            costs = [round_[step] for round_ in case.rounds]
-            row = {"case": case.name, "step": step, **asdict(Cost.middle(costs)), "against": None, "ratio": None}
-            if rival in rounds and case.name != rival:
-                ratios = [cost.over(other[rival]) for cost, other in zip(costs, rounds[rival], strict=True)]
-                row |= {"against": rival, "ratio": asdict(Cost.middle(ratios))}
-            rows.append(row | {"rounds": [asdict(cost) for cost in costs]})
-    goals = [
-        {"case": row["case"], "against": rival, "at_most": limit, "ratio": row["ratio"]["cpu"]}
-        for case, rival, limit in GOALS
-        for row in rows
-        if row["case"] == row["step"] == case and row["against"] == rival
-    ]
+def make(workload: Workload, codec: str, cases: Sequence[Case], wrong: Mapping[str, dict[str, int]]) -> Report:
+    """What ``benchmarks.run`` found, with the workload and the machine."""
     return {
         "workload": asdict(workload) | {"codec": codec},
         "machine": {
             "cpus": os.cpu_count(), "memory_gb": round(psutil.virtual_memory().total / 1e9),
             "system": platform.platform(), "load": os.getloadavg()[0],
         },
-        "goals": goals, "rows": rows, "differences": wrong,
+        **compare(cases, RIVALS, GOALS), "differences": wrong,
     }  # fmt: skip
+
+
+def compare(cases: Sequence[Case], rivals: Mapping[str, str], goals: Mapping[str, float]) -> Report:
+    """``rows``: medians of each case and step, the ratios within each round; ``goals``: how they fared.
+
+    ``rivals``: by case, what it is held against. ``goals``: how many times as dear as that it may be (CPU).
+    """
+    rounds = {case.name: case.rounds for case in cases}
+    rows = []
+    for case in cases:
+        rival = rivals.get(case.name)
+        for step in case.rounds[0]:
+            costs = [round_[step] for round_ in case.rounds]
+            row = {"case": case.name, "step": step, **asdict(Cost.middle(costs)), "against": None, "ratio": None}
+            if rival in rounds:
+                ratios = [cost.over(other[rival]) for cost, other in zip(costs, rounds[rival], strict=True)]
+                row |= {"against": rival, "ratio": asdict(Cost.middle(ratios))}
+            rows.append(row | {"rounds": [asdict(cost) for cost in costs]})
+    fared = [
+        {"case": row["case"], "against": row["against"], "at_most": goals[row["case"]], "ratio": row["ratio"]["cpu"]}
+        for row in rows
+        if row["case"] in goals and row["case"] == row["step"] and row["ratio"]
+    ]
+    return {"goals": fared, "rows": rows}
+
+
+def show(console: Console, results: Report, workload: str, *, keeps: bool) -> None:
+    """Print what :func:`compare` found, beside the ratios kept of the workload, and keep it in their place if asked."""
+    console.print(table(results, load_kept(workload)))
+    if keeps:
+        keep(workload, ratios(results))
 
 
 def _cells(row: Report) -> list[str]:

@@ -6,7 +6,6 @@ from __future__ import annotations
 
 import argparse
 import json
-import shutil
 import sys
 from functools import partial
 from pathlib import Path
@@ -15,21 +14,17 @@ from pyspark.sql import SparkSession
 from rich.console import Console
 
 from benchmarks import floor, hour, merge, report
-from benchmarks.case import Case
+from benchmarks.case import WARM_UPS, Case, run_rounds
+from benchmarks.folders import CACHE, HOME, new_folder
 from benchmarks.generate import BASE, MEASURED, Exports, Workload, exports
+from benchmarks.kept import KEPT
 from benchmarks.truth import SUMS, differing
 from tidemark.lake.session import open_session
 from tidemark.settings import Settings
 
-HOME = Path(__file__).resolve().parent.parent
-CACHE = HOME / ".tidemark/bench"
-#: Rounds that are not counted: HotSpot compiles Spark's planner for longer than the first.
-WARM_UPS = 2
 CASES = ("floor", "decode", "merge-on-read", "copy-on-write", "hour")
 #: What ``--quick`` stands for: three minutes on two cores.
 QUICK = {"events": 200_000, "base": 60_000, "repeat": 3, "only": "floor,decode,merge-on-read,hour"}
-#: By workload, the ratios of the runs that were kept.
-KEPT = HOME / "benchmarks/kept.json"
 
 
 def main() -> int:
@@ -54,47 +49,28 @@ def main() -> int:
     workload = Workload(options.events, options.base)
     console.print(f"workload {workload.name}, {options.codec}, {options.repeat} rounds after {WARM_UPS} that warm up")
     made = exports(workload, CACHE)
-    settings = _settings(made, options.codec)
+    settings = settings_of(made, options.codec, new_folder("lake"), new_folder("peer"))
     spark = open_session(settings, "benchmark")
     try:
         cases = _cases(spark, settings, made, options.codec, wanted)
         wrong: dict[str, dict[str, int]] = {}
-        for number in range(1 - WARM_UPS, options.repeat + 1):
-            for case in cases:
-                costs = case.run()
-                cost = costs[case.name]
-                label = f"round {number}" if number > 0 else "warm-up"
-                console.print(f"{label}: {case.name} {cost.cpu:.1f} CPU s, {cost.wall:.1f} s on the clock")
-                if number > 0:
-                    case.rounds.append(costs)
-                elif number == 0 and case.table and (findings := differences(spark, case.table, made)):
-                    wrong[case.name] = findings
+        for number, case in run_rounds(cases, options.repeat, console):
+            if number == 0 and case.table and (findings := differences(spark, case.table, made)):
+                wrong[case.name] = findings
     finally:
         spark.stop()
     results = report.make(workload, options.codec, cases, wrong)
     options.output.mkdir(parents=True, exist_ok=True)
     (options.output / "results.json").write_text(json.dumps(results, indent=2) + "\n")
     (options.output / "results.md").write_text(report.markdown(results))
-    kept = json.loads(KEPT.read_text()) if KEPT.exists() else {}
-    console.print(report.table(results, kept.get(report.name_of(results), {})))
-    if options.keep:
-        KEPT.write_text(json.dumps(kept | {report.name_of(results): report.ratios(results)}, indent=2) + "\n")
+    report.show(console, results, report.name_of(results), keeps=options.keep)
     for name, findings in wrong.items():
         console.print(f"{name}: the table differs from the source's: {findings}")
     return 1 if "hour" in wrong else 0
 
 
-def new_folder(name: str) -> Path:
-    """An empty folder beside the workloads."""
-    folder = CACHE / name
-    shutil.rmtree(folder, ignore_errors=True)
-    folder.mkdir(parents=True)
-    return folder
-
-
-def _settings(made: Exports, codec: str) -> Settings:
-    lake, peer = new_folder("lake"), new_folder("peer")
-    catalog = f"spark.sql.catalog.{merge.CATALOG}"
+def settings_of(made: Exports, codec: str, lake: Path, peer: Path) -> Settings:
+    """Tidemark on the workload: its lake in one folder; the other one's tables can be read and written beside it."""
     return Settings(
         home=HOME,
         feeds=Path("benchmarks/feeds"),
@@ -102,14 +78,7 @@ def _settings(made: Exports, codec: str) -> Settings:
         exports=str(made.root / codec),
         driver_memory="4g",
         spark_master="local[2]",
-        spark_conf={
-            catalog: "org.apache.iceberg.spark.SparkCatalog",
-            f"{catalog}.type": "jdbc",
-            f"{catalog}.uri": f"jdbc:sqlite:{peer}/catalog.db",
-            f"{catalog}.jdbc.schema-version": "V1",
-            f"{catalog}.warehouse": str(peer),
-            f"{catalog}.cache-enabled": "false",
-        },
+        spark_conf=merge.catalog_conf(peer),
     )
 
 
@@ -134,9 +103,11 @@ def _cases(spark: SparkSession, settings: Settings, made: Exports, codec: str, w
 
 
 def differences(spark: SparkSession, table: str, made: Exports) -> dict[str, int]:
-    """Sums over the table that are not the source's: what it has less the truth."""
-    sums = spark.table(table).selectExpr(*(f"{sql} AS {name}" for name, sql in SUMS.items())).collect()[0]
-    return differing(sums.asDict(), made.truth)
+    """Sums over the table that are not the source's: what it has less the truth. ``table``: as SQL names it, perhaps with the
+    version that is meant."""
+    sums = ", ".join(f"{sql} AS {name}" for name, sql in SUMS.items())
+    (row,) = spark.sql(f"SELECT {sums} FROM {table}").collect()  # noqa: S608 - constants of this package
+    return differing(row.asDict(), made.truth)
 
 
 if __name__ == "__main__":

@@ -20,10 +20,11 @@ from rich.console import Console
 from rich.table import Table
 
 from benchmarks import hour
+from benchmarks.folders import CACHE, HOME, new_folder
 from benchmarks.generate import Exports, Workload, exports
 from benchmarks.measure import measure
 from benchmarks.processes import cpu_seconds, family, peak_mb
-from benchmarks.run import CACHE, HOME, differences, new_folder
+from benchmarks.run import differences
 from tidemark.lake.session import open_session
 from tidemark.settings import Settings
 
