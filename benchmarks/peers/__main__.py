@@ -19,8 +19,9 @@ from typing import Any
 from rich.console import Console
 from rich.table import Table
 
+from benchmarks.folders import CACHE, HOME, new_folder
 from benchmarks.generate import BASE, MEASURED, Workload, exports
-from benchmarks.run import CACHE, HOME, KEPT, new_folder
+from benchmarks.kept import KEPT, keep, load_kept
 from benchmarks.truth import differing
 
 SELF = "tidemark"
@@ -48,12 +49,10 @@ def main() -> int:
         found[name] = one = measured_in_a_process(name, options.events)
         one["ratio"] = one["cpu"] / found[SELF]["cpu"]
         console.print(f"{name}: {one['cpu']:.1f} CPU s, {one['seconds']:.1f} s on the clock")
-    kept, workload = json.loads(KEPT.read_text()), f"{options.events} events, peers"
-    console.print(drawn(found, options.events, kept.get(workload, {})))
+    workload = f"peers: {options.events} events"
+    console.print(drawn(found, options.events, load_kept(workload)))
     if options.keep:
-        ratios = {name: round(one["ratio"], 3) for name, one in found.items() if name != SELF}
-        kept[workload] = kept.get(workload, {}) | ratios
-        KEPT.write_text(json.dumps(kept, indent=2) + "\n")
+        keep(workload, {name: round(one["ratio"], 3) for name, one in found.items() if name != SELF})
     for name, one in found.items():
         if one["wrong"]:
             console.print(f"{name}: the table differs from the source's: {in_words(one['wrong'], one['sums'])}")
