@@ -120,13 +120,12 @@ def fold_steps(steps: Column) -> Column:
         )  # fmt: skip
 
     def merge(so_far: Column, step: Column) -> Column:
-        kept = F.map_filter(so_far["after"], lambda column, _: F.array_contains(step["absent"], column))
-        newer = F.map_filter(so_far["newer"], lambda column, _: F.array_contains(step["absent"], column))
+        # Of a column that both have the last one counts. A step sends or lacks every column, so nothing falls away.
         merged = F.struct(
-            F.map_concat(kept, step["after"]).alias("after"),
+            F.map_concat(so_far["after"], step["after"]).alias("after"),
             F.array_intersect(step["absent"], so_far["absent"]).alias("absent"),
             F.lit(False).alias("deleted"),
-            F.map_concat(newer, sent_at(step)).alias("newer"),
+            F.map_concat(so_far["newer"], sent_at(step)).alias("newer"),
         )
         fresh = so_far["deleted"] | (step["op"] == "delete")
         return F.when(fresh, state(step)).otherwise(merged)

@@ -55,8 +55,8 @@ class OffsetRange(BaseModel):
     end: int
 
 
-#: Bytes of an hour's objects, as they landed, below which it counts as small.
-_SMALL = 8 << 20
+#: Bytes of an hour's objects, as they landed, below which it counts as small, and from which it counts as large.
+_SMALL, _LARGE = 8 << 20, 256 << 20
 
 
 class Manifest(StoredDocument):
@@ -99,6 +99,11 @@ class Manifest(StoredDocument):
     def small(self) -> bool:
         """Whether planning and code generation cost such an hour more time than its rows do."""
         return self.bytes < _SMALL
+
+    @property
+    def large(self) -> bool:
+        """Whether its stages take so long that it costs little to start Spark for each of them."""
+        return self.bytes >= _LARGE
 
     @property
     def bytes(self) -> int:

@@ -262,8 +262,8 @@ def decode_hour(feed: str, hour: str) -> None:
 
 
 def decode_and_go_on(spark: SparkSession, feed: Feed, hour: Hour, settings: Settings) -> None:
-    """Decode an hour, and then do all the rest of it where it is small and the feed's next, and all of those behind it that
-    have landed."""
+    """Decode an hour, and then do all the rest of it where it is not large and the feed's next; and go on with those behind
+    it that are small and have landed, or are decoded too."""
     decode_stage(spark, feed, hour, settings)
     for number in range(MOST_IN_A_ROW):
         if not go_on(spark, feed, hour.plus(number), settings):
@@ -271,14 +271,15 @@ def decode_and_go_on(spark: SparkSession, feed: Feed, hour: Hour, settings: Sett
 
 
 def go_on(spark: SparkSession, feed: Feed, hour: Hour, settings: Settings) -> bool:
-    """Publish an hour that has landed in this process, where it is small, next in order, and nobody is at work on the feed:
-    to start Spark for each stage would take longer than the stages. Whether it did. What fails here is left to the stages'
-    own tasks, which then fail themselves, and are tried again, under their own names."""
+    """Publish an hour that has landed in this process, where it is small, or decoded and not large, next in order, and
+    nobody is at work on the feed: to start Spark for each stage takes as long as such stages do. Whether it did. What fails
+    here is left to the stages' own tasks, which then fail themselves, and are tried again, under their own names."""
     if not has_landed(settings, feed.feed, hour):
         return False
     run = _begin(spark, feed, hour, settings)
-    small = run.state.is_small(run.manifest)
-    if run.state.is_done(run.manifest) or not (small and comes_next(settings, run.state, hour)):
+    decoded = decoded_version(settings, feed.feed, hour) == run.manifest.version
+    fits = run.state.is_small(run.manifest) or (decoded and not run.manifest.large)
+    if run.state.is_done(run.manifest) or not (fits and comes_next(settings, run.state, hour)):
         return False
     with log_context(feed=feed.feed, hour=hour):
         try:

@@ -1,4 +1,4 @@
-"""The job that decodes a small hour goes on to its end, where nothing forbids it."""
+"""The job that decodes an hour goes on to its end, where nothing forbids it."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from pyspark.sql import SparkSession
 from tests.e2e.debezium_messages import HOURS, event, row
 from tests.e2e.one_table_feed import OneTableFeed, rows
 from tidemark.hours import Hour
-from tidemark.ledger import feed_state
+from tidemark.ledger import feed_state, manifest
 from tidemark.ledger.publication_history import load_history
 from tidemark.ledger.state_store import load_state
 from tidemark.pipeline import hour as stages
@@ -20,7 +20,7 @@ CHECK = {"column": "n", "min": 0, "consequence": "stop"}
 
 
 @pytest.mark.full
-def test_a_small_hour_that_is_next_is_published_by_the_job_that_decodes_it(
+def test_an_hour_that_is_next_is_published_by_the_job_that_decodes_it(
     run: OneTableFeed, settings: Settings, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def published(hour: Hour, *events: object) -> bool:
@@ -38,9 +38,10 @@ def test_a_small_hour_that_is_next_is_published_by_the_job_that_decodes_it(
     good = event("u", 3, row(1, 3))
     with feed_lock(settings, run.feed):
         assert not published(HOURS[2], good), "another run is at work"
+    monkeypatch.setattr(feed_state, "_FEW_ROWS", 0)
     with monkeypatch.context() as patched:
-        patched.setattr(feed_state, "_FEW_ROWS", 0)
-        assert not published(HOURS[2], good), "large tables have their stages' tasks"
+        patched.setattr(manifest, "_LARGE", 0)
+        assert not published(HOURS[2], good), "large hours have their stages' tasks"
     assert not published(HOURS[3], event("u", 4, row(1, 4))), "an hour is missing before it"
     assert published(HOURS[2], good)
     assert not published(HOURS[4], event("u", 5, row(1, -1))), "its check stops it, in the stage's own task"
@@ -60,11 +61,14 @@ def test_it_goes_on_with_the_hours_behind_it_that_have_landed(
         return [receipt.hour for receipt in load_history(settings, run.feed).receipts]
 
     checked = {"table": {"checks": [CHECK]}}
-    for number in (2, 1, 0, 4):
+    for number in (2, 1, 0, 4, 5):
         landed(number, number)
     assert published_by_job_of(0, **checked) == HOURS[:3], "the hour 3 has not landed"
     landed(3, -1)
     assert published_by_job_of(3, **checked) == HOURS[:3], "its check stops it, and so all behind it"
-    monkeypatch.setattr(stages, "MOST_IN_A_ROW", 1)
-    assert published_by_job_of(3) == HOURS[:4]
+    with monkeypatch.context() as patched:
+        patched.setattr(stages, "MOST_IN_A_ROW", 1)
+        assert published_by_job_of(3) == HOURS[:4]
     assert rows(settings, run) == [row(number, -1 if number == 3 else number) for number in range(4)]
+    monkeypatch.setattr(feed_state, "_FEW_ROWS", 0)
+    assert published_by_job_of(4) == HOURS[:5], "the hour 5 is not small any more, and not decoded"

@@ -36,7 +36,9 @@ def fits(mask: Column, full: Column) -> Column:
 
 def is_set(mask: Column, digit: Column, digits_with: Column) -> Column:
     """Whether a bit (see :func:`bit_of`) is set in a trimmed mask."""
-    own = F.when(digit < F.length(mask), F.substring(mask, F.length(mask) - digit, F.lit(1)))
+    # As bytes: Spark would count through the characters of the mask once for each column.
+    size = F.octet_length(mask)
+    own = F.when(digit < size, F.substring(mask.cast("binary"), size - digit, F.lit(1)).cast("string"))
     return F.coalesce(F.contains(digits_with, own), F.lit(False))
 
 
