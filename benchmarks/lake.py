@@ -7,6 +7,7 @@ import sqlite3
 from pathlib import Path
 
 from benchmarks.folders import HOME, new_folder
+from benchmarks.merge import catalog_conf
 from tidemark.lake.session import create_namespace, open_session
 from tidemark.settings import Settings
 
@@ -30,11 +31,14 @@ class KeptLake:
 
 
 class EmptyLake:
-    """A lake with a session on it, which :meth:`empty` takes back to nothing. ``name``: of its folder."""
+    """A lake with a session on it, which :meth:`empty` takes back to nothing. ``name``: of its folder. The session also has
+    the catalog of the hand-written jobs (:mod:`benchmarks.merge`)."""
 
     def __init__(self, name: str) -> None:
-        lake = new_folder(name)
-        self.settings = Settings(home=HOME, lake=str(lake), driver_memory="4g", spark_master="local[2]")
+        lake, conf = new_folder(name), catalog_conf(new_folder(f"{name}-peer"))
+        self.settings = Settings(
+            home=HOME, lake=str(lake), driver_memory="4g", spark_master="local[2]", spark_conf=conf
+        )
         self.spark = open_session(self.settings, "benchmark")
         create_namespace(self.spark, "nothing")
         self._nothing = KeptLake(lake)
