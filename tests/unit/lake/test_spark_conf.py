@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tidemark.lake.spark_conf import catalog_conf, rest_properties, spark_conf, spark_home
-from tidemark.lake.tuning import ARCHIVE, QUICK_JAVA, TUNED, java_options
+from tidemark.lake.tuning import ARCHIVE, QUICK_JAVA, TUNED
 from tidemark.settings import Settings
 
 OPTIONS = "spark.driver.extraJavaOptions"
@@ -23,7 +23,8 @@ def test_the_class_archive_joins_the_options_given(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, jars=tmp_path, spark_conf={OPTIONS: "-XX:+UseSerialGC"})
     assert shlex.split(spark_conf(settings)[OPTIONS])[1:] == ["-XX:+UseSerialGC"]
     plain = Settings(home=tmp_path, jars=tmp_path)
-    assert shlex.split(spark_conf(plain)[OPTIONS])[1:] == shlex.split(java_options(small=False))
+    keeps_no_large_buffers = "-Djdk.nio.maxCachedBufferSize=1048576"
+    assert shlex.split(spark_conf(plain)[OPTIONS])[1:] == ["-XX:+UseParallelGC", keeps_no_large_buffers]
     assert shlex.split(spark_conf(plain, small=True)[OPTIONS])[1:] == shlex.split(QUICK_JAVA)
     assert shlex.split(spark_conf(settings, small=True)[OPTIONS])[1:] == ["-XX:+UseSerialGC"]
     (tmp_path / ARCHIVE).touch()
