@@ -242,7 +242,8 @@ class SharesPositions(Protocol):
 class TiesTransactions(Protocol):
     """A format whose rows do not name their transaction: markers around them do, perhaps of another hour.
 
-    The markers of an hour that other hours need are its *edges*: a few texts, which each publication keeps.
+    The markers of an hour that other hours need are its *edges*: a few texts, which each publication keeps. ``decode`` is
+    given all records of an hour, whichever of them are wanted.
     """
 
     def edge(self) -> Column:

@@ -26,6 +26,7 @@ from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.image_names import IMAGE_NAMES, why_unpublishable
 from tidemark.ledger.kept_back import count_recalled, recalled
 from tidemark.ledger.manifest import Manifest
+from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.receipts import Counts, Recalled
 from tidemark.ledger.system_tables import held_transactions
 from tidemark.pipeline.lacking_records import name_lacking_records
@@ -57,6 +58,20 @@ class Account:
 
 
 @dataclass(frozen=True)
+class Redelivered:
+    """Changes of deliveries that do not count, because another one of their transaction does. ``rows``: log rows as
+    :class:`Assembled` has them. ``counts``: by table, with its name at the source."""
+
+    rows: DataFrame
+    counts: dict[str, tuple[str, Counts]]
+
+    @property
+    def total(self) -> int:
+        """How many they are."""
+        return sum(counts.duplicate + counts.released_duplicate for _, counts in self.counts.values())
+
+
+@dataclass(frozen=True)
 class Assembled:
     """``rows``: log rows of complete transactions, with ``landed_this_hour`` (false: released from an earlier hour).
     ``open``: transactions that stay held (columns of the system table ``held``), None where there are none.
@@ -64,7 +79,8 @@ class Assembled:
     ``refused``: rows that go to quarantine, with their ``reason``. ``recalled``: how entries that the hour takes up
     again were accounted for before. ``moved``: see :func:`tidemark.changelog.places.moved_by`. ``withdrawn``: changes that
     are published and no part of a table any more (:class:`tidemark.pipeline.transactions.WholeTransactions`), by table
-    with its name at the source. ``redelivered``: counts of changes that came in a delivery which does not count, likewise.
+    with its name at the source. ``redelivered``: changes that came in a delivery which does not count; None where there are
+    none.
     ``reloads``: see :mod:`tidemark.changelog.reloads`. ``edges``, ``waiting_since``: see
     :class:`tidemark.ledger.receipts.FeedProgress`.
     """
@@ -79,10 +95,27 @@ class Assembled:
     waiting: DataFrame | None = None
     moved: dict[str, str] = field(default_factory=dict)
     withdrawn: dict[str, tuple[str, DataFrame]] = field(default_factory=dict)
-    redelivered: dict[str, tuple[str, Counts]] = field(default_factory=dict)
+    redelivered: Redelivered | None = None
     reloads: HourReloads = field(default_factory=HourReloads)
     edges: list[str] = field(default_factory=list)
     waiting_since: int = 0
+
+    @property
+    def every_row(self) -> DataFrame:
+        """Also those of deliveries that do not count: a cut can show another delivery of a transaction than the tables."""
+        return self.rows if self.redelivered is None else self.rows.unionByName(self.redelivered.rows)
+
+    def without(self, taken: DataFrame) -> Assembled:
+        """The assembled changes without those that are ``taken`` out (ENTRY)."""
+
+        def left(rows: DataFrame) -> DataFrame:
+            return rows.join(taken.select(*ENTRY), ENTRY, "left_anti").select(*rows.columns)
+
+        if (before := self.redelivered) is None:
+            return replace(self, rows=left(self.rows))
+        now = _count_redelivered(left(before.rows))
+        account = replace(self.account, redelivered=self.account.redelivered - before.total + now.total)
+        return replace(self, rows=left(self.rows), redelivered=now, account=account)
 
 
 def assemble(run: HourRun) -> Assembled:
@@ -128,8 +161,11 @@ def assemble(run: HourRun) -> Assembled:
             refused=whole.given_up_changes,
             given_up=whole.given_up_transactions,
         )
-    redelivered = _counted_again(whole.redelivered, feed)
-    account = replace(account, redelivered=_count_redelivered(redelivered, whole))
+    redelivered = None
+    if whole.redelivered is not None:
+        redelivered = _count_redelivered(with_definitions(whole.redelivered, definitions, feed))
+        taken_back = 0 if whole.withdrawn is None else whole.withdrawn.count()
+        account = replace(account, redelivered=redelivered.total + taken_back)
     rows = whole.rows
     reloads = hour_reloads(manifest, counted.loads, landed, entries, state, feed)
     if reloads.begun or counted.await_place or (held is not None and not held.where(awaits_place(feed)).isEmpty()):
@@ -159,21 +195,14 @@ def _by_table(withdrawn: DataFrame | None, feed: Feed) -> dict[str, tuple[str, D
     return {feed.published_name(one): (one, withdrawn.where(F.col("source_table") == one)) for one in sources}
 
 
-def _counted_again(redelivered: DataFrame | None, feed: Feed) -> dict[str, tuple[str, Counts]]:
-    if redelivered is None:
-        return {}
+def _count_redelivered(rows: DataFrame) -> Redelivered:
+    """Log rows of deliveries that do not count, and how many they are."""
+    rows = rows.localCheckpoint()
     found: dict[str, tuple[str, Counts]] = {}
-    for source, landed, number in redelivered.groupBy("source_table", "landed_this_hour").count().collect():
-        table = feed.published_name(source)
+    for table, source, landed, number in rows.groupBy("table", "source_table", "landed_this_hour").count().collect():
         more = Counts(duplicate=number) if landed else Counts(released_duplicate=number)
         found[table] = source, found.get(table, (source, Counts()))[1].plus(more)
-    return found
-
-
-def _count_redelivered(redelivered: dict[str, tuple[str, Counts]], whole: WholeTransactions) -> int:
-    """How many changes do not count because another delivery does, those that are withdrawn for it among them."""
-    again = sum(counts.duplicate + counts.released_duplicate for _, counts in redelivered.values())
-    return again + (0 if whole.redelivered is None or whole.withdrawn is None else whole.withdrawn.count())
+    return Redelivered(rows, found)
 
 
 def _described(assembled: Assembled, log: DataFrame, feed: Feed, state: FeedState) -> Assembled:
@@ -207,7 +236,8 @@ def with_stats(assembled: Assembled, feed: Feed, state: FeedState) -> tuple[Asse
     changed = {table.table for table in stats}
     described = {feed.published_name(source): source for source in sorted(assembled.definitions.new)}
     unchanged = {table: described[table] for table in described.keys() & state.tables.keys()}
-    unchanged |= {table: source for table, (source, _) in (assembled.withdrawn | assembled.redelivered).items()}
+    again = assembled.redelivered.counts if assembled.redelivered is not None else {}
+    unchanged |= {table: source for table, (source, _) in (assembled.withdrawn | again).items()}
     places = {feed.published_name(source): (source, place) for source, place in assembled.reloads.altered.items()}
     unchanged |= {table: source for table, (source, _) in places.items() if table in state.tables}
     stats += [TableStats(name, [unchanged[name]]) for name in sorted(unchanged.keys() - changed)]

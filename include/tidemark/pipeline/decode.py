@@ -6,7 +6,7 @@ for records that could not be decoded (op ``bad``, with their bytes), so that ev
 there.
 
 What is published of the hour stays as it was published, even if the feed file has changed since. Only the objects of a
-newer version of the export are read, and the quarantined entries that a replay recalls.
+newer version of the export are decoded, and the quarantined entries that a replay recalls.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ from tidemark.crash import jvm_kinds
 from tidemark.errors import ExportError
 from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
-from tidemark.formats.contract import CHANGES
+from tidemark.formats.contract import CHANGES, TiesTransactions
 from tidemark.identifiers import PUBLISHED_NAME, is_published_name
 from tidemark.ledger.change_log import create_log, in_hour, write_hour
 from tidemark.ledger.hour_run import HourRun
@@ -45,11 +45,9 @@ def decode(run: HourRun, since: int | None) -> int | None:
     Reads the landing objects, the quarantine when the manifest recalls it, and what is published of the partition;
     writes the partition. An hour without objects leaves an empty one. The number of its entries, where it is known.
     """
-    spark, feed, settings, manifest, state = run.spark, run.feed, run.settings, run.manifest, run.state
+    spark, feed, manifest, state = run.spark, run.feed, run.manifest, run.state
     table, version = create_log(spark, feed.feed), state.version_of(manifest.hour)
-    objects = [landed for landed in manifest.objects if landed.version > version]
-    paths = [f"{settings.landing_root}/{landed.path}" for landed in objects]
-    decoded = changes(spark, feed, paths, settings, plain=all(landed.plain for landed in objects))
+    decoded = _changes_of(run, [landed.path for landed in manifest.objects if landed.version > version])
     rows = decoded.select(F.lit(manifest.hour).alias("hour"), landed_version(F.col("object")).alias("version"), "*")
     if version:
         kept = spark.table(table).where(in_hour(manifest.hour) & (F.col("version") <= version))
@@ -57,7 +55,7 @@ def decode(run: HourRun, since: int | None) -> int | None:
         if taken is not None:
             taken = taken.localCheckpoint()
             kept = kept.join(F.broadcast(taken.select(*ENTRY)), ENTRY, "left_anti").select(*kept.columns)
-            again = _again(spark, feed, manifest, taken, kept, settings)
+            again = _again(run, taken, kept)
             own_version = F.lit(manifest.version).alias("version")
             rows = rows.unionByName(again.select(F.lit(manifest.hour).alias("hour"), own_version, "*"))
         rows = kept.unionByName(rows)
@@ -86,29 +84,36 @@ def unreadable_named(manifest: Manifest) -> Iterator[None]:
         ) from error
 
 
-def _again(
-    spark: SparkSession, feed: Feed, manifest: Manifest, taken: DataFrame, kept: DataFrame, settings: Settings
-) -> DataFrame:
+def _changes_of(run: HourRun, wanted: list[str]) -> DataFrame:
+    """CHANGES of some of the hour's objects. Where rows are understood by what stands around them, all others of the hour
+    are read with them: one that lands later can hold what stands behind an earlier one's."""
+    format_, objects = load_format(run.feed.format["type"]), run.manifest.objects
+    by_neighbours = isinstance(format_, TiesTransactions) and bool(wanted)
+    read = objects if by_neighbours else [landed for landed in objects if landed.path in wanted]
+    paths, plain = [f"{run.settings.landing_root}/{landed.path}" for landed in read], all(one.plain for one in read)
+    found = changes(run.spark, run.feed, paths, run.settings, plain=plain)
+    return found.where(F.col("object").isin(wanted)) if len(read) > len(wanted) else found
+
+
+def _again(run: HourRun, taken: DataFrame, kept: DataFrame) -> DataFrame:
     """Entries ``taken`` back from quarantine as today's feed file decodes them: same columns as :func:`changes`.
 
     An object of which nothing is ``kept`` is decoded whole: its records may begin and end elsewhere now. Of the other
     objects, the records that were taken are decoded, or, of a record that holds more, only its taken entries.
     """
-    objects = [row.object for row in taken.select("object").distinct().collect()]
-    paths = [f"{settings.landing_root}/{name}" for name in objects]
-    decoded = changes(spark, feed, paths, settings)
+    decoded = _changes_of(run, [row.object for row in taken.select("object").distinct().collect()])
     record = ["object", "record"]
     parts = taken.join(kept, "object", "left_semi").select(*taken.columns).localCheckpoint()
     if parts.isEmpty():
         return decoded
-    _refuse_other_records(spark, feed, manifest, parts, settings)
+    _refuse_other_records(run, parts)
     decoded = decoded.localCheckpoint()
     in_parts = F.broadcast(parts.select("object").distinct())
     shared = F.broadcast(parts.join(kept, record, "left_semi").select(*record).distinct())
     whole_records = F.broadcast(parts.select(*record).distinct().join(shared, record, "left_anti"))
     entries = parts.join(shared, record, "left_semi").select(*ENTRY)
     if not entries.join(decoded, ENTRY, "left_anti").isEmpty():
-        raise _cut_elsewhere(feed, manifest)
+        raise _cut_elsewhere(run)
     chosen = [
         decoded.join(in_parts, "object", "left_anti"),
         decoded.join(whole_records, record, "left_semi"),
@@ -118,24 +123,23 @@ def _again(
     return chosen[0].select(*columns).unionByName(chosen[1].select(*columns)).unionByName(chosen[2].select(*columns))
 
 
-def _refuse_other_records(
-    spark: SparkSession, feed: Feed, manifest: Manifest, parts: DataFrame, settings: Settings
-) -> None:
+def _refuse_other_records(run: HourRun, parts: DataFrame) -> None:
     """ExportError when a taken record has other bytes by today's feed file: its number is that of another record."""
-    paths = [f"{settings.landing_root}/{row.object}" for row in parts.select("object").distinct().collect()]
-    records = _records(spark, feed, paths, settings).withColumn("raw", F.col("raw").cast("binary"))
+    objects = [row.object for row in parts.select("object").distinct().collect()]
+    paths = [f"{run.settings.landing_root}/{name}" for name in objects]
+    records = _records(run.spark, run.feed, paths, run.settings).withColumn("raw", F.col("raw").cast("binary"))
     known = parts.where("raw is not null").select("object", "record", "raw").distinct()
     if not known.join(records, ["object", "record", "raw"], "left_anti").isEmpty():
-        raise _cut_elsewhere(feed, manifest)
+        raise _cut_elsewhere(run)
 
 
-def _cut_elsewhere(feed: Feed, manifest: Manifest) -> ExportError:
+def _cut_elsewhere(run: HourRun) -> ExportError:
     return ExportError(
         "today's feed file finds other records in an object of which some are published already: which of them are new "
         "cannot be told",
         fix="set the options of `container` back to what they were when the hour was published",
-        feed=feed.feed,
-        hour=manifest.hour,
+        feed=run.feed.feed,
+        hour=run.hour,
     )
 
 

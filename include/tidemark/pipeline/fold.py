@@ -161,12 +161,11 @@ def _receipt(hour: HourChanges, tables: list[TableReceipt]) -> Receipt:
         table.model_copy(update={"warnings": [*table.warnings, *hour.warnings.get(table.table, [])]})
         for table in tables
     ]
-    tables = [
-        table.model_copy(update={"counts": table.counts.plus(assembled.redelivered[table.table][1])})
-        if table.table in assembled.redelivered
-        else table
-        for table in tables
-    ]
+    if assembled.redelivered is not None:
+        again = {table: counts for table, (_, counts) in assembled.redelivered.counts.items()}
+        tables = [
+            table.model_copy(update={"counts": table.counts.plus(again.get(table.table, Counts()))}) for table in tables
+        ]
     if withheld is not None:
         notes = notes + withheld.notes
         tables = [

@@ -29,4 +29,4 @@ def load_hour_changes(run: HourRun) -> HourChanges:
     if broken is None and not waiting:
         return hour
     with log_context(stage="assemble"):
-        return without(hour, changes_of(hour.assembled.rows, stopped) if waiting else None, broken)[0]
+        return without(hour, changes_of(hour.assembled.every_row, stopped) if waiting else None, broken)[0]

@@ -106,7 +106,7 @@ def _refused(hour: HourChanges) -> tuple[DataFrame | None, dict[str, list[str]]]
     if not sent and not stopped:
         return None, {}
     found, doubts = Observation(), _doubts(hour, sent)
-    rows = hour.assembled.rows
+    rows = hour.assembled.every_row
     if doubts:
         seen = Observation()
         rows = rows.observe(seen, *(count for counts in doubts.values() for count in counts))

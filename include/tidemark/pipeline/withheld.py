@@ -37,7 +37,7 @@ def without(
 ) -> tuple[HourChanges, set[str]]:
     """The hour without the changes that are ``refused`` (ENTRY, ``stage``, ``reason``), and without those of ``broken``
     transactions (``tx``, and ``why`` they wait), each with what belongs to it; and the tables that lose changes."""
-    feed, rows, own = hour.run.feed, hour.assembled.rows, None
+    feed, rows, own = hour.run.feed, hour.assembled.every_row, None
     parts = [] if broken is None else [broken.select("tx", "why")]
     if refused is not None:
         first = refused.groupBy(*ENTRY).agg(F.min(F.struct("stage", "reason")).alias("first"))
@@ -46,11 +46,11 @@ def without(
     named = reduce(DataFrame.unionByName, parts).groupBy("tx").agg(F.min("why").alias("why")).localCheckpoint()
     whole = _waits_whole(feed)
     taken = _with_what_belongs(rows, own, named.where(whole)).withColumn("whole", whole).localCheckpoint()
-    left = rows.join(taken.select(*ENTRY), ENTRY, "left_anti").select(*rows.columns)
+    assembled = hour.assembled.without(taken)
     if hour.small:
-        left = left.localCheckpoint()
-    assembled, stats = with_stats(replace(hour.assembled, rows=left), feed, hour.run.state)
-    withheld, touched = _added(hour.withheld, taken, named.where(~whole).select("tx"), left)
+        assembled = replace(assembled, rows=assembled.rows.localCheckpoint())
+    assembled, stats = with_stats(assembled, feed, hour.run.state)
+    withheld, touched = _added(hour.withheld, taken, named.where(~whole).select("tx"), assembled.rows)
     there = {table.table for table in stats}
     stats += [TableStats(table.table, table.sources) for table in hour.stats if table.table not in there]
     stats.sort(key=lambda table: table.table)

@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from datetime import datetime
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
@@ -16,6 +17,7 @@ from tests.e2e.change_exports import HOURS
 from tidemark.errors import ConfigError
 from tidemark.feeds.model import Feed
 from tidemark.ledger.publication_history import load_history
+from tidemark.ledger.quarantine import SCREEN, list_kept_back, recall
 from tidemark.ledger.receipts import Receipt
 from tidemark.operations.audit import audit
 from tidemark.operations.held import held_listing
@@ -55,15 +57,20 @@ def delivery(first: int, *sizes: int) -> list[Piece]:
 class Topic:
     """A feed of one topic, whose hours are written message by message."""
 
-    def __init__(self, name: str, out: Path, settings: Settings) -> None:
+    def __init__(self, name: str, out: Path, settings: Settings, bad: str | None = None) -> None:
+        """``bad``: what becomes of a transaction with a bad change; the row that says two is one then."""
         self.name, self.out, self.settings = name, out, settings
         columns = {"ID": "INTEGER", "S": "VARCHAR(9)"}
-        tables = {
+        tables: dict[str, dict[str, Any]] = {
             "C.A": {"name": f"{name}.a", "key": ["ID"], "columns": columns},
             "C.KEYLESS": {"name": f"{name}.keyless", "columns": columns},
         }
+        if bad is not None:
+            check = {"column": "S", "pattern": "one|same|x", "consequence": "quarantine"}
+            tables["C.A"] = tables["C.A"] | {"checks": [check]}
+        transactions = {"transactions": {"bad": bad}} if bad is not None else {}
         self.feed = Feed.model_validate(
-            KAFKA.feed(name, str(out)) | {"format": {"type": "ibm"}, "tables": tables}
+            KAFKA.feed(name, str(out)) | {"format": {"type": "ibm"}, "tables": tables} | transactions
         )  # fmt: skip
 
     def run(self, hour: str, *pieces: Piece, twice: bool = False, others: Sequence[Piece] = ()) -> Receipt:
@@ -217,3 +224,30 @@ def test_parts_of_two_deliveries_make_no_transaction(spark: SparkSession, settin
     assert topic.shown() == ROWS and topic.missing() == [] and accounted(again) == (1, 16, 0)
     topic.run(HOURS[0])
     assert topic.shown() == ROWS and topic.audited() == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize(
+    ("bad", "wanted"), [("hold", EMPTY), ("split", {"a": [(3, "one")], "keyless": ROWS["keyless"]})]
+)
+def test_a_bad_change_is_bad_in_every_delivery(
+    spark: SparkSession, settings: Settings, tmp_path: Path, bad: str, wanted: dict[str, list[tuple[int, str]]]
+) -> None:
+    """The cut of a late hour shows the delivery that is whole by then, another one than the tables."""
+    topic = Topic(f"bad_{bad}", tmp_path, settings, bad)
+    pieces = delivery(11, 2, 2, 1)
+    topic.run(HOURS[0], pieces[0])
+    topic.run(HOURS[2], pieces[1])
+    receipt = topic.run(HOURS[1], pieces[2], *delivery(31, 5))
+    assert topic.shown() == wanted
+    assert topic.shown(HOURS[1]) == wanted
+    refused = [row for row in list_kept_back(settings, topic.name) if row["stage"] == SCREEN]
+    assert [json.loads(row["change"])["after"]["S"] for row in refused] == ["two", "two"]
+    assert accounted(receipt)[2] == 0 and topic.audited() == []
+    for hour in HOURS[:3]:
+        assert recall(topic.feed, hour, settings) == (bad == "hold" or hour != HOURS[0])
+    again = Topic(topic.name, tmp_path, settings)
+    for hour in HOURS[:3]:
+        again.again(hour)
+    assert again.shown() == ROWS
+    assert not list_kept_back(settings, topic.name) and again.audited() == []

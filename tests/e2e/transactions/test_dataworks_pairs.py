@@ -14,6 +14,7 @@ from tests.convergence.dataworks import TOPICS, _message
 from tests.convergence.oracle import Message
 from tests.convergence.wire import Format, Sent
 from tests.e2e.change_exports import HOURS, Exports
+from tidemark.ledger.receipts import Receipt
 from tidemark.operations.audit import audit
 from tidemark.pipeline.hour import run_hour
 from tidemark.settings import Settings
@@ -53,6 +54,19 @@ MOVED, SWAPPED = {2: 10, 3: 20, 4: 30}, {1: 20, 2: 10, 3: 30}
 
 def exports(out: Path, settings: Settings, name: str, *, transactions: bool) -> Exports:
     return Exports(FORMAT, out, settings, name, format={"type": "dataworks", "transactions": transactions})
+
+
+def run_objects(exports: Exports, hour: str, objects: list[list[Sent]]) -> Receipt:
+    """Write an hour's export as these objects, and run it."""
+    messages = [
+        [
+            exporting.Message(TOPICS[0], 0, 100 + at, datetime(2026, 11, 20), one.key, one.value)
+            for at, one in enumerate(of)
+        ]
+        for of in objects
+    ]
+    write_export(exports.out, TOPICS[0], hour, messages, FORMAT.container)
+    return run_hour(exports.feed, hour, exports.settings)
 
 
 def shown(exports: Exports) -> dict[int, int]:
@@ -108,15 +122,33 @@ def test_in_two_versions_of_an_hour(
     """The hour is exported again, with an object more that holds the other half."""
     feed = exports(tmp_path, settings, "pairs_again", transactions=True)
     feed.run(HOURS[0], THERE)
-    messages = [
-        exporting.Message(TOPICS[0], 0, 100 + at, datetime(2026, 11, 20), one.key, one.value, one.headers)
-        for at, one in enumerate(SWAP)
-    ]
-    for objects in ([messages[:1]], [messages[:1], messages[1:]]):
-        write_export(tmp_path, TOPICS[0], HOURS[1], objects, FORMAT.container)
-        receipt = run_hour(feed.feed, HOURS[1], settings)
+    for objects in ([SWAP[:1]], [SWAP[:1], SWAP[1:]]):
+        receipt = run_objects(feed, HOURS[1], objects)
     assert (shown(feed), receipt.landed) == (SWAPPED, 4)
     assert feed.held(monkeypatch) == []
+    assert audit(feed.feed, settings).findings == []
+
+
+def test_an_object_that_changes_is_understood_by_all_of_its_hour(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Of two objects one lands again, with a message more. What its messages are halves of, or the end of, is in the other
+    one, which does not land again."""
+    feed = exports(tmp_path, settings, "pairs_of_objects", transactions=True)
+    before, after = sent("UPDATE_BEFOR", 100, before=image(1, 10)), sent("UPDATE_AFTER", 100, after={"id": 1, "n": 11})
+    begin, taken_back = sent("TRANSACTION_BEGIN", 110), sent("XAROLLBACK", 119)
+    doomed = sent("UPDATE_AFTER", 111, {"id": 2}, {"id": 2, "n": 21})
+    first, second = (
+        [before, sent("TRANSACTION_BEGIN", 50), begin],
+        [sent("TRANSACTION_END", 52), after, doomed, taken_back],
+    )
+    more = [*second, sent("UPDATE_AFTER", 130, {"id": 3}, {"id": 3, "n": 31})]
+    feed.run(HOURS[0], THERE)
+    receipt = run_objects(feed, HOURS[1], [first, second])
+    assert (shown(feed), receipt.quarantined, receipt.control) == ({1: 11, 2: 20, 3: 30}, 0, 5)
+    receipt = run_objects(feed, HOURS[1], [first, more])
+    assert (shown(feed), receipt.quarantined, receipt.control) == ({1: 11, 2: 20, 3: 31}, 0, 8)
+    assert (receipt.landed, receipt.held, feed.held(monkeypatch)) == (12, 0, [])
     assert audit(feed.feed, settings).findings == []
 
 
