@@ -162,7 +162,7 @@ class DeliveryPlan:
         known = self.source.transactions[one.says.tx]
         parts = frozenset(f"{name}.again" for name in known.parts)
         taken_back = known.taken_back and f"{known.taken_back}.again"
-        self.source.transactions[tx] = replace(known, parts=parts, taken_back=taken_back)
+        self.source.transactions[tx] = replace(known, parts=parts, taken_back=taken_back, repeats=one.says.tx)
         return replace(one, says=replace(one.says, name=f"{one.says.name}.again", tx=tx))
 
     def _objects(self) -> dict[tuple[str, Publication], list[Object]]:

@@ -65,11 +65,13 @@ class Message:
 class Transaction:
     """``parts``: the names of all messages without which it is not complete. ``taken_back``: the name of the message by
     which the source takes it back: then nothing of it counts, and once that is there nothing of it is waited for.
-    ``again``: the same changes in other messages; all of one of these are as good."""
+    ``again``: the same changes in other messages; all of one of these are as good. ``repeats``: the transaction that this
+    one is, sent once more."""
 
     parts: frozenset[str]
     taken_back: str | None = None
     again: tuple[frozenset[str], ...] = ()
+    repeats: str | None = None
 
 
 @dataclass(frozen=True)
@@ -129,6 +131,15 @@ class Source:
     def bad_transactions(self, landed: Iterable[Message]) -> set[str]:
         """The transactions of which a change is bad."""
         return {m.tx for m in landed if m.tx is not None and any(map(self.is_bad, m.changes))}
+
+    def first(self, tx: str) -> str:
+        """The transaction, or the one that it repeats."""
+        return self.transactions[tx].repeats or tx
+
+    def bad_and_whole(self, landed: Collection[Message]) -> set[str]:
+        """The transactions of which a change is bad, and that are whole, each as the one that it repeats."""
+        names = {message.name for message in landed}
+        return {self.first(tx) for tx in self.bad_transactions(landed) if self.complete(tx, names)}
 
     def refused(self, landed: Iterable[Message]) -> set[Change]:
         """The changes that are bad themselves, once their transactions are whole."""
@@ -244,12 +255,12 @@ class Account:
 
 
 def account(
-    source: Source, delivered: Iterable[Message], landed: Sequence[Message], before: Iterable[Message]
+    source: Source, delivered: Iterable[Message], landed: Sequence[Message], before: Sequence[Message]
 ) -> Account:
     """The account of what was ``delivered`` in an hour, when everything that has ``landed`` (with it) is published, and
     ``before`` was. Of a transaction that was bad then, what comes again is held: it waits with the rest."""
     names, bad = {message.name for message in landed}, source.bad_transactions(landed)
-    names_before = {message.name for message in before}
+    bad_before = source.bad_and_whole(before)
     total = Account()
     for message in delivered:
         entries, tx = message.entries, message.tx
@@ -259,7 +270,7 @@ def account(
         elif tx is None:
             waiting = {change.position for change in message.changes if source.waits(change, message)}
             counted += Account(quarantined=len(waiting))
-        elif not source.complete(tx, names) or (tx in bad and source.complete(tx, names_before)):
+        elif not source.complete(tx, names) or source.first(tx) in bad_before:
             counted += Account(held=entries)
         elif tx in bad:
             counted += Account(quarantined=entries)
