@@ -20,7 +20,7 @@ from tidemark.fold.typed_rows import TableShape
 from tidemark.identifiers import TIDEMARK
 
 _SAME_CHANGE = ("position", "op", "removed", "added")
-_OF_LAST = ("position", "tx", "tx_ordinal", "offset", "object", "record")
+_OF_LAST = ("position", "tx", "tx_ordinal", "offset")
 
 
 def _no_more_ordinals(last: Mapping[str, Column]) -> Column:
@@ -95,13 +95,16 @@ def _in_runs(rows: DataFrame, positions: SharedPositions) -> DataFrame:
     one (null: in all); ``again``, whether the exporter repeats the offset before; and ``doubtful``."""
     offsets = Window.partitionBy("topic", "partition").orderBy("offset", "object", "record", "entry")
     last = {name: F.lag(name).over(offsets) for name in _OF_LAST}
-    other = (F.col("object") != last["object"]) | (F.col("record") != last["record"])  # a record may hold many rows
-    again = F.coalesce((F.col("offset") == last["offset"]) & other, F.lit(False))
+    # Of what stands at one offset the first record counts, with all of its rows.
+    record, new = F.struct("object", "record"), ~F.coalesce(F.col("offset") == last["offset"], F.lit(False))
+    first = F.last(F.when(F.col("new_offset"), record), ignorenulls=True).over(offsets)
+    rows = rows.withColumn("new_offset", new).withColumn("again", F.col("offset").isNotNull() & (record != first))
+    again = F.col("again")
     same_place = F.coalesce(F.col("position") == last["position"], F.lit(False))
-    back = F.coalesce(F.col("position") < last["position"], F.lit(False))
+    back = ~again & F.coalesce(F.col("position") < last["position"], F.lit(False))
     repeats = same_place & ~again & F.coalesce(positions.begins_again(last), F.lit(False))
     placed = rows.withColumns(
-        {"shared": positions.shared, "of_load": positions.of_load, "again": again, "back": back, "repeats": repeats}
+        {"shared": positions.shared, "of_load": positions.of_load, "back": back, "repeats": repeats}
     )
     return placed.withColumns(
         {

@@ -150,6 +150,10 @@ class Format(Protocol):
         """The model of the feed's ``format`` block (without ``type``)."""
 
     @property
+    def BY_NEIGHBOURS(self) -> bool:
+        """Whether records are understood by those around them: ``decode`` then gets all of an hour, whichever are wanted."""
+
+    @property
     def ENCODINGS(self) -> Mapping[str, Encoding]:
         """The format's own encodings of text, by the name that its ColumnTypes carry."""
 
@@ -242,8 +246,7 @@ class SharesPositions(Protocol):
 class TiesTransactions(Protocol):
     """A format whose rows do not name their transaction: markers around them do, perhaps of another hour.
 
-    The markers of an hour that other hours need are its *edges*: a few texts, which each publication keeps. ``decode`` is
-    given all records of an hour, whichever of them are wanted.
+    The markers of an hour that other hours need are its *edges*: a few texts, which each publication keeps.
     """
 
     def edge(self) -> Column:

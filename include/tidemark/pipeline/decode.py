@@ -26,7 +26,7 @@ from tidemark.crash import jvm_kinds
 from tidemark.errors import ExportError
 from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
-from tidemark.formats.contract import CHANGES, TiesTransactions
+from tidemark.formats.contract import CHANGES
 from tidemark.identifiers import PUBLISHED_NAME, is_published_name
 from tidemark.ledger.change_log import create_log, in_hour, write_hour
 from tidemark.ledger.hour_run import HourRun
@@ -85,11 +85,10 @@ def unreadable_named(manifest: Manifest) -> Iterator[None]:
 
 
 def _changes_of(run: HourRun, wanted: list[str]) -> DataFrame:
-    """CHANGES of some of the hour's objects. Where rows are understood by what stands around them, all others of the hour
-    are read with them: one that lands later can hold what stands behind an earlier one's."""
-    format_, objects = load_format(run.feed.format["type"]), run.manifest.objects
-    by_neighbours = isinstance(format_, TiesTransactions) and bool(wanted)
-    read = objects if by_neighbours else [landed for landed in objects if landed.path in wanted]
+    """CHANGES of some of the hour's objects. Where records are understood by those around them, all others of the hour are
+    read with them: one that lands later can hold what stands behind an earlier one's."""
+    objects, by_neighbours = run.manifest.objects, load_format(run.feed.format["type"]).BY_NEIGHBOURS
+    read = objects if by_neighbours and wanted else [landed for landed in objects if landed.path in wanted]
     paths, plain = [f"{run.settings.landing_root}/{landed.path}" for landed in read], all(one.plain for one in read)
     found = changes(run.spark, run.feed, paths, run.settings, plain=plain)
     return found.where(F.col("object").isin(wanted)) if len(read) > len(wanted) else found

@@ -6,6 +6,7 @@ from collections import Counter
 from random import Random
 from typing import Any
 
+import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
@@ -13,6 +14,7 @@ from tests.convergence.oracle import Change, Image, copies
 from tests.unit.fold.histories import SHAPE, frame
 from tidemark.fold import keyless
 from tidemark.fold.owed_copies import match_owed, removed_images
+from tidemark.formats.canal.decode import begins_again as canal_begins_again
 from tidemark.formats.debezium.equal_rows import begins_again
 
 
@@ -92,6 +94,39 @@ def test_equal_changes_at_a_shared_position_count_as_often_as_in_one_delivery(sp
     positions = keyless.SharedPositions(shared=F.lit(True), begins_again=begins_again)
     (found,) = keyless.effective(frame(spark, rows), positions).collect()
     assert (found.times, found.landed_this_hour, found.doubtful) == (3, 8, 1)
+
+
+@pytest.mark.parametrize("entries", [1, 2, 3])
+def test_what_an_exporter_wrote_twice_counts_once(spark: SparkSession, entries: int) -> None:
+    """Messages of several equal rows, each in two objects under its own offset, one of them in an hour that was exported
+    again: no second row of a message, and no end of its run."""
+    copied = {"op": "insert", "position": "5", "topic": "t", "partition": 0, "after": {"id": "1"}}
+    rows = [
+        {**copied, "object": name, "record": offset + later, "offset": offset, "entry": entry,
+         "tx_ordinal": offset * 10 + entry, "landed_this_hour": name == "q"}
+        for offset in range(3)
+        for name, later in (("o", 0), ("p", 50), ("q", 90))
+        if (offset, name) != (1, "p")
+        for entry in range(entries)
+    ]  # fmt: skip
+    for begins in (canal_begins_again, begins_again):
+        positions = keyless.SharedPositions(shared=F.lit(True), begins_again=begins)
+        (found,) = keyless.effective(frame(spark, rows), positions).collect()
+        assert (found.times, found.times_before, found.doubtful) == (3 * entries, 3 * entries, 0)
+
+
+def test_what_an_exporter_wrote_twice_ends_no_run(spark: SparkSession) -> None:
+    """A message of two rows, of which each has a position, in two objects; then one equal to its first."""
+    copied = {"op": "insert", "topic": "t", "partition": 0, "landed_this_hour": True}
+    sent = [("o", 0, 0, "5"), ("o", 0, 1, "6"), ("p", 0, 0, "5"), ("p", 0, 1, "6"), ("o", 1, 0, "6"), ("p", 1, 0, "6")]
+    rows = [
+        {**copied, "object": name, "record": offset, "offset": offset, "entry": entry, "position": position,
+         "tx_ordinal": offset * 1000 + entry, "after": {"id": position}}
+        for name, offset, entry, position in sent
+    ]  # fmt: skip
+    positions = keyless.SharedPositions(shared=F.lit(True), begins_again=canal_begins_again)
+    found = {row.position: row.times for row in keyless.effective(frame(spark, rows), positions).collect()}
+    assert found == {"5": 1, "6": 2}
 
 
 #: Images that were added, images that were taken away, and what is left of both.

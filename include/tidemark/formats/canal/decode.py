@@ -26,8 +26,8 @@ from tidemark.values.strict_json import broken, one_document
 from tidemark.values.table_changes import TableChange
 
 __all__ = [
-    "ENCODINGS", "Options", "begins_again", "column_types", "decode", "gaps", "message_types", "shares_position",
-    "table_change",
+    "BY_NEIGHBOURS", "ENCODINGS", "Options", "begins_again", "column_types", "decode", "gaps", "message_types",
+    "shares_position", "table_change",
 ]  # fmt: skip
 
 _VALUE = (
@@ -49,6 +49,8 @@ def latin_bytes(text: Column, spark: str, arg: str | None) -> Column:
 
 
 ENCODINGS: dict[str, Encoding] = {LATIN_BYTES: latin_bytes}
+
+BY_NEIGHBOURS = True
 
 
 class Options(BaseModel):

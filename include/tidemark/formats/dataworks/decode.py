@@ -48,8 +48,8 @@ from tidemark.values.strict_json import broken, one_document
 from tidemark.values.table_changes import TableChange
 
 __all__ = [
-    "ENCODINGS", "Options", "column_types", "decode", "edge", "in_pairs", "message_types", "partners", "retied",
-    "table_change", "tied", "unpaired",
+    "BY_NEIGHBOURS", "ENCODINGS", "Options", "column_types", "decode", "edge", "in_pairs", "message_types", "partners",
+    "retied", "table_change", "tied", "unpaired",
 ]  # fmt: skip
 
 _KEY = "map<string, string>"
@@ -70,6 +70,8 @@ _EMPTIED = ("TRUNCATE", "ERASE")
 _CONTROL = (BEGIN, *ENDS, *INDEX_KINDS, "GTID", "MHEARTBEAT")
 
 ENCODINGS: dict[str, Encoding] = {CALENDAR_DATE: calendar_date}
+
+BY_NEIGHBOURS = True
 
 
 def _known_zone(value: str) -> str:

@@ -30,9 +30,11 @@ from tidemark.values.encodings import time_of_millis
 from tidemark.values.strict_json import broken, one_document
 
 __all__ = [
-    "ENCODINGS", "Options", "awaits_place", "begins_again", "column_types", "decode", "gaps", "gives_place",
-    "message_types", "of_load", "place", "shares_position", "without_place",
+    "BY_NEIGHBOURS", "ENCODINGS", "Options", "awaits_place", "begins_again", "column_types", "decode", "gaps",
+    "gives_place", "message_types", "of_load", "place", "shares_position", "without_place",
 ]  # fmt: skip
+
+BY_NEIGHBOURS = False
 
 _EVENT = (
     f"before: {IMAGE}, after: {IMAGE}, op: string, ts_ms: bigint, "

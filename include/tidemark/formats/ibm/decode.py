@@ -26,7 +26,9 @@ from tidemark.formats.ibm.problems import problem
 from tidemark.formats.ibm.types import ENCODINGS, column_type, family
 from tidemark.values.columns import ColumnType
 
-__all__ = ["ENCODINGS", "Options", "column_types", "decode", "deliveries", "message_types"]
+__all__ = ["BY_NEIGHBOURS", "ENCODINGS", "Options", "column_types", "decode", "deliveries", "message_types"]
+
+BY_NEIGHBOURS = False
 
 # Containers that do not show how change-data records were put into messages.
 _WITHOUT_MESSAGES = ("raw", "lines")

@@ -26,12 +26,14 @@ from tidemark.values.encodings import Encoding
 from tidemark.values.table_changes import TableChange
 
 __all__ = [
-    "ENCODINGS", "Options", "bind", "column_types", "decode", "gaps", "message_types", "of_load", "table_change",
-    "without_place",
+    "BY_NEIGHBOURS", "ENCODINGS", "Options", "bind", "column_types", "decode", "gaps", "message_types", "of_load",
+    "table_change", "without_place",
 ]  # fmt: skip
 
 #: The common encodings are enough.
 ENCODINGS: dict[str, Encoding] = {}
+
+BY_NEIGHBOURS = False
 
 #: Rows of the full load have no changeSequence: they come before all changes.
 _FULL_LOAD = "0" * 35
