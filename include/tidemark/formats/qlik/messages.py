@@ -34,8 +34,7 @@ HEADERS = (
     "operation", "changeSequence", "timestamp", "streamPosition", "transactionId", "changeMask", "columnMask",
     "externalSchemaId", "schemaId", "tableVersion", "transactionEventCounter", "transactionLastEvent",
 )  # fmt: skip
-_HEADER = rf"^(?:{'|'.join(HEADERS)})\z"
-_PREFIXED_HEADER = rf"^headers[._]+(?:{'|'.join((*HEADERS, 'schema', 'table'))})\z"
+_IN_HEADERS = rf"(?:{'|'.join((*HEADERS, 'schema', 'table'))})\z"
 
 
 def json_messages(records: DataFrame, also: Sequence[str] = ()) -> DataFrame:
@@ -96,23 +95,24 @@ def json_messages(records: DataFrame, also: Sequence[str] = ()) -> DataFrame:
 def _one_shape(opened: DataFrame, passed: Sequence[str]) -> DataFrame:
     """Puts the fields of flattened messages back into sections."""
     c, every = F.col, F.col("every")
+    # A pattern that is not the same for all rows is compiled for each name: here patterns are texts, and asked last.
     prefixed = F.coalesce(
-        F.exists(F.map_keys(every), lambda name: name.rlike(r"^headers[._]+operation\z")), F.lit(False)
+        F.exists(F.map_keys(every), lambda name: _matches(name, "headers", r"operation\z")), F.lit(False)
     )
     flat = F.coalesce(prefixed | F.map_contains_key(every, "operation"), F.lit(False))
     marked = opened.withColumn("prefixed", prefixed).withColumn("flat", flat)
 
-    def in_front(section: str) -> Column:
-        return F.lit(f"^{section}[._]+")
+    def is_header(name: Column) -> Column:
+        return F.when(c("prefixed"), _matches(name, "headers", _IN_HEADERS)).otherwise(name.isin(*HEADERS))
 
-    header = F.when(c("prefixed"), F.lit(_PREFIXED_HEADER)).otherwise(F.lit(_HEADER))
-    before = _section(every, lambda name: F.rlike(name, in_front("beforeData")), in_front("beforeData"))
+    before = _section(every, lambda name: _matches(name, "beforeData"), "beforeData", F.lit(True))
     data = _section(
         every,
-        lambda name: ~F.rlike(name, header) & ~F.rlike(name, F.lit("^beforeData(?:[._]|$)")),
-        F.when(c("prefixed"), in_front("data")).otherwise(F.lit("^$")),
+        lambda name: ~(is_header(name) | _matches(name, "beforeData") | (name == "beforeData")),
+        "data",
+        c("prefixed"),
     )
-    headers = _section(every, lambda name: F.rlike(name, header), in_front("headers"))
+    headers = _section(every, is_header, "headers", c("prefixed"))
     restored = marked.withColumns(
         {
             "data": F.coalesce("data", F.when(c("flat"), data)),
@@ -166,7 +166,13 @@ def _text(value: Column, path: str) -> Column:
     return _get(value, path, "string")
 
 
-def _section(every: Column, belongs: Callable[[Column], Column], prefix: Column) -> Column:
-    """The fields of a flattened section, without the section's name in front."""
+def _section(every: Column, belongs: Callable[[Column], Column], section: str, prefixed: Column) -> Column:
+    """The fields of a flattened section, where it is ``prefixed`` without the section's name in front."""
     own = F.map_filter(every, lambda name, _: belongs(name))
-    return F.transform_keys(own, lambda name, _: F.regexp_replace(name, prefix, F.lit("")))
+    bare = F.transform_keys(own, lambda name, _: F.regexp_replace(name, f"^{section}[._]+", ""))
+    return F.when(prefixed, bare).otherwise(own)
+
+
+def _matches(name: Column, section: str, field: str = "") -> Column:
+    """Whether a field's name begins with that of its section, and goes on as the pattern ``field`` says."""
+    return name.startswith(section) & name.rlike(f"^{section}[._]+{field}")
