@@ -22,7 +22,8 @@ _PERMISSIVE = {"columnNameOfCorruptRecord": "broken", "mode": "PERMISSIVE"}
 _MARK = "\uffff"
 # What Spark would not keep: fractions, exponents, a negative zero, and integers that a variant cannot hold.
 _FRAGILE = r"-?(?:0|[1-9]\d*+)(?:\.\d++(?:[eE][+-]?+\d++)?|[eE][+-]?+\d++)|-0(?![\d.eE])|-?[1-9]\d{38,}+(?![.eE])"
-_HOLDS_FRAGILE = rf"[:,\[]\s*+(?:{_FRAGILE})\s*+[,}}\]]"
+# The look at the first character keeps texts, which most values are, from being tried in three ways.
+_HOLDS_FRAGILE = rf"[:,\[]\s*+(?=[-\d])(?:{_FRAGILE})\s*+[,}}\]]"
 # From the end of the last one on, over texts as a whole, to the next. Possessive throughout: nothing recurses.
 _TO_THE_NEXT = (
     r"\G((?:[^\"0-9-]++|\"(?:[^\"\\]++|\\.)*+\"|-(?!\d)|(?!(?:" + _FRAGILE + r")\s*+[,}\]])-?\d++(?:[.eE][\d+-]*+)?)*+)"
