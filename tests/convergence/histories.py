@@ -123,6 +123,8 @@ def spoilt(change: Change, fault: int) -> Change:
     sent = dict(change.sent)
     if sent.get("n") is None or fault not in (_UNREADABLE, _FAILING):
         return change
+    if fault == _FAILING and not change.position:  # where nothing checks it, a load would say two things of one row
+        return change
     return replace(
         change, sent=frozenset((sent | {"n": "none" if fault == _UNREADABLE else -1 - change.position}).items())
     )

@@ -247,7 +247,7 @@ def _open(entries: HourEntries, candidates: DataFrame, given_up: DataFrame | Non
     """
     if given_up is None:
         return _incomplete(entries, candidates, None)
-    refused = F.broadcast(given_up.where(F.col("reason") != NEVER_COMPLETED).select("tx").distinct())
+    refused = given_up.where(F.col("reason") != NEVER_COMPLETED).select("tx")
     blocked = transaction_status(candidates.join(refused, "tx", "left_semi"), entries.feed).where(_matters())
     blocked = blocked.drop("complete")
     others = _incomplete(entries, candidates.join(refused, "tx", "left_anti"), given_up)
