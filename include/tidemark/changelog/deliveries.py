@@ -48,7 +48,7 @@ def delivered(entries: DataFrame, format_: TellsDeliveries) -> DataFrame:
     )
     # An end by itself may be all of a transaction, or what is left of a longer one.
     found = found.withColumn("alone", F.col("ended") & (F.col("parts") == 0))
-    nothing_else = F.min("alone").over(Window.partitionBy("tx"))
+    nothing_else = F.col("alone") & (F.count(F.lit(1)).over(Window.partitionBy("tx")) == 1)
     numbered = F.coalesce(F.col("highest") == F.col("parts"), F.lit(False))  # from 1, without a hole
     whole = F.col("ended") & (numbered | nothing_else)
     return found.withColumn("whole", whole).drop("highest")
@@ -64,7 +64,7 @@ def _messages(entries: DataFrame) -> DataFrame:
 
 def with_single_messages(found: DataFrame, entries: DataFrame, format_: TellsDeliveries) -> DataFrame:
     """:func:`delivered`, of the log ``entries``, where an end by itself is also whole when it holds all that the other
-    deliveries of its transaction hold: then the transaction came again in one message."""
+    deliveries of its transaction hold: then the transaction came again in one message, perhaps each time."""
     doubtful = found.where("alone and not whole").select("tx").distinct()
     of_them = entries.join(F.broadcast(doubtful), "tx", "left_semi")
     parts = format_.deliveries(_messages(of_them)).select(*_MESSAGE, "tx_ordinal", "delivery")
@@ -115,8 +115,8 @@ def unused_messages(entries: DataFrame, format_: TellsDeliveries, feed: Feed, st
     chosen = found.where("whole").groupBy("tx").agg(F.min(first).alias("chosen"))
     others = found.join(chosen, "tx").where(~first.eqNullSafe(F.col("chosen")))
     # A transaction of one message that came again is the same change again, wherever it is counted.
-    segmented = found.where("parts > 0").select("tx").distinct()
-    others = others.join(segmented, "tx", "left_semi")
+    segmented = found.where("parts > 0").select("tx", F.lit(True).alias("segmented")).distinct()
+    others = others.join(segmented, "tx", "left").where("segmented or not whole")
     if others.isEmpty():
         return None
     delivery = ["tx", "topic", "partition", "delivery"]

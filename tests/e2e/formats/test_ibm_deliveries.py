@@ -251,3 +251,20 @@ def test_a_bad_change_is_bad_in_every_delivery(
         again.again(hour)
     assert again.shown() == ROWS
     assert not list_kept_back(settings, topic.name) and again.audited() == []
+
+
+@pytest.mark.full
+def test_an_end_beside_all_of_its_transaction_in_one_message(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    """The end holds a row without a key, which must not count twice: in the tables, where the rest never comes, and in the
+    cut of a late hour, where the rest is in later hours."""
+    topic, pieces = Topic("ends", tmp_path, settings), delivery(11, 2, 1, 2)
+    topic.run(HOURS[0], pieces[2])
+    topic.run(HOURS[1], *delivery(31, 5))
+    assert topic.shown() == ROWS and topic.audited() == []
+    late = Topic("late_ends", tmp_path / "late", settings)
+    late.run(HOURS[0], pieces[0])
+    late.run(HOURS[2], pieces[1])
+    late.run(HOURS[1], pieces[2], *delivery(31, 5))
+    assert late.shown() == late.shown(HOURS[1]) == ROWS and late.audited() == []

@@ -42,6 +42,7 @@ def end(number: int, op: str = "TRANSACTION_END") -> Sent:
     return sent(op, number)
 
 
+EARLY = [begin(20), row(25), end(30)]
 EARLIER = [begin(100), row(105), end(110)]
 
 
@@ -156,4 +157,19 @@ def test_the_cut_of_a_late_middle_shows_nothing_of_it(spark: SparkSession, setti
     exports.run(HOURS[2], [row(240)])
     assert ids(exports, HOURS[2]) == {105, 150}
     assert ids(exports) == {105, 205, 225, 240, 255, 310}
+    assert audit(exports.feed, settings).findings == []
+
+
+@pytest.mark.full
+def test_rows_before_an_end_wait_for_its_begin_whatever_was_open_before(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The last hour comes before the middle one. A transaction that is in both shows that the end behind it is not that of
+    what the first hour left open; but its markers are neither the first nor the last ones of the hour."""
+    exports, whole = Exports(FORMAT, tmp_path, settings, "whose_end"), [begin(200), row(205), end(210)]
+    exports.run(HOURS[0], [*EARLY, row(50), begin(100), row(105)])
+    exports.run(HOURS[2], [*EARLY, *whole, row(310), sent("DELETE", 311, 50), end(320), begin(500), row(505), end(510)])
+    assert ids(exports) == {25, 50, 205, 505}
+    exports.run(HOURS[1], [end(110), *whole, begin(300), row(305)])
+    assert ids(exports) == {25, 105, 205, 305, 310, 505} and exports.held(monkeypatch) == []
     assert audit(exports.feed, settings).findings == []

@@ -133,6 +133,12 @@ def test_nothing_is_left_out_where_no_delivery_is_whole_or_each_is_one_message(s
     assert unused_messages(frame_of(spark, transactions), ibm, KAFKA, state) is None
 
 
+def test_an_end_that_another_message_holds_with_more_is_left_out(spark: SparkSession) -> None:
+    entries = frame(spark, [at(7, 0, "c"), *(at(9, 0, says) for says in "abc"), *(at(12, 0, says) for says in "abc")])
+    unused = unused_messages(entries, ibm, KAFKA, FeedState(feed="payroll"))
+    assert unused is not None and {row.message.offset for row in unused.collect()} == {7}
+
+
 def test_a_whole_delivery_needs_nothing_of_a_later_hour(spark: SparkSession) -> None:
     """Only an end by itself can turn out to be the rest of more."""
     cut_off = [at(51, 1, "a"), at(52, 2, "b", hour=1)]

@@ -120,11 +120,14 @@ def _names(known: tuple[Span, ...], misled: tuple[str, ...]) -> dict[str, Column
         return (span["after"] < c("position")) & inside & (behind <= span["after"])
 
     found = F.get(F.filter(_near(known), holds), F.lit(0))["name"]
-    # Rows before the begin of the end that is behind them in their hour are in no transaction.
+    # Rows before the begin of the end that is behind them in their hour are in no transaction. Behind it they are in that of
+    # the end, whose begin is another one that has not come: a marker of their hour stands between.
     ended = [BY_END + span.until.lstrip("0") for span in known]
     # Of what cannot be decoded the log has no images: only its name shows that it is a half.
     half = row & (((c("op") != "bad") & is_half()) | F.coalesce(tx.startswith(PAIR), F.lit(False)))
-    outside = row & F.coalesce(tx.isin(ended), F.lit(False))
+    until = F.when(tx.isin(ended), F.lpad(F.substring(tx, len(BY_END) + 1, _DIGITS), _DIGITS, "0"))
+    begun_before = F.exists(_near(known), lambda span: (span["until"] == until) & (span["after"] < c("position")))
+    outside = row & until.isNotNull() & ~begun_before
     alone = F.when(outside, F.when(half, pair_name())).otherwise(tx)
     name = F.when(open_to_doubt & ~begins, F.coalesce(found, alone)).otherwise(tx)
     other = ~name.eqNullSafe(tx)
