@@ -84,9 +84,9 @@ def with_partners(new: NewEdges, feed: Feed, landed: DataFrame, log: DataFrame, 
         return new.found
     before = {text for edges in state.edges.values() for text in edges}
     found, unpaired = set(new.found), format_.unpaired(before | set(new.found))
-    seen = max([state.highest or "", *(position for text, position in unpaired if text in before)])
-    again = {text for text, position in unpaired if text in found and position <= seen}
-    reached = {text for text, position in unpaired if text not in found and new.low <= position <= new.high}
+    seen = max([state.highest or "", *map(format_.edge_position, before)])
+    again = {text for text in unpaired if text in found and format_.edge_position(text) <= seen}
+    reached = {text for text in unpaired if text not in found and new.low <= format_.edge_position(text) <= new.high}
     if again:
         found |= set(format_.partners(again, log.where(is_published(state))))
     if reached:

@@ -252,8 +252,11 @@ class TiesTransactions(Protocol):
     def edge(self) -> Column:
         """A log entry's edge; null for all others."""
 
-    def unpaired(self, edges: Iterable[str], /) -> list[tuple[str, str]]:
-        """The edges that have no other half among all ``edges``, with their positions."""
+    def edge_position(self, edge: str, /) -> str:
+        """The position of the marker that an edge stands for."""
+
+    def unpaired(self, edges: Iterable[str], /) -> list[str]:
+        """The edges that have no other half among all ``edges``."""
 
     def partners(self, wanted: Collection[str], entries: DataFrame, /) -> set[str]:
         """The other halves of the edges ``wanted`` that stand in one hour with them in the log ``entries``, and these."""

@@ -173,3 +173,28 @@ def test_rows_before_an_end_wait_for_its_begin_whatever_was_open_before(
     exports.run(HOURS[1], [end(110), *whole, begin(300), row(305)])
     assert ids(exports) == {25, 105, 205, 305, 310, 505} and exports.held(monkeypatch) == []
     assert audit(exports.feed, settings).findings == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1), (2, 1, 0)], ids=lambda order: "".join(map(str, order)))
+def test_a_row_that_comes_again_is_not_in_the_transaction_before_it(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[int, ...]
+) -> None:
+    """Whatever an hour shows of a transaction to others, it shows where that ends: in front, where the exporter began anew,
+    in the middle, where the source lost the end, and at the end."""
+    exports = Exports(FORMAT, tmp_path, settings, f"outside_{''.join(map(str, order))}")
+    front = [end(110), begin(200), row(205), begin(200), row(205), end(210), row(220)]
+    lost = [begin(230), row(235), begin(240), row(245), end(250), row(260)]
+    last = [begin(280), row(285), end(290), row(295), begin(300), row(305), end(310), begin(400), row(405)]
+    hours = [
+        [*EARLY, begin(100), row(105)],
+        [*front, *lost, *last],
+        # without any marker of what is around them
+        [row(220), row(260), row(295), end(410), row(420)],
+    ]
+    for hour in order:
+        exports.run(HOURS[hour], hours[hour])
+    waits = ["tx:17951328000000000230", HOURS[1], "1", f"{exports.name}.a", "its end and 1 of 2 parts"]
+    assert exports.held(monkeypatch) == [waits]
+    assert ids(exports) == {25, 105, 205, 220, 245, 260, 285, 295, 305, 405, 420}
+    assert audit(exports.feed, settings).findings == []

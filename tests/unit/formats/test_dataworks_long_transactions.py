@@ -16,14 +16,19 @@ def test_a_transaction_lasts_until_the_next_marker() -> None:
     assert spans(["begin:100", "end:200"]) == [Span(at(100), at(200), "tx:100")]
     assert spans(["begin:100"]) == [Span(at(100), EVERY, "tx:100")]
     assert spans(["begin:1000", "begin:99"]) == [Span(at(99), at(1000), "tx:99"), Span(at(1000), EVERY, "tx:1000")]
+    assert spans(["begin:100", "bound:150", "end:200"]) == [Span(at(100), at(150), "tx:100")]
+    both = [Span(at(100), at(150), "tx:100"), Span(at(150), at(200), "tx:150")]
+    assert spans(["begin:100", "bound:150", "begin:150", "end:200"]) == both, (
+        "an hour knows of it what another does not"
+    )
     assert spans([]) == []
     assert spans(["end:200"]) == [], "an end alone does not show where its transaction began"
 
 
 def test_edges_without_their_other_half() -> None:
-    assert unpaired(["begin:100", "end:200", "end:250", "begin:300", "begin:400"]) == [
-        ("end:250", at(250)), ("begin:300", at(300)), ("begin:400", at(400)),
-    ]  # fmt: skip
+    edges = ["begin:100", "end:200", "end:250", "begin:300", "begin:400"]
+    assert unpaired(edges) == ["end:250", "begin:300", "begin:400"]
+    assert unpaired(["begin:100", "bound:150", "end:200"]) == ["begin:100", "end:200"]
     assert unpaired([]) == []
 
 

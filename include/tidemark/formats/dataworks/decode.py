@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 
 from tidemark.containers.contract import holds_text
 from tidemark.formats.contract import DeclaredFeed, as_changes, zero_padded
-from tidemark.formats.dataworks.long_transactions import edge, partners, retied, tied, unpaired
+from tidemark.formats.dataworks.long_transactions import edge, edge_position, partners, retied, tied, unpaired
 from tidemark.formats.dataworks.pairs import (
     FIRST,
     SECOND,
@@ -48,8 +48,8 @@ from tidemark.values.strict_json import broken, one_document
 from tidemark.values.table_changes import TableChange
 
 __all__ = [
-    "BY_NEIGHBOURS", "ENCODINGS", "Options", "column_types", "decode", "edge", "in_pairs", "message_types", "partners",
-    "retied", "table_change", "tied", "unpaired",
+    "BY_NEIGHBOURS", "ENCODINGS", "Options", "column_types", "decode", "edge", "edge_position", "in_pairs", "message_types",
+    "partners", "retied", "table_change", "tied", "unpaired",
 ]  # fmt: skip
 
 _KEY = "map<string, string>"

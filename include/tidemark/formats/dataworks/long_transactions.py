@@ -1,8 +1,9 @@
 """DataWorks' transactions beyond an hour: the markers of all hours tie their rows.
 
-What an hour shows by itself is named when it is decoded. Of its markers a few matter to other hours, its *edges*: the
-first and the last ones, and ends without a begin. They are texts, ``begin:<position>`` and ``end:<position>``. By the
-edges of all hours a transaction is all that lies between its begin and the next marker, whichever hours hold them.
+What an hour shows by itself is named when it is decoded. Of its markers a few matter to other hours, its *edges*: those
+of its first and its last transaction, and those whose other half is in another hour. They are texts,
+``begin:<position>``, ``end:<position>`` and ``bound:<position>``. By the edges of all hours a transaction is all that lies
+between its begin and the next marker, whichever hours hold them.
 
 An end whose begin has not come ties only rows of its own hour: where its transaction begins only the begin shows.
 """
@@ -21,12 +22,13 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.formats.dataworks.pairs import SECOND, is_half, pair_name
-from tidemark.formats.dataworks.transactions import BEGIN, BEHIND, BY_BEGIN, BY_END, EDGE, ENDS
+from tidemark.formats.dataworks.transactions import BEGIN, BEHIND, BOUND, BY_BEGIN, BY_END, EDGE, END, ENDS
 from tidemark.identifiers import PAIR
 
 _DIGITS = 32
 _EVERY = "9" * _DIGITS
-_BEGIN, _END = "begin:", "end:"
+_WORDS = {BEGIN: "begin:", END: "end:", BOUND: "bound:"}
+_BEGIN, _END = _WORDS[BEGIN], _WORDS[END]
 #: Entries that are in a transaction, and end none.
 _ROWS = ("insert", "update", "delete", "truncate", "bad")
 _SPAN = "struct<after: string, until: string, name: string>"
@@ -44,34 +46,35 @@ class Span:
 def edge() -> Column:
     """A log entry's edge; null for all others."""
     kind = F.element_at("unbound", F.lit(EDGE))
-    word = F.when(kind == BEGIN, F.lit(_BEGIN)).when(kind.isNotNull(), F.lit(_END))
+    word = F.coalesce(*(F.when(kind == one, F.lit(word)) for one, word in _WORDS.items()))
     return F.when(F.col("op") == "control", F.concat(word, F.ltrim("position", F.lit("0"))))
 
 
-def _points(edges: Iterable[str]) -> list[tuple[str, bool]]:
-    """(position, whether it is a begin), in order."""
-    return sorted({(text.partition(":")[2].zfill(_DIGITS), text.startswith(_BEGIN)) for text in edges})
+def edge_position(edge: str) -> str:
+    """The position of the marker that an edge stands for."""
+    return edge.partition(":")[2].zfill(_DIGITS)
+
+
+def _points(edges: Iterable[str]) -> list[tuple[str, str]]:
+    """(position, edge), in order; of two at a position the begin: what only bounds for its own hour is one for another."""
+    return sorted({edge_position(text): text for text in sorted(edges, reverse=True)}.items())
 
 
 def spans(edges: Iterable[str]) -> list[Span]:
     """The transactions whose begin is an edge, in order."""
-    points = _points(edges)
     found = []
-    for (position, begins), (until, _) in pairwise([*points, (_EVERY, False)]):
-        if begins:
+    for (position, edge), (until, _) in pairwise([*_points(edges), (_EVERY, _END)]):
+        if edge.startswith(_BEGIN):
             found.append(Span(position, until, BY_BEGIN + position.lstrip("0")))
     return found
 
 
-def unpaired(edges: Iterable[str]) -> list[tuple[str, str]]:
-    """Begins whose next edge is no end, and ends whose last edge is no begin: (edge, position)."""
-    points = _points(edges)
-    found = []
-    for index, (position, begins) in enumerate(points):
-        other = index + 1 if begins else index - 1
-        if not 0 <= other < len(points) or points[other][1] == begins:
-            found.append(((_BEGIN if begins else _END) + position.lstrip("0"), position))
-    return found
+def unpaired(edges: Iterable[str]) -> list[str]:
+    """Begins whose next edge is no end, and ends whose last edge is no begin."""
+    texts = [text for _, text in _points(edges)]
+    begins = [one for one, other in pairwise([*texts, ""]) if one.startswith(_BEGIN) and not other.startswith(_END)]
+    ends = [one for other, one in pairwise(["", *texts]) if one.startswith(_END) and not other.startswith(_BEGIN)]
+    return sorted(begins + ends, key=edge_position)
 
 
 def partners(wanted: Collection[str], entries: DataFrame) -> set[str]:

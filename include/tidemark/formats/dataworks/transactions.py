@@ -25,8 +25,9 @@ ENDS = (END, "XACOMMIT", "XAROLLBACK")
 #: How the names of transactions begin: by their begin, and by their end where the hour has no begin.
 BY_BEGIN, BY_END = "tx:", "end:"
 #: In ``unbound``: the position of the last marker before an entry that is behind no begin of its hour (empty: there is
-#: none); and what a marker is that other hours may need: BEGIN or END.
-BEHIND, EDGE = "behind", "edge"
+#: none); and what a marker is that other hours may need: BEGIN or END, or BOUND, a begin of which they need only that the
+#: transaction before it goes no further.
+BEHIND, EDGE, BOUND = "behind", "edge", "BOUND"
 _LAST = "~"  # sorts after every position: an entry without a position is in no transaction
 
 
@@ -49,13 +50,14 @@ def assign_transactions(entries: DataFrame) -> DataFrame:
     order = Window.partitionBy("hour_").orderBy(
         F.coalesce("position", F.lit(_LAST)), "rank_", "object", "record", "entry"
     )
+    hour = order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     seen = known.withColumns(
         {
             "before_": F.expr("lag(marker_) IGNORE NULLS").over(order),
             "behind_": F.expr("lead(marker_) IGNORE NULLS").over(order),
-            "second_": F.expr("lag(marker_, 2) IGNORE NULLS").over(order).isNull(),
-            "second_last_": F.expr("lead(marker_, 2) IGNORE NULLS").over(order).isNull(),
             "last_": F.expr("lag(begun_) IGNORE NULLS").over(order),
+            "first_of_hour_": F.min("begun_").over(hour),
+            "last_of_hour_": F.max("begun_").over(hour),
             "follows_": F.lag(F.when(ordered, c("kind"))).over(order),
             "old_before_": F.expr("lag(old_half) IGNORE NULLS").over(order),
             "old_behind_": F.expr("lead(old_half) IGNORE NULLS").over(order),
@@ -97,17 +99,25 @@ def _name() -> Column:
 
 
 def _around() -> Column:
-    c, marker = F.col, F.col("marker_").isNotNull()
-    # The outermost markers of the hour and those next to them, and ends whose begin is in another hour.
-    own_end = F.coalesce(c("marked") == _by(BY_END, "position"), F.lit(False))
-    edge = marker & ~_of_prepared() & (c("second_") | c("second_last_") | own_end)
+    c, before, behind = F.col, F.col("before_"), F.col("behind_")
+    begins, outermost = c("kind") == BEGIN, [c("first_of_hour_"), c("last_of_hour_")]
+    open_begin = begins & (behind["kind"] == BEGIN) & (behind["at"] != c("position"))
+    # What follows a begin that is an edge is one too: to other hours its transaction would go on to the next edge.
+    follows_edge = (
+        (before["kind"] == BEGIN) & (before["at"] != c("position")) & (begins | before["at"].isin(*outermost))
+    )
+    own_end = c("marked") == _by(BY_END, "position")
+    edge = (
+        F.when(c("marker_").isNull() | _of_prepared(), None)
+        .when(begins & (c("position").isin(*outermost) | open_begin), F.lit(BEGIN))
+        .when(begins & follows_edge, F.lit(BOUND))
+        .when(own_end | follows_edge, F.lit(END))
+    )
     loose = ~F.coalesce(c("marked").startswith(BY_BEGIN), F.lit(False))
     parts = F.map_concat(
-        F.when(
-            edge, F.create_map(F.lit(EDGE), F.when(c("kind") == BEGIN, F.lit(BEGIN)).otherwise(F.lit(END)))
-        ).otherwise(F.create_map().cast("map<string, string>")),
+        F.when(edge.isNotNull(), F.create_map(F.lit(EDGE), edge)).otherwise(F.create_map().cast("map<string, string>")),
         F.when(loose, F.create_map(F.lit(BEHIND), F.coalesce(c("before_.at"), F.lit("")))).otherwise(
             F.create_map().cast("map<string, string>")
         ),
     )
-    return F.when(edge | loose, parts)
+    return F.when(edge.isNotNull() | loose, parts)
