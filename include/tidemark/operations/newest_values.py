@@ -22,8 +22,9 @@ def newest_values(shape: TableShape, rows: DataFrame) -> DataFrame:
     counted = rows.select("key", "sort_key", "op", "after", said.alias("said"), begins.alias("begins"))
     counted = counted.where(F.col("begins").isNull() | (F.col("sort_key") >= F.col("begins")))
     newest = counted.groupBy("key").agg(F.max("sort_key").alias("sort_key"), F.max_by("op", "sort_key").alias("op"))
-    each = counted.select("key", "sort_key", "after", F.explode("said").alias("name"))
-    text = F.try_element_at("after", F.col("name"))
+    each = counted.select("key", "sort_key", "op", "after", F.explode("said").alias("name"))
+    # A delete says nothing: what that of a row which moved has is its other key's.
+    text = F.when(F.col("op") != "delete", F.try_element_at("after", F.col("name")))
     of_column = each.groupBy("key", "name").agg(F.max_by(text, "sort_key").alias("text"))
     texts = of_column.groupBy("key").agg(F.map_from_entries(F.collect_list(F.struct("name", "text"))).alias("texts"))
     values = [

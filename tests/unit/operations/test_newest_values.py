@@ -7,7 +7,7 @@ from random import Random
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.convergence.oracle import rows
+from tests.convergence.oracle import Change, rows
 from tests.unit.fold.histories import COLUMNS, SHAPE, Delivered, log_rows, random_family
 from tidemark.fold.typed_rows import keyed_rows
 from tidemark.operations.newest_values import newest_values
@@ -25,3 +25,16 @@ def test_each_column_has_the_value_that_was_sent_last(spark: SparkSession) -> No
     assert {(row.key["id"],): row.row.asDict() for row in found} == wanted
     newest = {change.key: change.position for change in sorted(changes, key=lambda change: change.position)}
     assert {(row.key["id"],): int(row.sort_key[:12]) for row in found} == {key: newest[key] for key in wanted}
+
+
+def test_a_row_that_moved_leaves_no_value_at_its_old_key(spark: SparkSession) -> None:
+    """One message of it has the images of both keys; what comes at the old key then is a new row, and not all of it."""
+    start = Change("t", 1, "insert", (1,), frozenset({"id": 1, "a": "a1", "b": "b1", "c": "c1"}.items()))
+    moved = Change("t", 2, "update", (2,), frozenset({"id": 2, "a": "a2", "b": "b2", "c": "c2"}.items()), prior=(1,))
+    part = Change("t", 3, "update", (1,), frozenset({"id": 1, "a": "a3"}.items()), frozenset({"b", "c"}))
+    sent = keyed_rows(log_rows(spark, [Delivered(each) for each in (start, moved, part)]), SHAPE, expand=True)
+    found = newest_values(SHAPE, sent).collect()
+    assert {row.row.asDict()["id"]: row.row.asDict() for row in found} == {
+        1: {"id": 1, "a": "a3", "b": None, "c": None},
+        2: {"id": 2, "a": "a2", "b": "b2", "c": "c2"},
+    }
