@@ -132,6 +132,11 @@ class DeliveryPlan:
         stream = [(unit, one) for unit, sent in encoded for one in sent if one.topic]
         cuts = [len(stream) * (hour + 1) // self.size.hours for hour in range(self.size.hours)]
         cuts = [cut + (cut < len(stream) and stream[cut][1].tight) for cut in cuts]
+        # Nothing tells that rows are of a transaction which has no end, in an hour run before the one that holds its begin.
+        for hour, cut in enumerate(cuts[:-1]):
+            inside = stream[cut - 1][0] is stream[cut][0] and stream[cut][0].ending == "never"
+            if inside and self.order.index(Publication(hour + 1, 1)) < self.order.index(Publication(hour, 1)):
+                cuts[hour] = next(at for at in range(cut, len(stream)) if stream[at][0] is not stream[cut][0])
         hours = [next(hour for hour, cut in enumerate(cuts) if index < cut) for index in range(len(stream))]
         # A verdict that takes back what an hour before began must be the first to end something in its hour.
         torn = {
