@@ -15,8 +15,9 @@ from decimal import Decimal
 from pathlib import Path
 from random import Random
 
+from tidemark_samples.drawing import Row
 from tidemark_samples.exporting import write_feed, write_truth
-from tidemark_samples.qlik_wire import Row, dumps, enveloped, in_json, table_columns
+from tidemark_samples.qlik_wire import dumps, enveloped, in_json, table_columns
 
 HOUR = "2026-11-20T00"
 OBJECTS = 8

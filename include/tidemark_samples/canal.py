@@ -10,14 +10,15 @@ from __future__ import annotations
 
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from tidemark_samples.drawing import Key, KeyedRows, Row, draw_sizes
 from tidemark_samples.exporting import Sample, write_feed
-from tidemark_samples.history import Effect, History, Key, Row, State, Step, redelivered, write_hours
+from tidemark_samples.history import Effect, History, Step, redelivered, write_hours
 
 FEED = "inventory"
 TOPIC = "canal.inventory"
@@ -65,16 +66,14 @@ class _Source:
     def __init__(self, chance: random.Random, start: datetime, *, same_moment: bool) -> None:
         self.random, self.start, self.same_moment = chance, start, same_moment
         self.columns = {table: dict(columns) for table, (columns, _) in TABLES.items()}
-        self.rows: State = {table: {} for table in TABLES}
-        self.deleted: list[tuple[str, Row]] = []
+        self.rows = {table: KeyedRows() for table in TABLES}
+        self.deleted: dict[str, list[Row]] = {table: [] for table in TABLES}
         self.batch = self.copies = 0
 
     def hour(self, hour: int, hours: int, events: int) -> Iterator[Step]:
         """The steps of an hour."""
         begin = self.start + timedelta(hours=hour)
-        sizes: list[int] = []
-        while sum(sizes) < events:
-            sizes.append(self.random.choices((1, self.random.randint(2, 6)), (3, 1))[0])
+        sizes = draw_sizes(events, lambda: self.random.choices((1, self.random.randint(2, 6)), (3, 1))[0])
         moments = sorted(self.random.uniform(1, 3590) for _ in sizes)
         special = self._special(hour, hours)
         for number, (size, second) in enumerate(zip(sizes, moments, strict=True)):
@@ -106,7 +105,7 @@ class _Source:
             return
         if not self.rows[_ITEM]:
             yield self._inserted(_ITEM, now)
-        key = self.random.choice(list(self.rows[_ITEM]))
+        key = self.rows[_ITEM].draw(self.random)
         before = self.rows[_ITEM][key]
         after = before | {"price": Decimal(self.random.randrange(10**6)).scaleb(-2), "name": "there and back"}
         self.rows[_ITEM][key] = after
@@ -181,12 +180,12 @@ class _Source:
         effects: list[Effect] = []
         keys: list[Key | None] = [None] * size
         if kind != "INSERT":
-            keys = list(pick.sample(list(rows), min(size, len(rows))))
+            keys = list(rows.draw_several(pick, size))
         for key in keys:
             before = rows.pop(key) if key is not None else None
             after = None
             if kind == "DELETE" and before is not None:
-                self.deleted.append((table, before))
+                self.deleted[table].append(before)
             else:
                 fresh = self._new_row(table, now, again=kind == "INSERT")
                 # among several rows it could meet what the same statement has just written
@@ -214,11 +213,10 @@ class _Source:
 
     def _new_row(self, table: str, now: datetime, *, again: bool) -> Row:
         """A row that is not there; sometimes one that was deleted before, under its old key."""
-        key, pick = TABLES[table][1], self.random
-        old = [
-            row for name, row in self.deleted if name == table and tuple(row[k] for k in key) not in self.rows[table]
-        ]
+        key, pick, old = TABLES[table][1], self.random, self.deleted[table]
         found = pick.choice(old) if again and key and old and pick.random() < 0.3 else None
+        if found and tuple(found[name] for name in key) in self.rows[table]:
+            found = None  # it has come again
         while True:
             row = {name: self._value(name, kind, now) for name, kind in self.columns[table].items()}
             if found:
@@ -228,25 +226,26 @@ class _Source:
 
     def _value(self, name: str, kind: str, now: datetime) -> Any:
         pick = self.random
-        keys: dict[str, Any] = {
-            "hall": pick.choice(("A1", "B2", "ß9")), "number": pick.randrange(10**5), "pieces": pick.randint(1, 3),
-            "what": pick.choice(("in", "out")),
+        keys: dict[str, Callable[[], Any]] = {
+            "hall": lambda: pick.choice(("A1", "B2", "ß9")), "number": lambda: pick.randrange(10**5),
+            "pieces": lambda: pick.randint(1, 3), "what": lambda: pick.choice(("in", "out")),
         }  # fmt: skip
         if name == "id":
             # above what a signed 64-bit number holds
             return Decimal(2**63 + pick.randrange(10**6)) if "unsigned" in kind else pick.randrange(10**12)
         if name in keys:
-            return keys[name]
+            return keys[name]()
         if pick.random() < 0.1:
             return None
-        values: dict[str, Any] = {
-            "decimal(12,2)": Decimal(pick.randrange(-(10**4), 10**10)).scaleb(-2),
-            "decimal(8,3)": Decimal(pick.randrange(10**8)).scaleb(-3), "blob": pick.randbytes(8),
-            "date": date(2000, 1, 1) + timedelta(pick.randrange(9000)), "double": round(pick.uniform(-9, 9), 4),
-            "datetime(3)": now.replace(microsecond=now.microsecond // 1000 * 1000),
-            "int(10) unsigned": pick.randrange(2**32), "tinyint(1)": pick.randint(0, 1),
+        values: dict[str, Callable[[], Any]] = {
+            "decimal(12,2)": lambda: Decimal(pick.randrange(-(10**4), 10**10)).scaleb(-2),
+            "decimal(8,3)": lambda: Decimal(pick.randrange(10**8)).scaleb(-3), "blob": lambda: pick.randbytes(8),
+            "date": lambda: date(2000, 1, 1) + timedelta(pick.randrange(9000)),
+            "double": lambda: round(pick.uniform(-9, 9), 4),
+            "datetime(3)": lambda: now.replace(microsecond=now.microsecond // 1000 * 1000),
+            "int(10) unsigned": lambda: pick.randrange(2**32), "tinyint(1)": lambda: pick.randint(0, 1),
         }  # fmt: skip
-        return values.get(kind, pick.choice(_TEXTS))
+        return values.get(kind, lambda: pick.choice(_TEXTS))()
 
     def _rows(
         self,

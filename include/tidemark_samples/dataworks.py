@@ -12,15 +12,16 @@ import base64
 import copy
 import json
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from tidemark_samples.drawing import Key, KeyedRows, Row, draw_sizes
 from tidemark_samples.exporting import Sample, write_feed
-from tidemark_samples.history import Effect, History, Key, Row, State, Step, redelivered, write_hours
+from tidemark_samples.history import Effect, History, Step, redelivered, write_hours
 
 FEED = "mall"
 TOPIC = "dataworks.mall"
@@ -66,16 +67,14 @@ class _Source:
     def __init__(self, chance: random.Random, start: datetime) -> None:
         self.random, self.start = chance, start
         self.columns = {table: dict(columns) for table, (columns, _) in TABLES.items()}
-        self.rows: State = {table: {} for table in TABLES}
-        self.deleted: list[tuple[str, Row]] = []
+        self.rows = {table: KeyedRows() for table in TABLES}
+        self.deleted: dict[str, list[Row]] = {table: [] for table in TABLES}
         self.sequence = int((start - datetime(1970, 1, 1)).total_seconds()) * 10**9
 
     def hour(self, hour: int, hours: int, events: int) -> Iterator[Step]:
         """The steps that begin in an hour; the last one ends in the next hour."""
         begin = self.start + timedelta(hours=hour)
-        sizes: list[int] = []
-        while sum(sizes) < events - 8:
-            sizes.append(self.random.choices((1, self.random.randint(2, 9)), (1, 1))[0])
+        sizes = draw_sizes(events - 8, lambda: self.random.choices((1, self.random.randint(2, 9)), (1, 1))[0])
         moments = sorted(self.random.uniform(1, 3500) for _ in sizes)
         special = self._special(hour, hours)
         for number, (size, second) in enumerate(zip(sizes, moments, strict=True)):
@@ -128,7 +127,7 @@ class _Source:
     def _split(self, now: datetime) -> Step:
         """An update in two messages, the second of which comes in the next hour."""
         table = _ORDERS
-        key = self.random.choice(list(self.rows[table]))
+        key = self.rows[table].draw(self.random)
         (first, second), effects = self._update(table, key, now, paired=True)
         return Step([(now, first), (now + timedelta(seconds=5), second)], effects)
 
@@ -165,7 +164,7 @@ class _Source:
         yield self._altered(text, Effect(_ORDERS, renamed=("note", "remark")), now)
         columns = self.columns[_ORDERS]
         self.columns[_ORDERS] = {"remark" if name == "note" else name: kind for name, kind in columns.items()}
-        self.deleted = [(table, row) for table, row in self.deleted if table != _ORDERS]
+        self.deleted[_ORDERS].clear()
 
     def _altered(self, text: str, effect: Effect, now: datetime) -> Step:
         step = Step([(now, self._statement("ALTER", effect.table, text, now))], [effect])
@@ -185,10 +184,10 @@ class _Source:
         if len(rows) < 6 or pick.random() < 0.25:
             step = self._inserted(table, now)
             return [value for _, value in step.sent], step.effects
-        key = pick.choice(list(rows))
+        key = rows.draw(pick)
         if pick.random() < 0.15:
             row = rows.pop(key)
-            self.deleted.append((table, row))
+            self.deleted[table].append(row)
             return [self._row("DELETE", table, row, None, now)], [Effect(table, key)]
         return self._update(table, key, now, paired=pick.random() < 0.4)
 
@@ -215,9 +214,10 @@ class _Source:
 
     def _new_row(self, table: str, now: datetime) -> Row:
         """A row that is not there; sometimes one that was deleted before, under its old key."""
-        old = [row for name, row in self.deleted if name == table and _key(table, row) not in self.rows[table]]
-        pick = self.random
+        old, pick = self.deleted[table], self.random
         again = pick.choice(old) if old and pick.random() < 0.3 else None
+        if again and _key(table, again) in self.rows[table]:
+            again = None  # it has come again
         while True:
             row = {name: self._value(name, kind, now) for name, kind in self.columns[table].items()}
             if again:
@@ -227,22 +227,23 @@ class _Source:
 
     def _value(self, name: str, kind: str, now: datetime) -> Any:
         pick = self.random
-        keys: dict[str, Any] = {
-            "id": pick.randrange(10**15), "store": pick.randint(1, 9), _ROW_ID: pick.randrange(10**6),
-            "sku": f"{pick.choice('ABC')}-{pick.randrange(1000):03}",
+        keys: dict[str, Callable[[], Any]] = {
+            "id": lambda: pick.randrange(10**15), "store": lambda: pick.randint(1, 9),
+            _ROW_ID: lambda: pick.randrange(10**6), "sku": lambda: f"{pick.choice('ABC')}-{pick.randrange(1000):03}",
         }  # fmt: skip
         if name in keys:
-            return keys[name]
+            return keys[name]()
         if pick.random() < 0.1:
             return None
         if name == "total":
             return Decimal(pick.randrange(-(10**4), 10**9)).scaleb(-2)
-        values: dict[str, Any] = {
-            "LONG": pick.choice((pick.randrange(1000), 2**53 + pick.randrange(9), -(2**63))),
-            "STRING": pick.choice(_TEXTS), "BOOLEAN": pick.random() < 0.5, "DOUBLE": round(pick.uniform(-9, 9), 4),
-            "BYTES": pick.randbytes(6), "DATE": now.replace(microsecond=now.microsecond // 1000 * 1000, tzinfo=UTC),
+        values: dict[str, Callable[[], Any]] = {
+            "LONG": lambda: pick.choice((pick.randrange(1000), 2**53 + pick.randrange(9), -(2**63))),
+            "STRING": lambda: pick.choice(_TEXTS), "BOOLEAN": lambda: pick.random() < 0.5,
+            "DOUBLE": lambda: round(pick.uniform(-9, 9), 4), "BYTES": lambda: pick.randbytes(6),
+            "DATE": lambda: now.replace(microsecond=now.microsecond // 1000 * 1000, tzinfo=UTC),
         }  # fmt: skip
-        return values[kind]
+        return values[kind]()
 
     def _row(
         self, op: str, table: str, before: Row | None, after: Row | None, now: datetime, sequence: str | None = None

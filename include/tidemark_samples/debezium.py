@@ -18,7 +18,7 @@ from datetime import datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tidemark_samples.debezium_rows import LARGE, TABLES, Change, Row, State, apply, made_row, shown
+from tidemark_samples.debezium_rows import LARGE, TABLES, Change, State, apply, made_row, shown
 from tidemark_samples.debezium_wire import (
     UNAVAILABLE,
     Sent,
@@ -31,6 +31,7 @@ from tidemark_samples.debezium_wire import (
     value_schema,
     wire,
 )
+from tidemark_samples.drawing import KeyedRows, Row, draw_sizes
 from tidemark_samples.exporting import Sample, write_export, write_feed, write_truth
 
 FEED = "store"
@@ -94,7 +95,11 @@ class _Connector:
         self.old_keys = container not in _NO_KEYS
         self.prefix, self.tables, self.random = prefix, TABLES[prefix], chance
         self.modern, self.schemas = prefix == "web", prefix == "depot"
-        self.rows: State = {table: {} for table in self.tables}
+        self.schemas_of = {
+            table: self._schemas(table, columns, {name: columns[name] for name in key})
+            for table, (columns, key) in self.tables.items()
+        }
+        self.rows = {table: KeyedRows() for table in self.tables}
         self.transactions: list[_Transaction] = []
         self.sent: list[Sent] = []
         self.lsn, self.number, self.made = 22_000_000, 700, 0
@@ -104,9 +109,9 @@ class _Connector:
 
     def work(self, hour: datetime, events: int) -> None:
         """One hour of transactions. The last is sent half in this hour and half in the next."""
-        sizes: list[int] = []
-        while sum(sizes) < events - 8:
-            sizes.append(self.random.choices((0, 1, self.random.randint(2, 5), 9), (1, 6, 4, 1))[0])
+        sizes = draw_sizes(
+            events - 8, lambda: self.random.choices((0, 1, self.random.randint(2, 5), 9), (1, 6, 4, 1))[0]
+        )
         seconds = sorted(self.random.uniform(10, 3500) for _ in sizes)
         for size, second in zip(sizes, seconds, strict=True):
             self._transaction(hour + timedelta(seconds=second), size, timedelta(milliseconds=1))
@@ -213,7 +218,7 @@ class _Connector:
             self._change_keyless(transaction, table, at, what)
 
     def _change_keyed(self, transaction: _Transaction, table: str, at: datetime, what: float) -> None:
-        old_key = self.random.choice(list(self.rows[table]))
+        old_key = self.rows[table].draw(self.random)
         old = self.rows[table][old_key]
         if what < 0.5:
             self._apply(transaction, Change(table, old_key, None))
@@ -242,7 +247,7 @@ class _Connector:
             self._row_event(_RowEvent(table, "u", row, after=image), at)
 
     def _change_keyless(self, transaction: _Transaction, table: str, at: datetime, what: float) -> None:
-        old = shown(self.random.choice(list(self.rows[table].values())))[0]
+        old = shown(self.rows[table][self.rows[table].draw(self.random)])[0]
         self._apply(transaction, Change(table, None, old, copies=-1))
         before = self._image(table, old)
         if what < 0.6:
@@ -260,7 +265,7 @@ class _Connector:
 
     def _truncate(self, transaction: _Transaction, table: str, at: datetime) -> None:
         self._apply(transaction, Change(table, None, None))
-        self._sent(table, self._event(self._source(table, at), "t", at), at, schemas=self._schemas_of(table))
+        self._sent(table, self._event(self._source(table, at), "t", at), at, schemas=self.schemas_of[table])
 
     def _message(self, at: datetime) -> None:
         """A logical message; one outside of any transaction has no txId."""
@@ -279,11 +284,7 @@ class _Connector:
         source = self._source(event.table, at, snapshot=event.snapshot)
         body = {"before": event.before, "after": event.after} | self._event(source, event.op, at)
         key = self._key(event.table, event.row) or None
-        return self._sent(event.table, body, at, key=key, schemas=self._schemas_of(event.table), headers=event.headers)
-
-    def _schemas_of(self, table: str) -> tuple[dict[str, Any], dict[str, Any]] | None:
-        columns, key = self.tables[table]
-        return self._schemas(table, columns, {name: columns[name] for name in key})
+        return self._sent(event.table, body, at, key=key, schemas=self.schemas_of[event.table], headers=event.headers)
 
     def _schemas(
         self, name: str, columns: dict[str, str], key: dict[str, str]

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import random
+from collections.abc import MutableMapping
 from dataclasses import dataclass
 from datetime import UTC, date, datetime, timedelta
 from decimal import Decimal
 from typing import Any
+
+from tidemark_samples.drawing import Key, Row
 
 #: Each connector's tables: columns with their PostgreSQL types, and the key (none: REPLICA IDENTITY FULL).
 TABLES: dict[str, dict[str, tuple[dict[str, str], tuple[str, ...]]]] = {
@@ -35,9 +38,7 @@ TABLES: dict[str, dict[str, tuple[dict[str, str], tuple[str, ...]]]] = {
 LARGE = {"notes", "manual", "picture"}
 _TEXTS = ("", "plain", 'she said "no"', "two\nlines", "Zoë", "日本語", "{not json}", "} {", "back\\slash", " blanks ")
 
-Row = dict[str, Any]
-Key = tuple[Any, ...]
-State = dict[str, dict[Key, Row]]
+State = dict[str, MutableMapping[Key, Row]]
 
 
 @dataclass
@@ -59,7 +60,7 @@ def shown(row: Row) -> list[Row]:
     return [{name: value for name, value in row.items() if name != _COPIES}] * row.get(_COPIES, 1)
 
 
-def apply(rows: dict[Key, Row], change: Change) -> None:
+def apply(rows: MutableMapping[Key, Row], change: Change) -> None:
     """Make a change in a table's rows. Rows without a key are stored under their values, with their number of copies."""
     if change.key is not None:
         rows.pop(change.key, None)

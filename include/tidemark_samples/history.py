@@ -7,19 +7,17 @@ order.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, MutableMapping, Sequence
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from pathlib import Path
-from typing import Any
 
 from tidemark.hours import Hour
+from tidemark_samples.drawing import Key, Row
 from tidemark_samples.exporting import Message, write_export, write_truth
 
-Row = dict[str, Any]
-Key = tuple[Any, ...]
 #: Tables by name, rows by key.
-State = dict[str, dict[Key, Row]]
+State = Mapping[str, MutableMapping[Key, Row]]
 
 
 @dataclass(frozen=True)
@@ -38,11 +36,11 @@ class Effect:
         rows = state[self.table]
         if self.renamed:
             old, new = self.renamed
-            state[self.table] = {
-                key: {new if name == old else name: value for name, value in row.items()} for key, row in rows.items()
-            }
+            for key, row in rows.items():
+                rows[key] = {new if name == old else name: value for name, value in row.items()}
         elif self.added:
-            state[self.table] = {key: row | {self.added: None} for key, row in rows.items()}
+            for key, row in rows.items():
+                rows[key] = row | {self.added: None}
         elif self.key is None:
             rows.clear()
         elif self.row is None:
@@ -68,7 +66,7 @@ class Step:
 
 def state_at(steps: Iterable[Step], tables: Iterable[str], cut: datetime) -> State:
     """The tables after every step that was complete before the cut."""
-    state: State = {table: {} for table in tables}
+    state: dict[str, MutableMapping[Key, Row]] = {table: {} for table in tables}
     for step in steps:
         if step.counts and step.over < cut:
             for effect in step.effects:
@@ -143,7 +141,7 @@ def _between_steps(sent: Sequence[tuple[datetime, bytes, bool, bool]], near: int
     return next(free, near)
 
 
-def _in_order(rows: dict[Key, Row], key: Sequence[str]) -> list[Row]:
+def _in_order(rows: Mapping[Key, Row], key: Sequence[str]) -> list[Row]:
     if not key:
         return list(rows.values())
     return sorted(rows.values(), key=lambda row: [row[name] for name in key])

@@ -9,7 +9,7 @@ is upgraded half-way, so that transaction identifiers and LSNs become longer.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from datetime import date, datetime, time, timedelta
 from decimal import Decimal
@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from tidemark.formats.ibm.types import family
+from tidemark_samples.drawing import Key, KeyedRows, Row, draw_sizes
 from tidemark_samples.exporting import Message, Sample, write_export, write_feed, write_truth
 
 FEED = "payroll"
@@ -47,15 +48,13 @@ TABLES: dict[str, tuple[dict[str, str], list[str]]] = {
         ["POSNO"],
     ),
 }  # fmt: skip
+_FAMILIES = {table: {name: family(kind) for name, kind in columns.items()} for table, (columns, _) in TABLES.items()}
 
 _TEXTS = (
     "", "plain", "a,b,,c", 'she said "no"', '"', "two\nlines", "\n\n", "Zoë Ångström", "日本語", "100 % 'sure'; ok",
     " blanks ", 'looks like\n10,"IBM","2026030","182318000005","X"', "back\\slash", "tab\there", "-", ",",
 )  # fmt: skip
 _NAMES = ("Ada", "Björn", "Chloé", "Dmitri", "Édith", "Fatima", "Grace", "Hiro", "O'Neil", "Łukasz")
-
-Row = dict[str, Any]
-Key = tuple[Any, ...]
 
 
 @dataclass(frozen=True)
@@ -72,7 +71,7 @@ class _Change:
     def not_sent(self) -> set[str]:
         """Columns whose value the stream does not carry."""
         lost = {None: (), "HEX": ("lob",), "NULL": ("lob", "character")}[self.invalid]
-        return {name for name, written in TABLES[self.table][0].items() if family(written) in lost}
+        return {name for name, kind in _FAMILIES[self.table].items() if kind in lost}
 
 
 @dataclass(frozen=True)
@@ -136,14 +135,15 @@ class _Source:
 
     def __init__(self, chance: random.Random) -> None:
         self.random = chance
-        self.rows: dict[str, dict[Key, Row]] = {table: {} for table in TABLES}
+        self.rows = {table: KeyedRows() for table in TABLES}
         self.commits = 0
 
     def hour(self, start: datetime, hour: int, hours: int, events: int) -> Iterator[_Transaction]:
         """The transactions committed in an hour. The last is of several messages and ends in the hour after."""
-        sizes: list[int] = []
-        while sum(sizes) < events - 12:
-            sizes.append(self.random.choices((1, self.random.randint(2, 5), self.random.randint(12, 24)), (6, 3, 1))[0])
+        pick = self.random
+        sizes = draw_sizes(
+            events - 12, lambda: pick.choices((1, pick.randint(2, 5), pick.randint(12, 24)), (6, 3, 1))[0]
+        )
         sizes.append(12)
         seconds = sorted(self.random.uniform(0, 3400) for _ in sizes[:-1])
         for size, second in zip(sizes, [*seconds, 3590.0], strict=True):
@@ -174,7 +174,7 @@ class _Source:
             after = self._row(table, now)
             rows[_key(table, after)] = after
             return _Change(table, None, after, self._invalid(table))
-        key = self.random.choice(list(rows))
+        key = rows.draw(self.random)
         before = rows.pop(key)
         if self.random.random() < 0.12:
             return _Change(table, before, None)
@@ -189,7 +189,7 @@ class _Source:
     def _invalid(self, table: str) -> str | None:
         # The other tables have keys of characters, which the NULL form does not send.
         forms = ("HEX", "NULL") if table == "HR.POSITION" else ("HEX",)
-        return self.random.choice(forms) if self.random.random() < 0.05 else None
+        return self.random.choice(forms) if self.random.random() < 0.08 else None
 
     def _row(self, table: str, now: datetime) -> Row:
         pick, rows = self.random, self.rows[table]
@@ -203,17 +203,20 @@ class _Source:
         pick = self.random
         if name not in ("PERIOD", "LASTNAME") and pick.random() < 0.1:
             return None
-        values: dict[str, Any] = {
-            "FIRSTNME": pick.choice(_NAMES), "LASTNAME": pick.choice(_NAMES) + pick.choice(("", "-Smith", "son")),
-            "JOB": pick.choice(("MANAGER", "CLERK", "ANALYST", "")).ljust(10), "PERIOD": 202600 + pick.randint(1, 12),
-            "BONUS": Decimal(pick.choice(("0", "1234.5678901234567890123456789", "-0.1", "1E+30"))),
-            "LOAD": round(pick.uniform(-1, 1), 6), "BADGE": pick.randbytes(8), "GRADE": pick.randint(-5, 20),
-            "BUDGET": pick.randint(-(2**60), 2**60), "HIREDATE": date(1980, 1, 1) + timedelta(pick.randrange(16000)),
-            "PAID_ON": now.date(), "PAID_AT": now.time().replace(microsecond=0), "CHANGED": now,
+        values: dict[str, Callable[[], Any]] = {
+            "FIRSTNME": lambda: pick.choice(_NAMES),
+            "LASTNAME": lambda: pick.choice(_NAMES) + pick.choice(("", "-Smith", "son")),
+            "JOB": lambda: pick.choice(("MANAGER", "CLERK", "ANALYST", "")).ljust(10),
+            "PERIOD": lambda: 202600 + pick.randint(1, 12), "BADGE": lambda: pick.randbytes(8),
+            "BONUS": lambda: Decimal(pick.choice(("0", "1234.5678901234567890123456789", "-0.1", "1E+30"))),
+            "LOAD": lambda: round(pick.uniform(-1, 1), 6), "GRADE": lambda: pick.randint(-5, 20),
+            "BUDGET": lambda: pick.randint(-(2**60), 2**60), "PAID_ON": now.date,
+            "HIREDATE": lambda: date(1980, 1, 1) + timedelta(pick.randrange(16000)),
+            "PAID_AT": lambda: now.time().replace(microsecond=0), "CHANGED": lambda: now,
         }  # fmt: skip
         if "DECIMAL" in written:
             return Decimal(pick.randrange(-(10**6), 10**8)).scaleb(-2)
-        return values.get(name, pick.choice(_TEXTS))
+        return values.get(name, lambda: pick.choice(_TEXTS))()
 
 
 def _key(table: str, row: Row) -> Key:
@@ -254,15 +257,15 @@ def _sent(change: _Change, row: Row | None) -> list[str]:
     if change.invalid == "HEX":
         shown |= {
             name: row[name].encode()
-            for name, written in columns.items()
-            if family(written) == "character" and row[name] is not None
+            for name in columns
+            if _FAMILIES[change.table][name] == "character" and row[name] is not None
         }
     return [_field((row | shown)[name]) for name in columns]
 
 
 def _record(change: _Change, transaction: _Transaction, put: datetime, segment: str) -> bytes:
     owner, table = change.table.split(".")
-    first = 1 + min((i for i, t in enumerate(TABLES[change.table][0].values()) if family(t) == "character"), default=0)
+    first = 1 + min((i for i, kind in enumerate(_FAMILIES[change.table].values()) if kind == "character"), default=0)
     identifier = f"IBM-INVALID-COLUMN-{first:03}A-{change.invalid}" if change.invalid else "IBM"
     header = [
         "10", _quoted(identifier), put.strftime('"%Y%j"'), put.strftime('"%H%M%S%f"'), _quoted(owner), _quoted(table),

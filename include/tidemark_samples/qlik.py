@@ -9,20 +9,19 @@ metadata messages, and columns added in mid-stream.
 from __future__ import annotations
 
 import random
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
 from typing import Any
 
+from tidemark_samples.drawing import Key, KeyedRows, Row, draw_sizes
 from tidemark_samples.exporting import Message, Sample, write_export, write_feed, write_truth
-from tidemark_samples.qlik_wire import TABLES, Row, dumps, enveloped, in_json, mask, metadata, of_full_load, schema_id
+from tidemark_samples.qlik_wire import TABLES, dumps, enveloped, in_json, mask, metadata, of_full_load, schema_id
 
 FEED = "crm"
 METADATA_TOPIC = "crm.metadata"
-
-Key = tuple[Any, ...]
 
 
 _TEXTS = ("", "plain", 'she said "no"', "two\nlines", "Zoë Ångström", "日本語", "back\\slash", "null", "0", " ")
@@ -68,14 +67,15 @@ def generate(out: Path, sample: Sample) -> None:
     )
     loaded = source.full_load(max(2, sample.events // 12))
     transactions = [transaction for hour in range(sample.hours) for transaction in source.hour(hour, sample.events)]
-    changes = [sent for transaction in transactions for sent in source.messages(transaction)]
+    messages = [source.messages(transaction) for transaction in transactions]
+    changes = [sent for of_transaction in messages for sent in of_transaction]
     sent = source.metadata() + loaded + changes + source.again_later(changes)
     poisoned = min(1, sample.hours - 1)
     sent += [source.poisoned(number, poisoned) for number in range(sample.poison)]
     source.export(out / "exports", sample.names, sorted(sent, key=lambda message: message.arrived))
     for hour, name in enumerate(sample.names):
         cut = start + timedelta(hours=hour + 1)
-        done = [t for t in transactions if max(s.arrived for s in source.messages(t)) < cut]
+        done = [t for t, sent_of in zip(transactions, messages, strict=True) if sent_of[-1].arrived < cut]
         state = _state(source.loaded, done)
         for table, rows in state.items():
             empty = dict.fromkeys(TABLES[table].at(2 if source.ddl < cut else 1))
@@ -90,8 +90,8 @@ class _Source:
 
     def __init__(self, chance: random.Random, start: datetime, ddl: datetime, container: str) -> None:
         self.random, self.start, self.ddl, self.container = chance, start, ddl, container
-        self.rows: dict[str, dict[Key, Row]] = {table: {} for table in TABLES}
-        self.deleted: dict[str, list[Key]] = {table: [] for table in TABLES}
+        self.rows = {table: KeyedRows() for table in TABLES}
+        self.deleted: dict[str, dict[Key, None]] = {table: {} for table in TABLES}  # in the order of their deletes
         self.loaded: dict[str, dict[Key, Row]] = {table: {} for table in TABLES}
         self.sequence = 0
         self.committed = 0
@@ -110,9 +110,10 @@ class _Source:
 
     def hour(self, hour: int, events: int) -> Iterator[_Transaction]:
         """The transactions committed in an hour. The last ends in the hour after."""
-        sizes: list[int] = []
-        while sum(sizes) < events - 12:
-            sizes.append(self.random.choices((1, self.random.randint(2, 6), self.random.randint(12, 20)), (6, 3, 1))[0])
+        pick = self.random
+        sizes = draw_sizes(
+            events - 12, lambda: pick.choices((1, pick.randint(2, 6), pick.randint(12, 20)), (6, 3, 1))[0]
+        )
         seconds = sorted(self.random.uniform(120, 3400) for _ in sizes)
         for size, second in zip([*sizes, 12], [*seconds, 3590.0], strict=True):
             committed = self.start + timedelta(hours=hour, seconds=second)
@@ -205,29 +206,33 @@ class _Source:
         if len(rows) < 8 or self.random.random() < 0.2:
             after = self._row(table, version)
             if self.deleted[table] and self.random.random() < 0.5:
-                after |= dict(zip(key_columns, self.deleted[table].pop(), strict=True))
+                after |= dict(zip(key_columns, self.deleted[table].popitem()[0], strict=True))
             rows[_key(table, after)] = after
             return _Change(table, version, None, after)
-        key = self.random.choice(list(rows))
+        key = rows.draw(self.random)
         before = dict.fromkeys(TABLES[table].at(version)) | rows.pop(key)
         if self.random.random() < 0.12:
-            self.deleted[table].append(key)
+            self.deleted[table][key] = None
             return _Change(table, version, before, None)
-        fresh = self._row(table, version)
+        types = TABLES[table].at(version)
         changed = {name for name in before if self.random.random() < 0.3} - set(key_columns)
+        fresh = {name: self._of_type(types[name]) for name in types if name in changed}
         if self.random.random() < 0.08:
             changed |= set(key_columns)
-        after = {name: fresh[name] if name in changed else value for name, value in before.items()}
+            fresh |= self._free_key(table)
+        after = before | fresh
         rows[_key(table, after)] = after
         kept = [name for name in before if name not in changed and name not in key_columns]
         unsent = self.random.sample(kept, self.random.randint(0, len(kept))) if self.random.random() < 0.4 else []
         return _Change(table, version, before, after, frozenset(unsent))
 
     def _row(self, table: str, version: int) -> Row:
-        of = TABLES[table]
+        return {n: self._of_type(kind) for n, kind in TABLES[table].at(version).items()} | self._free_key(table)
+
+    def _free_key(self, table: str) -> Row:
+        """The columns of a key that no row has, or had."""
         while True:
-            row = {name: self._of_type(written) for name, written in of.at(version).items()}
-            row |= {name: self.random.randrange(1, 10**6) for name in of.key}
+            row = {name: self.random.randrange(1, 10**6) for name in TABLES[table].key}
             if _key(table, row) not in self.rows[table] and _key(table, row) not in self.deleted[table]:
                 return row
 
@@ -238,13 +243,13 @@ class _Source:
         if written.startswith("NUMERIC"):
             precision, scale = written[8:-1].split(",")
             return Decimal(pick.randrange(-(10 ** int(precision)) + 1, 10 ** int(precision))).scaleb(-int(scale))
-        values: dict[str, Any] = {
-            "INT8": pick.randint(-(2**60), 2**60), "INT4": pick.randint(-(2**30), 2**30),
-            "BOOLEAN": pick.random() < 0.5, "REAL8": round(pick.uniform(-1, 1), 6), "BYTES(8)": pick.randbytes(8),
-            "DATE": date(1990, 1, 1) + timedelta(pick.randrange(12000)),
-            "DATETIME": datetime(2020, 1, 1) + timedelta(microseconds=pick.randrange(10**14)),
+        values: dict[str, Callable[[], Any]] = {
+            "INT8": lambda: pick.randint(-(2**60), 2**60), "INT4": lambda: pick.randint(-(2**30), 2**30),
+            "BOOLEAN": lambda: pick.random() < 0.5, "REAL8": lambda: round(pick.uniform(-1, 1), 6),
+            "BYTES(8)": lambda: pick.randbytes(8), "DATE": lambda: date(1990, 1, 1) + timedelta(pick.randrange(12000)),
+            "DATETIME": lambda: datetime(2020, 1, 1) + timedelta(microseconds=pick.randrange(10**14)),
         }  # fmt: skip
-        return values.get(written, pick.choice(_TEXTS))
+        return values.get(written, lambda: pick.choice(_TEXTS))()
 
     def _value(self, table: str, version: int, data: Row, before: Row | None, headers: dict[str, Any]) -> bytes:
         of = TABLES[table]

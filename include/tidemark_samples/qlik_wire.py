@@ -6,9 +6,10 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from datetime import datetime
+from functools import cache
 from typing import Any
 
-Row = dict[str, Any]
+from tidemark_samples.drawing import Row
 
 
 @dataclass(frozen=True)
@@ -71,9 +72,13 @@ def in_json(row: Row, as_text: bool) -> Row:
 
 def mask(table: str, version: int, names: set[str]) -> str:
     """Bits by ordinal, padded to whole bytes."""
-    columns = list(TABLES[table].at(version))
-    bits = sum(1 << columns.index(name) for name in names)
-    return format(bits, f"0{2 * -(-len(columns) // 8)}X")
+    bits = _bits(table, version)
+    return format(sum(bits[name] for name in names), f"0{2 * -(-len(bits) // 8)}X")
+
+
+@cache
+def _bits(table: str, version: int) -> dict[str, int]:
+    return {name: 1 << ordinal for ordinal, name in enumerate(TABLES[table].at(version))}
 
 
 def of_full_load() -> dict[str, Any]:
