@@ -185,7 +185,9 @@ def _end_transaction(stored: dict[Key, list[Row]]) -> None:
 
 def _apply(stored: dict[Key, list[Row]], deed: Sequence[Change]) -> None:
     """Changes at one position: a change, or the delete and the insert of one or more key changes."""
-    left: dict[Key, Row] = {}
+    # What an unsent column comes from stands under the old key, whether the delete of it has landed or not.
+    priors = (change.prior for change in deed if change.prior is not None)
+    left = {key: present[-1] for key in priors if (present := stored.get(key))}
     for change in deed:
         present = stored[change.key]
         if change.op == "truncate":

@@ -69,6 +69,13 @@ def test_a_key_change_carries_over() -> None:
     assert shown(insert(1, a=1, b=1), delete(2), *moved) == {2: ({"id": 2, "a": 3, "b": None}, "b")}
 
 
+def test_a_key_change_carries_over_before_its_delete_lands() -> None:
+    moved = Change("t", 2, "insert", (2,), image(id=2, a=2), frozenset({"b"}), (1,))
+    there = {1: ({"id": 1, "a": 1, "b": 1}, "")}
+    assert shown(insert(1, a=1, b=1), moved) == there | {2: ({"id": 2, "a": 2, "b": 1}, "")}
+    assert shown(insert(1, a=1, b=1), moved, delete(2)) == {2: ({"id": 2, "a": 2, "b": 1}, "")}
+
+
 def test_copies_are_counted_in_no_order() -> None:
     one, other = image(id=1), image(id=2)
     source = Source(keyless={"m"})
