@@ -229,7 +229,7 @@ class _Source:
         pick = self.random
         keys: dict[str, Callable[[], Any]] = {
             "id": lambda: pick.randrange(10**15), "store": lambda: pick.randint(1, 9),
-            _ROW_ID: lambda: pick.randrange(10**6), "sku": lambda: f"{pick.choice('ABC')}-{pick.randrange(1000):03}",
+            _ROW_ID: lambda: pick.randrange(10**6), "sku": lambda: f"{pick.choice('ABC')}-{pick.randrange(10**6):06}",
         }  # fmt: skip
         if name in keys:
             return keys[name]()
