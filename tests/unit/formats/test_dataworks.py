@@ -423,6 +423,22 @@ def test_what_cannot_be_decoded_is_in_the_transaction_around_it(spark: SparkSess
     ]  # fmt: skip
 
 
+@pytest.mark.promise(3)
+def test_an_hour_shows_others_where_what_it_shows_them_ends(spark: SparkSession) -> None:
+    """Its first and its last transaction, each whole, an end without a begin, and a begin without an end with what bounds it;
+    not the transactions between them."""
+    run = [
+        end(50), begin(100), begin(100), row(101), end(110), begin(200), row(201), end(210), begin(300), row(301),
+        begin(400), row(401), end(410), begin(500), row(501), end(510), begin(600), end(610, "XACOMMIT"),
+    ]  # fmt: skip
+    records = [(f"{ONE}/x", i, m, "t", 0, i, None, None, m, None, None) for i, m in enumerate(run)]
+    decoded = dataworks.decode(spark.createDataFrame(records, RECORDS), FEED, dataworks.Options())
+    edges = {entry.edge for entry in decoded.select(dataworks.edge().alias("edge")).collect() if entry.edge}
+    assert sorted(edges, key=dataworks.edge_position) == [
+        "end:50", "begin:100", "end:110", "begin:300", "bound:400", "begin:600", "end:610",
+    ]  # fmt: skip
+
+
 def test_halves_of_a_pair_in_a_transaction_are_part_of_it(in_hour: dict[str, list[Row]]) -> None:
     halves = [row for row in in_hour[ONE] if row.kind.startswith("UPDATE") and row.tx == "tx:100"]
     assert [(row.op, row.tx_count, row.tx_end) for row in halves] == [("delete", None, None), ("insert", None, None)]
