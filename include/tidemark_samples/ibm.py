@@ -80,6 +80,7 @@ class _Transaction:
     lsn: str
     committed: datetime
     segments: list[list[_Change]]
+    pause: timedelta = timedelta()  # between two of its messages
 
 
 @dataclass(frozen=True)
@@ -88,6 +89,17 @@ class _Message:
     arrived: datetime
     transaction: _Transaction
     segment: int  # index into the transaction's segments
+    again: bool = False
+
+    @property
+    def turn(self) -> datetime:
+        """What orders the messages of an hour: those of a transaction lie side by side, as Q Capture puts them."""
+        return self.arrived if self.again else self.transaction.committed
+
+    @property
+    def follows(self) -> bool:
+        """Whether another message of its transaction lies right before it."""
+        return self.segment > 0 and not self.again
 
     def encoded(self) -> bytes:
         last = self.segment == len(self.transaction.segments) - 1
@@ -116,12 +128,14 @@ def generate(out: Path, sample: Sample) -> None:
             exported[hour].append(message)
     offset = 0
     for hour, name in enumerate(sample.names):
-        stream = [(m.arrived, m.encoded()) for m in sorted(exported[hour], key=lambda m: m.arrived)]
+        stream = [(m.arrived, m.encoded(), m.follows) for m in sorted(exported[hour], key=lambda m: m.turn)]
         if hour == min(1, sample.hours - 1):
             for number in range(sample.poison):
-                at = source.random.randrange(len(stream) + 1)
-                stream.insert(at, (start + timedelta(hours=hour), _poisoned(number, start)))
-        records = [Message(TOPIC, 0, offset + i, at, None, value) for i, (at, value) in enumerate(stream)]
+                place = source.random.randrange(len(stream) + 1)
+                while place < len(stream) and stream[place][2]:
+                    place += 1
+                stream.insert(place, (start + timedelta(hours=hour), _poisoned(number, start), False))
+        records = [Message(TOPIC, 0, offset + i, at, None, value) for i, (at, value, _) in enumerate(stream)]
         offset += len(records)
         write_export(out / "exports", TOPIC, name, [records], container)
         state = _state_at(transactions, start + timedelta(hours=hour + 1))
@@ -140,24 +154,27 @@ class _Source:
 
     def hour(self, start: datetime, hour: int, hours: int, events: int) -> Iterator[_Transaction]:
         """The transactions committed in an hour. The last is of several messages and ends in the hour after."""
-        pick = self.random
+        pick, last = self.random, 3590.0
         sizes = draw_sizes(
             events - 12, lambda: pick.choices((1, pick.randint(2, 5), pick.randint(12, 24)), (6, 3, 1))[0]
         )
         sizes.append(12)
         seconds = sorted(self.random.uniform(0, 3400) for _ in sizes[:-1])
-        for size, second in zip(sizes, [*seconds, 3590.0], strict=True):
-            yield self._transaction(start + timedelta(hours=hour, seconds=second), size, upgraded=2 * hour >= hours)
+        for size, second in zip(sizes, [*seconds, last], strict=True):
+            committed = start + timedelta(hours=hour, seconds=second)
+            pause = timedelta(seconds=45) if second == last else timedelta(milliseconds=5)
+            yield self._transaction(committed, size, pause, upgraded=2 * hour >= hours)
 
     def redelivered(self, messages: list[_Message]) -> list[_Message]:
         """Some messages a second time: at once, later, or in the next hour; as they were, or put again."""
         again = []
         for message in self.random.sample(messages, len(messages) // 20):
             arrived = message.arrived + timedelta(seconds=self.random.choice((0, 1, 300, 3600)))
-            again.append(replace(message, arrived=arrived, put=self.random.choice((message.put, arrived))))
+            put = self.random.choice((message.put, arrived))
+            again.append(replace(message, arrived=arrived, put=put, again=True))
         return again
 
-    def _transaction(self, committed: datetime, size: int, *, upgraded: bool) -> _Transaction:
+    def _transaction(self, committed: datetime, size: int, pause: timedelta, *, upgraded: bool) -> _Transaction:
         self.commits += self.random.randint(1, 9)
         # Identifiers are used again after a while; LSNs never. Both are longer after the upgrade.
         unit = f"{(self.commits % 300) << 16:0{24 if upgraded else 20}x}"
@@ -165,7 +182,7 @@ class _Source:
         changes = [self._change(committed) for _ in range(size)]
         third = -(-size // 3) if size >= 12 else size
         segments = [changes[i : i + third] for i in range(0, size, third)]
-        return _Transaction(_groups(unit), _groups(lsn), committed, segments)
+        return _Transaction(_groups(unit), _groups(lsn), committed, segments, pause)
 
     def _change(self, now: datetime) -> _Change:
         table = self.random.choice(list(TABLES))
@@ -229,7 +246,7 @@ def _groups(digits: str) -> str:
 
 def _messages(transaction: _Transaction) -> Iterator[_Message]:
     for segment in range(len(transaction.segments)):
-        put = transaction.committed + timedelta(seconds=45 * segment)
+        put = transaction.committed + segment * transaction.pause
         yield _Message(put, put, transaction, segment)
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 from collections import defaultdict
 from pathlib import Path
@@ -16,6 +17,7 @@ from tidemark.containers import raw
 from tidemark.feeds.loading import load_feed
 from tidemark.feeds.model import Feed
 from tidemark.formats.ibm import decode as ibm
+from tidemark_samples.exporting import Sample
 from tidemark_samples.ibm import generate
 
 HOURS = ["2026-11-20T22", "2026-11-20T23", "2026-11-21T00"]
@@ -113,6 +115,29 @@ def test_every_record_is_there_and_only_the_poisoned_are_bad(decoded: list[Row])
         "a string", "a typographic quotation mark stands where the string delimiter \" belongs",
         "it does not begin with the header of a change-data record", "table HR.UNHEARD_OF",
     ]  # fmt: skip
+
+
+def test_messages_of_a_transaction_lie_side_by_side(tmp_path: Path) -> None:
+    """As Q Capture puts them: nothing else comes before its last one, numbered 0000. Also over the end of an hour."""
+    generate(tmp_path, Sample(hours=3, events=400, seed=5, container="kafka_json", poison=POISON))
+    objects = sorted(path for path in tmp_path.rglob("part-*") if path.is_file())
+    values = [json.loads(line)["value"] for path in objects for line in _lines_of(path)]
+    open_, seen, of_several = None, set(), 0
+    for value in values:
+        fields = value.split(",")
+        message = (fields[8], fields[11]) if len(fields) > 11 else None
+        if message is None or not message[1].isdigit() or (open_ is None and message in seen):
+            assert open_ is None, f"{value[:80]} stands inside of {open_}"
+            continue
+        assert open_ in (None, message[0]), f"{message} stands inside of {open_}"
+        seen.add(message)
+        of_several += open_ is None and message[1] == "0001"
+        open_ = None if message[1] == "0000" else message[0]
+    assert of_several > 20, "few transactions are of several messages"
+
+
+def _lines_of(path: Path) -> list[str]:
+    return (gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()).decode().splitlines()
 
 
 def test_the_sample_holds_what_it_promises(decoded: list[Row]) -> None:
