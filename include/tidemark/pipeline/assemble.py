@@ -19,7 +19,7 @@ from tidemark.errors import AccountError
 from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
 from tidemark.formats.contract import BindsRows
-from tidemark.ledger.change_log import changes_table, in_hour, is_new, is_published, is_row
+from tidemark.ledger.change_log import changes_table, in_hour, is_new, is_published, is_row, rolled_back
 from tidemark.ledger.change_stats import TableStats, change_stats
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.hour_run import HourRun
@@ -125,13 +125,13 @@ def assemble(run: HourRun) -> Assembled:
     """
     feed, manifest, state = run.feed, run.manifest, run.state
     log = raw = run.spark.table(changes_table(feed.feed))
-    of_hour, new = in_hour(manifest.hour), is_new(manifest.hour, state)
+    of_hour, new, published = in_hour(manifest.hour), is_new(manifest.hour, state), is_published(state)
     landed = log.where(new)
     counted = _count(landed, feed)
     taken = recalled(run.spark, feed.feed, manifest, state)
     before = count_recalled(taken) if taken is not None else Recalled()
     _check_landed(feed, manifest, state, counted.account.landed - before.landed)
-    entries = log.where(of_hour | is_published(state)).withColumn("landed_this_hour", new)
+    entries = log.where(of_hour | published).withColumn("landed_this_hour", new)
     definitions = load_definitions(entries, feed)
     held = held_transactions(run.spark, feed.feed, state)
     edges = with_partners(counted.edges, feed, landed, log, state)
@@ -145,9 +145,10 @@ def assemble(run: HourRun) -> Assembled:
     if counted.in_transactions or held is not None or known:
         whole = complete_transactions(
             HourEntries(
-                feed, manifest.hour, state, landed=landed, log=log, held=held, has_rollbacks=account.rollbacks > 0,
+                feed, manifest.hour, state, landed=landed, log=log, held=held,
+                rolled_back=rolled_back(log, state, manifest.hour if account.rollbacks else None),
                 replay=taken is not None, log_before=log_before,
-                retied=retied(raw, feed, state, known) if edges else None,
+                retied=retied(raw, feed, state, known) if edges else None, new=new, published=published,
             )
         )  # fmt: skip
         with_bad = [*state.with_bad, manifest.hour] if account.bad else state.with_bad

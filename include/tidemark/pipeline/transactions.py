@@ -18,7 +18,7 @@ from tidemark.changelog.deliveries import of_messages, tells_deliveries, unused_
 from tidemark.changelog.ties import with_pairs
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
-from tidemark.ledger.change_log import is_new, is_published, is_row, rolled_back
+from tidemark.ledger.change_log import is_row
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.kept_back import kept_back, waiting_whole
 from tidemark.ledger.quarantine import ENTRY, NEVER_COMPLETED
@@ -34,8 +34,9 @@ class HourEntries:
     change log; ``held``: the transactions that the last publication left open, None where there are none.
     ``log_before``: the log as it was without the hour's markers, which may name transactions of other hours; ``retied``:
     published entries that have another transaction by them, None where there are none.
-    ``has_rollbacks``: whether the source rolled back any transaction in the hour. ``replay``: whether the hour takes up
-    entries from quarantine again."""
+    ``new``, ``published``: whether an entry of the log is one of the hour's new ones, and whether it is published.
+    ``rolled_back``: the transactions that the source rolled back, None where there are none. ``replay``: whether the hour
+    takes up entries from quarantine again."""
 
     feed: Feed
     hour: Hour
@@ -43,10 +44,12 @@ class HourEntries:
     landed: DataFrame
     log: DataFrame
     held: DataFrame | None
-    has_rollbacks: bool
+    rolled_back: DataFrame | None
     replay: bool
     log_before: DataFrame
     retied: DataFrame | None
+    new: Column
+    published: Column
 
 
 @dataclass(frozen=True)
@@ -91,11 +94,10 @@ def complete_transactions(entries: HourEntries) -> WholeTransactions:
     if held is not None:
         rows = rows.unionByName(held.where(is_row()).withColumn("landed_this_hour", F.lit(False)))
     rolled_back_changes = 0
-    never_happened = rolled_back(entries.log, entries.state, entries.hour if entries.has_rollbacks else None)
-    if never_happened is not None:
-        rolled_back_changes = _of(landed, never_happened).count()
-        rows = _without(rows, never_happened)
-        open_ = open_.join(never_happened, "tx", "left_anti")
+    if entries.rolled_back is not None:
+        rolled_back_changes = _of(landed, entries.rolled_back).count()
+        rows = _without(rows, entries.rolled_back)
+        open_ = open_.join(entries.rolled_back, "tx", "left_anti")
     overdue, policy = _overdue(entries), entries.feed.transactions.overdue
     notes, gaps = [], 0
     if entries.feed.transactions.tables_outside:
@@ -124,7 +126,7 @@ def complete_transactions(entries: HourEntries) -> WholeTransactions:
     return WholeTransactions(
         rows if unused is None else without_messages(rows, unused),
         redelivered=redelivered,
-        withdrawn=_displaced(entries, held, unused) if shown is None else _withdrawn(shown, open_, never_happened),
+        withdrawn=_displaced(entries, held, unused) if shown is None else _withdrawn(shown, open_, entries.rolled_back),
         still_open=open_ if held_transactions else None,
         given_up=given_up,
         held=held_changes,
@@ -205,7 +207,7 @@ def _without_entries(rows: DataFrame, excluded: DataFrame | None) -> DataFrame:
 
 def _published_in_transactions(entries: HourEntries) -> DataFrame:
     """Where positions began again, so may the names of transactions: what is of before completes nothing behind it."""
-    began, published = entries.state.began_again, is_published(entries.state) & F.col("tx").isNotNull()
+    began, published = entries.state.began_again, entries.published & F.col("tx").isNotNull()
     since = F.col("hour") >= began if began is not None and entries.hour >= began else F.lit(True)
     return entries.log.where(published & since)
 
@@ -215,7 +217,7 @@ def _held_entries(entries: HourEntries, given_up: DataFrame | None) -> DataFrame
     if entries.held is None:
         return None
     names = F.broadcast(entries.held.select("tx", F.explode("hours").alias("hour")))
-    published = entries.log_before.where(is_published(entries.state) & F.col("tx").isNotNull())
+    published = entries.log_before.where(entries.published & F.col("tx").isNotNull())
     held = _without_entries(published, given_up).join(names, ["tx", "hour"], "left_semi")
     if entries.log_before is not entries.log:
         held = entries.log.join(held.select("hour", *ENTRY), ["hour", *ENTRY], "left_semi").select(*entries.log.columns)
@@ -230,11 +232,11 @@ def _shown(entries: HourEntries, held: DataFrame | None, given_up: DataFrame | N
     return _without_entries(shown, None if held is None else held.select(*ENTRY))
 
 
-def _withdrawn(shown: DataFrame, open_: DataFrame, never_happened: DataFrame | None) -> DataFrame | None:
+def _withdrawn(shown: DataFrame, open_: DataFrame, rolled_back: DataFrame | None) -> DataFrame | None:
     """The changes that are shown and must not be."""
     names = open_.select("tx")
-    if never_happened is not None:
-        names = names.unionByName(never_happened)
+    if rolled_back is not None:
+        names = names.unionByName(rolled_back)
     withdrawn = _of(shown.where(is_row()), names).localCheckpoint()
     return None if withdrawn.isEmpty() else withdrawn
 
@@ -300,7 +302,7 @@ def _unused(entries: HourEntries, candidates: DataFrame) -> DataFrame | None:
     names = names.distinct().localCheckpoint()
     if names.isEmpty():
         return None
-    counted = is_published(entries.state) | is_new(entries.hour, entries.state)
+    counted = entries.published | entries.new
     return unused_messages(
         entries.log.where(counted).join(F.broadcast(names), "tx", "left_semi"), format_, entries.feed, entries.state
     )
@@ -312,7 +314,7 @@ def _displaced(entries: HourEntries, held: DataFrame | None, unused: DataFrame |
     if unused is None or not entries.state.last_sequence:
         return None
     now = unused.where(F.col("whole_by") > F.lit(entries.state.last_sequence))
-    shown = of_messages(entries.log.where(is_published(entries.state) & is_row()), now)
+    shown = of_messages(entries.log.where(entries.published & is_row()), now)
     shown = _without_entries(shown, None if held is None else held.select(*ENTRY)).localCheckpoint()
     return None if shown.isEmpty() else shown
 

@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
+from tidemark.ledger import change_log
 from tidemark.ledger.feed_state import FeedState, TableProgress
 from tidemark.ledger.receipts import Receipt, Reload
 from tidemark.pipeline.transaction_status import transaction_status
@@ -110,8 +111,10 @@ def completed(
             log_before=log,
             retied=None,
             held=frame(spark, [{"tx": tx, "hours": of} for tx, of in held.items()], HELD) if held else None,
-            has_rollbacks=rolled_back,
+            rolled_back=change_log.rolled_back(log, state, hour if rolled_back else None),
             replay=False,
+            new=change_log.is_new(hour, state),
+            published=change_log.is_published(state),
         )
     )
     return whole, {row.record for row in whole.rows.collect()}
