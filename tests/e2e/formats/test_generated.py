@@ -20,7 +20,7 @@ from tidemark.settings import Settings
 from tidemark_samples import load_sample
 
 SIZES = {
-    "canal": {"events": 70, "seed": 5, "poison": 2},
+    "canal": {"events": 70, "seed": 6, "poison": 2},
     "dataworks": {"events": 70, "seed": 5, "poison": 2},
     "qlik": {"events": 120, "seed": 4, "poison": 3},
 }
