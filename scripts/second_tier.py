@@ -44,7 +44,8 @@ PARTS = {
         "tests/e2e/late/test_late.py", "tests/e2e/late/test_repeated.py", "tests/e2e/late/test_staged_rows.py",
     ),
     "reloads": (
-        "tests/e2e/late/test_new_positions.py", "tests/e2e/late/test_reloads.py",
+        "tests/e2e/late/test_incremental_snapshot.py", "tests/e2e/late/test_new_positions.py",
+        "tests/e2e/late/test_reloads.py",
         "tests/e2e/late/test_second_snapshot.py",
     ),
     "operations": ("tests/e2e/operations",),

@@ -109,13 +109,15 @@ def _filled(column_renames: Sequence[ColumnRename]) -> dict[str, str]:
 class Definitions:
     """Of all of a feed's tables, by their source's name. ``entries``: what they were read from; ``new``: the tables of
     which the hour itself says something; ``notes``: what a person should know of these statements. ``problems``: tables of
-    which a statement cannot be followed, and the first reason."""
+    which a statement cannot be followed, and the first reason. ``described_at``: see
+    :class:`tidemark.formats.contract.BindsRows`."""
 
     entries: Sequence[SchemaEntry] = ()
     tables: Mapping[str, Definition] = field(default_factory=dict)
     new: frozenset[str] = frozenset()
     notes: tuple[str, ...] = ()
     problems: Mapping[str, str] = field(default_factory=dict)
+    described_at: Column | None = field(default=None, compare=False)
 
     def of(self, source_table: str) -> Definition:
         """What is known of one table; an empty definition where the stream has stated nothing."""
@@ -136,14 +138,16 @@ class Definitions:
 
     @property
     def generation(self) -> Column | None:
-        """Of a log row: how many column renames of its table stand before it. None: no table has any."""
+        """Of a log row: how many column renames of its table stand before it, or before the entry that describes it. None: no
+        table has any."""
         positions = {
             t: [r.position for r in known.column_renames] for t, known in self.tables.items() if known.column_renames
         }
         if not positions:
             return None
         of_table = F.element_at(_literal(positions, "map<string, array<string>>"), F.col("source_table"))
-        behind = F.size(F.filter(of_table, lambda position: position <= F.col("position")))
+        at = F.col("position") if self.described_at is None else F.coalesce(self.described_at, F.col("position"))
+        behind = F.size(F.filter(of_table, lambda position: position <= at))
         return F.when(of_table.isNotNull(), behind).otherwise(F.lit(0))
 
 
@@ -221,7 +225,9 @@ def define(
     if problems and feed.on_table_stop == "feed":
         raise not_understood(feed, *min(problems.items()))
     ordered = sorted(entries, key=lambda entry: (entry.source_table, entry.position, entry.text))
-    return Definitions(ordered, tables, frozenset(new), problems=problems)
+    format_ = load_format(feed.format["type"])
+    described_at = format_.described_at(ordered) if isinstance(format_, BindsRows) else None
+    return Definitions(ordered, tables, frozenset(new), problems=problems, described_at=described_at)
 
 
 def _after(known: Definition, said: Statement) -> Definition:

@@ -201,6 +201,10 @@ class BindsRows(Protocol):
         mend it; such a row is held. Null: it is no use to wait.
         """
 
+    def described_at(self, schemas: Sequence[SchemaEntry], /) -> Column | None:
+        """Of a log row, the position of the schema entry that it names: what the source's table was then is what the row
+        is of, wherever the row stands. Null: it names none of them. None: no row can name any."""
+
 
 @runtime_checkable
 class PlacesRows(Protocol):

@@ -68,6 +68,7 @@ for marker in (True, False, "true", "first", "first_in_data_collection", "last_i
 case("ad-hoc snapshot", event("r", {"snapshot": "last"}), {"id": 1})
 case("read without a key", event("r", {"snapshot": "true", "sequence": '[null,"30"]'}))
 case("incremental", event("r", {"snapshot": "incremental", "lsn": None, "txId": None}), {"id": 1})
+case("incremental with lsn", event("r", {"snapshot": "incremental"}), {"id": 1})
 case("no sequence", event("u", {"sequence": None}), {"id": 1})
 case("sequence of nulls", event("u", {"sequence": "[null,null]"}), {"id": 1})
 case("no lsn", event("u", {"lsn": None}), {"id": 1})
@@ -196,6 +197,7 @@ MYSQL = {"schema": None, "db": "shop", "lsn": None, "sequence": None, "file": "b
 case("mysql", event("u", MYSQL, transaction=TX | {"id": "3e11:23"}), {"id": 1}, connector="mysql", transactions="x")
 case("mysql end", END | {"id": "3e11:23"}, topic="x", connector="mysql", transactions="x")
 case("mysql snapshot", event("r", MYSQL | {"row": 0, "snapshot": "true"}), {"id": 1}, connector="mysql")
+case("mysql incremental", event("r", MYSQL | {"snapshot": "incremental"}), {"id": 1}, connector="mysql")
 case("mysql without position", event("u", MYSQL | {"file": ""}), {"id": 1}, connector="mysql")
 case("mysql truncate", event("t", MYSQL), connector="mysql")
 SERVER = {"commit_lsn": "00000027:00000A68:0005", "change_lsn": "00000027:00000a60:0002", "event_serial_no": 2}
@@ -266,8 +268,16 @@ def test_snapshot_markers_of_both_generations(decoded: dict[str, Row]) -> None:
     assert ends == {"snapshot 'last_in_data_collection'", "snapshot 'last'"}
     assert decoded["ad-hoc snapshot"].position == GOOD and decoded["ad-hoc snapshot"].notes is None
     assert decoded["read without a key"].notes == [REPLACES]
-    row = decoded["incremental"]
-    assert (row.op, row.position) == ("insert", GOOD)
+
+
+def test_a_row_of_an_incremental_snapshot_stands_before_the_event_that_closes_its_window(
+    decoded: dict[str, Row],
+) -> None:
+    """Both have one place, in `lsn` or in `sequence` alone; LSNs are multiples of eight, so between there is none."""
+    for name in ("incremental", "incremental with lsn"):
+        row = decoded[name]
+        assert (row.op, row.position) == ("insert", f"{20:020}.{29:020}"), name
+    assert decoded["mysql incremental"].position == f"{7:012}.{153:020}.{2:010}"
 
 
 def test_places_that_are_none_are_bad(decoded: dict[str, Row]) -> None:

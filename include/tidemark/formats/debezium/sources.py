@@ -36,6 +36,16 @@ class Connector:
 IN_SNAPSHOT = ("true", "first", "first_in_data_collection", "last_in_data_collection", "last", "incremental")
 
 
+def _in_turn(number: Column, snapshot: Column) -> Column:
+    """A place in the database's log; of a row of an incremental snapshot, the one right before, where no event can be.
+
+    Such rows have the place of the event that the connector was at when the window of their chunk closed. With
+    ``read.only`` that is the event which closes it, and which comes behind them (processMessage, then changeRecord, in
+    https://github.com/debezium/debezium). An event that came before them is in what they read, so it may stand behind.
+    """
+    return F.when(snapshot == "incremental", F.greatest(number - 1, F.lit(0))).otherwise(number)
+
+
 def _digits(number: Column, width: int = 20) -> Column:
     """A number's text, padded; null for anything but digits that fit. Only what is no bigint is searched for digits."""
     text = number.cast("string")
@@ -64,17 +74,19 @@ def _postgresql(source: Column) -> Column:
     sequence, snapshot = source["sequence"], source["snapshot"]
     commit = F.when(sequence.startswith('["'), F.substring_index(F.substring(sequence, 3, 24), '"', 1))
     in_sequence = F.coalesce(F.regexp_extract(sequence, r',\s*"(\d+)"', 1), F.lit("0"))
-    own = F.when(source["lsn"].isNotNull(), _padded(source["lsn"])).otherwise(_digits(in_sequence))
+    in_sequence = _digits(_in_turn(in_sequence.try_cast("bigint"), snapshot))
+    own = F.when(source["lsn"].isNotNull(), _padded(_in_turn(source["lsn"], snapshot))).otherwise(in_sequence)
     first = sequence.startswith("[null") & ~F.coalesce(snapshot.isin(*IN_SNAPSHOT), F.lit(False))
     alone = F.when(own.isNotNull(), F.concat_ws(".", own, own, F.when(first, own)))
     return F.when(commit.isNotNull(), _joined(_digits(commit), own)).otherwise(alone)
 
 
 def _mysql(source: Column) -> Column:
-    """``<number of the binlog file>.<position in it>.<row of the event>``."""
+    """``<number of the binlog file>.<position in it>.<row of the event>``. An event takes more than one byte."""
     file = F.regexp_extract(source["file"], r"\.(\d+)\z", 1)
     row = F.coalesce(source["row"].cast("string"), F.lit("0"))
-    return _joined(_digits(file, 12), _digits(source["pos"]), _digits(row, 10))
+    pos = _in_turn(source["pos"], source["snapshot"])
+    return _joined(_digits(file, 12), _digits(pos), _digits(row, 10))
 
 
 def _lsn(text: Column, width: int) -> Column:

@@ -2,13 +2,15 @@
 
 The metadata of a row are those whose schema id (or table version) the message names. Without one, or where these have not
 come and no mask needs their ordinals: those with the columns of the message, the newest that is not later than the row, else
-the oldest. Without any metadata, the columns that the feed file declares, in their order.
+the oldest. Before all metadata stand the columns that the feed file declares, in their order: they describe what came
+before the first metadata, whenever these come.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
 from pyspark.sql import Column, DataFrame
@@ -17,7 +19,7 @@ from pyspark.sql import functions as F
 from tidemark.formats.contract import DeclaredFeed, SchemaEntry
 from tidemark.formats.qlik.avro_rows import readable, with_columns
 from tidemark.formats.qlik.masks import bit_of, bytes_reversed, fits, full_mask, is_set, trimmed
-from tidemark.formats.qlik.metadata import read_metadata
+from tidemark.formats.qlik.metadata import Metadata, read_metadata
 from tidemark.values.strict_json import NOT_UTF_8
 
 
@@ -61,16 +63,18 @@ def bind(rows: DataFrame, schemas: Sequence[SchemaEntry], feed: DeclaredFeed) ->
     return _complete(images, rows.columns)
 
 
+def _readable(schemas: Sequence[SchemaEntry]) -> Iterator[tuple[SchemaEntry, Metadata]]:
+    """The metadata, oldest first. What cannot be understood is left out: reading it as a change of the table reports why."""
+    for entry in sorted(set(schemas), key=lambda entry: (entry.source_table, entry.position, entry.text)):
+        with suppress(ValueError):
+            yield entry, read_metadata(entry.text)
+
+
 def _known(schemas: Sequence[SchemaEntry], feed: DeclaredFeed) -> tuple[dict[str, list[_Known]], list[str]]:
-    """The states of each table, oldest first; and the distinct Avro schemas. Metadata that cannot be understood are left
-    out: reading them as a change of the table reports why."""
+    """The states of each table, oldest first; and the distinct Avro schemas."""
     by_table: dict[str, list[_Known]] = {}
     avro: list[str] = []
-    for entry in sorted(set(schemas), key=lambda entry: (entry.source_table, entry.position, entry.text)):
-        try:
-            metadata = read_metadata(entry.text)
-        except ValueError:
-            continue
+    for entry, metadata in _readable(schemas):
         number = None
         if metadata.data_schema is not None:
             if metadata.data_schema not in avro:
@@ -82,10 +86,29 @@ def _known(schemas: Sequence[SchemaEntry], feed: DeclaredFeed) -> tuple[dict[str
             _Known(entry.position, metadata.schema_id, metadata.version, dict(metadata.ordinals), key, number)
         )
     for name, table in feed.tables.items():
-        if name not in by_table and (table.columns or table.key is not None):
+        states = by_table.get(name, [])
+        if table.columns or (table.key is not None and not states):
             ordinals = {column: i for i, column in enumerate(table.columns, 1)} or None
-            by_table[name] = [_Known("", None, None, ordinals, tuple(table.key or ()))]
+            own_key = table.key if table.key is not None or not states else states[0].key
+            by_table[name] = [_Known("", None, None, ordinals, tuple(own_key or ())), *states]
     return by_table, avro
+
+
+def described_at(schemas: Sequence[SchemaEntry]) -> Column | None:
+    """Where the metadata stand that a row names: of several of that name the newest that is not later than the row, else
+    the oldest. Null: the row names none, or some that have not come. None: no metadata have a name."""
+    by_table: dict[str, dict[str, list[str]]] = {}
+    for entry, metadata in _readable(schemas):
+        for word, name in (("schemaId", metadata.schema_id), ("tableVersion", metadata.version)):
+            if name is not None:
+                by_table.setdefault(entry.source_table, {}).setdefault(f"{word} {name}", []).append(entry.position)
+    if not by_table:
+        return None
+    literal = F.from_json(F.lit(json.dumps(by_table)), "map<string, map<string, array<string>>>")
+    names = [F.concat(F.lit(f"{word} "), F.element_at("unbound", F.lit(word))) for word in ("schemaId", "tableVersion")]
+    places = F.element_at(F.element_at(literal, F.col("source_table")), F.coalesce(*names))
+    until = F.filter(places, lambda place: place <= F.col("position"))
+    return F.coalesce(F.get(until, F.size(until) - 1), F.get(places, F.lit(0)))
 
 
 def _literal(known: _Known) -> dict[str, object]:
@@ -137,19 +160,23 @@ def _choose(rows: DataFrame, known: dict[str, list[_Known]]) -> DataFrame:
         inside = F.size(F.array_except(names, state["names"])) == 0
         return inside & F.coalesce(fits(F.col("mask"), state["full"]), F.lit(True))
 
-    declared = F.when(F.get(candidates, F.lit(0))["position"] == "", F.get(candidates, F.lit(0)))
+    first, second = F.get(candidates, F.lit(0)), F.get(candidates, F.lit(1))
+    declared = F.when(first["position"] == "", first)
+    stated = F.filter(candidates, lambda state: state["position"] != "")
     return rows.withColumn(
         "known",
         F.coalesce(
-            declared,
+            F.when(second.isNull(), declared),
             last(F.filter(candidates, lambda state: state["schema_id"] == schema_id)),
             F.when(schema_id.isNull(), last(F.filter(candidates, lambda state: state["version"] == version))),
-            F.when(in_avro & unnamed, in_force(candidates)),
+            F.when(in_avro & unnamed, in_force(stated)),
+            # It names metadata that came before all that are known.
+            F.when(~unnamed & ~in_avro & (position < second["position"]), declared),
             # The bits of a mask go by the ordinals of the metadata that the row names, and by no others.
             in_force(F.filter(candidates, lambda state: same_columns(state) & needs_no_ordinals(state))),
             F.when(unnamed, in_force(F.filter(candidates, may_hold))),
             # Nothing fits: the problem is written about the state in force.
-            F.when(unnamed, in_force(candidates)),
+            F.when(unnamed, in_force(stated)),
         ),
     )
 

@@ -26,8 +26,8 @@ from tidemark.values.encodings import Encoding
 from tidemark.values.table_changes import TableChange
 
 __all__ = [
-    "BY_NEIGHBOURS", "ENCODINGS", "Options", "bind", "column_types", "decode", "gaps", "message_types", "of_load",
-    "table_change", "without_place",
+    "BY_NEIGHBOURS", "ENCODINGS", "Options", "bind", "column_types", "decode", "described_at", "gaps", "message_types",
+    "of_load", "table_change", "without_place",
 ]  # fmt: skip
 
 #: The common encodings are enough.
@@ -82,6 +82,11 @@ def table_change(text: str, options: BaseModel) -> TableChange:
 def bind(rows: DataFrame, schemas: Sequence[SchemaEntry], feed: DeclaredFeed, options: BaseModel) -> DataFrame:
     """Rows with ``unbound`` completed by the metadata of their tables. See :mod:`tidemark.formats.qlik.bind`."""
     return qlik_bind.bind(rows, schemas, feed)
+
+
+def described_at(schemas: Sequence[SchemaEntry]) -> Column | None:
+    """Where the metadata stand that a row names. See :class:`tidemark.formats.contract.BindsRows`."""
+    return qlik_bind.described_at(schemas)
 
 
 def of_load() -> Column:

@@ -1,0 +1,54 @@
+"""Rows that an incremental snapshot reads carry the place of the event that closes their chunk's window. With `read.only` it
+is sent right behind them, and takes what they are (docs/formats/debezium.md)."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.e2e.debezium_messages import COLUMNS, DEBEZIUM, HOURS, event, row
+from tests.e2e.feed_pair import FeedPair
+from tidemark.operations.read_table import json_lines, read_snapshot
+from tidemark.pipeline.hour import run_hour
+from tidemark.settings import Settings
+
+pytestmark = [pytest.mark.full, pytest.mark.promise(2)]
+
+_CLOSES = 5000
+READ = {id_: row(id_, 10 * id_) for id_ in (1, 2, 3)}
+#: By what closes the window: the events of its place, and the keys that are left.
+CLOSING: dict[str, tuple[list[dict[str, Any]], set[int]]] = {
+    "a delete": ([event("d", _CLOSES, None, key={"id": 2})], {1, 3}),
+    "a key change": ([event("d", _CLOSES, None, key={"id": 2}), event("c", _CLOSES, row(7, 20))], {1, 3, 7}),
+    "an update": ([event("u", _CLOSES, row(2, 21))], {1, 2, 3}),
+    "a truncate": ([event("t", _CLOSES, None), event("c", _CLOSES + 8, row(5, 50))], {5}),
+}
+
+
+def read_by_the_window(record: dict[str, Any]) -> dict[str, Any]:
+    value = json.loads(record["value"])
+    value["source"] |= {"snapshot": "incremental"}
+    return record | {"value": json.dumps(value)}
+
+
+@pytest.mark.parametrize("closing", CLOSING)
+@pytest.mark.parametrize("order", [[0], [0, 1], [1, 0]], ids=["one hour", "in order", "later first"])
+def test_what_closes_a_window_comes_behind_its_rows(
+    tmp_path: Path, spark: SparkSession, settings: Settings, closing: str, order: list[int]
+) -> None:
+    events, left = CLOSING[closing]
+    window = [read_by_the_window(event("r", _CLOSES, read)) for read in READ.values()]
+    parts = [window, events] if len(order) > 1 else [[*window, *events]]
+    name = f"window_{list(CLOSING).index(closing)}_{''.join(map(str, order))}_{len(parts)}"
+    pair = FeedPair(name, tmp_path, spark, settings, **DEBEZIUM, tables={"s.items": {"columns": COLUMNS}})
+    for hour, records in zip(HOURS, parts, strict=False):
+        pair.export(str(hour), records)
+    for number in order:
+        run_hour(pair.feed(name), HOURS[number], settings)
+    rows = [json.loads(line) for line in json_lines(*read_snapshot(settings, f"{name}.items"))]
+    assert {found["id"] for found in rows} == left
+    assert closing != "an update" or [found["n"] for found in rows if found["id"] == 2] == [21]
