@@ -31,11 +31,13 @@ _MOST_ENTRIES = 100_000
 @dataclass(frozen=True)
 class ColumnRename:
     """Columns that are renamed (old, new) or dropped (old, None) at a position in the source's order, all at once, and
-    columns that are added there, with the text that rows of before have (``filled``)."""
+    columns that are added there, with the text that rows of before have (``filled``). ``guarded``: old names, in lower case,
+    that the table may not have had: what has the new name then keeps it."""
 
     position: str
     names: tuple[tuple[str, str | None], ...]
     filled: tuple[tuple[str, str], ...] = ()
+    guarded: frozenset[str] = frozenset()
 
     @property
     def id(self) -> str:
@@ -63,7 +65,8 @@ class Definition:
     def names_now(self) -> list[dict[str, str | None]]:
         """By generation (how many column renames stand before a row): a column's name in lower case → its name now, None
         for one that was dropped since. The others keep their names."""
-        return [_composed(self.column_renames[generation:]) for generation in range(len(self.column_renames))]
+        steps = _steps(self.column_renames)
+        return [_composed(steps[generation:]) for generation in range(len(steps))]
 
     @cached_property
     def filled_now(self) -> list[dict[str, str]]:
@@ -77,12 +80,23 @@ class Definition:
         return self.names_now[generation].get(name.lower(), name)
 
 
-def _composed(column_renames: Sequence[ColumnRename]) -> dict[str, str | None]:
-    """What column renames, one after the other, make of the names in them."""
-    steps = [{old.lower(): new for old, new in rename.names} for rename in column_renames]
-    # A column whose name another one takes was dropped before, which the stream may say in an hour that has not run.
-    for step in steps:
-        step |= {new.lower(): None for new in step.values() if new is not None and new.lower() not in step}
+def _steps(column_renames: Sequence[ColumnRename]) -> list[dict[str, str | None]]:
+    """What each column rename makes of the names in it."""
+    steps: list[dict[str, str | None]] = []
+    for rename in column_renames:
+        step: dict[str, str | None] = {old.lower(): new for old, new in rename.names}
+        # A column whose name another one takes was dropped before, which the stream may say in an hour that has not run.
+        # Not where the same statement comes again, or one that may do nothing.
+        gone = [
+            new.lower() for old, new in step.items()
+            if new is not None and old not in rename.guarded and not _is_renamed_before(old, new, steps)
+        ]  # fmt: skip
+        steps.append(dict.fromkeys(gone) | step)
+    return steps
+
+
+def _composed(steps: Sequence[Mapping[str, str | None]]) -> dict[str, str | None]:
+    """What steps, one after the other, make of the names in them."""
     now: dict[str, str | None] = {}
     for first in {name for step in steps for name in step}:
         name: str | None = first
@@ -90,6 +104,16 @@ def _composed(column_renames: Sequence[ColumnRename]) -> dict[str, str | None]:
             name = step.get(name.lower(), name) if name is not None else None
         now[first] = name
     return now
+
+
+def _is_renamed_before(old: str, new: str, steps: Sequence[Mapping[str, str | None]]) -> bool:
+    """Whether these steps end with the column under its new name, which it got from the same old one."""
+    for step in reversed(steps):
+        if (found := step.get(old)) is not None and found.lower() == new.lower():
+            return True
+        if new.lower() in step:
+            return False
+    return False
 
 
 def _filled(column_renames: Sequence[ColumnRename]) -> dict[str, str]:
@@ -258,11 +282,12 @@ def _after(known: Definition, said: Statement) -> Definition:
     names = tuple(sorted([*renamed.items(), *((name, None) for name in deleted)], key=lambda names: names[0]))
     there = {spelt(name) for name in change.columns} | set(renamed.values())
     filled = tuple(sorted((spelt(name), text) for name, text in change.filled.items()))
+    guarded = frozenset(spelt(name).lower() for name in change.guarded)
     unfilled = tuple((said.position, spelt(name), why) for name, why in sorted(change.unfilled.items()))
     return Definition(
         {name: columns[name] for name in order},
         known.key if change.key is None else tuple(spelt(name) for name in change.key),
-        known.column_renames + ((ColumnRename(said.position, names, filled),) if names or filled else ()),
+        known.column_renames + ((ColumnRename(said.position, names, filled, guarded),) if names or filled else ()),
         (known.dropped | deleted) - there,
         known.unfilled + unfilled,
     )

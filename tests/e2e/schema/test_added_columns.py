@@ -123,6 +123,30 @@ def test_a_table_follows_in_place(install: Install) -> None:
     assert made.rows()[1] == {"id": 2, "name": "b2", "qty": 7, "state": "", "price": "1.50", "at": None}
 
 
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0), (0,)], ids=["in order", "later first", "one hour"])
+def test_a_rename_that_is_sent_again_takes_nothing(
+    install: Install, settings: Settings, order: tuple[int, ...]
+) -> None:
+    """With the batch that it came in; rows between the two statements have the new name."""
+    titled = {"id": "int", "title": "text"}
+    hours: list[list[Entry]] = [
+        [Change("c", n, V1, {"id": n, "name": f"a{n}"}) for n in (1, 2)],
+        *(
+            [
+                Statement(position, titled, "ALTER TABLE items CHANGE name title varchar(40)", 2),
+                Change("u", position + 1, titled, {"id": 2, "title": "b2"}),
+                *new,
+            ]
+            for position, new in ((20, [Change("c", 25, titled, {"id": 3, "title": "a3"})]), (30, []))
+        ),
+    ]
+    parts = hours if len(order) > 1 else [[entry for hour in hours for entry in hour]]
+    made = install("canal", "_again" + "".join(map(str, order)), parts)
+    made.run(*order)
+    assert [(r["id"], r["title"]) for r in made.rows()] == [(1, "a1"), (2, "b2"), (3, "a3")]
+    assert [str(finding) for finding in audit(made.feed(), settings).findings] == []
+
+
 @pytest.mark.parametrize("order", [(0, 2, 1), (2, 1, 0)])
 def test_a_late_cut_has_what_was_stated_by_then(install: Install, order: tuple[int, ...]) -> None:
     later = [

@@ -81,6 +81,28 @@ def test_names_go_through_all_that_comes_behind_a_row() -> None:
     assert names[3] == ["a", "b", "c", "d"]
 
 
+@pytest.mark.parametrize(
+    ("between", "b"),
+    [
+        ((), "b"),
+        ((("20", "ALTER TABLE t ADD c int"),), "b"),
+        ((("20", "ALTER TABLE t DROP b"),), None),  # so a was there again, and is renamed
+        ((("20", "ALTER TABLE t CHANGE b c int"),), "c"),
+    ],
+)
+def test_a_rename_that_comes_again_takes_nothing(between: tuple[tuple[str, str], ...], b: str | None) -> None:
+    """A batch that could not be handed over is sent again, its statements too."""
+    rename = "ALTER TABLE t CHANGE a b int"
+    known = definition_of(("10", rename), *between, ("30", rename))
+    assert [known.name_now(name, 0) for name in "ab"] == [b, None]
+    assert [known.name_now(name, 1) for name in "ab"] == ["b", b], "rows between the two statements"
+
+
+def test_a_rename_that_may_do_nothing_takes_nothing() -> None:
+    known = definition_of(("10", "ALTER TABLE t CHANGE COLUMN IF EXISTS a b int"))
+    assert [known.name_now(name, 0) for name in "ab"] == ["b", "b"]
+
+
 def test_columns_may_swap_names() -> None:
     known = definition_of(("10", "ALTER TABLE t CHANGE a b int, CHANGE b a int"))
     assert [known.name_now(name, 0) for name in "ab"] == ["b", "a"]

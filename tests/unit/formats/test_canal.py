@@ -40,6 +40,7 @@ def message(type_: str | None, data: Any = None, old: Any = None, **more: Any) -
 
 
 BROKEN = "the value is not one Canal message: broken JSON, a field of another type, or it goes on behind it"
+OTHER_OLD = "`old` has not as many rows as `data`: which row each is of is unknown"
 NO_PLACE = "es, ts or id is not a whole number of up to 19 digits"
 #: name → (message, topic offset)
 CASES: dict[str, tuple[bytes | None, int | None]] = {
@@ -107,6 +108,9 @@ CASES: dict[str, tuple[bytes | None, int | None]] = {
     "no data": (message("INSERT"), 35),
     "empty data": (message("DELETE", []), 36),
     "no table": (message("INSERT", [ROW], table=""), 37),
+    "fewer before": (message("UPDATE", [ROW, ROW], [{"qty": "2"}], pkNames=None, id=38), 38),
+    "fewer before, a key": (message("UPDATE", [ROW, {**ROW, "id": "2"}], [{"id": "3"}], id=39), 39),
+    "fewer before, known": (message("UPDATE", [ROW, {**ROW, "id": "2"}], [{"qty": "2"}], id=40), 45),
     "es is text": (message("INSERT", [ROW], es="soon"), 39),
     "long id": (message("INSERT", [ROW], id="9" * 20), 40),
     "no sql": (message("ALTER", isDdl=True), 41),
@@ -117,7 +121,7 @@ CASES: dict[str, tuple[bytes | None, int | None]] = {
 #: How many rows those have that have several.
 ENTRIES = dict.fromkeys(("several", "erase several"), 3) | dict.fromkeys(
     ("log, first", "log, equal", "log, first, again", "log, equal, again", "erase of another database",
-     "rename from another database"), 2,
+     "rename from another database", "fewer before, known"), 2,
 )  # fmt: skip
 PROBLEMS = {
     "no JSON": BROKEN,
@@ -127,6 +131,8 @@ PROBLEMS = {
     "unknown type": "unknown type UPSERT",
     "no data": "no row in data",
     "empty data": "no row in data",
+    "fewer before": OTHER_OLD,
+    "fewer before, a key": OTHER_OLD,
     "no table": "database and table are not both named",
     "es is text": NO_PLACE,
     "long id": NO_PLACE,
@@ -295,6 +301,7 @@ def test_updates(decoded: dict[str, list[Row]]) -> None:
     assert [row.key, row.prior_key, row.before] == [{"id": "5"}, {"id": "1"}, ROW]
     (row,) = decoded["update without old"]
     assert [row.before, row.prior_key] == [ROW, None]
+    assert [row.op for row in decoded["fewer before, known"]] == ["update"] * 2, "their key says whose they are"
     (row,) = decoded["partial"]
     assert [row.after, row.absent] == [{"id": "1", "qty": "9"}, ["name"]]
 

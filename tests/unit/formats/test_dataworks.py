@@ -79,6 +79,16 @@ CASES: dict[str, list[bytes | None]] = {
     "schema of mysql": [
         message("INSERT", after=ROW, source={"dbType": "mysql", "dbName": "shop", "schemaName": "x", "tableName": "o"})
     ],
+    "schema of oceanbase": [
+        message(
+            "INSERT", after=ROW, source={"dbType": "OceanBase", "dbName": "ob", "schemaName": "HR", "tableName": "o"}
+        )
+    ],
+    "database of oceanbase": [
+        message(
+            "INSERT", after=ROW, source={"dbType": "OceanBase", "dbName": "ob", "schemaName": "ob", "tableName": "o"}
+        )
+    ],
     "truncate": [message("TRUNCATE", "7")],
     "erase": [message("ERASE", "7", text="DROP TABLE orders")],
     "erase temporary": [message("ERASE", "7", text="DROP /*!40005 TEMPORARY */ TABLE IF EXISTS `orders`")],
@@ -303,6 +313,8 @@ def test_keys(decoded: dict[str, Row]) -> None:
     assert [decoded["keyless"].key, decoded["keyless"].tx_ordinal] == [None, 1]
     assert list(decoded["two columns"].key.items()) == [("a", "2"), ("b", "1")], "in the key's order"
     assert decoded["schema of mysql"].source_table == "shop.o"
+    assert decoded["schema of oceanbase"].source_table == "ob.HR.o", "two schemas are two tables"
+    assert decoded["database of oceanbase"].source_table == "ob.o"
 
 
 def test_statements(decoded: dict[str, Row]) -> None:

@@ -24,6 +24,9 @@ STATEMENTS: list[tuple[str, str, Ddl]] = [
     ("mysql", "ALTER TABLE t CHANGE c c bigint(20) unsigned", Ddl({"c": "BIGINT(20) UNSIGNED"})),
     ("mysql", "ADD COLUMN x int", Ddl({"x": "INT"})),
     ("mysql", "RENAME COLUMN a TO b", Ddl(renamed={"a": "b"})),
+    # MariaDB: what is not there is passed over
+    ("mysql", "ALTER TABLE t CHANGE COLUMN IF EXISTS a b int", Ddl({"b": "INT"}, renamed={"a": "b"}, guarded={"a"})),
+    ("mysql", "ALTER TABLE t RENAME COLUMN IF EXISTS a TO b", Ddl(renamed={"a": "b"}, guarded={"a"})),
     ("mysql", "/* a comment; */ ALTER TABLE t ADD c int;", Ddl({"c": "INT"})),
     ("mysql", "CREATE INDEX i ON t (a); ALTER TABLE t ADD c int", Ddl({"c": "INT"})),
     ("mysql", "ALTER TABLE t ADD id bigint auto_increment primary key", Ddl({"id": "BIGINT"}, key=("id",))),
@@ -144,6 +147,7 @@ FILLED = [
     ("varchar(9) NOT NULL", ""), ("text not null", ""), ("varbinary(4) default x'00ff'", b"\x00\xff"),
     ("blob not null", b""), ("date default '2026-02-03'", "2026-02-03"),
     ("datetime(3) default '2026-02-03 04:05:06.7'", "2026-02-03 04:05:06.700"), ("time(2) not null", "00:00:00.00"),
+    ("year default 26", "2026"), ("year default 70", "1970"), ("year default '0'", "2000"), ("year default 0", "0000"),
     ("year not null", "0000"), ("enum('x','y') not null", "x"), ("enum('x','y') default 'Y'", "y"),
     ("int default (5)", "5"), ("int", None), ("int null default null", None), ("varchar(9) null", None),
 ]  # fmt: skip
@@ -156,6 +160,12 @@ UNFILLED = [
     ("date default '0000-00-00'", "is not known"), ("int default 'x'", "is not known"),
     ("float default 3.14159265", "is not known"),
 ]  # fmt: skip
+
+
+def test_an_expression_of_any_depth_says_that_it_cannot_be_read() -> None:
+    deep = "ALTER TABLE t ADD c int AS (" + "abs(" * 500 + "a" + ")" * 500 + ")"
+    with pytest.raises(ValueError, match="its SQL cannot be read"):
+        read_ddl(deep, "mysql")
 
 
 @pytest.mark.parametrize(("column", "value"), FILLED)

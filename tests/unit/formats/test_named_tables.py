@@ -116,6 +116,25 @@ def test_a_database_that_is_dropped(spark: SparkSession) -> None:
     assert found(rows, closed) == [named[0], named[1], [None], named[3]]
 
 
+@pytest.mark.promise(2)
+def test_a_table_that_is_declared_in_another_case(spark: SparkSession) -> None:
+    """Whether it is the same one depends on the server: nothing is done, and it is said."""
+    statements = [
+        ("TRUNCATE", "TRUNCATE TABLE item"), ("ERASE", "DROP TABLE item, shelf"), ("QUERY", "DROP DATABASE stock"),
+        ("INSERT", ""),
+    ]  # fmt: skip
+    rows = spark.createDataFrame(
+        [(*one, n) for n, one in enumerate(statements)], "kind string, sql string, n int"
+    ).withColumn("source_table", F.lit("stock.item"))
+    feed = FEED.model_copy(update={"tables": {"Stock.Item": {}}, "undeclared": "quarantine"})
+    concerned = concerned_tables(F.col("kind"), F.col("sql"), feed, database=F.lit("stock"))
+    found = [
+        [one.problem and one.problem.split(", the feed file has ")[1].split(":")[0] for one in row.concerned]
+        for row in rows.select("n", concerned.alias("concerned")).orderBy("n").collect()
+    ]
+    assert found == [["Stock.Item"], ["Stock.Item", None], ["Stock.Item"], [None]]
+
+
 def test_statements_whose_message_names_no_table(spark: SparkSession) -> None:
     rows = spark.createDataFrame(list(WITHOUT_TABLE.items()), "sql string, wanted string")
     assert {row.sql: row.p for row in rows.select("sql", problem_without_table(F.col("sql")).alias("p")).collect()} == (
@@ -130,6 +149,8 @@ def test_what_empties_tables(spark: SparkSession) -> None:
         ("ERASE", "/* a */ drop temporary tables a, b"): False, ("ERASE", "DROP TABLE IF EXISTS `temporary`"): True,
         ("ERASE", "DROP TABLE temporary"): True, ("ERASE", None): True, ("TRUNCATE", ""): True, (None, "x"): False,
         ("QUERY", "DROP DATABASE a"): True, ("QUERY", "DROP TABLE a"): False, ("INSERT", ""): False,
+        ("CREATE", "create /* a */ OR REPLACE TABLE a (b int)"): True, ("CREATE", "CREATE TABLE a (b int)"): False,
+        ("CREATE", "CREATE OR REPLACE TEMPORARY TABLE a (b int)"): False,
     }  # fmt: skip
     rows = spark.createDataFrame(list(cases), "kind string, sql string")
     emptied = rows.select("kind", "sql", empties(F.col("kind"), F.col("sql")).alias("e"))

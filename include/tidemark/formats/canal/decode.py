@@ -75,11 +75,12 @@ def table_change(text: str, options: BaseModel) -> TableChange | None:
         # Without a primary key, rows may still bring the row id as their key.
         key=ddl.key or None,
         renamed=ddl.renamed,
+        guarded=frozenset(ddl.guarded),
         dropped=frozenset(ddl.dropped),
         whole=ddl.whole,
         created=created,
         swapped=ddl.swapped,
-        filled={name: default_text(value) for name, value in ddl.filled.items()},
+        filled={name: default_text(value, ddl.columns[name]) for name, value in ddl.filled.items()},
         unfilled=ddl.unfilled,
     )
 
@@ -195,7 +196,7 @@ def _entries(rows: DataFrame) -> DataFrame:
     kind, bad = c("kind"), c("problem").isNotNull()
     row, update = kind.isin(*_ROWS) & ~bad, kind == "UPDATE"
     emptied = c("empties") & c("source_table").isNotNull() & ~bad
-    statement = _is_statement() & c("source_table").isNotNull() & ~bad
+    statement = _is_statement() & c("source_table").isNotNull() & ~bad & ~emptied
     image, changed, names = c("image"), c("changed"), c("names")
 
     def was(name: Column) -> Column:
@@ -264,6 +265,20 @@ def _message_problem(without_offsets: bool) -> Column:
             F.lit(without_offsets) & (c("ts") == "0"), F.lit("no ts, and no offset: its place in the order is unknown")
         )
         .when(kind.isin(*_ROWS) & (F.coalesce(F.size("data"), F.lit(0)) <= 0), F.lit("no row in data"))
+        .when(
+            (kind == "UPDATE") & _misses_old(),
+            F.lit("`old` has not as many rows as `data`: which row each is of is unknown"),
+        )
+    )
+
+
+def _misses_old() -> Column:
+    """Whether the rows before an update are not those of its rows after, where it matters: Canal of before 1.1.7 left out a
+    row of which no column changed that it sends. A row with a key that stays the same is known without."""
+    key, old = F.col("primary_key"), F.col("old")
+    moves = F.exists(old, lambda row: F.arrays_overlap(F.map_keys(row), key))
+    return (F.size(old) != F.size("data")) & (
+        (F.coalesce(F.size(key), F.lit(0)) <= 0) | F.coalesce(moves, F.lit(False))
     )
 
 

@@ -79,6 +79,15 @@ def type_or_text(written: object) -> ColumnType:
         return ColumnType("string")
 
 
-def default_text(value: str | bytes) -> str:
-    """A default of a DDL statement, as messages would write it."""
-    return value.decode("latin-1") if isinstance(value, bytes) else value
+def default_text(value: str | bytes, written: str) -> str:
+    """A default of a DDL statement, as messages would write it. ``written``: the column's type. Of an ENUM Canal sends the
+    place in its list, of a SET its places as bits (RowsLogBuffer in https://github.com/alibaba/canal)."""
+    if isinstance(value, bytes):
+        return value.decode("latin-1")
+    kind, _, listed = written.partition("(")
+    if kind.strip().upper() not in ("ENUM", "SET"):
+        return value
+    members = [member.replace("''", "'") for member in re.findall(r"'((?:[^']|'')*)'", listed)]
+    if kind.strip().upper() == "ENUM":
+        return str(members.index(value) + 1)
+    return str(sum(1 << members.index(part) for part in {*value.split(",")} - {""}))

@@ -125,6 +125,7 @@ def table_change(text: str, options: BaseModel) -> TableChange | None:
         # Without a primary key, rows may still bring the row id as their key.
         key=ddl.key or None,
         renamed=ddl.renamed,
+        guarded=frozenset(ddl.guarded),
         dropped=frozenset(ddl.dropped),
         whole=ddl.whole and None not in types.values(),
         created=created,
@@ -211,8 +212,14 @@ def _position(sequence: Column) -> Column:
 
 def _table(source: Column) -> Column:
     """``database.table``, or ``database.schema.table`` where the source has schemas; null where no table is named."""
-    # MySQL has none: a schema's name there is the database's again.
-    schema = F.when(~F.coalesce(_family(source) == "mysql", F.lit(False)), source["schemaName"])
+    # MySQL has none: a schema's name there is the database's again. OceanBase and PolarDB have some in Oracle's mode.
+    kind = F.lower(source["dbType"])
+    again = (
+        kind.contains("mysql")
+        | kind.contains("maria")
+        | ((_family(source) == "mysql") & (source["schemaName"] == source["dbName"]))
+    )
+    schema = F.when(~F.coalesce(again, F.lit(False)), source["schemaName"])
     parts = F.filter(F.array(source["dbName"], schema, source["tableName"]), lambda part: part != "")
     return F.when((source["tableName"] != "") & (F.size(parts) > 1), F.array_join(parts, "."))
 
@@ -263,7 +270,7 @@ def _entries(messages: DataFrame) -> DataFrame:
     kind, bad = c("kind"), c("problem").isNotNull()
     row = kind.isin(*_ROWS) & ~bad
     emptied = named_tables.empties(kind, c("text")) & c("source_table").isNotNull() & ~bad
-    statement = _is_statement() & c("source_table").isNotNull() & ~bad
+    statement = _is_statement() & c("source_table").isNotNull() & ~bad & ~emptied
     both = (kind == SECOND) & c("before").isNotNull()
     second, half = row & is_second(), kind.isin(*_ROWS) & is_half() & c("position").isNotNull()
     # The row after takes the columns that it lacks from the one that the row before deletes; and under another key than

@@ -137,7 +137,9 @@ def _as_number(value: Decimal | str, kind: exp.DataType) -> str | None:
         number = Decimal(value.strip()) if isinstance(value, str) else value
         if not number.is_finite():
             return None
-        if name.removeprefix("U") in _INTEGERS or name in ("BIT", "BOOLEAN", "YEAR"):
+        if name == "YEAR":
+            return _as_year(value)
+        if name.removeprefix("U") in _INTEGERS or name in ("BIT", "BOOLEAN"):
             return str(int(number)) if number == int(number) else None
         if name in _DECIMALS:
             digits = [int(size.name) for size in kind.expressions]
@@ -150,6 +152,15 @@ def _as_number(value: Decimal | str, kind: exp.DataType) -> str | None:
     short = len(number.normalize().as_tuple().digits) <= _FIRST_FLOATS
     plain = number == 0 or Decimal("0.001") <= abs(number) < 10_000_000
     return repr(float(number)) if name in _FLOATS and short and plain and not kind.expressions else None
+
+
+def _as_year(value: Decimal | str) -> str:
+    """A year in four digits. Two are of 1970 to 2069; the number 0 is 0000, the text 2000
+    (https://dev.mysql.com/doc/refman/8.4/en/year.html)."""
+    year = int(value)
+    if 0 < year < 100 or (year == 0 and isinstance(value, str) and value != "0000"):
+        year += 2000 if year < 70 else 1900
+    return f"{year:04}"
 
 
 def _member(value: str, kind: exp.DataType) -> str | None:

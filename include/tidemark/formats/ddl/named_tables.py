@@ -8,6 +8,8 @@ first name has none (DruidDdlParser and LogEventConvert in https://github.com/al
 
 from __future__ import annotations
 
+import json
+
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -25,13 +27,16 @@ _ALTER_RENAME = rf"(?is)\brename\b\s*(?:(?:to|as)\b|=)?\s*({_NAME})\s*(?:[,;]|\z
 _CHANGES_ROWS = r"(?i)^\s*(?:insert|update|delete|replace|merge|load|call)\b"
 _DROPS_DATABASE = rf"(?is)^\s*drop\s+(?:database|schema)\b(?:\s*if\s+exists\b)?\s*({_PART})"
 _ON_TABLES = r"(?i)^\s*(?:drop\s+tables?|truncate|rename\s+tables?|alter\s+(?:(?:online|offline|ignore)\s+)*table)\b"
+_REPLACES_TABLE = r"(?i)^\s*create\s+or\s+replace\s+table\b"
 _DROPS_TEMPORARY = r"(?i)^\s*drop\s+temporary\b"
 
 
 def empties(kind: Column, statement: Column) -> Column:
     """Whether a message empties tables. What becomes of a temporary one concerns nobody."""
     erases = (kind == "ERASE") & ~_says(statement, _DROPS_TEMPORARY)
-    return F.coalesce((kind == "TRUNCATE") | erases | drops_database(kind, statement), F.lit(False))
+    # MariaDB's CREATE OR REPLACE drops the table first (https://mariadb.com/kb/en/create-table/).
+    replaces = (kind == "CREATE") & _says(statement, _REPLACES_TABLE)
+    return F.coalesce((kind == "TRUNCATE") | erases | replaces | drops_database(kind, statement), F.lit(False))
 
 
 def drops_database(kind: Column, statement: Column) -> Column:
@@ -69,14 +74,14 @@ def concerned_tables(
     message is bad as it is. ``database``: the message's. ``mysql``: whether the
     statement is MySQL's; of another's, one that empties several tables is not read.
     """
+    told = F.coalesce(F.trim(statement) != "", F.lit(False))
     source_table = F.col("source_table")
-    own = F.array(_concerned(source_table))
+    own = F.array(_concerned(source_table, F.when(told, _in_another_case(source_table, feed))))
     names = _dropped(_plain(statement))
     qualified = F.get(names, F.lit(0)).rlike(rf"^{_PART}\s*\.")
-    dropped = F.transform(names, lambda name: _dropped_table(name, F.when(~qualified, database)))
+    dropped = F.transform(names, lambda name: _dropped_table(name, F.when(~qualified, database), feed))
     unread = F.array(_problem("the statement does not say which tables it drops in a form that is known here"))
     moved = F.array(_concerned(source_table), _problem("a table is renamed, and nothing says of which database it was"))
-    told = F.trim(statement) != ""
     others = ~mysql & kind.isin("ERASE", "TRUNCATE") if mysql is not None else F.lit(False)
     return (
         F.when(others, F.when(_plain(statement).contains(","), unread).otherwise(own))
@@ -91,8 +96,17 @@ def _of_database(statement: Column, feed: DeclaredFeed) -> Column:
     """What a DROP DATABASE concerns; with nothing, no table."""
     name = _unquoted(F.regexp_extract(_plain(statement), _DROPS_DATABASE, 1))
     declared = F.array(*map(F.lit, sorted(feed.tables))).cast("array<string>")
-    named = F.filter(declared, lambda table: F.startswith(table, F.concat(name, F.lit("."))))
-    found = F.transform(named, lambda table: _concerned(table))
+    named = F.filter(declared, lambda table: F.startswith(F.lower(table), F.concat(F.lower(name), F.lit("."))))
+    is_it = F.concat(name, F.lit("."))
+    found = F.transform(
+        named,
+        lambda table: _concerned(
+            table,
+            F.when(
+                ~F.startswith(table, is_it), _in_another_case(F.concat(is_it, F.substring_index(table, ".", -1)), feed)
+            ),
+        ),
+    )
     if feed.undeclared == "quarantine":
         return F.when(F.size(found) > 0, found).otherwise(F.array(_concerned(F.lit(None).cast("string"))))
     return F.concat(found, F.array(_problem("a database is dropped: its tables that the feed file does not name stay")))
@@ -119,7 +133,27 @@ def _dropped(plain: Column) -> Column:
     return F.when(known & (F.size(names) > 0), F.array_distinct(names))
 
 
-def _dropped_table(name: Column, in_use: Column) -> Column:
+def _in_another_case(source_table: Column, feed: DeclaredFeed) -> Column:
+    """Why nobody knows whether a statement is of a table: it is written as no table of the feed file is, but for its case.
+    Where MySQL does not tell cases apart, rows have the name in lower case, and a statement as it was typed
+    (https://dev.mysql.com/doc/refman/8.4/en/identifier-case-sensitivity.html). Null: it is not so."""
+    by_lower = {name.lower(): name for name in sorted(feed.tables)}
+    if not by_lower:
+        return F.lit(None).cast("string")
+    literal = F.from_json(F.lit(json.dumps(by_lower)), "map<string, string>")
+    known = F.when(~source_table.isin(sorted(feed.tables)), F.element_at(literal, F.lower(source_table)))
+    return F.concat(
+        F.lit("the statement is of table "),
+        F.substring(source_table, 1, 200),
+        F.lit(", the feed file has "),
+        known,
+        F.lit(
+            ": the same one where the server does not tell cases apart (lower_case_table_names), and that is not known"
+        ),
+    )
+
+
+def _dropped_table(name: Column, in_use: Column, feed: DeclaredFeed) -> Column:
     """``in_use``: the database of a name without one; null where it is not known."""
     parts = F.transform(F.regexp_extract_all(name, F.lit(_PART), F.lit(0)), _unquoted)
     full = F.when(F.size(parts) == 1, F.concat(in_use, F.lit("."), F.get(parts, F.lit(0)))).otherwise(
@@ -128,7 +162,7 @@ def _dropped_table(name: Column, in_use: Column) -> Column:
     problem = F.concat(
         F.lit("a table is dropped, and nothing says of which database it was: "), F.substring(name, 1, 200)
     )
-    return _concerned(full, F.when(full.isNull(), problem))
+    return _concerned(full, F.coalesce(F.when(full.isNull(), problem), _in_another_case(full, feed)))
 
 
 def _leaves_database_open(plain: Column) -> Column:

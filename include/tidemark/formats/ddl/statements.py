@@ -61,6 +61,7 @@ class Ddl:
     unfilled: dict[str, str] = field(default_factory=dict)
     key: tuple[str, ...] | None = None
     renamed: dict[str, str] = field(default_factory=dict)
+    guarded: set[str] = field(default_factory=set)
     dropped: set[str] = field(default_factory=set)
     whole: bool = False
     swapped: tuple[TableName, TableName] | None = None
@@ -92,7 +93,7 @@ def read_ddl(text: str, dialect: str) -> Ddl | None:
             raise UnreadableStatement("several statements in one")
     except TableRenamed as error:
         raise TableRenamed(f"{error}: {text}", error.tables) from error
-    except (SqlglotError, UnreadableStatement) as error:
+    except (SqlglotError, UnreadableStatement, RecursionError) as error:
         reason = str(error) if isinstance(error, UnreadableStatement) else "its SQL cannot be read"
         raise ValueError(f"{reason}: {text}") from error
     return found[0] if found else None
@@ -104,6 +105,7 @@ class _Reader:
     def __init__(self, text: str, dialect: str, ddl: Ddl) -> None:
         self.text, self.dialect, self.ddl = text, dialect, ddl
         self.altered: TableName = ("", "")
+        self.guarded = False
 
     def statement(self, tokens: list[Token]) -> None:
         first, second = word_at(tokens), word_at(tokens, 1)
@@ -173,7 +175,7 @@ class _Reader:
         verb, rest = word_at(tokens), tokens[1:]
         steps = {"ADD": self._add, "DROP": self._drop, "MODIFY": self._modify, "CHANGE": self._change}
         if verb in steps:
-            rest = without_guard(rest)
+            self.guarded, rest = word_at(skip(rest, "COLUMN")) == "IF", without_guard(rest)
             if rest and rest[0].token_type == TokenType.L_PAREN:
                 inside, more = group(rest)
                 for item in split(inside, TokenType.COMMA):
@@ -234,16 +236,19 @@ class _Reader:
         old, new = name_of(tokens[0], self.dialect), name_of(tokens[1], self.dialect)
         if old != new:
             self.ddl.renamed[old] = new
+            self.ddl.guarded |= {old} if self.guarded else set()
         self._column(tokens[1:])
 
     def _rename(self, tokens: list[Token]) -> None:
         if word_at(tokens) in ("INDEX", "KEY", "CONSTRAINT", "PARTITION", "SUBPARTITION"):
             return
-        tokens = skip(tokens, "COLUMN")
+        guarded, tokens = word_at(skip(tokens, "COLUMN")) == "IF", without_guard(tokens)
         if len(tokens) != 3 or word_at(tokens, 1) != "TO":
             new, _ = table_name(skip(skip(tokens, "TO"), "AS"))
             raise TableRenamed("a table is renamed", [self.altered, new])
-        self.ddl.renamed[name_of(tokens[0], self.dialect)] = name_of(tokens[2], self.dialect)
+        old = name_of(tokens[0], self.dialect)
+        self.ddl.renamed[old] = name_of(tokens[2], self.dialect)
+        self.ddl.guarded |= {old} if guarded else set()
 
     def _alter_column(self, tokens: list[Token]) -> None:
         if word_at(tokens) in ("INDEX", "CONSTRAINT", "CHECK"):
