@@ -138,6 +138,6 @@ def _doubt(rows: int) -> str:
 
 def _not_there(copies: int) -> str:
     return (
-        f"{copies} copies of rows are taken away that are not there: their inserts have not come yet, or came before this "
-        "feed began"
+        f"{copies} copies of rows are taken away that are not there: their inserts have not come yet, came before this feed "
+        "began, or were written otherwise (rows without a key are compared as they are written: a type has changed since)"
     )

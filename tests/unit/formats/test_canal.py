@@ -114,7 +114,8 @@ CASES: dict[str, tuple[bytes | None, int | None]] = {
     "es is text": (message("INSERT", [ROW], es="soon"), 39),
     "long id": (message("INSERT", [ROW], id="9" * 20), 40),
     "no sql": (message("ALTER", isDdl=True), 41),
-    "hidden change": (message("QUERY", sql="REPLACE INTO x VALUES (1)", table=""), 42),
+    "beside its rows": (message("QUERY", sql="insert into item values (1, 'a', 3)", database="", table=""), 43),
+    "hidden change": (message("QUERY", isDdl=True, sql="REPLACE INTO x VALUES (1)", table=""), 42),
     "drop database": (message("QUERY", isDdl=True, sql="DROP DATABASE stock", table=None), 44),
     "erase unread": (message("ERASE", isDdl=True, sql="DROP TABLE a b"), 45),
 }
@@ -176,6 +177,11 @@ def in_lines(spark: SparkSession, objects: dict[str, list[bytes]]) -> dict[tuple
     for row in canal.decode(spark.createDataFrame(records, RECORDS), feed, canal.Options()).orderBy("entry").collect():
         found.setdefault((row.object, row.record), []).append(row)
     return found
+
+
+def test_the_text_of_a_statement_beside_its_rows_changes_nothing(decoded: dict[str, list[Row]]) -> None:
+    (row,) = decoded["beside its rows"]
+    assert (row.op, row.problem, row.source_table) == ("control", None, None)
 
 
 def test_every_record_is_there(decoded: dict[str, list[Row]]) -> None:

@@ -31,7 +31,7 @@ __all__ = [
 ]  # fmt: skip
 
 _VALUE = (
-    "data: array<map<string, string>>, old: array<map<string, string>>, database: string, table: string, "
+    "data: array<map<string, string>>, old: array<map<string, string>>, database: string, table: string, isDdl: string, "
     "type: string, es: string, ts: string, id: string, sql: string, pkNames: array<string>, "
     "mysqlType: map<string, string>"
 )
@@ -133,6 +133,7 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
         F.array_except(F.array_compact(v["pkNames"]), F.array(F.lit(""))).alias("primary_key"),
         v["mysqlType"].alias("types"),
         v["sql"].alias("sql"),
+        v["isDdl"].alias("ddl"),
         v["data"].alias("data"),
         v["old"].alias("old"),
     )  # fmt: skip
@@ -254,6 +255,8 @@ def _message_problem(without_offsets: bool) -> Column:
         .when(kind.isNull(), F.lit("type is missing: not a Canal message"))
         .when(~known, F.concat(F.lit("unknown type "), F.substring(kind, 1, 200)))
         .when(kind.isin(*_CONTROL) & ~statement, None)
+        # The text of a statement whose rows come beside it (parseRowsQueryEvent): what else it may be says that it is DDL.
+        .when((kind == "QUERY") & (c("ddl") == "false"), None)
         .when(statement & F.coalesce(F.trim("sql") == "", F.lit(True)), F.concat(F.lit("no sql, type "), kind))
         .when(statement & no_table, problem_without_table(c("sql")))
         .when(no_table, F.lit("database and table are not both named"))
