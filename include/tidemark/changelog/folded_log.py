@@ -34,7 +34,7 @@ def fold_keyless(shape: TableShape, log_rows: DataFrame, feed: Feed, hour: str) 
     changes = keyless.effective(rows, shared_positions(feed)).localCheckpoint()
     images = keyless.copies(changes).localCheckpoint()
     if not images.where("now < 0").isEmpty():
-        images = match_owed(images, removed_images(rows))
+        images = match_owed(images, removed_images(rows), shape)
     present = keyless.present_copies(keyless.added_copies(changes), images)
     return keyless.settle_copies(present, shape, hour, everything=True)
 

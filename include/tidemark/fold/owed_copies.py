@@ -1,8 +1,10 @@
-"""Copies of a table without a key that were taken away under another set of columns than they were added with.
+"""Copies of a table without a key that were taken away under another set of columns than they were added with, or written
+otherwise.
 
 A source that adds or drops a column says nothing of the rows that are there: the image of such a row, when it is deleted
-or updated later, has other columns than the image that added it. So what is owed (more copies taken away than added) is
-matched with copies that are there and agree in all columns that both images have. Exact matches come first, by the images'
+or updated later, has other columns than the image that added it. Where a column's type has changed, the image may have the
+same value in another notation (``1.5`` and ``1.50``). So what is owed (more copies taken away than added) is matched with
+copies that are there and agree in the values of all columns that both images have. Exact matches come first, by the images'
 hashes (:mod:`tidemark.fold.keyless`); and what is matched here depends on all images alone, not on the hours in which they
 came: an insert that comes late takes its own delete back.
 """
@@ -13,6 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.fold.keyless import image_hash
+from tidemark.fold.typed_rows import TableShape
 
 
 def removed_images(rows: DataFrame) -> DataFrame:
@@ -22,7 +25,7 @@ def removed_images(rows: DataFrame) -> DataFrame:
     return of_hash.agg(F.max_by("before", F.size("before")).alias("taken"))
 
 
-def match_owed(images: DataFrame, removed: DataFrame) -> DataFrame:
+def match_owed(images: DataFrame, removed: DataFrame, shape: TableShape) -> DataFrame:
     """:func:`tidemark.fold.keyless.copies` and :func:`removed_images` → the same copies, those below zero matched with
     others as far as any agree with them."""
     known = images.join(removed, "hash", "left").withColumn("image", F.coalesce("image", "taken")).drop("taken")
@@ -34,8 +37,10 @@ def match_owed(images: DataFrame, removed: DataFrame) -> DataFrame:
             lambda found, names: F.coalesce(F.array_intersect(found, names), names),
         ).alias("common")
     )
-    placed = known.crossJoin(F.broadcast(common)).withColumn(
-        "part", image_hash(F.map_filter("image", lambda name, _: F.array_contains("common", name)))
+    placed = (
+        known.withColumn("image", shape.by_value(F.col("image")))
+        .crossJoin(F.broadcast(common))
+        .withColumn("part", image_hash(F.map_filter("image", lambda name, _: F.array_contains("common", name))))
     )
     # What agrees in no column with a value is no match; and without a common column all would be one group.
     anything = F.map_filter("image", lambda name, value: F.array_contains("common", name) & value.isNotNull())

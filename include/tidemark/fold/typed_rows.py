@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from tidemark.fold.contract import COUNTED, tidemark
 from tidemark.fold.fold_rows import sort_key
 from tidemark.values.columns import ColumnType, Reading
-from tidemark.values.encodings import Encoding, loses_digits, rewrite
+from tidemark.values.encodings import REWRITTEN, Encoding, loses_digits, rewrite
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,19 @@ class TableShape:
             texts = F.transform_values(image, partial(_rewritten, self, kinds))
             found = F.when(F.col("message_schema") == schema, texts).otherwise(found)
         return found
+
+    def by_value(self, image: Column) -> Column:
+        """A map of texts in one notation, each by its value: equal values are equal texts, however they were written."""
+
+        def written(name: Column, text: Column) -> Column:
+            found = text
+            for column, kind in self.columns.items():
+                if not self.is_text(column) and kind.encoding != REWRITTEN:
+                    value = rewrite(text, self.value(column, text), kind.spark, kind.encoding)
+                    found = F.when(name == column, value).otherwise(found)
+            return found
+
+        return F.transform_values(image, written)
 
     def key_struct(self, texts: Column) -> Column:
         """The typed key of a map of texts; null when the map is null."""

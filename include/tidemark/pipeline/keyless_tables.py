@@ -99,7 +99,7 @@ def _count_all(changes: TableChanges, new: DataFrame) -> _Counted:
     images = keyless.copies(effective).observe(of_owed, *_owed()).localCheckpoint()
     owed = of_owed.get
     if owed["now"] or owed["before"]:
-        images = match_owed(images, removed_images(together)).localCheckpoint()
+        images = match_owed(images, removed_images(together), shape).localCheckpoint()
         left = images.agg(*_owed()).first()
         assert left is not None
         owed = left.asDict()
@@ -138,6 +138,6 @@ def _doubt(rows: int) -> str:
 
 def _not_there(copies: int) -> str:
     return (
-        f"{copies} copies of rows are taken away that are not there: their inserts have not come yet, came before this feed "
-        "began, or were written otherwise (rows without a key are compared as they are written: a type has changed since)"
+        f"{copies} copies of rows are taken away that are not there: their inserts have not come yet, or came before this "
+        "feed began"
     )

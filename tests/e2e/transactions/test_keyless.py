@@ -14,7 +14,7 @@ from tests.convergence.histories import KEYLESS, ROOM
 from tests.convergence.oracle import Change
 from tests.convergence.wire import Format
 from tests.e2e.change_exports import HOURS, Exports, unit
-from tests.e2e.debezium_messages import Event, event, row
+from tests.e2e.debezium_messages import DEBEZIUM, Event, event, row
 from tests.e2e.feed_pair import FeedPair
 from tidemark.ledger.quarantine import list_kept_back
 from tidemark.operations.audit import audit
@@ -90,6 +90,33 @@ def test_what_a_connector_sends_again_and_under_other_columns(
     assert "2 rows stand at one position with equal ones right before them" in warned["0"]
     assert ("1 copies" if order == "01" else "3 copies") in warned["1"]
     assert sum(one.counts.duplicate for one in receipts) == 4
+    assert not audit(pair.feed(pair.fixed), settings).findings
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("order", ["01", "10", "0"], ids=["in order", "later first", "one hour"])
+def test_a_row_is_found_by_its_values_however_they_are_written(
+    spark: SparkSession, settings: Settings, tmp_path: Path, order: str
+) -> None:
+    """A type with more digits: images of rows of before have them too. Equal copies that are written alike go first."""
+    columns = {"id": "bigint", "n": "numeric(7,2)", "big": "text"}
+    tables = {"s.items": {"key": [], "columns": columns}}
+    pair = FeedPair(f"written_{order}", tmp_path, spark, settings, **DEBEZIUM, tables=tables)
+    first = [
+        sent("c", 1, row(1, "1.5")),
+        sent("c", 2, row(1, "2.5")),
+        sent("c", 3, row(2, "3.0")),
+        sent("c", 4, row(2, "3.0")),
+    ]
+    second = [
+        sent("d", 10, None, row(1, "1.50")), sent("u", 11, row(1, "9.00"), row(1, "2.50")), sent("c", 12, row(2, "3.00")),
+        sent("d", 13, None, row(2, "3.00")), sent("d", 14, None, row(2, "3.00")),
+    ]  # fmt: skip
+    for hour, records in zip(HOURS, [first, second] if len(order) > 1 else [first + second], strict=False):
+        pair.export(hour, records)
+    receipts = [pair.run(HOURS[int(number)]) for number in order]
+    assert sorted((r["id"], str(r["n"])) for r in pair.rows(pair.fixed, "items")) == [(1, "9.00"), (2, "3.00")]
+    assert not receipts[-1].tables[0].warnings
     assert not audit(pair.feed(pair.fixed), settings).findings
 
 

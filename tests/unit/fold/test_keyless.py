@@ -14,8 +14,11 @@ from tests.convergence.oracle import Change, Image, copies
 from tests.unit.fold.histories import SHAPE, frame
 from tidemark.fold import keyless
 from tidemark.fold.owed_copies import match_owed, removed_images
+from tidemark.fold.typed_rows import TableShape
 from tidemark.formats.canal.decode import begins_again as canal_begins_again
 from tidemark.formats.debezium.equal_rows import begins_again
+from tidemark.values.columns import ColumnType
+from tidemark.values.encodings import ENCODINGS
 
 
 def test_copies_are_the_oracles_whatever_is_delivered_again(spark: SparkSession) -> None:
@@ -145,6 +148,10 @@ OWED = {
         [{"a": "1", "b": "2", "d": "6"}, {"a": "1", "b": "2", "c": "3"}], [{"a": "1", "b": "2", "d": "5"}],
         [{"a": "1", "b": "2", "d": "6"}], [],
     ),
+    "the same value, written otherwise": (
+        [{"a": "1", "d": "1.5"}, {"a": "1", "d": "1.51"}], [{"a": "1", "d": "+1.50"}], [{"a": "1", "d": "1.51"}], [],
+    ),
+    "two texts": ([{"a": "1.5"}], [{"a": "1.50"}], [{"a": "1.5"}], [{"a": "1.50"}]),
     "nothing in common": ([{"a": "1"}], [{"b": "1"}], [{"a": "1"}], [{"b": "1"}]),
     "copies, some of them": (
         [{"a": "1", "b": "2", "c": "3"}] * 2 + [{"a": "1", "b": "2", "c": "4"}], [{"a": "1", "b": "2"}] * 2,
@@ -152,6 +159,9 @@ OWED = {
     ),
     "more than there are": ([{"a": "1", "c": "3"}], [{"a": "1"}] * 3, [], [{"a": "1"}] * 2),
 }  # fmt: skip
+
+
+WITH_DECIMAL = TableShape((), {"a": ColumnType("string"), "d": ColumnType("decimal(7,2)")}, ENCODINGS)
 
 
 def test_what_is_owed_takes_what_agrees_in_all_columns_that_both_know(spark: SparkSession) -> None:
@@ -166,7 +176,7 @@ def test_what_is_owed_takes_what_agrees_in_all_columns_that_both_know(spark: Spa
         )
         images = keyless.copies(keyless.effective(rows, None)).localCheckpoint()
         found = Counter[Image]()
-        for row in match_owed(images, removed_images(rows)).collect():
+        for row in match_owed(images, removed_images(rows), WITH_DECIMAL).collect():
             found[frozenset((n, v) for n, v in row.image.items() if v is not None)] += row.now
             assert row.before == 0
         wanted = Counter(frozenset(image.items()) for image in there)
