@@ -421,3 +421,16 @@ def test_statements_say_all_types() -> None:
     with pytest.raises(ValueError, match="RENAME TABLE a TO b"):
         canal.table_change(json.dumps({"op": "RENAME", "text": "RENAME TABLE a TO b"}), canal.Options())
     assert canal.table_change(json.dumps({"op": "QUERY", "text": "GRANT SELECT ON a.* TO b"}), canal.Options()) is None
+
+
+@pytest.mark.parametrize(
+    ("written", "text"),
+    [
+        ("enum('x','it''s') DEFAULT 'IT''S'", "2"), ("enum('x','y') NOT NULL", "1"), ("set('a','b','c') DEFAULT 'c,a'", "5"),
+        ("set('a','b') NOT NULL", "0"), ("varchar(9) DEFAULT 'x'", "x"),
+    ],
+)  # fmt: skip
+def test_the_default_of_an_added_column_is_written_as_canal_sends_it(written: str, text: str) -> None:
+    """Of an ENUM its place in the list, of a SET the places as bits."""
+    change = canal.table_change(json.dumps({"op": "ALTER", "text": f"ALTER TABLE t ADD c {written}"}), canal.Options())
+    assert change is not None and change.filled == {"c": text}

@@ -198,6 +198,7 @@ case("mysql", event("u", MYSQL, transaction=TX | {"id": "3e11:23"}), {"id": 1}, 
 case("mysql end", END | {"id": "3e11:23"}, topic="x", connector="mysql", transactions="x")
 case("mysql snapshot", event("r", MYSQL | {"row": 0, "snapshot": "true"}), {"id": 1}, connector="mysql")
 case("mysql incremental", event("r", MYSQL | {"snapshot": "incremental"}), {"id": 1}, connector="mysql")
+case("mysql incremental without", event("r", MYSQL | {"snapshot": "incremental", "pos": None}), connector="mysql")
 case("mysql without position", event("u", MYSQL | {"file": ""}), {"id": 1}, connector="mysql")
 case("mysql truncate", event("t", MYSQL), connector="mysql")
 SERVER = {"commit_lsn": "00000027:00000A68:0005", "change_lsn": "00000027:00000a60:0002", "event_serial_no": 2}
@@ -278,6 +279,7 @@ def test_a_row_of_an_incremental_snapshot_stands_before_the_event_that_closes_it
         row = decoded[name]
         assert (row.op, row.position) == ("insert", f"{20:020}.{29:020}"), name
     assert decoded["mysql incremental"].position == f"{7:012}.{153:020}.{2:010}"
+    assert (decoded["mysql incremental without"].op, decoded["mysql incremental without"].position) == ("bad", None)
 
 
 def test_places_that_are_none_are_bad(decoded: dict[str, Row]) -> None:

@@ -43,7 +43,7 @@ def _in_turn(number: Column, snapshot: Column) -> Column:
     ``read.only`` that is the event which closes it, and which comes behind them (processMessage, then changeRecord, in
     https://github.com/debezium/debezium). An event that came before them is in what they read, so it may stand behind.
     """
-    return F.when(snapshot == "incremental", F.greatest(number - 1, F.lit(0))).otherwise(number)
+    return F.when((snapshot == "incremental") & (number > 0), number - 1).otherwise(number)
 
 
 def _digits(number: Column, width: int = 20) -> Column:
