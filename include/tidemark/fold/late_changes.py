@@ -75,7 +75,8 @@ def classify(table: PublishedChanges, rows: DataFrame, links: int) -> Classified
 
 def _in_reach(table: PublishedChanges, rows: DataFrame) -> PublishedChanges:
     """What is published of the keys that the hour's ROWS can meet: those of its late changes; those of its changes onto
-    which a row ever moved, because they can collide; those under a late truncate; and all that links tie to these."""
+    which a row ever moved, because they can collide; those under a late truncate, and all that can collide over it; and
+    all that links tie to these."""
     moved = is_arrival() | is_link()
     both = table.rows.where(moved).unionByName(rows.where(moved))
     moves = both.select("key", "prior", is_link().alias("link")).distinct().localCheckpoint()
@@ -84,7 +85,8 @@ def _in_reach(table: PublishedChanges, rows: DataFrame) -> PublishedChanges:
     if not moves.isEmpty():
         keys = keys.unionByName(rows.select("key").join(moves.select("key"), "key", "left_semi"))
     if table.new_truncate:
-        keys = keys.unionByName(keys_under_a_truncate(table.stored, table.truncated or ""))
+        under = keys_under_a_truncate(table.stored, table.truncated or "")
+        keys = keys.unionByName(under).unionByName(moves.select("key"))
     near = tied_by(moves.where("link"), keys)
     return replace(
         table, rows=of_keys(table.rows, near).localCheckpoint(), stored=of_keys(table.stored, near).localCheckpoint()
@@ -139,13 +141,15 @@ def _keys_to_refold(
     """The keys whose rows come from the change log. ``live``: the hour's ROWS that have an effect."""
     if table.rebuild:
         return table.rows.select("key").unionByName(live.select("key")).distinct().localCheckpoint()
-    collided = colliding.where("new").join(live.select("key").distinct(), "key", "left_semi").select("key")
-    targets = judged.where("fate = 'refold'").select("key").unionByName(collided).distinct()
+    altered = colliding.where("new").join(live.select("key").distinct(), "key", "left_semi").select("key")
     if table.new_truncate:
-        targets = targets.unionByName(keys_under_a_truncate(table.stored, table.truncated or "")).distinct()
+        # Which row of its key a delete took depends on what the truncate ended, too.
+        under = keys_under_a_truncate(table.stored, table.truncated or "")
+        altered = altered.unionByName(under).unionByName(colliding.select("key"))
+    targets = judged.where("fate = 'refold'").select("key").unionByName(altered).distinct()
     if links or not table.rows.where(is_link()).isEmpty():
         # A superseded change of a key that others rest on may still be what they inherited.
-        changed = judged.where("fate <> 'duplicate'").select("key").unionByName(collided).distinct()
+        changed = judged.where("fate <> 'duplicate'").select("key").unionByName(altered).distinct()
         resting = descendants(table.rows.unionByName(live), changed)
         targets = targets.unionByName(resting).distinct().localCheckpoint()
     return targets

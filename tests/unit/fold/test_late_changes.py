@@ -8,7 +8,7 @@ from typing import Any
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.convergence.oracle import Change, Key, rows
+from tests.convergence.oracle import Change, Image, Key, rows
 from tests.unit.fold.histories import SHAPE, Delivered, folded_rows, log_rows, place, random_family, shown
 from tidemark.fold.colliding_keys import colliding_keys
 from tidemark.fold.fold_rows import fold
@@ -83,6 +83,33 @@ def test_what_else_has_a_key_folded_again(spark: SparkSession) -> None:
     assert keys(classify(pruned, hour, 0)) == (set(), {3})
     rebuilt = PublishedChanges(rows=published, stored=stored, highest="~", rebuild=True)
     assert keys(classify(rebuilt, hour, 0)) == (set(), {1, 2, 3})
+
+
+def test_a_late_truncate_tells_which_row_a_delete_took(spark: SparkSession) -> None:
+    """A row passed over key 2, in one transaction. Had there been another row, that is the one which went first."""
+    passing = [
+        Change("t", 30, "delete", (1,), transaction=3),
+        Change("t", 30, "insert", (2,), _row(2, "moved"), prior=(1,), transaction=3),
+        Change("t", 31, "delete", (2,), transaction=3),
+        Change("t", 31, "insert", (3,), _row(3, "moved on"), prior=(2,), transaction=3),
+    ]
+    first = Change("t", 10, "insert", (2,), _row(2, "first"))
+    emptied, truncated = Change("t", 20, "truncate"), f"{20:012d}"
+    published = _rows(spark, [first, *passing])
+    colliding = colliding_keys(published, F.lit(False)).localCheckpoint()
+    before = fold(with_ancestors(published, published.select("key").distinct(), colliding), partial=True)
+    assert folded_rows(before.collect()) == _wanted([first, *passing]) != _wanted([emptied, *passing])
+    under_it = PublishedChanges(
+        rows=published.where(F.col("position") >= truncated), stored=_stored(before).localCheckpoint(),
+        highest=place(passing[-1]), truncated=truncated, new_truncate=True,
+    )  # fmt: skip
+    found = classify(under_it, published.limit(0), 0)
+    assert found.refolded is not None
+    assert _merged(folded_rows(before.collect()), found.ordinary, found.refolded) == _wanted([emptied, *passing])
+
+
+def _row(id: int, a: str) -> Image:
+    return frozenset({("id", id), ("a", a), ("b", "y"), ("c", "z")})
 
 
 def _rows(spark: SparkSession, changes: list[Change]) -> DataFrame:
