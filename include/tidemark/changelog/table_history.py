@@ -147,6 +147,10 @@ class Definitions:
         """What is known of one table; an empty definition where the stream has stated nothing."""
         return self.tables.get(source_table, Definition())
 
+    def describes_anew(self, source_table: str) -> bool:
+        """Whether rows of before may be of other columns than they were taken for: they may name what has come now."""
+        return self.described_at is not None and source_table in self.new and bool(self.of(source_table).column_renames)
+
     @property
     def fills(self) -> bool:
         """Whether any statement gives a value to rows of before."""

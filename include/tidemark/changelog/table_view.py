@@ -39,9 +39,10 @@ class TableView:
     ``highest``: the highest sort key that is published. ``truncated``: the position of the newest truncate or reload, of
     this hour or before; ``by_source``: of the newest truncate; ``new_truncate``: whether this hour brought one of both.
     ``rebuild``: all rows are folded again, because they have not been under this name, or because a change of columns or a
-    published comes late, or a reload has another place than before. ``change``: what the stream states about the columns
-    since the last publication; ``columns``: all that it has then, and their types; ``retired``: those of before that hold
-    nothing then. ``readings``: of columns that were read in another way before, or not at all.
+    published comes late, or what rows say that they are of, or a reload has another place than before. ``change``: what
+    the stream states about the columns since the last publication; ``columns``: all that it has then, and their types;
+    ``retired``: those of before that hold nothing then. ``readings``: of columns that were read in another way before, or
+    not at all.
     ``recount``: of a table without a key, whether its stored rows do not tell what the hour's changes come to, so that its
     copies are counted from the change log.
     ``learned``: the highest sort key before the newest column came, where rows may lack others: they do not tell which of
@@ -254,7 +255,10 @@ def open_state(
         definition, set(run.state.table(stats.table).column_renames), stored, highest, keyed=bool(stored_key),
         told=told_columns(run.feed, stats, definition, stored),
     )  # fmt: skip
-    logged, rebuild = None, change.rebuild or moved or withdrawn is not None
+    logged, rebuild = (
+        None,
+        change.rebuild or moved or withdrawn is not None or definitions.describes_anew(stats.sources[0]),
+    )
     # A table that was made by an attempt that was not published is as new as one that is not there.
     fresh = run.state.last_sequence > 0 and not (stored and stats.table in run.state.tables)
     before, learned = run.state.table(stats.table).readings, run.state.table(stats.table).learned

@@ -120,3 +120,25 @@ def test_a_row_is_of_the_table_that_its_metadata_describe(run: Any, settings: Se
         (1, 1, None), (2, 2, "two"), (3, 3, "three"), (5, 5, "five"),
     ]  # fmt: skip
     assert audit(feed, settings).findings == []
+
+
+@pytest.mark.parametrize("order", [[0], [0, 1, 2], [0, 2, 1], [2, 1, 0]], ids=str)
+def test_metadata_that_come_behind_their_rows_place_them_anew(run: Any, settings: Settings, order: list[int]) -> None:
+    """The same, from a metadata topic of its own: an hour ends between rows and what they name."""
+    hours = [
+        [
+            described(COLUMNS, "A", "2026-11-20T00:00:00.000", 1),
+            sent(1, "INSERT", {"ID": 1, "N": 1, "BIG": "one"}, "07", "A", "2026112001000000"),
+        ],
+        [
+            described({"ID": "INT4", "N": "INT4"}, "B", "2026-11-20T01:00:31.000", 2),
+            sent(2, "INSERT", {"ID": 2, "N": 2}, "03", "B", "2026112001000100"),
+            sent(3, "INSERT", {"ID": 3, "N": 3, "BIG": "three"}, "07", "C", "2026112001000300"),
+        ],
+        [described(COLUMNS, "C", "2026-11-20T01:00:31.500", 3)],
+    ]
+    feed = run(hours, order)
+    assert [(row["ID"], row["N"], row["BIG"]) for row in published(settings, feed.feed)] == [
+        (1, 1, None), (2, 2, None), (3, 3, "three"),
+    ]  # fmt: skip
+    assert audit(feed, settings).findings == []

@@ -23,6 +23,7 @@ TABLES: dict[str, Any] = {
     "SALES.KEY_ONLY": {"key": ["ID"]},
     "SALES.LOG": {"key": [], "columns": {"A": "INT4", "B": "INT4"}},
     "SALES.OTHER_KEY": {"key": ["CODE"]},
+    "SALES.GROWN": {"key": ["ID"], "columns": {"ID": "INT4", "NAME": "STRING(9)", "NOTE": "CLOB"}},
     "SALES.ONE": {"topic": "both"},
     "SALES.TWO": {"topic": "both"},
 }

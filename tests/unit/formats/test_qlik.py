@@ -21,6 +21,7 @@ from tests.unit.formats.qlik_messages import (
     message,
     metadata,
 )  # fmt: skip
+from tidemark.formats.contract import SchemaEntry
 from tidemark.formats.qlik import decode as qlik
 
 ACCOUNTS = {"ID": "INT8", "NAME": "STRING(30)", "NOTE": "CLOB", "TOTAL": "NUMERIC(14,2)"}
@@ -57,6 +58,13 @@ case("md no table", {"lineage": {"server": "x"}, "tableStructure": {"tableColumn
 case("md dropped", metadata("SALES.DROPPED", {"ID": "INT4", "B": "INT4", "C": "INT4"}, ["ID"]), "metadata")
 case("md dropped later", metadata("SALES.DROPPED", {"ID": "INT4", "C": "INT4"}, ["ID"], version=2,
                                   timestamp="2026-11-20T05:00:00"), "metadata")  # fmt: skip
+grown = {"ID": "INT4", "EXTRA": "INT4", "NAME": "STRING(9)", "NOTE": "CLOB"}
+case("md grown", metadata("SALES.GROWN", grown, ["ID"], version=2, schema_id="B2", timestamp="2026-11-20T05:00:00"),
+     "metadata")  # fmt: skip
+case(
+    "of before all metadata", message({"ID": 1, "NAME": "x"}, named("GROWN", schemaId="B1", columnMask="03")), "orders"
+)
+case("of the first metadata", message({"ID": 1, "NAME": "x"}, named("GROWN", schemaId="B2", columnMask="05")), "orders")
 # Shapes.
 case("envelope", enveloped(message(ROW, headers(changeMask="02", columnMask="0F"), {**ROW, "NAME": "A"})))
 case("bare", message(ROW, headers("INSERT", changeMask="0F", columnMask="0F")))
@@ -289,6 +297,34 @@ def test_which_metadata_speak_of_a_row(bound: dict[str, Row]) -> None:
     assert bound["later by version"].absent == ["EXTRA"]
     assert bound["before by position"].absent == ["NAME", "NOTE", "TOTAL"]
     assert bound["after by position"].absent == ["NAME", "EXTRA", "NOTE", "TOTAL"]
+
+
+def test_declared_columns_speak_of_what_came_before_all_metadata(bound: dict[str, Row]) -> None:
+    before, after = bound["of before all metadata"], bound["of the first metadata"]
+    assert (before.absent, after.absent) == (["NOTE"], ["EXTRA", "NOTE"])
+    assert before.after == after.after == {"ID": "1", "NAME": "x"}, "the bits of each mask are those of its columns"
+
+
+def test_where_the_metadata_stand_that_a_row_names(spark: SparkSession) -> None:
+    """Metadata that are sent again are the same columns once more: the row is of the newest of before it."""
+
+    def said(position: str, **names: Any) -> SchemaEntry:
+        return SchemaEntry("SALES.T", position, json.dumps(metadata("SALES.T", {"ID": "INT4"}, ["ID"], **names)))
+
+    schemas = [said("30", schema_id="A"), said("10", schema_id="A"), said("20", schema_id="B", version=7)]
+    cases = {
+        ("05", "schemaId", "A"): "10", ("15", "schemaId", "A"): "10", ("40", "schemaId", "A"): "30",
+        ("05", "schemaId", "B"): "20", ("40", "tableVersion", "7"): "20",
+        ("40", "schemaId", "Z"): None, ("40", "avro", "A"): None,
+    }  # fmt: skip
+    rows = [("SALES.T", position, {name: value}, wanted) for (position, name, value), wanted in cases.items()]
+    rows.append(("SALES.OTHER", "40", {"schemaId": "A"}, None))
+    kind = "source_table string, position string, unbound map<string, string>, wanted string"
+    at = qlik.described_at(schemas)
+    assert at is not None
+    found = spark.createDataFrame(rows, kind).select("source_table", "position", "unbound", "wanted", at.alias("at"))
+    assert [row for row in found.collect() if row.at != row.wanted] == []
+    assert qlik.described_at([SchemaEntry("SALES.T", "10", "{}")]) is None, "none can be understood"
 
 
 def test_keys(bound: dict[str, Row]) -> None:
