@@ -234,7 +234,8 @@ def _fold_table(hour: HourChanges, stats: TableStats) -> FoldedTable:
         refolded_by=run.sequence if stats.table in hour.assembled.withdrawn else 0,
     )
     receipt = TableReceipt(table=stats.table, counts=changes.counts, progress=progress)
-    if not (stats.first or state.change.dropped or state.change.filled or state.rebuild):
+    change = state.change
+    if not (stats.first or change.renamed or change.dropped or change.filled or state.rebuild):
         return FoldedTable(receipt)
     return _stage(changes, receipt, first=first)
 
