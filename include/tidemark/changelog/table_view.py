@@ -106,10 +106,10 @@ class TableView:
         """Whether a truncate or reload of the hour ends what rows over it hold from before."""
         return self.new_truncate and self.is_late(stats) and self.may_be_partial(stats)
 
-    def evolve(self) -> None:
-        """Make the table, or rename, add and widen its columns, for the changes of the hour."""
+    def evolve(self) -> bool:
+        """Make the table, or rename, add and widen its columns, for the changes of the hour; whether it is another then."""
         version = self.log.feed.declared(self.table).format_version
-        self.published.evolve(self.columns, self.shape.key, self.change.renamed, format_version=version)
+        return self.published.evolve(self.columns, self.shape.key, self.change.renamed, format_version=version)
 
     def log_columns(self) -> list[str]:
         """Columns of log rows, with ``landed_this_hour``."""

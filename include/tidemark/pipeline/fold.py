@@ -234,8 +234,8 @@ def _fold_table(hour: HourChanges, stats: TableStats) -> FoldedTable:
         refolded_by=run.sequence if stats.table in hour.assembled.withdrawn else 0,
     )
     receipt = TableReceipt(table=stats.table, counts=changes.counts, progress=progress)
-    change = state.change
-    if not (stats.first or change.renamed or change.dropped or change.filled or state.rebuild):
+    # Columns that no publication follows are taken for those of an hour that was not published.
+    if not (stats.first or changes.evolved or state.change.dropped or state.change.filled or state.rebuild):
         return FoldedTable(receipt)
     return _stage(changes, receipt, first=first)
 

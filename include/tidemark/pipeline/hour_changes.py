@@ -77,13 +77,15 @@ class HourChanges:
 @dataclass(frozen=True)
 class TableChanges:
     """One table's changes of the hour. ``rows``: log rows that no truncate has removed; ``counts``: of the truncates,
-    of the rows that they removed, and of repeated ones; ``state``: what is published of the table."""
+    of the rows that they removed, and of repeated ones; ``state``: what is published of the table; ``evolved``: whether its
+    columns are others now, even if no row of the hour is."""
 
     run: HourRun
     stats: TableStats
     state: TableView
     rows: DataFrame
     counts: Counts
+    evolved: bool
 
     @property
     def shape(self) -> TableShape:
@@ -93,10 +95,10 @@ class TableChanges:
 
 def table_changes(hour: HourChanges, stats: TableStats, state: TableView) -> TableChanges:
     """One table's changes. The table is made, or its columns evolve, as the changes need it."""
-    state.evolve()
+    evolved = state.evolve()
     left = without_truncated(hour, stats, state.truncated)
     counts = left.counts.plus(hour.repeated.get(stats.table, Counts()))
-    return TableChanges(hour.run, stats, state, left.rows, counts)
+    return TableChanges(hour.run, stats, state, left.rows, counts, evolved)
 
 
 def without_truncated(hour: HourChanges, stats: TableStats, truncated: str | None) -> UnderTruncate:

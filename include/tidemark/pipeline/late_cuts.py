@@ -132,6 +132,10 @@ def _make(hour: LateHour, source: str, published: PublishedTable) -> int | None:
         if base is not None and not own:
             published.cut(hour.hour, hour.publication, base, None)
         return None
+    if base is not None and columns_renamed(
+        hour.all.table(published.table), before
+    ):  # of all rows, not those of the hour
+        base, before = None, nothing
     if filled := {(source, step.position) for step in hour.definitions.of(source).column_renames if step.filled}:
         entries = hour.spark.table(changes_table(hour.feed.feed))
         if not filled <= _statements(entries, before):  # all rows have a value that the cut before does not show
@@ -168,7 +172,7 @@ def _needs_log(hour: LateHour, table_log: TableLog, before: FeedState) -> bool:
     """Whether the states of rows in the cut ``before`` and of the changes since do not tell what their join is: rows rest on
     others, or entries since then may have given other entries their place, their columns or their meaning."""
     now = hour.all.table(table_log.table)
-    if now.entangled or columns_renamed(now, before) or now.refolded_by > before.last_sequence:
+    if now.entangled or now.refolded_by > before.last_sequence:
         return True
     log = tied_log(hour.spark, hour.feed, hour.all)
     since = log.where(is_published(hour.all) & ~is_published(before))

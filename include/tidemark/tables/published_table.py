@@ -81,10 +81,10 @@ class PublishedTable:
     def evolve(
         self, columns: dict[str, str], key: tuple[str, ...], renamed: Sequence[tuple[str, str]] = (), *,
         format_version: int = 3,
-    ) -> None:  # fmt: skip
+    ) -> bool:  # fmt: skip
         """Make the table, or rename, add and widen columns in place (before the branch is written: a MERGE cannot, on
-        one). ``columns``: all, in order; added ones are put where they stand in it. ``renamed``: old and new names.
-        ``format_version``: Iceberg's, of a table that is made."""
+        one); whether there was anything to do. ``columns``: all, in order; added ones are put where they stand in it.
+        ``renamed``: old and new names. ``format_version``: Iceberg's, of a table that is made."""
         if not self.exists():
             reconcile(self.table, {}, columns)
             create_namespace(self.spark, self.namespace)
@@ -103,7 +103,7 @@ class PublishedTable:
                 f"TBLPROPERTIES ({properties})"
             )
             log.info("created the table", table=self.table, columns=len(columns), key=", ".join(key) or "none")
-            return
+            return True
         refuse_other_key(self.table, self.feed, self.key(), key)
         if renamed:
             names = list(self.columns())
@@ -117,6 +117,7 @@ class PublishedTable:
             log.info("added columns", table=self.table, columns=add, reason="the stream has them now")
         for name, kind in widen.items():
             log.info("widened a column", table=self.table, column=name, type=kind, reason="the source's type grew")
+        return bool(renamed or add or widen)
 
     def _evolve(self, what: str, evolve: Callable[[Any, Any], None]) -> None:
         """Evolve the columns, and note the schema that :meth:`discard` goes back to."""

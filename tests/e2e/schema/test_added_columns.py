@@ -147,16 +147,6 @@ def test_a_rename_that_is_sent_again_takes_nothing(
     assert [str(finding) for finding in audit(made.feed(), settings).findings] == []
 
 
-def test_an_hour_of_a_rename_alone_shows_it_in_its_cut(install: Install) -> None:
-    titled = {"id": "int", "title": "text"}
-    made = install("canal", "", [
-        [Change("c", 1, V1, {"id": 1, "name": "a1"})],
-        [Statement(20, titled, "ALTER TABLE items CHANGE name title varchar(40)", 2)],
-    ])  # fmt: skip
-    made.run(0, 1)
-    assert [made.rows(as_of=hour) for hour in (0, 1)] == [[{"id": 1, "name": "a1"}], [{"id": 1, "title": "a1"}]]
-
-
 @pytest.mark.parametrize("order", [(0, 2, 1), (2, 1, 0)])
 def test_a_late_cut_has_what_was_stated_by_then(install: Install, order: tuple[int, ...]) -> None:
     later = [
