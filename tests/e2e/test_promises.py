@@ -213,6 +213,15 @@ def copied(settings: Settings, run: OneTableFeed) -> list[Event]:
     return sorted(pq.read_table(folder).to_pylist(), key=lambda one: one["id"])
 
 
+@pytest.mark.promise(3)
+def test_a_copy_that_was_off_for_an_hour_holds_what_that_hour_brought(run: OneTableFeed, settings: Settings) -> None:
+    on = {"columns": COLUMNS, "parquet": True}
+    run(HOURS[0], [event("c", 1, row(1, 1)), event("c", 2, row(2, 2))], table=on)
+    run(HOURS[1], [event("u", 11, row(1, 11)), event("d", 12, None, key={"id": 2})], table={"columns": COLUMNS})
+    run(HOURS[2], [], table=on)
+    assert copied(settings, run) == rows(settings, run) == [row(1, 11)]
+
+
 @pytest.mark.promise(5)
 def test_a_module_of_checks_has_its_say(run: OneTableFeed, settings: Settings) -> None:
     folder = settings.path(settings.checks)

@@ -33,7 +33,7 @@ class ParquetCopies(StoredDocument):
 
 def write_copies(run: HourRun) -> None:
     """Copy the tables that the publication in the making has changed, which is in its tables already. Those that have no
-    whole copy yet are copied too. Done before: does nothing again."""
+    whole copy of the publication before it are copied too. Done before: does nothing again."""
     feed, settings, made = run.feed, run.settings, run.state.attempt
     wanted = sorted(copied_tables(feed) & (run.state.tables.keys() | set(made.staged)))
     if not wanted:
@@ -41,7 +41,9 @@ def write_copies(run: HourRun) -> None:
     before = newest_copies(settings, feed.feed)
     if before is not None and before.sequence >= made.sequence:
         return
-    folders, root = dict(before.tables) if before is not None else {}, copies_folder(settings, feed.feed)
+    root = copies_folder(settings, feed.feed)
+    # Older copies lack what was published while no table had one.
+    folders = dict(before.tables) if before is not None and before.sequence == run.state.last_sequence else {}
     copied = {}
     for table in wanted:
         published = PublishedTable(run.spark, table, feed.feed, made.sequence)
