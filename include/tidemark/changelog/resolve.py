@@ -146,6 +146,20 @@ def refuse_other_sources(feed: Feed, stats: TableStats, before: set[str]) -> Non
         )
 
 
+def refuse_former_name(feed: Feed, stats: TableStats, names: Mapping[str, str]) -> None:
+    """SchemaError where a table that holds rows is given to one of the source's that went on under another name since: it
+    lacks what came then. ``names``: see :class:`tidemark.ledger.feed_state.FeedState`."""
+    for source in stats.sources:
+        if (other := names.get(source, stats.table)) != stats.table:
+            raise SchemaError(
+                f"{source} was published as {other} since this table got its rows, which lack what came then",
+                fix=f"in the feed file, give {source} the `name` {other} again, or one that it never had; or drop this "
+                "table: then it is built from the change log",
+                feed=feed.feed,
+                table=stats.table,
+            )
+
+
 def _refuse_many(feed: Feed, table: str, names: set[str]) -> None:
     if len(names) > MOST_COLUMNS:
         raise SchemaError(

@@ -11,7 +11,14 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from tidemark.changelog.renames import RenamePlan, plan_renames
-from tidemark.changelog.resolve import LoggedColumns, PublishedReadings, refuse_other_sources, shape_of, told_columns
+from tidemark.changelog.resolve import (
+    LoggedColumns,
+    PublishedReadings,
+    refuse_former_name,
+    refuse_other_sources,
+    shape_of,
+    told_columns,
+)
 from tidemark.changelog.table_history import Definitions
 from tidemark.changelog.table_log import TableLog
 from tidemark.errors import SchemaError
@@ -250,6 +257,8 @@ def open_state(
     refuse_other_sources(run.feed, stats, set(run.state.table(stats.table).sources))
     definition, stored = definitions.of(stats.sources[0]), published.columns()
     stored_key = published.key() if stored else []
+    if stored:
+        refuse_former_name(run.feed, stats, run.state.names)
     highest, truncated = reached(run, stats)
     change = plan_renames(
         definition, set(run.state.table(stats.table).column_renames), stored, highest, keyed=bool(stored_key),

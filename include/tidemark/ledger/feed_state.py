@@ -115,6 +115,7 @@ class FeedState(StoredDocument):
     rolled_back: bool = Field(False, description="Whether the source ever rolled a transaction back.")
     rows: dict[str, int] = Field({}, description="By table, how many rows it had when it was last written.")
     tables: dict[str, TableProgress] = Field({}, description="Every table that a publication names.")
+    names: dict[str, str] = Field({}, description="By the source's table, the name that it was published under last.")
 
     @classmethod
     def of(cls, feed: str, receipts: Iterable[Receipt], unpublished: Sequence[int] | None = None) -> FeedState:
@@ -179,6 +180,7 @@ class FeedState(StoredDocument):
                 added |= {"renamed_by": sequence, "renamed_hour": hour}
             progress = table.progress.model_copy(update=added)
             self.tables[table.table] = self.table(table.table).plus(progress)
+            self.names |= dict.fromkeys(progress.sources, table.table)
             if table.rows is not None:
                 self.rows[table.table] = table.rows
 

@@ -470,6 +470,10 @@ def test_a_table_of_another_name_is_built_from_the_log(install: Install) -> None
     (receipt,) = made.run(2)
     assert [(row["id"], row["name"]) for row in made.rows("other")] == [("3", "b"), ("4", None), ("5", None)]
     assert receipt.counts.superseded + receipt.counts.applied == 2
+    made.tables = NAMED
+    made.export(3, [Change("c", 30, V1, {"id": 6})])
+    with pytest.raises(SchemaError, match=r"s\.items was published as \w+\.other since"):
+        made.run(3)
 
 
 def test_a_record_of_no_declared_width_says_which_there_are(install: Install, settings: Settings) -> None:
