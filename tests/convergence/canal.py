@@ -11,13 +11,17 @@ from collections.abc import Callable
 from itertools import groupby
 from typing import Any
 
-from tests.convergence.histories import KEYLESS, KEYS, Deed, Traits, Unit
-from tests.convergence.oracle import Message
+from tests.convergence.histories import KEYLESS, KEYS, POOL, Deed, Traits, Unit
+from tests.convergence.oracle import Change, Message
 from tests.convergence.wire import Sent, key_row, name_of, prior_row, row
 
 _N, _S, _BIG = frozenset({"n"}), frozenset({"s"}), frozenset({"big"})
-TRAITS = Traits(absent=(_BIG, _S | _BIG, _N, frozenset()), partial_inserts=True, transactions=False)
+TRAITS = Traits(
+    absent=(_BIG, _S | _BIG, _N, frozenset()), partial_inserts=True, transactions=False,
+    alters=("add", "fill", "drop", "rename", "swap"),
+)  # fmt: skip
 TOPICS = ("canal.c",)
+_STATEMENTS = ("TRUNCATE", "ALTER")
 _COLUMNS = {"id": "bigint(20)", "n": "bigint(20)", "s": "varchar(40)", "big": "longtext"}
 
 
@@ -29,8 +33,9 @@ def feed(name: str) -> dict[str, Any]:
 
 def repeatable(unit: Unit) -> bool:
     """Whether the batch can come again. A row that moved without all of its columns has left its old key by then, and
-    nothing says whether it was the same move."""
-    return not any(change.prior is not None and change.absent for deed in unit.deeds for change in deed)
+    nothing says whether it was the same move; nor whether columns were swapped once more."""
+    changes = [change for deed in unit.deeds for change in deed]
+    return not any((change.prior is not None and change.absent) or len(change.names) > 1 for change in changes)
 
 
 def every_hour() -> list[Sent]:
@@ -49,7 +54,7 @@ def encode_batches(unit: Unit, batch_of: Callable[[int], int]) -> list[Sent]:
     sent = []
     for index, ((kind, table), together) in enumerate(groupby(unit.deeds, _kind)):
         deeds = list(together)
-        for part in [deeds] if unit.choice(index, 2) and kind != "TRUNCATE" else [[deed] for deed in deeds]:
+        for part in [deeds] if unit.choice(index, 2) and kind not in _STATEMENTS else [[deed] for deed in deeds]:
             position = part[0][-1].position
             says = Message(name_of(unit, position), tuple(c for deed in part for c in deed), entries=len(part))
             long = unit.choice(index, 3) == 0
@@ -69,11 +74,13 @@ def _message(kind: str, table: str, batch: int, deeds: list[Deed], *, es_before:
     message: dict[str, Any] = {
         "database": "c", "table": table, "type": kind, "es": millis // 1000 * 1000 - es_before * 1000, "ts": millis,
         "id": batch,
-        "isDdl": kind == "TRUNCATE", "sql": f"TRUNCATE TABLE {table}" if kind == "TRUNCATE" else "",
+        "isDdl": kind in _STATEMENTS, "sql": statement(deeds[0][0]) if kind in _STATEMENTS else "",
         "data": None, "old": None, "pkNames": None, "mysqlType": None,
     }  # fmt: skip
-    if kind != "TRUNCATE":
-        columns = {"id": "bigint(20)", "no": "int(11)"} | _COLUMNS if table == "b" else _COLUMNS
+    if kind not in _STATEMENTS:
+        change = deeds[0][-1]
+        own = {name: "varchar(40)" for name in sorted(dict(change.sent).keys() | change.absent) if name in POOL}
+        columns = {"id": "bigint(20)", "no": "int(11)"} | _COLUMNS if table == "b" else _COLUMNS | own
         message |= {
             "pkNames": list(KEYS[table]) if table in KEYS else None,
             "mysqlType": columns,
@@ -81,6 +88,22 @@ def _message(kind: str, table: str, batch: int, deeds: list[Deed], *, es_before:
             "old": [_texts(_old(deed)) for deed in deeds] if kind == "UPDATE" else None,
         }
     return json.dumps(message).encode()
+
+
+def statement(change: Change) -> str:
+    """The SQL of a change that is one of a whole table."""
+    if change.op == "truncate":
+        return f"TRUNCATE TABLE {change.table}"
+    default = "" if change.fill is None else f" DEFAULT '{change.fill}'"
+    steps = [
+        f"ADD COLUMN {new} varchar(40){default}"
+        if old is None
+        else f"DROP COLUMN {old}"
+        if new is None
+        else f"RENAME COLUMN {old} TO {new}"
+        for old, new in change.names
+    ]
+    return f"ALTER TABLE {change.table} {', '.join(steps)}"
 
 
 def _image(deed: Deed) -> dict[str, Any]:

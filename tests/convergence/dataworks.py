@@ -3,20 +3,23 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
 from dataclasses import replace
 from typing import Any
 
-from tests.convergence.histories import KEYS, ROOM, Deed, Traits, Unit
+from tests.convergence.canal import statement
+from tests.convergence.histories import KEYS, POOL, ROOM, Deed, Traits, Unit
 from tests.convergence.oracle import Change, Message
 from tests.convergence.wire import Sent, key_row, name_of, prior_row, row
 
 _N, _S, _BIG = frozenset({"n"}), frozenset({"s"}), frozenset({"big"})
 TRAITS = Traits(
-    absent=(_BIG, _S | _BIG, _N, frozenset()), partial_inserts=True, rollbacks=True, keyless=False, loads="here"
-)
+    absent=(_BIG, _S | _BIG, _N, frozenset()), partial_inserts=True, rollbacks=True, keyless=False, loads="here",
+    alters=("add", "fill", "drop", "rename", "swap"),
+)  # fmt: skip
 TOPICS = ("dataworks.c",)
 _COLUMNS = {"id": "LONG", "n": "LONG", "s": "STRING", "big": "STRING"}
-_OPS = {"insert": "INSERT", "update": "UPDATE_AFTER", "delete": "DELETE", "truncate": "TRUNCATE"}
+_OPS = {"insert": "INSERT", "update": "UPDATE_AFTER", "delete": "DELETE", "truncate": "TRUNCATE", "alter": "ALTER"}
 _ENDS = {"commit": "TRANSACTION_END", "rollback": "XAROLLBACK"}
 
 
@@ -61,7 +64,7 @@ def _row(unit: Unit, index: int, deed: Deed, tx: str | None) -> list[Sent]:
             Sent(
                 Message(name_of(unit, f"{index}.{op}"), changes, own),
                 TOPICS[0],
-                _message(op, change.position, change.table, before, after),
+                _message(op, change.position, change.table, before, after, absent=change.absent),
                 tight=bool(change.absent) and before is None,
             )
             for op, changes, before, after in halves
@@ -69,7 +72,8 @@ def _row(unit: Unit, index: int, deed: Deed, tx: str | None) -> list[Sent]:
     op = "UPDATE_AFTER" if moved else _OPS[change.op]
     before = _old(change) if paired or change.op == "delete" else None
     after = row(change) if change.op in ("insert", "update") else None
-    value = _message(op, change.position, change.table, before, after)
+    text = statement(change) if change.op == "alter" else None
+    value = _message(op, change.position, change.table, before, after, text, change.absent)
     return [Sent(Message(name_of(unit, index), deed, tx), TOPICS[0], value)]
 
 
@@ -83,8 +87,11 @@ def _message(
     table: str | None = None,
     before: dict[str, Any] | None = None,
     after: dict[str, Any] | None = None,
+    text: str | None = None,
+    absent: Collection[str] = (),
 ) -> bytes:
     columns = {"id": "LONG", "no": "LONG"} | _COLUMNS if table == "b" else _COLUMNS
+    columns = columns | {name: "STRING" for name in POOL if name in absent or name in (after or ())}
     listed = [{"name": name, "type": kind} for name, kind in columns.items()]
     rows = before is not None or after is not None
     payload = {
@@ -100,7 +107,7 @@ def _message(
             "sequenceId": str(17951328 * 10**12 + sequence),
             "timestamp": {"eventTime": 1795132800000},
             "op": op,
-            "ddl": None,
+            "ddl": text and {"text": text, "ddlMeta": None},
         },
         "version": "0.0.1",
     }

@@ -14,14 +14,13 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from tests.convergence.histories import KEYLESS, KEYS, SPREAD, Deed, History, Unit
+from tests.convergence.histories import KEYLESS, KEYS, LONGEST, SPREAD, Deed, History, Unit
 from tests.convergence.oracle import Account, Message, Source, account
 from tests.convergence.wire import CHECKED, Format, Sent, transactions
 from tidemark_samples.exporting import Message as Record
 from tidemark_samples.exporting import write_export
 
 HOURS = tuple(f"2026-11-20T{hour:02}" for hour in range(4))
-_LONGEST = 7  # units of a history
 
 
 @dataclass(frozen=True)
@@ -114,7 +113,7 @@ class DeliveryPlan:
 
     def _home(self, unit: Unit, fate: int) -> Publication:
         """Where a message comes first: mostly in the order of the source, sometimes in the next hour or any."""
-        usual = unit.number // SPREAD * self.size.hours // _LONGEST
+        usual = unit.number // SPREAD * self.size.hours // LONGEST
         kind, number = fate % 20, fate // 20 % self.size.hours
         hour = usual if kind < 11 or kind > 15 else min(usual + 1, self.size.hours - 1) if kind < 14 else number
         changed = Publication(hour, 2)

@@ -1,6 +1,7 @@
 """Random histories of a source: what happened to a few keys of its own, whatever the format that will tell of it.
 
-Tables: ``a`` (key id), ``b`` (key id, no), ``t0`` … (key id; the ones that are truncated), ``m`` (no key). The ids of
+Tables: ``a`` (key id), ``b`` (key id, no), ``d`` (key id; the one whose columns change), ``t0`` … (key id; the ones that
+are truncated), ``m`` (no key). The ids of
 a history are its own, ``number * 100 + …``, so that many histories can share one feed. So are its places in the
 source's order: unit ``i`` of history ``h`` stands at ``i * SPREAD + h``, and those of all histories interleave.
 """
@@ -8,8 +9,9 @@ source's order: unit ``i`` of history ``h`` stands at ``i * SPREAD + h``, and th
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from random import Random
 
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
@@ -18,19 +20,26 @@ from tests.convergence.oracle import Change, Image, Key, Value
 
 #: More than there are ever histories in one feed.
 SPREAD = 1000
+#: The number of the history that tells of a table's columns.
+COLUMNS_OF = 0
 #: Positions within a unit.
 ROOM = 100
+LONGEST = 7  # units of a history
 #: One history in this number truncates tables, in its first units: that takes the rows of all others with it.
 _TRUNCATING, _UNTIL = 3, 3
-KEYS = {"a": ("id",), "b": ("id", "no"), "t0": ("id",), "t1": ("id",)}
+KEYS = {"a": ("id",), "b": ("id", "no"), "d": ("id",), "t0": ("id",), "t1": ("id",)}
 KEYLESS = "m"
+#: The table whose columns change, what it can have beside those of all tables, and what of it at first.
+ALTERED, POOL, FIRST = "d", ("u", "v", "x", "y", "z"), ("x", "y")
 
 
 @dataclass(frozen=True)
 class Traits:
     """What a format can say. ``absent``: the sets of columns that a change may leave out. ``loads``: whether rows are
     read again, and where such a reading stands: ``here`` in the order, or ``first``, before all of it. ``split_moves``:
-    whether a key change is two messages, which come in any hours where no transaction ties them."""
+    whether a key change is two messages, which come in any hours where no transaction ties them. ``alters``: what
+    becomes of the columns of a table: they are added (``fill``: with a default), dropped, renamed, swapped; ``lists``:
+    all that is said of it is which columns there are."""
 
     absent: tuple[frozenset[str], ...]
     partial_inserts: bool = False
@@ -40,6 +49,8 @@ class Traits:
     keyless: bool = True
     loads: str | None = None
     split_moves: bool = False
+    alters: tuple[str, ...] = ()
+    lists: bool = False
 
 
 #: What the source did as one: a change, or the delete and the insert of a key change.
@@ -92,12 +103,13 @@ _unit = st.tuples(
     st.tuples(*[st.integers(0, 11)] * 4),
     st.tuples(*[st.integers(0, 99)] * 6),
 )
-_history = st.lists(_unit, min_size=3, max_size=7)
+_history = st.lists(_unit, min_size=3, max_size=LONGEST)
 
 
 def draw_histories(can: Traits, count: int, of_seed: int) -> list[History]:
-    """So many histories. The same seed gives the same ones."""
+    """So many histories, after that of the columns of a table, if they can change. The same seed gives the same ones."""
     found: list[History] = []
+    alterations = _draw_alterations(can, Random(of_seed)) if can.alters else []
 
     @seed(of_seed)
     @settings(
@@ -107,14 +119,48 @@ def draw_histories(can: Traits, count: int, of_seed: int) -> list[History]:
     @given(_history)
     def collect(drawn: list[tuple]) -> None:
         if len(found) < count:
-            found.append(_told(can, len(found) + 1, drawn))
+            found.append(_told(can, len(found) + 1, drawn, [unit.deeds[0][0] for unit in alterations]))
 
     collect()
-    return found
+    return [History(COLUMNS_OF, tuple(alterations)), *found] if alterations else found
 
 
-def _told(can: Traits, number: int, drawn: list[tuple]) -> History:
-    writer = _Writer(can, number)
+def _draw_alterations(can: Traits, random: Random) -> list[Unit]:
+    """Alterations of a table, before the units of all histories that have the same place in theirs."""
+    units, columns, seen = [], FIRST, {frozenset(FIRST)}
+    while len(units) < LONGEST - 1:
+        number = (len(units) + 1) * SPREAD
+        at = number * ROOM + 1
+        one, *others = random.sample(columns, len(columns))
+        new = random.choice([name for name in POOL if name not in columns] or [one])
+        steps: dict[str, tuple[tuple[str | None, str | None], ...]] = {}
+        if new != one:
+            steps |= {"add": ((None, new),), "fill": ((None, new),), "rename": ((one, new),)}
+        if others:
+            steps |= {"drop": ((one, None),), "swap": ((one, others[0]), (others[0], one))}
+        kind = random.choice([name for name in can.alters if name in steps])
+        now = _altered(columns, steps[kind])
+        if can.lists and frozenset(now) in seen:
+            continue
+        columns, names = now, steps[kind]
+        seen.add(frozenset(now))
+        if can.lists:
+            names = tuple((None, name) if name in columns else (name, None) for name in POOL)
+        change = Change(ALTERED, at, "alter", names=names, fill=f"new{at}" if kind == "fill" else None)
+        fates = tuple(random.randrange(100) for _ in range(6))
+        units.append(Unit(number, ((replace(change, columns=columns),),), False, "commit", (0,), fates))
+    return units
+
+
+def _altered(columns: Sequence[str], names: Sequence[tuple[str | None, str | None]]) -> tuple[str, ...]:
+    now = dict(names)
+    kept = (now.get(column, column) for column in columns)
+    added = (new for old, new in names if old is None)
+    return tuple(name for name in (*kept, *added) if name is not None)
+
+
+def _told(can: Traits, number: int, drawn: list[tuple], alterations: Sequence[Change]) -> History:
+    writer = _Writer(can, number, alterations)
     return History(number, tuple(writer.unit(index, *parts) for index, parts in enumerate(drawn)))
 
 
@@ -137,6 +183,7 @@ class _Writer:
 
     can: Traits
     number: int
+    alterations: Sequence[Change] = ()
     stands: dict[tuple[str, Key], bool] = field(default_factory=dict)
     copies: Counter[Image] = field(default_factory=Counter)
 
@@ -179,6 +226,8 @@ class _Writer:
         if table == "t":
             table = f"t{self.number % 2}" if self.can.truncates else "a"
         table = "b" if table == "m" else table
+        if table == "a" and self.alterations and self.number % 2:
+            table = ALTERED
         key, to = self._key(table, one), self._key(table, other)
         absent = self.can.absent[lacks % len(self.can.absent)]
         there, was = self.stands.get((table, key), True), (table, key) in self.stands
@@ -248,6 +297,9 @@ class _Writer:
     def _image(self, which: int) -> Image:
         return frozenset({("id", self.number * 100 + which), ("n", which), ("s", "same"), ("big", None)})
 
+    def _columns(self, at: int) -> Sequence[str]:
+        return next((change.columns for change in reversed(self.alterations) if change.position < at), FIRST)
+
     def _key(self, table: str, which: int) -> Key:
         return (self.number * 100 + which, 7)[: len(KEYS[table])]
 
@@ -255,5 +307,9 @@ class _Writer:
         self, table: str, at: int, op: str, key: Key, absent: frozenset[str], null: bool, prior: Key | None = None
     ) -> Change:
         values: dict[str, Value] = {"n": at, "s": None if null else f"s{at}", "big": f'big, "{at}"\n'}
+        if table == ALTERED:
+            own = self._columns(at)
+            values |= {name: f"{name}{at}" for name in own}
+            absent |= {own[at // 4 % len(own)]} if absent and own else frozenset()
         sent = dict(zip(KEYS[table], key, strict=True)) | {n: v for n, v in values.items() if n not in absent}
         return Change(table, at, op, key, frozenset(sent.items()), absent, prior)

@@ -15,6 +15,8 @@ place: a transaction takes part when all of its messages are there.
   image shows, else the newest. When the transaction ends, the newest is the key's row.
 - A change is bad when it sends a value that is none of its column's type, or that fails the table's check. It takes no
   part, and nothing that belongs to it does: its whole transaction, the other half of its key change.
+- An alteration renames, drops or adds columns of all rows that were before it; one that is added has its default there,
+  where the row has not got it already. An update that does not name a column which the table still has sets it to null.
 - In a table without a key each insert adds a copy of its row, each delete takes one away, an update does both. No order
   is needed, and what was taken away before it came is owed.
 """
@@ -34,10 +36,12 @@ Image = frozenset[tuple[str, Value]]
 
 @dataclass(frozen=True)
 class Change:
-    """``op``: insert, update, delete or truncate. ``sent``: the columns that were sent, those of the key too.
+    """``op``: insert, update, delete, truncate or alter. ``sent``: the columns that were sent, those of the key too.
     ``absent``: columns the table has and that were not. ``prior``: on the insert of a key change, the old key.
     ``taken``: in a table without a key, the row that goes; else what is sent of the row before. ``transaction``: the
-    changes of one number were committed together."""
+    changes of one number were committed together. ``names``: of an alteration, the columns' old and new names, None for
+    one that is added or dropped; ``fill``: the default of those that are added; ``columns``: those of before or after that
+    are not always there."""
 
     table: str
     position: int
@@ -48,17 +52,22 @@ class Change:
     prior: Key | None = None
     taken: Image | None = None
     transaction: int | None = None
+    names: tuple[tuple[str | None, str | None], ...] = ()
+    fill: Value = None
+    columns: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Message:
     """What is delivered as one: ``changes`` (none: a marker, a tombstone), written as this number of ``entries``. ``tx``: the
-    transaction it is part of; None: its changes stand alone. ``name``: of this message, whatever its copies."""
+    transaction it is part of; None: its changes stand alone. ``name``: of this message, whatever its copies.
+    ``described_by``: the name of the message without which it cannot be read."""
 
     name: str
     changes: tuple[Change, ...] = ()
     tx: str | None = None
     entries: int = 1
+    described_by: str | None = None
 
 
 @dataclass(frozen=True)
@@ -114,10 +123,14 @@ class Source:
         return {
             change
             for message in messages
-            if message.tx is None or message.tx in whole
+            if message.tx in whole or (message.tx is None and self.is_described(message, names))
             for change in message.changes
             if message.tx is not None or not self.waits(change, message)
         }
+
+    def is_described(self, message: Message, landed: Collection[str]) -> bool:
+        """Whether a message can be read."""
+        return message.described_by is None or message.described_by in landed
 
     def is_bad(self, change: Change) -> bool:
         """Whether a change sends what no table can hold, or what its table may not."""
@@ -148,8 +161,11 @@ class Source:
         return {
             change
             for message in messages
-            if message.tx is None
-            or (self.transactions[message.tx].taken_back not in names and self.complete(message.tx, names))
+            if (message.tx is None and self.is_described(message, names))
+            or (
+                message.tx is not None
+                and (self.transactions[message.tx].taken_back not in names and self.complete(message.tx, names))
+            )
             for change in message.changes
             if self.is_bad(change)
         }
@@ -192,6 +208,8 @@ def _apply(stored: dict[Key, list[Row]], deed: Sequence[Change]) -> None:
         present = stored[change.key]
         if change.op == "truncate":
             stored.clear()
+        elif change.op == "alter":
+            stored.update({key: [_altered(row, change) for row in rows] for key, rows in stored.items()})
         elif change.op == "delete":
             if present:
                 left[change.key] = present.pop(_most_like(change.taken, present))
@@ -206,6 +224,16 @@ def _apply(stored: dict[Key, list[Row]], deed: Sequence[Change]) -> None:
             present.append(_written(change, None))
 
 
+def _altered(row: Row, change: Change) -> Row:
+    """The row with its columns as they are after an alteration."""
+    now = {old: new for old, new in change.names if old is not None}
+    taken = {new for old, new in now.items() if new is not None and new != old}
+    kept = {name: now.get(name, name) for name in row.values if name in now or name not in taken}
+    values = {new: row.values[name] for name, new in kept.items() if new is not None}
+    added = {new: change.fill for old, new in change.names if old is None and new is not None}
+    return Row(added | values, frozenset(new for name, new in kept.items() if new is not None and name in row.absent))
+
+
 def _most_like(before: Image | None, present: Sequence[Row]) -> int:
     """Which row an image before shows: the first of those that have most of its values."""
     alike = [sum(row.values.get(name, ...) == value for name, value in before or ()) for row in present]
@@ -214,7 +242,7 @@ def _most_like(before: Image | None, present: Sequence[Row]) -> int:
 
 def _in_order(change: Change) -> tuple[int, int]:
     # The two halves of a key change share a position.
-    return change.position, ("truncate", "delete", "insert", "update").index(change.op)
+    return change.position, ("alter", "truncate", "delete", "insert", "update").index(change.op)
 
 
 def _written(change: Change, old: Row | None) -> Row:
@@ -267,8 +295,11 @@ def account(
     for message in delivered:
         entries, tx = message.entries, message.tx
         counted = Account(landed=1, split=entries - 1)
-        if not message.changes or (tx is not None and source.transactions[tx].taken_back in names):
+        taken_back = tx is not None and source.transactions[tx].taken_back in names
+        if taken_back or all(change.op == "alter" for change in message.changes):
             counted += Account(control=entries)
+        elif tx is None and not source.is_described(message, names):
+            counted += Account(held=entries)
         elif tx is None:
             waiting = {change.position for change in message.changes if source.waits(change, message)}
             counted += Account(quarantined=len(waiting))

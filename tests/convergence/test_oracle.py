@@ -60,6 +60,28 @@ def test_a_truncate_ends_what_was_before_it_and_nothing_after() -> None:
     }
 
 
+def test_columns_change_in_rows_of_before_and_in_no_others() -> None:
+    def alter(at: int, fill: Value = None, **names: str | None) -> Change:
+        pairs = tuple((None if old == "new" else old, new) for old, new in names.items())
+        return Change("t", at, "alter", names=pairs, fill=fill)
+
+    both = insert(1, a=1, b=2), insert(4, 2, a=3, b=4)
+    assert shown(*both, alter(3, a="b", b="a")) == {
+        1: ({"id": 1, "b": 1, "a": 2}, ""),
+        2: ({"id": 2, "a": 3, "b": 4}, ""),
+    }
+    assert shown(*both, alter(3, a=None, b="c"))[1] == ({"id": 1, "c": 2}, "")
+    assert shown(*both, alter(3, fill="x", new="c"))[1] == ({"id": 1, "a": 1, "b": 2, "c": "x"}, "")
+    unsent = update(1, absent="a", b=2), update(4, absent="c", b=5)
+    assert shown(*unsent, alter(3, a="c")) == {1: ({"id": 1, "b": 5, "c": None}, "c")}
+
+
+def test_what_cannot_be_read_waits_for_what_describes_it() -> None:
+    alone, described = Message("a", (insert(1, a=1),), described_by="x"), Message("x")
+    assert [Source().counted(landed) for landed in ([alone], [alone, described])] == [set(), {insert(1, a=1)}]
+    assert account(Source(), [alone], [alone], []) == Account(landed=1, held=1)
+
+
 def test_a_key_change_carries_over() -> None:
     moved = delete(3), Change("t", 3, "insert", (2,), image(id=2, a=3), frozenset({"b"}), (1,))
     assert shown(insert(1, a=1, b=1), *moved) == {2: ({"id": 2, "a": 3, "b": 1}, "")}

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from tests.convergence.histories import KEYLESS, KEYS, Unit
+from tests.convergence.histories import KEYLESS, KEYS, POOL, Unit
 from tests.convergence.oracle import Change, Message, Transaction
 
 
@@ -76,7 +76,8 @@ def transactions(sent: Sequence[Sent], *, taken_back: bool = False) -> dict[str,
 
 
 def _parts(sent: Sequence[Sent], tx: str, delivery: int) -> frozenset[str]:
-    return frozenset(one.says.name for one in sent if (one.says.tx, one.delivery) == (tx, delivery) and one.needed)
+    parts = [one.says for one in sent if (one.says.tx, one.delivery) == (tx, delivery) and one.needed]
+    return frozenset(name for says in parts for name in (says.name, says.described_by) if name is not None)
 
 
 def name_of(unit: Unit, what: object) -> str:
@@ -88,7 +89,7 @@ def row(change: Change) -> dict[str, Any]:
     """The columns a change sent, those of the key first."""
     sent = dict(change.sent)
     first = KEYS.get(change.table, ("id",))
-    return {name: sent[name] for name in (*first, "n", "s", "big") if name in sent}
+    return {name: sent[name] for name in (*first, "n", "s", "big", *POOL) if name in sent}
 
 
 def key_row(change: Change) -> dict[str, Any]:
