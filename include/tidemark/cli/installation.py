@@ -54,7 +54,7 @@ def feeds_list(as_json: AsJson = False) -> None:
         except TidemarkError:
             rows.append([name, "", "", "", "its file has mistakes: `tidemark feeds check`"])
         else:
-            begins = f"{feed.schedule} from {feed.start:%Y-%m-%dT%H}" if feed.start and feed.schedule else "on request"
+            begins = f"{feed.schedule} from {feed.start:%Y-%m-%dT%H}" if feed.on_schedule else "on request"
             rows.append([name, str(feed.format["type"]), begins, feed.owner, feed.description])
     print_listing(Listing("Feeds", ["feed", "format", "schedule", "owner", "description"], rows), as_json=as_json)
 

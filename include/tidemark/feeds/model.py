@@ -26,9 +26,9 @@ from tidemark.containers import load_container
 from tidemark.feeds.export_model import KAFKA_CONTAINER, Duration, Exports, Model
 from tidemark.feeds.notifiers import class_path, some_time
 from tidemark.feeds.validators import (
-    cron_line,
     feed_name,
     first_hour,
+    hourly_line,
     module_and_class,
     published_name,
     safe_age,
@@ -40,7 +40,7 @@ from tidemark.identifiers import default_name
 Name = Annotated[str, AfterValidator(feed_name)]
 PublishedName = Annotated[str, AfterValidator(published_name)]
 Topic = Annotated[str, AfterValidator(topic_name)]
-CronLine = Annotated[str, AfterValidator(cron_line)]
+HourlyLine = Annotated[str, AfterValidator(hourly_line)]
 FirstHour = Annotated[datetime, BeforeValidator(first_hour)]
 ModuleAndClass = Annotated[str, AfterValidator(module_and_class)]
 ClassPath = Annotated[str, AfterValidator(class_path)]
@@ -206,7 +206,9 @@ class Feed(Model):
         None,
         description="The first hour on schedule, like 2026-11-20T00:00:00Z. Default: only by trigger and backfill.",
     )
-    schedule: CronLine | None = Field("0 * * * *", description="Cron line in UTC; null: only by trigger and backfill.")
+    schedule: HourlyLine | None = Field(
+        "0 * * * *", description="Cron line of a minute of every hour (UTC); null: only by trigger and backfill."
+    )
     topics: list[Topic] = Field(min_length=1, description="The topics whose exports are read.")
     exports: Exports = Field(description="Where an hour's records are and when they are all there: `path` or `kafka`.")
     container: dict[str, Any] = Field(
@@ -254,6 +256,11 @@ class Feed(Model):
         if isinstance(exports, dict) and exports.get("kafka") is not None and "container" not in data:
             return {**data, "container": KAFKA_CONTAINER}
         return data
+
+    @property
+    def on_schedule(self) -> bool:
+        """Whether its hours run by themselves, each in its time."""
+        return self.start is not None and self.schedule is not None
 
     def published_name(self, source_table: str) -> str:
         """The published ``schema.table`` of a source's table."""

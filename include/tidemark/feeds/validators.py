@@ -69,10 +69,10 @@ def safe_age(value: timedelta) -> timedelta:
     return value
 
 
-def cron_line(value: str) -> str:
-    """Five fields of digits, names and ``* / , -``."""
-    if len(value.split()) != 5 or not re.fullmatch(r"[\w*/,\- ]+", value):
-        raise ValueError("a cron line of five fields, like `0 * * * *`")
+def hourly_line(value: str) -> str:
+    """A cron line of once an hour. An hour's export belongs to one run: on any other schedule hours are never read."""
+    if not re.fullmatch(r"[1-5]?\d( \*){4}", value):
+        raise ValueError("a minute of every hour, like `0 * * * *` or `15 * * * *`")
     return value
 
 

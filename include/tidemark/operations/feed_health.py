@@ -32,8 +32,6 @@ Health = Literal["stopped", "late", "waiting", "never ran", "good"]
 #: How far the newest published hour may be behind before a feed is late. An hour is whole when the next one has begun, and
 #: takes its time to be exported and run.
 _BEHIND = timedelta(hours=2)
-#: The same, for a schedule that is not hourly.
-_LONG_BEHIND = timedelta(days=1)
 #: How many feeds are looked at at the same time where the lake is on S3: nearly all of the time is waiting there.
 _AT_ONCE = 16
 
@@ -134,9 +132,9 @@ def judge(feed: Feed, state: FeedState, *, quarantined: Mapping[str, int], overd
 
 
 def missing_hours(feed: Feed, state: FeedState, now: datetime) -> list[Hour]:
-    """Hours between published ones that are not published, of a feed on an hourly schedule: they failed, or never ran.
-    Without the newest, which may still run beside one that was published before them."""
-    if not is_hourly(feed):
+    """Hours between published ones that are not published, of a feed on schedule: they failed, or never ran. Without the
+    newest, which may still run beside one that was published before them."""
+    if not feed.on_schedule:
         return []
     between = [
         before.last.plus(step)
@@ -144,11 +142,6 @@ def missing_hours(feed: Feed, state: FeedState, now: datetime) -> list[Hour]:
         for step in range(1, hours_from(before.last, after.first))
     ]
     return [hour for hour in between if now - hour.end > _BEHIND]
-
-
-def is_hourly(feed: Feed) -> bool:
-    """Whether a feed is on an hourly schedule."""
-    return feed.start is not None and feed.schedule is not None and feed.schedule.split()[1:] == ["*"] * 4
 
 
 def _stopped(state: FeedState) -> list[Reason]:
@@ -164,15 +157,14 @@ def _stopped(state: FeedState) -> list[Reason]:
 
 def _late(feed: Feed, state: FeedState, behind: timedelta | None, now: datetime) -> list[Reason]:
     """Why a feed on schedule is late."""
-    if feed.start is None or feed.schedule is None:
+    if not feed.on_schedule:
         return []
     found: list[Reason] = []
-    allowed = _BEHIND if is_hourly(feed) else _LONG_BEHIND
     begun = f"; hour {state.next.hour} was begun" if state.next is not None else ""
-    if behind is None and now - feed.start > allowed:
+    if behind is None and feed.start is not None and now - feed.start > _BEHIND:
         why = f"nothing is published, and it begins at {feed.start:%Y-%m-%dT%H}"
         found.append(("late", why + begun, f"{feed.start:%Y-%m-%dT%H}"))
-    if behind is not None and behind > allowed and state.newest_hour is not None:
+    if behind is not None and behind > _BEHIND and state.newest_hour is not None:
         why = f"its newest hour ended {int(behind.total_seconds() // 3600)} hours ago"
         found.append(("late", why + begun, state.newest_hour.plus(1)))
     if missing := missing_hours(feed, state, now):

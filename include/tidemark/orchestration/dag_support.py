@@ -111,7 +111,7 @@ def describe(feed: Feed) -> str:
     tables = "\n".join(f"- `{name}`" for name in published_tables(feed)) or "- as the messages name them"
     when = (
         f"Runs on `{feed.schedule}` (UTC) from {feed.start:%Y-%m-%d %H:%M} on."
-        if feed.start and feed.schedule
+        if feed.on_schedule
         else "Not on schedule: runs by trigger and by backfill."
     )
     return f"""\
@@ -162,7 +162,7 @@ def describe_maintain(feed: Feed) -> str:
     """The ``doc_md`` of the DAG that maintains a feed."""
     keep = feed.retention
     cuts = "forever" if keep.cuts is None else f"for {keep.cuts}"
-    when = "Every day at 03:30 (UTC)." if feed.start and feed.schedule else "Not on schedule: trigger it."
+    when = "Every day at 03:30 (UTC)." if feed.on_schedule else "Not on schedule: trigger it."
     return f"""\
 Removes what `{feed.feed}` no longer needs. {when} Tables read the same before and after; the change log, the receipts,
 the quarantine and what landed stay.

@@ -17,7 +17,7 @@ from tidemark.ledger.publication_history import load_receipts_from
 from tidemark.ledger.quarantine import list_kept_back
 from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.state_store import load_state
-from tidemark.operations.feed_health import examine_loaded, hours_with_quarantine, is_hourly
+from tidemark.operations.feed_health import examine_loaded, hours_with_quarantine
 from tidemark.operations.held import held_listing
 from tidemark.page.overview import FeedLine, feed_line
 from tidemark.page.runs import Run
@@ -171,7 +171,6 @@ def _fill_hours(
         receipts.setdefault(receipt.hour, []).append(receipt)
     late, kept = out_of_order(receipts), hours_with_quarantine(settings, state)
     begun = min([*receipts, *(hour for hour in runs if first <= hour <= last)], default=last)
-    gaps = feed.schedule is None or feed.start is None or is_hourly(feed)
     hour = max(first, Hour.parse(begun))
     while hour <= last:
         found, run = receipts.get(hour), runs.get(hour)
@@ -180,20 +179,20 @@ def _fill_hours(
             counts = found[-1].counts
             numbers = {"landed": found[-1].landed, "applied": counts.applied, "quarantined": found[-1].quarantined}
             view.hours.append(HourCell(hour=hour, kind=kind, words=KINDS[kind], run=run, **numbers))
-        elif gaps or run is not None:
+        else:
             kind = unpublished_kind(hour, state, run)
             view.hours.append(HourCell(hour=hour, kind=kind, words=KINDS[kind], run=run))
         hour = hour.plus(1)
-    if is_hourly(feed):
+    if feed.on_schedule:
         view.more_hours_missing = max(0, _hours_between(last, _last_whole(now)))
 
 
 def _last_shown(feed: Feed, state: FeedState, runs: Mapping[str, Run], now: datetime) -> Hour | None:
-    """The last hour of the strip: the newest that is published or ran; on an hourly schedule the last that is over, but not
-    many after that."""
+    """The last hour of the strip: the newest that is published or ran; on schedule the last that is over, but not many
+    after that."""
     known = [hour for hour in (state.newest_hour, *map(Hour.parse, runs)) if hour is not None]
     newest = max(known, default=None)
-    if newest is None or not is_hourly(feed):
+    if newest is None or not feed.on_schedule:
         return newest
     return max(newest, min(_last_whole(now), newest.plus(_BEHIND)))
 

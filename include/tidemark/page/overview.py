@@ -103,10 +103,9 @@ def show_overview(settings: Settings, feeds: Sequence[Feed], broken: int, now: d
 
 def feed_line(found: FeedHealth, feed: Feed) -> FeedLine:
     """A feed as the overview shows it."""
-    on_schedule = feed.start is not None and feed.schedule is not None
     names = FeedLine.model_fields.keys() - {"owner", "on_schedule", "recent"}
     same = {name: getattr(found, name) for name in names}
-    return FeedLine(owner=feed.owner, on_schedule=on_schedule, recent=list(_recent(found)), **same)
+    return FeedLine(owner=feed.owner, on_schedule=feed.on_schedule, recent=list(_recent(found)), **same)
 
 
 def _recent(found: FeedHealth) -> Iterable[HourCount]:

@@ -118,7 +118,7 @@ feed: shopp
 descripton: x
 owner: me
 start: 2026-11-20T00:30:00Z
-schedule: hourly
+schedule: 0 */2 * * *
 topics: [a.b, a.b, ../x]
 exports: {path: '/data/{topic}/{date}/{hour}/*', settle: 10, missing: fial}
 container: {type: kafka_jsn}
