@@ -118,7 +118,7 @@ def test_no_stage_reads_the_receipts() -> None:
         if isinstance(node, ast.ImportFrom) and node.module == "tidemark.ledger.publication_history"
         for alias in node.names
     }
-    assert taken == {"load_receipt", "last_published"}
+    assert taken == {"load_receipt", "cuts_made"}
 
 
 def test_the_reader_of_imports_sees_all_kinds() -> None:

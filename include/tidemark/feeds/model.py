@@ -153,7 +153,7 @@ class Retention(Model):
         "that comes late costs more: its key is looked up in the change log.",
     )
     cuts: Duration | None = Field(
-        None, description="How long the cut of an hour can be read back after it was published. null: forever."
+        None, description="How long the cut of an hour can be read back after it was made. null: forever."
     )
     orphans: Annotated[Duration, AfterValidator(safe_age)] = Field(
         timedelta(days=3),

@@ -54,9 +54,10 @@ class PublicationHistory:
         return sorted({receipt.hour for receipt in self.receipts})
 
     @property
-    def published_at(self) -> dict[Hour, datetime | None]:
-        """When each hour was last published."""
-        return {receipt.hour: receipt.published_at for receipt in self.receipts}
+    def cuts_made(self) -> dict[Hour, datetime | None]:
+        """When the cut of each hour was made."""
+        published = {receipt.sequence: receipt.published_at for receipt in self.receipts}
+        return {hour: published.get(self.state.cut_by(hour)) for hour in self.hours}
 
     @property
     def last_hour(self) -> Hour | None:
@@ -103,13 +104,14 @@ def load_history(settings: Settings, feed: str) -> PublicationHistory:
     return PublicationHistory(sorted(receipts, key=lambda receipt: receipt.sequence))
 
 
-def last_published(settings: Settings, state: FeedState) -> dict[Hour, datetime | None]:
-    """When each of a feed's hours was last published. Reads no receipt, but the columns beside it."""
-    columns = ("feed", "hour", "sequence", "published_at")
+def cuts_made(settings: Settings, state: FeedState) -> dict[Hour, datetime | None]:
+    """When the cut of each of a feed's hours was made. Reads no receipt, but the columns beside it."""
+    columns = ("feed", "sequence", "published_at")
     rows = read_rows(settings, "tidemark", "receipts", where=[("feed", "=", state.feed)], columns=columns)
-    found = {Hour.parse(row["hour"]): row["published_at"] for row in sorted(rows, key=lambda row: row["sequence"])}
-    newest = state.unrecorded
-    return found if newest is None else found | {newest.hour: newest.published_at}
+    found = {row["sequence"]: row["published_at"] for row in rows}
+    if (newest := state.unrecorded) is not None:
+        found[newest.sequence] = newest.published_at
+    return {hour: found.get(state.cut_by(hour)) for hour in state.published_hours()}
 
 
 def load_receipts_from(settings: Settings, state: FeedState, first: str, last: str | None = None) -> list[Receipt]:

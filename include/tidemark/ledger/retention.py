@@ -10,12 +10,12 @@ from tidemark.hours import Hour
 
 
 def expired_hours(
-    feed: Feed, published: Mapping[Hour, datetime | None], last: Hour | None, now: datetime | None = None
+    feed: Feed, made: Mapping[Hour, datetime | None], last: Hour | None, now: datetime | None = None
 ) -> set[Hour]:
-    """Hours whose cuts are older than the feed keeps them. ``published``: when each was last published; ``last``: the hour of
-    the newest publication, whose cut never expires."""
+    """Hours whose cuts are older than the feed keeps them. ``made``: when each was made; ``last``: the hour of the newest
+    publication, whose cut never expires."""
     keep = feed.retention.cuts
     if keep is None:
         return set()
     oldest = (now or datetime.now(UTC)) - keep
-    return {hour for hour, at in published.items() if at is not None and at < oldest and hour != last}
+    return {hour for hour, at in made.items() if at is not None and at < oldest and hour != last}

@@ -29,8 +29,11 @@ def wrong_cuts(
     feed: Feed, history: PublicationHistory, receipts: Mapping[Hour, Receipt], settings: Settings
 ) -> list[AuditFinding]:
     """What is wrong with the cuts of the hours, and with what readers see now."""
+    of_table = {t.table: t.progress.sources for r in history.receipts for t in r.tables if t.progress.sources}
+    # The cuts of late hours are made under the names that the feed file gives now.
+    former = {table for table, sources in of_table.items() if table not in map(feed.published_name, sources)}
     findings: list[AuditFinding] = []
-    for table in sorted({t.table for r in history.receipts for t in r.tables}):
+    for table in sorted(history.tables - former):
         findings += _wrong_tags(feed, table, history, receipts, settings)
     return findings
 
@@ -59,7 +62,7 @@ def _wrong_tags(
         restore = "restore it from a backup of the catalog and the lake"
         return [AuditFinding("table", table, "is missing", restore)] if wrote else []
     names = {publication_name(r.feed, r.hour, r.sequence): r.sequence for r in history.receipts}
-    expired = expired_hours(feed, history.published_at, history.last_hour)
+    expired = expired_hours(feed, history.cuts_made, history.last_hour)
     findings = []
     for hour in receipts:
         cut = history.cut(hour)

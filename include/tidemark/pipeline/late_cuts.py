@@ -33,7 +33,7 @@ from tidemark.ledger.change_log import changes_table, in_hour, is_published
 from tidemark.ledger.cut_state import columns_renamed, reloads_changed, state_in_cut, state_up_to
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.hour_run import HourRun
-from tidemark.ledger.publication_history import last_published
+from tidemark.ledger.publication_history import cuts_made
 from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.retention import expired_hours
@@ -78,7 +78,7 @@ def to_amend(run: HourRun, hour: Hour) -> list[Hour]:
     hours = [one for one in run.state.published_hours() if one >= hour]
     if run.feed.retention.cuts is None:
         return hours
-    expired = expired_hours(run.feed, last_published(run.settings, run.state), run.state.last_hour)
+    expired = expired_hours(run.feed, cuts_made(run.settings, run.state), run.state.last_hour)
     return [one for one in hours if one not in expired]
 
 

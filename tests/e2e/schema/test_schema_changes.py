@@ -476,6 +476,16 @@ def test_a_table_of_another_name_is_built_from_the_log(install: Install) -> None
         made.run(3)
 
 
+def test_the_audit_asks_for_no_late_cut_under_a_former_name(install: Install, settings: Settings) -> None:
+    made = install("plain_debezium", tables=NAMED)
+    for hour in range(3):
+        made.export(hour, [Change("c", 10 * hour + 1, V1, {"id": hour})])
+    made.run(0)
+    made.tables = {"s.items": {"name": f"{made.name}.other", "key": ["id"]}}
+    made.run(2, 1)
+    assert [str(finding) for finding in audit(made.feed(), settings).findings] == []
+
+
 def test_a_record_of_no_declared_width_says_which_there_are(install: Install, settings: Settings) -> None:
     made = install("ibm")
     made.export(0, [insert(1, V1, 1, "a", 10, "o"), insert(2, BAG1, 1, "x")])

@@ -21,22 +21,22 @@ def receipt(sequence: int, hour: str, days: float) -> Receipt:
     )  # fmt: skip
 
 
-def test_a_cut_is_as_old_as_its_hours_last_publication() -> None:
+def test_a_cut_is_as_old_as_the_publication_that_made_it() -> None:
+    """An hour that runs again leaves it as it is, unless cuts are made again."""
     history = PublicationHistory(
         [
             receipt(1, "2026-11-20T00", 9),
             receipt(2, "2026-11-20T01", 9),
             receipt(3, "2026-11-20T02", 7),
-            receipt(4, "2026-11-20T01", 1),
+            receipt(4, "2026-11-20T00", 1),
+            receipt(5, "2026-11-20T01", 1).model_copy(update={"amended": ["2026-11-20T01", "2026-11-20T02"]}),
+            receipt(6, "2026-11-20T03", 1),
         ]
     )
     kept = feed().model_copy(update={"retention": Retention(cuts=timedelta(days=7))})
-    assert expired_hours(kept, history.published_at, history.last_hour, NOW) == {"2026-11-20T00"}
-    assert expired_hours(kept, history.published_at, history.last_hour, NOW + timedelta(hours=1)) == {
-        "2026-11-20T00",
-        "2026-11-20T02",
-    }
-    assert expired_hours(feed(), history.published_at, history.last_hour, NOW) == set(), (
+    assert expired_hours(kept, history.cuts_made, history.last_hour, NOW) == {"2026-11-20T00"}
+    assert expired_hours(kept, history.cuts_made, history.last_hour, NOW + timedelta(days=7)) == set(history.hours[:3])
+    assert expired_hours(feed(), history.cuts_made, history.last_hour, NOW) == set(), (
         "forever, unless the feed file says otherwise"
     )
 
@@ -44,5 +44,5 @@ def test_a_cut_is_as_old_as_its_hours_last_publication() -> None:
 def test_the_newest_cut_stays_however_old() -> None:
     history = PublicationHistory([receipt(1, "2026-11-20T00", 90), receipt(2, "2026-11-20T01", 80)])
     kept = feed().model_copy(update={"retention": Retention(cuts=timedelta(0))})
-    assert expired_hours(kept, history.published_at, history.last_hour, NOW) == {"2026-11-20T00"}
+    assert expired_hours(kept, history.cuts_made, history.last_hour, NOW) == {"2026-11-20T00"}
     assert expired_hours(kept, {}, None, NOW) == set()
