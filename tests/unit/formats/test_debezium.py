@@ -203,12 +203,19 @@ case("mysql without position", event("u", MYSQL | {"file": ""}), {"id": 1}, conn
 case("mysql truncate", event("t", MYSQL), connector="mysql")
 SERVER = {"commit_lsn": "00000027:00000A68:0005", "change_lsn": "00000027:00000a60:0002", "event_serial_no": 2}
 case("sqlserver", event("u", SERVER | {"lsn": None}), {"id": 1}, connector="sqlserver")
+IN_TX = {"transaction": TX | {"id": SERVER["commit_lsn"], "total_order": 12}}
+NUMBERED = {"connector": "sqlserver", "transactions": "x"}
+case("sqlserver numbered", event("c", SERVER, **IN_TX), {"id": 1}, **NUMBERED)
+case("sqlserver moved", event("c", SERVER, **IN_TX), {"id": 1}, headers={"__debezium.oldkey": '{"id": 7}'}, **NUMBERED)
+case("sqlserver without key", event("c", SERVER, **IN_TX), **NUMBERED)
+case("sqlserver loaded", event("r", SERVER | {"change_lsn": None}), {"id": 1}, **NUMBERED)
 case("sqlserver snapshot", event("r", SERVER | {"change_lsn": None, "event_serial_no": None}), connector="sqlserver")
 case("sqlserver without position", event("u"), {"id": 1}, connector="sqlserver")
 case("sqlserver wrong position", event("u", SERVER | {"change_lsn": "0x27"}), {"id": 1}, connector="sqlserver")
 ORACLE = {"scn": "2868546", "commit_scn": "2868570", "rs_id": " 0x00000C.0000B10D.0010 ", "ssn": 1, "txId": "0a00"}
 case("oracle", event("u", ORACLE), {"id": 1}, connector="oracle")
 case("oracle snapshot", event("r", {"scn": "2868000", "txId": None}), {"id": 1}, connector="oracle")
+case("xstream", event("u", ORACLE | {"rs_id": None, "ssn": 0, "lcr_position": "00AF"}), {"id": 1}, connector="oracle")
 case("oracle without position", event("u", ORACLE | {"scn": None}), {"id": 1}, connector="oracle")
 DB2 = {"commit_lsn": "00000000:0000004c:0000:27a9", "change_lsn": "00000000:0000004c:0000:27A0"}
 case("db2", event("u", DB2), {"id": 1}, connector="db2")
@@ -398,12 +405,20 @@ def test_other_connectors_differ_in_source_alone(decoded: dict[str, Row]) -> Non
     row = decoded["sqlserver"]
     assert (row.source_table, row.position) == ("s.t", f"00000027:00000a68:0005.00000027:00000a60:0002.{2:010}")
     assert decoded["sqlserver snapshot"].position == f"00000027:00000a68:0005.{'0' * 22}.{0:010}"
+    assert decoded["xstream"].position == f"{2868570:020}.{2868546:020}.{'0' * 124}00af.{0:020}"
     row = decoded["oracle"]
     assert row.position == f"{2868570:020}.{2868546:020}.0000000000{'0x00000c.0000b10d.0010'}.{1:020}"
     assert decoded["oracle snapshot"].position.startswith(f"{2868000:020}.{2868000:020}."), "not before all others"
     assert decoded["oracle snapshot"].position < row.position
     assert decoded["db2"].position.endswith("00000000:0000004c:0000:27a0")
     assert len(decoded["db2"].position) == 97
+
+
+def test_transaction_metadata_number_what_sql_server_gives_no_order(decoded: dict[str, Row]) -> None:
+    names = ("numbered", "moved", "without key", "loaded")
+    places = [decoded[f"sqlserver {name}"].position.removeprefix("00000027:00000a68:0005.") for name in names]
+    assert places == [f"{12:020}", f"{11:020}", f"00000027:00000a60:0002.{2:010}", f"{'0' * 22}.{2:010}"]
+    assert places[3] < min(places[:2]), "what a snapshot read stands before what came since"
 
 
 @pytest.mark.parametrize("name", [name for cases in CASES.values() for name in cases if "position" in name])

@@ -196,9 +196,12 @@ def _events(parsed: DataFrame, feed: DeclaredFeed, options: Options) -> DataFram
         "k": own_shape(v_key),
         "old": F.col("old"),
         "table": F.concat(source[connector.namespace], F.lit("."), source["table"]),
-        "position": connector.position(source),
     }
     event["k"], event["old"] = declared_keys(event, feed)
+    # The halves of a key change have one position. Without a key it is what tells a change that comes again.
+    number = event["transaction"]["total_order"] - F.col("moved").cast("int")
+    known = F.when(event["k"].isNotNull(), number) if options.transactions is not None else F.lit(None).cast("bigint")
+    event["position"] = connector.numbered(source, known)
     updated = ((event["op"] == "u") | F.col("moved")) & event["before"].isNull()
     event["sent"], event["absent"] = without_unavailable(event["after"], options.unavailable, updated=updated)
     problem = _problem(event, options)

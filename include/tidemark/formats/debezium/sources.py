@@ -21,7 +21,8 @@ class Connector:
     where a field is missing or malformed. ``own``: the part of the position that is the change's own. ``no_position``:
     the problem of an event without a position. ``together``: the same text for all changes of a transaction, whether the
     connector sends transaction metadata or not; null where nothing tells but the time. ``gaps``: what its messages do not
-    show, for a person (docs/formats/debezium.md)."""
+    show, for a person (docs/formats/debezium.md). ``commit``: a transaction's place, where the source promises no order of
+    the places of its changes; None: it does."""
 
     fields: str
     namespace: str
@@ -30,6 +31,17 @@ class Connector:
     no_position: str
     together: Callable[[Column], Column]
     gaps: tuple[str, ...] = ()
+    commit: Callable[[Column], Column] | None = None
+
+    def numbered(self, source: Column, number: Column) -> Column:
+        """The position of a change whose ``number`` in its transaction is known: its own, where that is in order; null
+        where it has none."""
+        own = self.position(source)
+        if self.commit is None:
+            return own
+        return F.when(own.isNotNull() & number.isNotNull(), _joined(self.commit(source), _digits(number))).otherwise(
+            own
+        )
 
 
 #: What ``source.snapshot`` says of a row that a snapshot read: a first or second one, an ad-hoc one, or an incremental one.
@@ -101,7 +113,8 @@ def _has_lsn(source: Column) -> Column:
 
 
 def _sqlserver(source: Column) -> Column:
-    """``<commit LSN>.<change LSN>.<event in the change>``."""
+    """``<commit LSN>.<change LSN>.<event in the change>``. The change LSN (``__$seqval``) is for no order, says Microsoft,
+    but ``__$command_id``, by which the connector reads, and which it does not send."""
     serial = _digits(F.coalesce(source["event_serial_no"].cast("string"), F.lit("0")), 10)
     return F.when(_has_lsn(source), _joined(_lsn(source["commit_lsn"], 22), _lsn(source["change_lsn"], 22), serial))
 
@@ -111,12 +124,19 @@ def _db2(source: Column) -> Column:
     return F.when(_has_lsn(source), _joined(_lsn(source["commit_lsn"], 48), _lsn(source["change_lsn"], 48)))
 
 
+def _commit_lsn(source: Column) -> Column:
+    return _lsn(source["commit_lsn"], 22)
+
+
 def _oracle(source: Column) -> Column:
-    """``<SCN of the commit>.<own SCN>.<redo record>.<its part>``. Snapshot rows have no commit: they stand at their SCN."""
+    """``<SCN of the commit>.<own SCN>.<redo record>.<its part>``. Snapshot rows have no commit: they stand at their SCN.
+    XStream sends no redo record but a position of its own."""
     commit = F.coalesce(source["commit_scn"], source["scn"])
     record = F.lower(F.trim(F.coalesce(source["rs_id"], F.lit(""))))
     part = F.coalesce(source["ssn"].cast("string"), F.lit("0"))
     redo = F.when(record.rlike(r"^[0-9a-fx.]{0,32}\z"), zero_padded(record, 32))
+    of_xstream = F.lower(source["lcr_position"])
+    redo = F.when(of_xstream.rlike(r"^[0-9a-f]{1,128}\z"), zero_padded(of_xstream, 128)).otherwise(redo)
     return _joined(_digits(commit), _digits(source["scn"]), redo, _digits(part))
 
 
@@ -141,8 +161,16 @@ _CASCADES = (
     "stay in their tables as they were: have the application delete them, or use 9.6"
 )
 _ONE_SCN = (
-    "two changes of one row in one SCN look like one where the connector sends neither rs_id nor ssn: look into a message, "
-    "and use a release that sends them"
+    "two changes of one row in one SCN look like one where the connector sends neither rs_id (LogMiner) nor lcr_position "
+    "(XStream): look into a message, and use a release that sends one of them"
+)
+_COMPRESSED = (
+    "transactions that MySQL writes compressed (`binlog_transaction_compression`, off by default; any session may set it): "
+    "their changes all have one place in the binlog, so that of two changes of a row either may count: leave it off"
+)
+_NO_ORDER = (
+    "the order of two changes of one row in one transaction, as bulk updates of keys make them: change_lsn is none that SQL "
+    "Server promises. Have the connector send transaction metadata, which number them, and name their topic as `transactions`"
 )
 
 #: By the name of the option ``connector``.
@@ -153,15 +181,15 @@ CONNECTORS = {
     ),
     "mysql": Connector(
         "txId: string, db: string, file: string, pos: bigint, row: bigint", "db", _mysql, _mysql,
-        "source has no file and pos: its place in the order is unknown", _nothing, (_CASCADES,),
+        "source has no file and pos: its place in the order is unknown", _nothing, (_CASCADES, _COMPRESSED),
     ),
     "sqlserver": Connector(
         "txId: string, commit_lsn: string, change_lsn: string, event_serial_no: bigint", "schema", _sqlserver, _sqlserver,
-        _NO_LSN, _given("commit_lsn"),
+        _NO_LSN, _given("commit_lsn"), (_NO_ORDER,), _commit_lsn,
     ),
     "oracle": Connector(
-        "txId: string, scn: string, commit_scn: string, rs_id: string, ssn: bigint", "schema", _oracle, _oracle,
-        "source has no scn: its place in the order is unknown", _given("txId"), (_DEFERRED, _ONE_SCN),
+        "txId: string, scn: string, commit_scn: string, rs_id: string, ssn: bigint, lcr_position: string", "schema",
+        _oracle, _oracle, "source has no scn: its place in the order is unknown", _given("txId"), (_DEFERRED, _ONE_SCN),
     ),
     "db2": Connector(
         "txId: string, commit_lsn: string, change_lsn: string", "schema", _db2, _db2, _NO_LSN, _given("commit_lsn")
