@@ -237,12 +237,18 @@ def unscaled_decimal(text: Column, spark: str, arg: str | None) -> Column:
     return _let(value, lambda decimal: plain(decimal, spark, None))
 
 
+_NUMBER = r"\A(?:[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|NaN|-?Infinity)\z"
+
+
 def variable_decimal(text: Column, spark: str, arg: str | None) -> Column:
-    """Debezium's VariableScaleDecimal ``{"scale": int, "value": base64}``."""
+    """A decimal without a scale of its own: Debezium's VariableScaleDecimal ``{"scale": int, "value": base64}``, which stays
+    a struct where other decimals are numbers or texts (``decimal.format=NUMERIC``, sinks' Parquet); or the number itself,
+    whose text is kept as it is."""
     parts = F.from_json(text, "struct<scale: int, value: string>")
     scale = F.when(parts["scale"].between(-_LARGEST_SCALE, _LARGEST_SCALE), parts["scale"])
     read = _unscaled_text if spark == "string" else _unscaled
-    value = _shift(read(_of_java(parts["value"])), scale)
+    of_struct = _shift(read(_of_java(parts["value"])), scale)
+    value = F.when(text.startswith("{"), of_struct).when(text.rlike(_NUMBER), text)
     return _let(value, lambda decimal: plain(decimal, spark, None))
 
 

@@ -70,7 +70,7 @@ def test_a_type_that_is_declared_after_an_untyped_hour_stops_the_table(declared:
             shaped({"c": declared}, published={"id": UNTYPED["id"], "c": ("string", None)})  # type: ignore[dict-item]
 
 
-@pytest.mark.parametrize("declared", ["text", "jsonb", "numeric"])
+@pytest.mark.parametrize("declared", ["text", "jsonb"])
 def test_a_declared_type_that_is_text_as_sent_changes_nothing(declared: str) -> None:
     shape = shaped({"c": declared}, published=UNTYPED, decimals="string")
     assert shape.columns["c"] == ColumnType("string")

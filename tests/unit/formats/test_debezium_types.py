@@ -34,7 +34,7 @@ def _b64(*octets: int) -> str:
     return base64.b64encode(bytes(octets)).decode()
 
 
-PRECISE, STRING, DOUBLE = ({"decimals": mode} for mode in ("precise", "string", "double"))
+PRECISE, STRING, DOUBLE, NUMERIC = ({"decimals": mode} for mode in ("precise", "string", "double", "numeric"))
 AT = datetime(2026, 11, 20, 1, 2, 3, 456_000)
 SECONDS = int((AT - datetime(1970, 1, 1)).total_seconds())
 #: PostgreSQL's type, the connector's options, its text in a message, the value it is.
@@ -44,6 +44,8 @@ DECLARED: list[tuple[str, dict[str, str], str, Any]] = [
     ("numeric(9,2)", DOUBLE, "-123.45", Decimal("-123.45")),
     ("numeric", PRECISE, json.dumps({"scale": 3, "value": _unscaled(5)}), "0.005"),
     ("numeric", STRING, "1E-3", "1E-3"),
+    *[("numeric", mode, json.dumps({"scale": 3, "value": _unscaled(1504)}), "1.504") for mode in (STRING, DOUBLE, NUMERIC)],
+    ("numeric[]", NUMERIC, json.dumps([{"scale": -2, "value": _unscaled(1)}, 1.5]), ["100", "1.5"]),
     *[
         ("numeric", PRECISE, json.dumps({"scale": 3, "value": _unscaled(sign * number)}), _written(sign * number, 3))
         for number in (10**37, 2**127 - 1, 2**127, 10**38, 10**39 - 7, 2**128, 2**200 + 1, 10**500 + 10**9, 10**2000)

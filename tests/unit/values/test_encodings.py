@@ -80,7 +80,12 @@ CASES: list[tuple[str, str, str | None, object]] = [
     ("unscaled_decimal", "string", bytes_of(10**60), f"{10**60}"),
     ("variable_decimal", "string", json.dumps({"scale": 0, "value": "12345"}), None),
     ("variable_decimal", "string", json.dumps({"scale": 0, "value": "AAU="}), None),
-    ("variable_decimal", "string", "1234", None),
+    # Where the connector writes numbers or texts.
+    ("variable_decimal", "string", "1234", "1234"),
+    ("variable_decimal", "string", "-1.50E+3", "-1.50E+3"),
+    ("variable_decimal", "string", "NaN", "NaN"),
+    ("variable_decimal", "string", "BQ==", None),
+    ("variable_decimal", "string", "1.5\n", None),
     ("variable_decimal", "string", json.dumps({"scale": 6, "value": bytes_of(8313225127)}), "8313.225127"),
     ("variable_decimal", "string", json.dumps({"scale": -2, "value": bytes_of(-7)}), "-700"),
     ("variable_decimal", "string", json.dumps({"scale": 2**31 - 1, "value": bytes_of(7)}), None),

@@ -97,7 +97,7 @@ def _unit(precision: str | None, times: str, *, clock: bool) -> str:
 
 def _decimal(precision: str | None, scale: str | None, decimals: str) -> ColumnType:
     if precision is None:
-        return ColumnType("string", "variable_decimal" if decimals == "precise" else "plain")
+        return ColumnType("string", "variable_decimal")
     if int(precision) > 38:
         return ColumnType("string", "unscaled_decimal" if decimals == "precise" else "plain", scale or "0")
     spark = f"decimal({precision},{scale or 0})"
