@@ -64,7 +64,7 @@ def shape_of(
     declared, format_ = feed.tables.get(stats.sources[0], Table()), load_format(feed.format["type"])
     wanted: dict[str, ColumnType] = dict(format_.column_types(declared.all_columns, feed.format_options))
     schemas = {
-        text: _by_names_now(format_.message_types(text), definition, generation)
+        text: _by_names_now(format_.message_types(text, feed.format_options), definition, generation)
         for text, generation in sorted({*stats.schemas, *logged.schemas}, reverse=True)
     }
     # A truncate carries no key: an hour of truncates alone says nothing about it.
@@ -103,7 +103,7 @@ def told_columns(feed: Feed, stats: TableStats, definition: Definition, stored: 
     """In lower case, the columns that the table is known to have, and what they are."""
     declared, format_ = feed.tables.get(stats.sources[0], Table()), load_format(feed.format["type"])
     listed = [stored, definition.columns, declared.all_columns, *map(names_in, stats.columns)]
-    listed += [format_.message_types(text) for text, _ in stats.schemas]
+    listed += [format_.message_types(text, feed.format_options) for text, _ in stats.schemas]
     return {name.lower() for names in listed for name in names}
 
 
@@ -118,7 +118,7 @@ def unlisted_note(feed: Feed, stats: TableStats, definitions: Definitions, key: 
         return None
     by_generation: dict[int, list[set[str]]] = {}
     for text, generation in stats.schemas:
-        if (names := set(format_.message_types(text))) - set(key):
+        if (names := set(format_.message_types(text, feed.format_options))) - set(key):
             by_generation.setdefault(generation, []).append(names)
     lists = by_generation.values()
     missing = sorted({name for of_one in lists for names in of_one for name in set().union(*of_one) - names})

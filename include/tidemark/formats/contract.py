@@ -170,7 +170,7 @@ class Format(Protocol):
         ValueError for a type that the format does not know. Pure, no Spark session needed.
         """
 
-    def message_types(self, schema: str, /) -> dict[str, ColumnType]:
+    def message_types(self, schema: str, options: BaseModel, /) -> dict[str, ColumnType]:
         """Column types by the ``message_schema`` of row entries; empty where the format sends none. Pure."""
 
 

@@ -404,11 +404,11 @@ def test_types(written: str, spark_type: str) -> None:
 def test_unknown_types() -> None:
     with pytest.raises(ValueError, match="'vector' is not a MySQL type"):
         canal.column_types({"a": "vector"}, canal.Options())
-    assert canal.message_types('{"a": "vector", "b": "int", "c": null}') == {
+    assert canal.message_types('{"a": "vector", "b": "int", "c": null}', canal.Options()) == {
         "a": ColumnType("string"), "b": ColumnType("int"), "c": ColumnType("string"),
     }  # fmt: skip
     for text in ("", "{", "3", "[]", "null"):
-        assert canal.message_types(text) == {}
+        assert canal.message_types(text, canal.Options()) == {}
 
 
 def test_statements_say_all_types() -> None:

@@ -54,13 +54,13 @@ def test_a_calendar_date_is_the_midnight_of_its_zone(spark: SparkSession) -> Non
 
 def test_message_types() -> None:
     listed = [{"name": name, "type": name.upper()} for name in ("boolean", "double", "date", "bytes", "long", "other")]
-    assert dataworks.message_types(json.dumps(listed)) == {
+    assert dataworks.message_types(json.dumps(listed), dataworks.Options()) == {
         "boolean": ColumnType("boolean"), "double": ColumnType("double"), "long": ColumnType("bigint"),
         "date": ColumnType("timestamp", "epoch_millis"), "bytes": ColumnType("binary", "base64"),
         "other": ColumnType("string"),
     }  # fmt: skip
     for text in ("", "{", "3", "[3]", '{"a": 1}', '[{"name": "a"}]'):
-        assert dataworks.message_types(text) == {}
+        assert dataworks.message_types(text, dataworks.Options()) == {}
 
 
 def _change(text: str, dialect: str | None = None) -> TableChange | None:

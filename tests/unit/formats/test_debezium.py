@@ -386,7 +386,7 @@ def test_logical_messages(decoded: dict[str, Row]) -> None:
     assert (row.op, row.kind, row.source_table, row.position) == ("insert", "m", "log.messages", GOOD)
     assert row.key == {"connector": "p", "lsn": "30"}
     assert (row.tx, row.tx_ordinal, row.after["transactional"]) == ("5", 1, "true")
-    types = debezium.message_types(row.message_schema)
+    types = debezium.message_types(row.message_schema, debezium.Options())
     assert types.keys() == row.after.keys()
     assert (types["content"].spark, types["transactional"].spark, types["lsn"].spark) == ("binary", "boolean", "bigint")
     alone = decoded["message alone"]

@@ -111,7 +111,7 @@ def test_spoilt_message_schemas_give_types_or_nothing(messages: tuple[Path, list
         spoilt = pick.choice((mutations.spoil_json, mutations.spoil_json, mutations.spoil_bytes))(
             pick.choice(schemas).encode(), pick
         )
-        for name, kind in debezium.message_types(spoilt.decode("utf-8", "replace")).items():
+        for name, kind in debezium.message_types(spoilt.decode("utf-8", "replace"), debezium.Options()).items():
             assert isinstance(name, str)
             if match := re.search(r"decimal\((\d+),(\d+)\)", kind.spark):
                 assert 1 <= int(match[1]) <= 38 and 0 <= int(match[2]) <= int(match[1])

@@ -169,6 +169,12 @@ def values(spark: SparkSession, typed: list[tuple[ColumnType, str]]) -> list[Any
     return list(row)
 
 
+def _told(field: dict[str, Any], options: dict[str, str]) -> ColumnType:
+    """The type of a column by a message schema of which it is a field."""
+    envelope = {"fields": [{"field": "after", "fields": [field | {"field": "c"}]}]}
+    return debezium.message_types(json.dumps(envelope), debezium.Options.model_validate(options))["c"]
+
+
 def _comparable(value: Any, like: Any) -> Any:
     if isinstance(value, datetime) and isinstance(like, datetime) and like.tzinfo:
         return value.astimezone(UTC)
@@ -185,12 +191,19 @@ def test_every_declared_type(spark: SparkSession) -> None:
 
 
 def test_every_type_that_messages_tell(spark: SparkSession) -> None:
-    typed = []
-    for field, text, _ in TOLD:
-        envelope = {"fields": [{"field": "after", "fields": [field | {"field": "c"}]}]}
-        typed.append((debezium.message_types(json.dumps(envelope))["c"], text))
+    typed = [(_told(field, {}), text) for field, text, _ in TOLD]
     for (field, text, expected), found in zip(TOLD, values(spark, typed), strict=True):
         assert _comparable(found, expected) == expected, (field, text)
+
+
+def test_a_schema_does_not_say_that_its_decimals_are_numbers_of_json(spark: SparkSession) -> None:
+    """Four digits would be bytes in base64 too, of another number."""
+    whole = _field("bytes", _DECIMAL, parameters={"scale": "0", "connect.decimal.precision": "10"})
+    wide = _field("bytes", _DECIMAL, parameters={"scale": "2", "connect.decimal.precision": "60"})
+    sent = [(whole, "1234", Decimal(1234)), (_TENTHS, "-12.50", Decimal("-12.5")), (_TENTHS, "0.05", None),
+            (wide, "12345.67", "12345.67"), (_field("array", items=whole), "[1234,null]", [Decimal(1234), None])]  # fmt: skip
+    found = values(spark, [(_told(field, NUMERIC), text) for field, text, _ in sent])
+    assert found == [expected for _, _, expected in sent]
 
 
 def test_types_that_are_none_are_refused() -> None:

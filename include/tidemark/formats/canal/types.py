@@ -8,6 +8,8 @@ from __future__ import annotations
 import json
 import re
 
+from pydantic import BaseModel
+
 from tidemark.values.columns import ColumnType
 
 _INTEGERS = {
@@ -63,7 +65,7 @@ def mysql_type(written: str) -> ColumnType:
     raise ValueError(f"{written!r} is not a MySQL type that is known here")
 
 
-def message_types(schema: str) -> dict[str, ColumnType]:
+def message_types(schema: str, options: BaseModel) -> dict[str, ColumnType]:
     """Column types by a message's ``mysqlType`` (JSON); empty when the text is none. An unknown type is text."""
     try:
         return {name: type_or_text(written) for name, written in json.loads(schema).items()}

@@ -12,6 +12,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from zoneinfo import ZoneInfo
 
+from pydantic import BaseModel
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
@@ -78,7 +79,7 @@ def declared_type(written: str, zone: str | None) -> ColumnType:
     return ColumnType(f"decimal({precision},{scale})")
 
 
-def message_types(schema: str) -> dict[str, ColumnType]:
+def message_types(schema: str, options: BaseModel) -> dict[str, ColumnType]:
     """Column types by a message's ``dataColumn`` list (JSON); empty when the text is none. An unknown type is text."""
     try:
         listed = json.loads(schema)

@@ -23,7 +23,7 @@ from tidemark.formats.debezium.infinities import declared_ways, infinite_columns
 from tidemark.formats.debezium.keys import IMAGE, declared_keys, names_old_key, old_key, own_shape
 from tidemark.formats.debezium.sources import CONNECTORS
 from tidemark.formats.debezium.transactions import identity, outside, transaction
-from tidemark.formats.debezium.types import ENCODINGS, declared_type, message_types
+from tidemark.formats.debezium.types import ENCODINGS, declared_type, told_types
 from tidemark.formats.debezium.unavailable import without_unavailable
 from tidemark.values.columns import ColumnType
 from tidemark.values.encodings import time_of_millis
@@ -83,7 +83,8 @@ class Options(BaseModel):
     decimals: Literal["precise", "string", "double", "numeric"] = Field(
         "precise",
         description="The connector's decimal.handling.mode; numeric: precise, and its JsonConverter writes numbers of JSON "
-        "(decimal.format=NUMERIC), which are then read digit by digit. Not needed where message schemas are sent.",
+        "(decimal.format=NUMERIC), which are then read digit by digit. Where message schemas are sent, only numeric needs to "
+        "be said.",
     )
     binary: Literal["bytes", "base64", "hex"] = Field("bytes", description="The connector's binary.handling.mode.")
     times: Literal["adaptive", "adaptive_time_microseconds", "connect", "microseconds", "nanoseconds"] = Field(
@@ -117,6 +118,12 @@ def column_types(columns: Mapping[str, str], options: BaseModel) -> dict[str, Co
         name: declared_type(written, decimals=options.decimals, binary=options.binary, times=options.times)
         for name, written in columns.items()
     }
+
+
+def message_types(schema: str, options: BaseModel) -> dict[str, ColumnType]:
+    """Column types of a row event by its own schema; empty when the text is none."""
+    assert isinstance(options, Options)
+    return told_types(schema, decimals=options.decimals)
 
 
 def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFrame:

@@ -131,21 +131,22 @@ _SEMANTIC = {
 }
 
 
-def message_types(schema: str) -> dict[str, ColumnType]:
+def told_types(schema: str, *, decimals: str) -> dict[str, ColumnType]:
     """Column types of a row event by its own schema (the envelope's JSON): the fields of ``after``, else ``before``.
 
-    Empty when the text is no such schema (the rows then keep their text).
+    Empty when the text is no such schema (the rows then keep their text). ``decimals``: as in :func:`declared_type`, since
+    a schema does not say whether its converter writes Connect's Decimal as bytes or, ``numeric``, as a number of JSON.
     """
     try:
         fields = {field["field"]: field for field in json.loads(schema)["fields"]}
         row = fields.get("after") or fields["before"]
-        types = {field["field"]: _connect_type(field) for field in row["fields"]}
+        types = {field["field"]: _connect_type(field, decimals) for field in row["fields"]}
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         return {}
     return types if all(isinstance(name, str) for name in types) else {}
 
 
-def _connect_type(field: dict[str, Any]) -> ColumnType:
+def _connect_type(field: dict[str, Any], decimals: str) -> ColumnType:
     semantic, kind = field.get("name"), field["type"]
     if semantic in _SEMANTIC:
         return _SEMANTIC[semantic]
@@ -153,22 +154,23 @@ def _connect_type(field: dict[str, Any]) -> ColumnType:
     if semantic == "org.apache.kafka.connect.data.Decimal":
         scale, precision = int(parameters.get("scale", 0)), int(parameters.get("connect.decimal.precision", 38))
         fits = 1 <= precision <= 38 and 0 <= scale <= precision
-        return ColumnType(f"decimal({precision},{scale})" if fits else "string", "unscaled_decimal", str(scale))
+        encoding = "plain" if decimals == "numeric" else "unscaled_decimal"
+        return ColumnType(f"decimal({precision},{scale})" if fits else "string", encoding, str(scale))
     if semantic == "io.debezium.data.Bits":
         length = int(parameters.get("length", 0))
         return ColumnType("string", "bits", str(length) if 0 < length <= _LONGEST_BITS else None)
     if kind == "bytes":
         return ColumnType("binary", "base64")
     if kind == "array":
-        return _array(_connect_type(field["items"]))
+        return _array(_connect_type(field["items"], decimals))
     if kind == "struct":
-        return _struct(field["fields"])
+        return _struct(field["fields"], decimals)
     return ColumnType(_CONNECT.get(kind, "string"))
 
 
-def _struct(fields: list[dict[str, Any]]) -> ColumnType:
+def _struct(fields: list[dict[str, Any]], decimals: str) -> ColumnType:
     """A struct of simple fields is kept as one; any other is its JSON text."""
-    types = {field["field"]: _connect_type(field) for field in fields}
+    types = {field["field"]: _connect_type(field, decimals) for field in fields}
     simple = all(
         re.fullmatch(r"[A-Za-z_]\w*", name, re.ASCII)
         and kind.spark in (*_CONNECT.values(), "binary")

@@ -57,7 +57,7 @@ def column_types(columns: Mapping[str, str], options: BaseModel) -> dict[str, Co
     return {name: column_type(written, options.decimal_character) for name, written in columns.items()}
 
 
-def message_types(schema: str) -> dict[str, ColumnType]:
+def message_types(schema: str, options: BaseModel) -> dict[str, ColumnType]:
     """Records carry no schema of their own: the feed declares columns and types."""
     return {}
 

@@ -69,7 +69,7 @@ def gaps(options: BaseModel) -> list[str]:
     ]
 
 
-def message_types(schema: str) -> dict[str, ColumnType]:
+def message_types(schema: str, options: BaseModel) -> dict[str, ColumnType]:
     """Data messages carry no schema of their own: see :func:`table_change`."""
     return {}
 
