@@ -22,9 +22,21 @@ Encoding = Callable[[Column, str, str | None], Column]
 _FIRST_MICROS, _LAST_MICROS = -62_135_596_800_000_000, 253_402_300_799_999_999
 
 
+_DATE = r"\A[+-]?\d{4,7}-\d{2}-\d{2}"
+_CLOCK = r"[ T]\d{2}:\d{2}(?::\d{2}(?:\.\d+)?)?"
+#: Spark's casts also take a year or a month alone, a time of day as one of the day on which they run, a date with anything
+#: behind it, and a zone that they then drop. Z says no more than that the time is in UTC, and containers write it.
+_WRITTEN = {
+    "date": _DATE + r"(?:[ T]00:00(?::00(?:\.0+)?)?Z?)?\z",
+    "timestamp": rf"{_DATE}(?:{_CLOCK}(?: ?(?:Z|[+-]\d{{2}}(?::?\d{{2}}(?::\d{{2}})?)?))?)?\z",
+    "timestamp_ntz": rf"{_DATE}(?:{_CLOCK}Z?)?\z",
+}
+
+
 def plain(text: Column, spark: str, arg: str | None) -> Column:
-    """The value as its usual text. A decimal that does not fit its scale is refused rather than rounded, and so is a
-    number that no double or float can hold: it would be infinite."""
+    """The value as its usual text; of dates and times ISO's, with ``T`` or a blank. One that would lose a part is refused: a
+    decimal that does not fit its scale, a number that no double or float can hold, a date with a time of day but midnight,
+    a time with an offset in a column without."""
     if spark == "string":
         return text
     if match := re.fullmatch(r"decimal\(\d+,\s*(\d+)\)", spark):
@@ -34,6 +46,8 @@ def plain(text: Column, spark: str, arg: str | None) -> Column:
         # Java's own way to write a number, 1.5d, is nobody else's.
         strange = text.rlike(r"[\d.][dDfF]\s*\z") | ((F.abs(value) == infinite) & text.rlike(r"\d"))
         return F.when(~strange, value)
+    if spark in _WRITTEN:
+        return F.when(text.rlike(_WRITTEN[spark]), text.try_cast(spark))
     return text.try_cast(spark)
 
 

@@ -41,6 +41,33 @@ CASES: list[tuple[str, str, str | None, object]] = [
     ("plain", "decimal(5,2)", "1234.5", None),
     ("plain", "timestamp", "2026-11-20T00:40:28.605135Z", datetime(2026, 11, 20, 0, 40, 28, 605135, UTC)),
     ("plain", "timestamp", "infinity", None),
+    ("plain", "timestamp", "2026-11-20T02:40:28+02:00", datetime(2026, 11, 20, 0, 40, 28, 0, UTC)),
+    ("plain", "timestamp", "2026-11-20 02:40:28.6 +0200", datetime(2026, 11, 20, 0, 40, 28, 600_000, UTC)),
+    ("plain", "timestamp", "1890-01-01T00:19:32.5+00:19:32", datetime(1890, 1, 1, 0, 0, 0, 500_000, UTC)),
+    ("plain", "timestamp", "2026-11-20 00:40", datetime(2026, 11, 20, 0, 40, 0, 0, UTC)),
+    ("plain", "timestamp_ntz", "2026-11-20 15:30:00.000", datetime(2026, 11, 20, 15, 30)),
+    ("plain", "timestamp_ntz", "2026-11-20T15:30:00.123456", datetime(2026, 11, 20, 15, 30, 0, 123_456)),
+    ("plain", "timestamp_ntz", "2026-11-20T15:30:00.000000Z", datetime(2026, 11, 20, 15, 30)),  # a sink's Parquet
+    ("plain", "timestamp_ntz", "2026-11-20", datetime(2026, 11, 20)),
+    ("plain", "date", "2026-11-20", date(2026, 11, 20)),
+    ("plain", "date", "2026-11-20T00:00:00", date(2026, 11, 20)),
+    ("plain", "date", "2026-11-20 00:00:00.000", date(2026, 11, 20)),
+    # Spark's casts would take all of these: a time of day, for one, as that of the day on which the hour is run.
+    ("plain", "timestamp", "12:30:00", None),
+    ("plain", "timestamp", "T12:30:00Z", None),
+    ("plain", "timestamp", "2026", None),
+    ("plain", "timestamp", "2026-11", None),
+    ("plain", "timestamp", "2026-11-20T00:40:28 Europe/Paris", None),
+    ("plain", "timestamp_ntz", "12:30:00", None),
+    ("plain", "timestamp_ntz", "2026", None),
+    ("plain", "timestamp_ntz", "2026-11-20T00:15:49+08:00", None),
+    ("plain", "timestamp_ntz", "2026-11-20 garbage", None),
+    ("plain", "date", "2026-11-20T15:30:00", None),
+    ("plain", "date", "2026-11-20 00:00:00.001", None),
+    ("plain", "date", "2026-11", None),
+    ("plain", "date", "2026-11-20 garbage", None),
+    ("plain", "date", "2026-11-20\n", None),
+    ("plain", "date", "2026-02-30", None),
     ("epoch_days", "date", "-5883", date(1953, 11, 23)),
     ("epoch_days", "date", "2147483647", None),
     ("epoch_millis", "timestamp_ntz", "1795133749539", datetime(2026, 11, 20, 0, 15, 49, 539000)),
@@ -114,6 +141,15 @@ def test_one_text(spark: SparkSession) -> None:
             assert found.astimezone(UTC) == value, case
         else:
             assert found == value, case
+
+
+def test_years_of_more_digits_and_before_the_first(spark: SparkSession) -> None:
+    """Java writes them with a sign."""
+    for kind, clock in (("date", ""), ("timestamp", "T00:00:00Z"), ("timestamp_ntz", " 00:00:00")):
+        texts = [f"{day}{clock}" for day in ("+12026-01-01", "-0043-03-15")]
+        frame = spark.createDataFrame([(text,) for text in texts], "text string")
+        found = frame.select(ENCODINGS["plain"](F.col("text"), kind, None).isNotNull().alias("read")).collect()
+        assert [row["read"] for row in found] == [True, True], kind
 
 
 def test_unscaled_decimals_are_exact(spark: SparkSession) -> None:

@@ -123,7 +123,7 @@ def column_type(written: str, decimal_character: str) -> ColumnType:
     if base == "DECFLOAT":
         return ColumnType("string", "ibm_decfloat", decimal_character)
     simple = {
-        "DATE": ColumnType("date", "ibm_date"),
+        "DATE": ColumnType("date"),
         "TIME": ColumnType("string", "ibm_time"),
         "BOOLEAN": ColumnType("boolean"),
     }
@@ -167,11 +167,6 @@ def decfloat(text: Column, spark: str, arg: str | None) -> Column:
     """A decimal floating-point number, as text to its last digit; ``arg`` is the decimal character."""
     number = _point(text, arg)
     return F.when(number.rlike(r"^[+-]?(?:(?:\d+\.?\d*|\.\d+)(?:[Ee][+-]?\d+)?|(?i:inf|infinity|s?nan))\z"), number)
-
-
-def date(text: Column, spark: str, arg: str | None) -> Column:
-    """``2006-06-30``."""
-    return F.when(text.rlike(r"^\d{4}-\d{2}-\d{2}\z"), text).try_cast("date")
 
 
 _TIME = r"^([01]\d|2[0-3])[.:]([0-5]\d)[.:]([0-5]\d)\z|^(24)[.:](00)[.:](00)\z"
@@ -221,7 +216,6 @@ ENCODINGS: dict[str, Encoding] = {
     "ibm_decimal": decimal,
     "ibm_float": binary_float,
     "ibm_decfloat": decfloat,
-    "ibm_date": date,
     "ibm_time": time,
     "ibm_timestamp": timestamp,
     "ibm_long_timestamp": long_timestamp,
