@@ -345,7 +345,9 @@ def _with_values(rows: DataFrame, definitions: Definitions) -> DataFrame:
         lacking = F.map_filter(values, lambda name, _: ~F.array_contains(there, F.lower(name)))
         return F.when(values.isNull() | image.isNull(), image).otherwise(F.map_concat(image, lacking))
 
-    return rows.withColumns({name: completed(F.col(name)) for name in ("before", "after")})
+    # Of a row with a key the image before may be a part: what it lacks tells nothing of which row it shows.
+    before = F.when(F.col("key").isNull(), completed(F.col("before"))).otherwise(F.col("before"))
+    return rows.withColumns({"before": before, "after": completed(F.col("after"))})
 
 
 def _renamed_image(image: Column, now: Column) -> Column:

@@ -7,10 +7,12 @@ import json
 from typing import Any
 
 import pytest
+from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from tidemark.changelog.renames import RenamePlan, plan_renames
 from tidemark.changelog.resolve import LoggedColumns, refuse_other_sources, shape_of, unlisted_note
-from tidemark.changelog.table_history import Definition, Definitions, define
+from tidemark.changelog.table_history import Definition, Definitions, define, with_definitions
 from tidemark.errors import SchemaError
 from tidemark.feeds.model import Feed
 from tidemark.fold.typed_rows import TableShape
@@ -225,6 +227,25 @@ def test_columns_stand_where_their_source_has_them() -> None:
     listed = ["id"]
     add_in_order(listed, ["else", "where"])
     assert listed == ["id", "else", "where"]
+
+
+def test_rows_of_before_have_the_value_of_a_column_that_was_added(spark: SparkSession) -> None:
+    """So has what a table without a key removes; with a key an image before may be a part, and a value more than was sent
+    would make it show another row."""
+    statement = json.dumps({"op": "ALTER", "text": "ALTER TABLE t ADD c varchar(9) DEFAULT 'x'"})
+    definitions = define([SchemaEntry("s.t", "20", statement)], feed())
+    image = "map<string, string>"
+    kind = f"position string, key {image}, before {image}, after {image}"
+    rows = spark.createDataFrame(
+        [("10", {"id": "1"}, {"id": "1"}, {"id": "1", "a": "b"}), ("11", None, {"a": "b"}, {"a": "d"}),
+         ("30", None, {"a": "d"}, {"a": "e"})], kind
+    ).withColumns({"source_table": F.lit("s.t"), "prior_key": F.lit(None).cast(image), "unbound": F.lit(None).cast(image),
+                   "absent": F.array().cast("array<string>")})  # fmt: skip
+    found = with_definitions(rows, definitions, feed()).orderBy("position").select("before", "after").collect()
+    assert [tuple(row) for row in found] == [
+        ({"id": "1"}, {"id": "1", "a": "b", "c": "x"}), ({"a": "b", "c": "x"}, {"a": "d", "c": "x"}),
+        ({"a": "d"}, {"a": "e"}),
+    ]  # fmt: skip
 
 
 def test_keys_of_one_hour() -> None:

@@ -76,7 +76,8 @@ def test_a_folder_without_feed_files_is_not_called_right(tmp_path: Path, capsys:
     ("format_", "told"),
     [
         ({"type": "debezium"}, ["TRUNCATE", "a key that the database checks"]),
-        ({"type": "debezium", "connector": "mysql"}, ["TRUNCATE", "rows that MySQL"]),
+        ({"type": "debezium", "connector": "mysql"}, ["TRUNCATE", "rows that MySQL", "transactions that"]),
+        ({"type": "debezium", "connector": "sqlserver"}, ["TRUNCATE", "the order of two changes"]),
         ({"type": "debezium", "connector": "oracle"}, ["TRUNCATE", "a key that the database checks", "two changes"]),
         ({"type": "debezium", "connector": "db2"}, ["TRUNCATE"]),
         ({"type": "qlik"}, ["TRUNCATE", "a key that the source checks"]),
