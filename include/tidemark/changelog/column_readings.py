@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 
 from tidemark.errors import SchemaError
 from tidemark.values.columns import ColumnType, Reading
-from tidemark.values.encodings import REWRITTEN
+from tidemark.values.encodings import COUNTS, REWRITTEN
 from tidemark.values.type_changes import fits, unsafe, widens
 
 _SHOWN = 20
@@ -41,12 +41,19 @@ def column_type(feed: str, told: Told, *, stand: bool = False) -> tuple[ColumnTy
     SchemaError for types of which none holds the others, and for a reading that the published values do not have.
     """
     try:
-        return _agreed(told)
+        return _agreed(replace(told, readings=()) if _holds_counts(told) else told)
     except SchemaError as error:
         if stand and told.declared is not None:
             return column_type(feed, replace(told, declared=None))
         error.feed = feed
         raise
+
+
+def _holds_counts(told: Told) -> bool:
+    """Whether a column is declared as whole numbers, and its messages count something in one unit: it holds these counts."""
+    whole = told.declared is not None and told.declared.spark in ("int", "bigint")
+    units = {kind.encoding for kind in told.readings}
+    return whole and len(units) == 1 and units <= COUNTS.keys()
 
 
 def _agreed(told: Told) -> tuple[ColumnType, Reading]:

@@ -91,8 +91,8 @@ def epoch_nanos(text: Column, spark: str, arg: str | None) -> Column:
     return _from_micros(F.floor(text.try_cast("decimal(20,0)") / 1000).try_cast("bigint"), spark)
 
 
-#: Microseconds.
-_DAY = 86_400_000_000
+#: MySQL's longest TIME, 838:59:59, in seconds. https://dev.mysql.com/doc/refman/8.4/en/time.html
+_LONGEST_TIME = 3_020_399
 
 
 def loses_digits(text: Column, encoding: str) -> Column:
@@ -102,28 +102,41 @@ def loses_digits(text: Column, encoding: str) -> Column:
     return F.coalesce(text.rlike(r"\.\d{6}\d*[1-9]"), F.lit(False))
 
 
-def _clock(micros: Column) -> Column:
-    """``03:45:51.435732`` of microseconds since midnight, as PostgreSQL writes it: no zeros at the end of a fraction. The
-    end of a day is a time too, ``24:00:00``."""
-    inside = F.when(micros.between(0, _DAY - 1), F.timestamp_micros(micros))
-    fraction = F.rtrim(F.date_format(inside, ".SSSSSS"), F.lit("0"))
-    clock = F.concat(F.date_format(inside, "HH:mm:ss"), F.rtrim(fraction, F.lit(".")))
-    return F.when(micros == _DAY, F.lit("24:00:00")).otherwise(clock)
+def _clock(text: Column, digits: int) -> Column:
+    """``03:45:51.435732`` of a count of seconds since midnight with so many ``digits`` behind the point, as PostgreSQL writes
+    it: no zeros at the end of a fraction. The end of a day is a time too, ``24:00:00``; MySQL's go on to ``838:59:59``, and
+    down to ``-838:59:59``."""
+    second, count = 10**digits, text.try_cast("bigint")
+    size = F.abs(count)
+
+    def units(length: int) -> Column:
+        """How many units of so many seconds are in it."""
+        return F.call_function("div", size, F.lit(length * second))
+
+    def padded(number: Column, places: int) -> Column:
+        return F.substring((number + 10**places).cast("string"), 2, places)
+
+    sign, hours = F.when(count < 0, F.lit("-")).otherwise(F.lit("")), units(3600)
+    zero = F.when(hours < 10, F.lit("0")).otherwise(F.lit(""))
+    smaller = F.concat_ws(":", F.lit(""), padded(units(60) % 60, 2), padded(units(1) % 60, 2))
+    clock = F.concat(sign, zero, hours.cast("string"), smaller, F.lit("."), padded(size % second, digits))
+    whole = count.between(-_LONGEST_TIME * second, _LONGEST_TIME * second)
+    return F.when(whole, F.rtrim(F.rtrim(clock, F.lit("0")), F.lit(".")))
 
 
 def time_millis(text: Column, spark: str, arg: str | None) -> Column:
     """Milliseconds since midnight → text (Iceberg's time is not in Spark)."""
-    return _clock(F.try_multiply(text.try_cast("bigint"), F.lit(1000)))
+    return _clock(text, 3)
 
 
 def time_micros(text: Column, spark: str, arg: str | None) -> Column:
     """Microseconds since midnight → text."""
-    return _clock(text.try_cast("bigint"))
+    return _clock(text, 6)
 
 
 def time_nanos(text: Column, spark: str, arg: str | None) -> Column:
     """Nanoseconds since midnight → text, to the microsecond."""
-    return _clock(F.floor(text.try_cast("decimal(20,0)") / 1000).try_cast("bigint"))
+    return _clock(F.floor(text.try_cast("decimal(20,0)") / 1000), 6)
 
 
 def base64(text: Column, spark: str, arg: str | None) -> Column:
@@ -336,9 +349,8 @@ def rewritten(text: Column, spark: str, arg: str | None) -> Column:
     return json(value, spark, arg) if spark.startswith(("array<", "struct<")) else plain(value, spark, arg)
 
 
-#: By the name a ColumnType carries. A format's own encodings come from its module's ``ENCODINGS``.
-ENCODINGS: dict[str, Encoding] = {
-    "plain": plain,
+#: Encodings whose texts are whole numbers: counts of days, or of parts of a second.
+COUNTS: dict[str, Encoding] = {
     "epoch_days": epoch_days,
     "epoch_millis": epoch_millis,
     "epoch_micros": epoch_micros,
@@ -346,6 +358,12 @@ ENCODINGS: dict[str, Encoding] = {
     "time_millis": time_millis,
     "time_micros": time_micros,
     "time_nanos": time_nanos,
+}
+
+#: By the name a ColumnType carries. A format's own encodings come from its module's ``ENCODINGS``.
+ENCODINGS: dict[str, Encoding] = {
+    **COUNTS,
+    "plain": plain,
     "base64": base64,
     "hex": hexadecimal,
     "json": json,

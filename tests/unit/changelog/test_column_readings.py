@@ -128,6 +128,18 @@ def test_what_messages_say_may_be_written_in_another_way() -> None:
     )
 
 
+def test_a_column_of_whole_numbers_holds_what_messages_count() -> None:
+    """MySQL's TIME of more than a day, and a date as its days: the declared type counts."""
+    for semantic in ("io.debezium.time.MicroTime", "io.debezium.time.Date"):
+        shape = shaped({"c": "bigint"}, messages={"c": ("int64", semantic)})
+        assert shape.columns["c"] == ColumnType("bigint"), semantic
+        assert shape.rewrites == {}
+        again = shaped({"c": "bigint"}, published=published_as(shape))
+        assert again.columns["c"] == ColumnType("bigint"), "also where messages come without schemas"
+    of_text = shaped({"c": "text"}, messages={"c": MICRO_TIME})
+    assert of_text.columns["c"] == ColumnType("string", "time_micros"), "as a clock shows it"
+
+
 def test_the_warning_names_what_to_declare() -> None:
     said = untyped_warning("s.t", ["b", "a"])
     assert said.startswith(
