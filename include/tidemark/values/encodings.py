@@ -135,8 +135,8 @@ def time_micros(text: Column, spark: str, arg: str | None) -> Column:
 
 
 def time_nanos(text: Column, spark: str, arg: str | None) -> Column:
-    """Nanoseconds since midnight → text, to the microsecond."""
-    return _clock(F.floor(text.try_cast("decimal(20,0)") / 1000), 6)
+    """Nanoseconds since midnight → text."""
+    return _clock(text, 9)
 
 
 def base64(text: Column, spark: str, arg: str | None) -> Column:

@@ -137,7 +137,7 @@ TOLD: list[tuple[dict[str, Any], str, Any]] = [
     (_field("int32", "io.debezium.time.Time"), "3723456", "01:02:03.456"),
     (_field("int32", "org.apache.kafka.connect.data.Time"), "3723456", "01:02:03.456"),
     (_field("int64", "io.debezium.time.MicroTime"), "3723456789", "01:02:03.456789"),
-    (_field("int64", "io.debezium.time.NanoTime"), "3723456789999", "01:02:03.456789"),
+    (_field("int64", "io.debezium.time.NanoTime"), "3723456789999", "01:02:03.456789999"),
     (_field("string", "io.debezium.time.ZonedTime"), "01:02:03Z", "01:02:03Z"),
     (_field("int64", "io.debezium.time.MicroDuration"), "-1000", -1000),
     (_field("string", "io.debezium.time.Interval"), "P1D", "P1D"),

@@ -78,6 +78,9 @@ CASES: list[tuple[str, str, str | None, object]] = [
     ("time_micros", "string", "14705980100", "04:05:05.9801"),
     ("time_micros", "string", "0", "00:00:00"),
     ("time_millis", "string", "86400000", "24:00:00"),
+    ("time_nanos", "string", "3723123456700", "01:02:03.1234567"),
+    ("time_nanos", "string", "3723000000001", "01:02:03.000000001"),
+    ("time_nanos", "string", "86400000000000", "24:00:00"),
     # MySQL's TIME is no time of day alone.
     ("time_millis", "string", "86400001", "24:00:00.001"),
     ("time_micros", "string", "-1", "-00:00:00.000001"),
