@@ -157,6 +157,8 @@ case("one connector", event(transaction=TX), {"id": 1}, transactions="p.transact
 case("no transaction", event(transaction=None), {"id": 1}, transactions=["p.transaction"])
 case("one's end", END, topic="p.transaction", transactions="p.transaction")
 case("empty", END | {"event_count": 0}, topic="p.transaction", transactions="p.transaction")
+case("begin", {"status": "BEGIN", "id": "5:99", "event_count": None, "data_collections": None}, topic="p.transaction")
+case("end without a count", {"status": "END", "id": 1, "n": 5}, {"id": 1}, transactions="p.transaction")
 SEVERAL = {"transactions": ["p.transaction", "q.x.transaction"]}
 case("of several", event(transaction=TX), {"id": 1}, **SEVERAL)
 case("of another", event(source={"name": "q.x"}, transaction=TX), {"id": 1}, topic="q.x.s.t", **SEVERAL)
@@ -376,6 +378,13 @@ def test_an_end_says_how_many_changes_are_of_tables_outside_the_feed(decoded: di
     assert (row.op, row.tx_count, row.tx_ordinal) == ("control", 7, 3 + 1), "s.other, and a message"
     assert (decoded["end of own"].tx_count, decoded["end of own"].tx_ordinal) == (2, None)
     assert decoded["end, topics renamed"].tx_ordinal is None, "then no table is known to be outside"
+
+
+def test_a_flattened_row_with_a_status_is_no_end_of_a_transaction(decoded: dict[str, Row]) -> None:
+    row = decoded["end without a count"]
+    assert (row.op, row.tx, row.tx_end) == ("bad", None, None)
+    assert row.problem == "the value has no op and is no BEGIN or END: not a Debezium event"
+    assert decoded["begin"].op == "control"
 
 
 def test_logical_messages(decoded: dict[str, Row]) -> None:

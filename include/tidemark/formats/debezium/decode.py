@@ -309,7 +309,9 @@ def _problem(event: dict[str, Column], options: Options) -> Column:
     e, op, source = event, event["op"], event["source"]
     connector = CONNECTORS[options.connector]
     heartbeat = F.col("topic").startswith("__debezium-heartbeat")
-    control = heartbeat | (e["status"].isin("BEGIN", "END") & e["id"].isNotNull())
+    # A flattened row (ExtractNewRecordState) may have columns id and status: END always counts its transaction's events.
+    marker = (e["status"] == "BEGIN") | ((e["status"] == "END") & e["event_count"].isNotNull())
+    control = heartbeat | (marker & e["id"].isNotNull())
     no_table = source[connector.namespace].isNull() | source["table"].isNull() | (source["table"] == "")
     unread = broken(
         F.col("v"),
@@ -323,7 +325,10 @@ def _problem(event: dict[str, Column], options: Options) -> Column:
         .when(unread.isNotNull(), unread)
         .when(
             op.isNull(),
-            F.when(~F.coalesce(control, F.lit(False)), "the value has neither op nor status: not a Debezium event"),
+            F.when(
+                ~F.coalesce(control, F.lit(False)),
+                "the value has no op and is no BEGIN or END: not a Debezium event",
+            ),
         )
         .when(~op.isin("c", "r", "u", "d", "t", "m"), F.concat(F.lit("unknown op "), op))
         .when(op == "m", F.when(no_lsn, unordered) if options.messages else None)
