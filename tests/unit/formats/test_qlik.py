@@ -65,6 +65,11 @@ case(
     "of before all metadata", message({"ID": 1, "NAME": "x"}, named("GROWN", schemaId="B1", columnMask="03")), "orders"
 )
 case("of the first metadata", message({"ID": 1, "NAME": "x"}, named("GROWN", schemaId="B2", columnMask="05")), "orders")
+for name, columns, time in (("md remade", {"ID": "INT4", "N": "INT4", "BIG": "CLOB"}, "2026-11-20T00:00:00"),
+                            ("md remade later", {"ID": "INT4", "EXTRA": "INT4", "N": "INT4", "BIG": "CLOB"},
+                             "2026-11-20T05:00:00")):  # fmt: skip
+    case(name, metadata("SALES.REMADE", columns, ["ID"], version=1, timestamp=time), "metadata")
+case("of a task of before", message({"ID": 1, "N": 2}, named("REMADE", tableVersion=1, columnMask="03")), "orders")
 # Shapes.
 case("envelope", enveloped(message(ROW, headers(changeMask="02", columnMask="0F"), {**ROW, "NAME": "A"})))
 case("bare", message(ROW, headers("INSERT", changeMask="0F", columnMask="0F")))
@@ -295,6 +300,7 @@ def test_which_metadata_speak_of_a_row(bound: dict[str, Row]) -> None:
     assert bound["dropped column"].absent == ["C"], "though the older metadata could hold it too"
     assert bound["later by id"].absent == ["EXTRA"]
     assert bound["later by version"].absent == ["EXTRA"]
+    assert bound["of a task of before"].absent == ["BIG"], "versions count from 1 again in a task that is made anew"
     assert bound["before by position"].absent == ["NAME", "NOTE", "TOTAL"]
     assert bound["after by position"].absent == ["NAME", "EXTRA", "NOTE", "TOTAL"]
 

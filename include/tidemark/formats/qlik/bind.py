@@ -1,6 +1,7 @@
 """Rows are completed by the metadata of their tables: the columns that were not sent, the key, and Avro's columns.
 
-The metadata of a row are those whose schema id (or table version) the message names. Without one, or where these have not
+The metadata of a row are those whose schema id (or table version) the message names: of several of that name the newest that
+are not later than the row, else the oldest. Without one, or where these have not
 come and no mask needs their ordinals: those with the columns of the message, the newest that is not later than the row, else
 the oldest. Before all metadata stand the columns that the feed file declares, in their order: they describe what came
 before the first metadata, whenever these come.
@@ -147,9 +148,6 @@ def _choose(rows: DataFrame, known: dict[str, list[_Known]]) -> DataFrame:
         until = F.filter(states, lambda state: state["position"] <= position)
         return F.coalesce(F.get(until, F.size(until) - 1), F.get(states, F.lit(0)))
 
-    def last(states: Column) -> Column:
-        return F.get(states, F.size(states) - 1)
-
     def same_columns(state: Column) -> Column:
         return (F.size(names) == F.size(state["names"])) & (F.size(F.array_except(names, state["names"])) == 0)
 
@@ -167,8 +165,9 @@ def _choose(rows: DataFrame, known: dict[str, list[_Known]]) -> DataFrame:
         "known",
         F.coalesce(
             F.when(second.isNull(), declared),
-            last(F.filter(candidates, lambda state: state["schema_id"] == schema_id)),
-            F.when(schema_id.isNull(), last(F.filter(candidates, lambda state: state["version"] == version))),
+            # A task that is made anew counts its versions from 1 again.
+            in_force(F.filter(candidates, lambda state: state["schema_id"] == schema_id)),
+            F.when(schema_id.isNull(), in_force(F.filter(candidates, lambda state: state["version"] == version))),
             F.when(in_avro & unnamed, in_force(stated)),
             # It names metadata that came before all that are known.
             F.when(~unnamed & ~in_avro & (position < second["position"]), declared),
