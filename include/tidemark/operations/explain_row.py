@@ -35,7 +35,7 @@ from tidemark.ledger.kept_back import kept_back
 from tidemark.ledger.publication_history import PublicationHistory, load_history
 from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.state_store import load_state
-from tidemark.ledger.system_tables import held_transactions
+from tidemark.ledger.system_tables import held_transactions, waiting_entries
 from tidemark.operations.key_index import hours_of_key, key_types
 from tidemark.operations.listing import Listing
 from tidemark.operations.listing import Row as ListingRow
@@ -46,6 +46,10 @@ from tidemark.tables.published_table import PublishedTable
 _MOST_MOVES = 20
 #: So many columns of a change are named.
 _FEW_COLUMNS = 4
+#: Keys as JSON, to be told apart and read again: Spark would leave out what is smaller than a millisecond.
+_WHOLE = {
+    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
+}  # fmt: skip
 #: More changes of one key than a person reads.
 _MOST_CHANGES = 10_000
 
@@ -118,8 +122,13 @@ def explain_row(settings: Settings, table: str, key: Sequence[str], as_of: Hour 
     if len(key) != len(types):
         names = ", ".join(types) or "none, so that no row of it can be named"
         raise ConfigError(f"the key of {table} is {names}", fix="give a value for each of its columns, in this order")
-    values = (F.lit(text).try_cast(types[name]).alias(name) for name, text in zip(types, key, strict=True))
+    values = (_shown_value(text, types[name]).alias(name) for name, text in zip(types, key, strict=True))
     return _followed(_Row(log, published, types, F.struct(*values)))
+
+
+def _shown_value(text: str, type_: str) -> Column:
+    """A value of a key as ``tidemark show`` prints it; null where the text is none."""
+    return F.try_to_binary(F.lit(text), F.lit("base64")) if type_ == "binary" else F.lit(text).try_cast(type_)
 
 
 def state_at_cut(history: PublicationHistory, state: FeedState, hour: Hour) -> FeedState:
@@ -154,7 +163,7 @@ def given_by(
         kept: Mapping[str, Change] = (given or {}) if change.op == "update" else {}
         if change.came_from is not None:
             kept = before.get((change.came_from, change.place), {})
-        unsent = {name: giver for name, giver in kept.items() if name not in change.sent}
+        unsent = {name: giver for name, giver in kept.items() if name in change.unsent}
         given = unsent | dict.fromkeys(change.sent, change)
     return given
 
@@ -199,6 +208,12 @@ def _publisher(settings: Settings, table: str) -> tuple[str, FeedState]:
     states = {name: load_state(settings, name) for name in feed_names(settings.path(settings.feeds))}
     for name, state in states.items():
         if table in state.tables:
+            now = {state.names.get(source, table) for source in state.table(table).sources}
+            if now and table not in now:
+                raise ConfigError(
+                    f"{table} is published as {' and '.join(sorted(now))} now",
+                    fix="explain the row there: it goes on there",
+                )
             return name, state
     published = [name for state in states.values() for name in state.tables]
     raise ConfigError(f"there is no published table {table}", fix=nearest(table, published) or "see `tidemark tables`")
@@ -221,7 +236,7 @@ def _followed(row: _Row, *, until: str = "~", moves: int = 0) -> Explanation:
     for arrival in own:
         if arrival.counts and arrival.came_from is not None and moves < _MOST_MOVES:
             kind = "struct<" + ", ".join(f"{quote(name)}: {type_}" for name, type_ in row.types.items()) + ">"
-            left = replace(row, key=F.from_json(F.lit(arrival.came_from), kind))
+            left = replace(row, key=F.from_json(F.lit(arrival.came_from), kind, _WHOLE))
             # Without the half of the key change that deletes it there.
             came = _followed(left, until=arrival.place.partition("#")[0] + "#", moves=moves + 1)
             before[arrival.came_from, arrival.place] = came.given or {}
@@ -232,7 +247,7 @@ def _followed(row: _Row, *, until: str = "~", moves: int = 0) -> Explanation:
 def _changes(of: _Row, until: str) -> list[Change]:
     """All that landed of a key, below a place."""
     log, key = of.log, of.key
-    wanted = log.spark.range(1).select(F.to_json(key).alias("key")).collect()[0].key
+    wanted = log.spark.range(1).select(F.to_json(key, _WHOLE).alias("key")).collect()[0].key
     if len(json.loads(wanted)) < len(of.types):  # what is no value of its type is left out
         types = ", ".join(f"{name} ({type_})" for name, type_ in of.types.items())
         raise ConfigError(f"no key of {log.table}: {types}", fix="write its values as `tidemark show` prints them")
@@ -262,7 +277,7 @@ def _changes(of: _Row, until: str) -> list[Change]:
     log = replace(log, only=_near(places), stand_alone=stand_alone)
     found = below(log.known_rows()).select(
         *ENTRY, "hour", "tx", "at", "position", "op", "published", "absent",
-        F.to_json("typed").alias("key"), F.to_json("left").alias("left"),
+        F.to_json("typed", _WHOLE).alias("key"), F.to_json("left", _WHOLE).alias("left"),
         F.coalesce("after", F.create_map().cast("map<string, string>")).alias("sent"),
     )  # fmt: skip
     rows = found.collect()
@@ -330,6 +345,9 @@ def _reasons(log: TableLog, rows: Sequence[Row]) -> dict[tuple[str, int, int], s
     names = (
         {row.tx for row in held.join(wanted, "tx", "left_semi").select("tx").collect()} if held is not None else set()
     )
+    if (waits := waiting_entries(log.spark, log.feed.feed, log.state)) is not None:
+        waiting = waits.join(wanted, ENTRY, "left_semi").select(*ENTRY)
+        reasons |= {(row.object, row.record, row.entry): "held: it waits for metadata" for row in waiting.collect()}
     for row in rows:
         at = (row.object, row.record, row.entry)
         if not row.published:

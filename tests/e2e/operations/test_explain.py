@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 from pyspark.sql import Column, SparkSession
@@ -37,10 +38,10 @@ def known(settings: Settings, run: OneTableFeed, tmp_path: Path) -> Settings:
     return with_feed_file(settings, run, tmp_path)
 
 
-def with_feed_file(settings: Settings, run: OneTableFeed, folder: Path) -> Settings:
-    feeds = folder / "feeds"
+def with_feed_file(settings: Settings, run: OneTableFeed, folder: Path, **changes: Any) -> Settings:
+    feeds, feed = folder / "feeds", run.definition(**changes)
     feeds.mkdir()
-    (feeds / f"{run.feed}.yaml").write_text(run.definition().model_dump_json(exclude_unset=True).replace("PT0S", "0s"))
+    (feeds / f"{run.feed}.yaml").write_text(feed.model_dump_json(exclude_unset=True).replace("PT0S", "0s"))
     return settings.model_copy(update={"feeds": feeds})
 
 
@@ -166,3 +167,47 @@ def test_of_a_long_log_only_the_hours_of_the_key_are_read_whole(
     _, before = files_read(spark, run.feed)
     explain_row(known, run.table, ["8"])
     assert files_read(spark, run.feed, before)[0] == [1, 1]
+
+
+#: The connector's way to write a key, two of them that are a microsecond or a bit apart, and the first as it is shown.
+KINDS = {
+    "timestamp": (1795143723123456, 1795143723123999, "2026-11-20T03:02:03.123456"),
+    "bytea": ("AP8K", "AP8L", "AP8K"),
+}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_key_is_given_as_it_is_shown(
+    spark: SparkSession, settings: Settings, run: OneTableFeed, tmp_path: Path, kind: str
+) -> None:
+    old, new, shown = KINDS[kind]
+    run.feed, run.table = f"ex_{kind}", f"ex_{kind}.items"
+    changes = {
+        "table": {"columns": {"k": kind, "n": "int"}, "key": ["k"]},
+        "format": {"type": "debezium", "decimals": "string", "times": "microseconds"},
+    }
+    moved = event("c", 20, {"k": new, "n": 2}, key={"k": new})
+    moved["headers"] = [{"key": "__debezium.oldkey", "value": json.dumps({"k": old})}]
+    first, left = event("c", 10, {"k": old, "n": 1}, key={"k": old}), event("d", 20, None, key={"k": old})
+    run(HOURS[0], [first], **changes)
+    known = with_feed_file(settings, run, tmp_path, **changes)
+    assert [one["k"] for one in rows(settings, run)] == [shown]
+    found = explain_row(known, run.table, [shown])
+    assert found.given is not None and [one.op for one in found.changes] == ["insert"]
+    run(HOURS[1], [left, moved], **changes)
+    gone = explain_row(known, run.table, [shown])
+    assert gone.given is None and [one.op for one in gone.changes] == ["insert", "delete"]
+
+
+@pytest.mark.full
+def test_a_table_that_has_another_name_now_is_told_so(
+    spark: SparkSession, settings: Settings, run: OneTableFeed, tmp_path: Path
+) -> None:
+    run(HOURS[0], [event("c", 10, row(1, 1))])
+    former, run.table = run.table, f"{run.feed}.other"
+    run(HOURS[1], [event("u", 20, row(1, 2))])
+    known = with_feed_file(settings, run, tmp_path)
+    with pytest.raises(ConfigError, match=f"{former} is published as {run.table} now"):
+        explain_row(known, former, ["1"])
+    assert explain_row(known, run.table, ["1"]).given is not None

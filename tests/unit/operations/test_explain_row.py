@@ -24,6 +24,7 @@ def history(rng: Random) -> list[Change]:
                 object="o",
                 record=number,
                 sent={name: f"{name}{number}" for name in names},
+                unsent=[name for name in COLUMNS if op == "update" and name not in names],
                 fate="applied" if rng.random() < 0.9 else "duplicate",
             )
         )
@@ -53,7 +54,8 @@ def test_the_change_that_is_named_gave_the_cell_and_no_other() -> None:
 def test_a_row_that_moved_has_what_it_had_where_it_came_from() -> None:
     common = {"hour": "2026-11-20T00", "object": "o", "fate": "applied"}
     first = Change(place="1#1", op="insert", key="1", record=1, sent={"id": "1", "a": "x", "b": "y"}, **common)
-    moved = Change(place="2#1", op="insert", key="2", came_from="1", record=2, sent={"id": "2", "a": "z"}, **common)
+    moved = Change(place="2#1", op="insert", key="2", came_from="1", record=2, sent={"id": "2", "a": "z"},
+                   unsent=("b",), **common)  # fmt: skip
     assert given_by([moved], {("1", "2#1"): {"id": first, "a": first, "b": first}}) == {
         "id": moved,
         "a": moved,
@@ -67,3 +69,10 @@ def test_an_insert_begins_the_row_again() -> None:
     first = Change(place="1#1", op="insert", record=1, sent={"id": "1", "a": "x"}, **common)
     again = Change(place="2#1", op="insert", record=2, sent={"id": "1"}, **common)
     assert given_by([again, first], {}) == {"id": again}
+
+
+def test_a_column_that_an_update_does_not_name_is_none_of_the_table_any_more() -> None:
+    common = {"key": "1", "hour": "2026-11-20T00", "object": "o", "fate": "applied"}
+    first = Change(place="1#1", op="insert", record=1, sent={"id": "1", "a": "x", "b": "y"}, **common)
+    then = Change(place="2#2", op="update", record=2, sent={"id": "1"}, unsent=("a",), **common)
+    assert given_by([first, then], {}) == {"id": then, "a": first}
