@@ -17,6 +17,7 @@ from tidemark.formats.contract import TiesTransactions
 from tidemark.identifiers import PAIR
 from tidemark.ledger.change_log import changes_table, is_published
 from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.manifest import Manifest
 from tidemark.ledger.quarantine import ENTRY
 
 #: Hours and the edges that their publications kept.
@@ -68,15 +69,51 @@ def tied_log(spark: SparkSession, feed: Feed, state: FeedState) -> DataFrame:
 
 @dataclass(frozen=True)
 class NewEdges:
-    """The edges of an hour's new entries (``found``), and the lowest and the highest position of its entries; None: no
-    entry has one."""
+    """What an hour's new entries show of transactions."""
 
     found: list[str]
+    """Their edges."""
     low: str | None
+    """The lowest position of the hour's entries; None: no entry has one."""
     high: str | None
+    """The highest."""
 
 
-def with_partners(new: NewEdges, feed: Feed, landed: DataFrame, log: DataFrame, state: FeedState) -> list[str]:
+@dataclass(frozen=True, kw_only=True)
+class TiedHour:
+    """Log entries with the transactions that the markers of all published hours and of the one in the making name."""
+
+    edges: list[str]
+    """The hour's own edges, with their other halves."""
+    known: bool
+    """Whether there is any edge, of whatever hour."""
+    log: DataFrame
+    """The change log."""
+    landed: DataFrame
+    """The hour's new entries."""
+    log_before: DataFrame
+    """The change log without the hour's markers, which may name transactions of other hours."""
+    retied: DataFrame | None
+    """Published entries that have another transaction by the hour's markers; None: there are none."""
+
+
+def tie_hour(
+    log: DataFrame, landed: DataFrame, new: NewEdges, manifest: Manifest, state: FeedState, feed: Feed
+) -> TiedHour:
+    """The change log and an hour's new entries (``landed``) with their transactions."""
+    edges = _with_partners(new, feed, landed, log, state)
+    known = edges_with(state, manifest.hour, edges)
+    before, of_hour = tied(log, feed, state.edges), tied(landed, feed, known)
+    if known and manifest.small:
+        # What names the transactions is an expression of thousands of words, and it is asked six times.
+        of_hour = of_hour.localCheckpoint()
+    return TiedHour(
+        edges=edges, known=bool(known), log=tied(log, feed, known) if edges else before, landed=of_hour,
+        log_before=before, retied=retied(log, feed, state, known) if edges else None,
+    )  # fmt: skip
+
+
+def _with_partners(new: NewEdges, feed: Feed, landed: DataFrame, log: DataFrame, state: FeedState) -> list[str]:
     """An hour's edges, with the other halves of those that have come before or come again: a begin or an end that was sent
     again by itself is of the transaction that it was of."""
     format_ = _ties(feed)

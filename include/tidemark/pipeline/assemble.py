@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 from tidemark.changelog.places import awaits_place, gives_place, moved_by, of_load, placed, shows_loads
 from tidemark.changelog.reloads import HourReloads, hour_reloads, unplaced_loads
 from tidemark.changelog.table_history import Definitions, load_definitions, with_definitions
-from tidemark.changelog.ties import NewEdges, edge, edges_with, retied, tied, with_partners
+from tidemark.changelog.ties import NewEdges, TiedHour, edge, tie_hour
 from tidemark.errors import AccountError
 from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
@@ -37,33 +37,47 @@ from tidemark.pipeline.waiting import described
 WAIT = "{} changes wait for metadata of their tables: `tidemark held` names them"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Account:
     """The counts of an hour's log entries, under the names of the receipt's (see
     :class:`tidemark.ledger.receipts.Receipt`)."""
 
     landed: int
+    """Records that landed."""
     split: int
+    """Entries beyond the first of their record."""
     control: int
+    """Entries that are no change of a row, and changes that the source rolled back."""
     bad: int
+    """Records that cannot be decoded."""
     held: int = 0
+    """Changes that wait: for the rest of their transaction, or for metadata."""
     held_transactions: int = 0
+    """Transactions that wait, of whatever hour."""
     held_since: str | None = None
+    """The hour in which the oldest of them began; None: none waits."""
     waiting_entries: int = 0
+    """Changes that wait for metadata, of whatever hour."""
     refused: int = 0
+    """Changes that go to quarantine before they are folded."""
     given_up: int = 0
+    """Transactions that never completed, and go to quarantine."""
     redelivered: int = 0
+    """Changes of deliveries that do not count."""
     rollbacks: int = 0
+    """Entries that roll a transaction back."""
     newest: datetime | None = None
+    """When the newest change was committed; None: no entry says."""
 
 
 @dataclass(frozen=True)
 class Redelivered:
-    """Changes of deliveries that do not count, because another one of their transaction does. ``rows``: log rows as
-    :class:`Assembled` has them. ``counts``: by table, with its name at the source."""
+    """Changes of deliveries that do not count, because another one of their transaction does."""
 
     rows: DataFrame
+    """Log rows, as :class:`Assembled` has them."""
     counts: dict[str, tuple[str, Counts]]
+    """By table: its name at the source, and how many they are."""
 
     @property
     def total(self) -> int:
@@ -71,34 +85,37 @@ class Redelivered:
         return sum(counts.duplicate + counts.released_duplicate for _, counts in self.counts.values())
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Assembled:
-    """``rows``: log rows of complete transactions, with ``landed_this_hour`` (false: released from an earlier hour).
-    ``open``: transactions that stay held (columns of the system table ``held``), None where there are none.
-    ``waiting``: rows that wait for what describes them (:mod:`tidemark.pipeline.waiting`), None where there are none.
-    ``refused``: rows that go to quarantine, with their ``reason``. ``recalled``: how entries that the hour takes up
-    again were accounted for before. ``moved``: see :func:`tidemark.changelog.places.moved_by`. ``withdrawn``: changes that
-    are published and no part of a table any more (:class:`tidemark.pipeline.transactions.WholeTransactions`), by table
-    with its name at the source. ``redelivered``: changes that came in a delivery which does not count; None where there are
-    none.
-    ``reloads``: see :mod:`tidemark.changelog.reloads`. ``edges``, ``waiting_since``: see
-    :class:`tidemark.ledger.receipts.FeedProgress`.
-    """
+    """The changes that an hour makes of its records and of what was held, and what becomes of the others."""
 
     rows: DataFrame
+    """Log rows of complete transactions, with ``landed_this_hour`` (false: released from an earlier hour)."""
     open: DataFrame | None
+    """Transactions that stay held (columns of the system table ``held``); None: there are none."""
     refused: DataFrame | None
+    """Rows that go to quarantine, with their ``reason``; None: there are none."""
     account: Account
     definitions: Definitions
+    """What the stream has stated about its tables."""
     notes: list[str]
+    """What the hour's receipt says of all this."""
     recalled: Recalled
+    """How entries that the hour takes up again were accounted for before."""
     waiting: DataFrame | None = None
-    moved: dict[str, str] = field(default_factory=dict)
-    withdrawn: dict[str, tuple[str, DataFrame]] = field(default_factory=dict)
-    redelivered: Redelivered | None = None
-    reloads: HourReloads = field(default_factory=HourReloads)
-    edges: list[str] = field(default_factory=list)
+    """Rows that wait for what describes them (:mod:`tidemark.pipeline.waiting`); None: there are none."""
     waiting_since: int = 0
+    """The publication from which on such rows count; 0: none waits."""
+    moved: dict[str, str] = field(default_factory=dict)
+    """Tables with published rows that the hour gives another place: the highest of these places."""
+    withdrawn: dict[str, tuple[str, DataFrame]] = field(default_factory=dict)
+    """By table, with its name at the source: changes that are published and no part of it any more."""
+    redelivered: Redelivered | None = None
+    """Changes of deliveries that do not count; None: there are none."""
+    reloads: HourReloads = field(default_factory=HourReloads)
+    """The feed's reloads as of this hour."""
+    edges: list[str] = field(default_factory=list)
+    """The edges of transactions that the hour shows (:class:`tidemark.ledger.receipts.FeedProgress`)."""
 
     @property
     def every_row(self) -> DataFrame:
@@ -123,64 +140,69 @@ def assemble(run: HourRun) -> Assembled:
 
     What an earlier publication of the hour accounted for (an older version of its export) is not looked at again.
     """
-    feed, manifest, state = run.feed, run.manifest, run.state
-    log = raw = run.spark.table(changes_table(feed.feed))
-    of_hour, new, published = in_hour(manifest.hour), is_new(manifest.hour, state), is_published(state)
-    landed = log.where(new)
-    counted = _count(landed, feed)
-    taken = recalled(run.spark, feed.feed, manifest, state)
+    feed, state, hour = run.feed, run.state, run.hour
+    log, new = run.spark.table(changes_table(feed.feed)), is_new(hour, state)
+    counted = _count(log.where(new), feed)
+    taken = recalled(run.spark, feed.feed, run.manifest, state)
     before = count_recalled(taken) if taken is not None else Recalled()
-    _check_landed(feed, manifest, state, counted.account.landed - before.landed)
-    entries = log.where(of_hour | published).withColumn("landed_this_hour", new)
+    _check_landed(feed, run.manifest, state, counted.account.landed - before.landed)
+    entries = log.where(in_hour(hour) | is_published(state)).withColumn("landed_this_hour", new)
     definitions = load_definitions(entries, feed)
     held = held_transactions(run.spark, feed.feed, state)
-    edges = with_partners(counted.edges, feed, landed, log, state)
-    known = edges_with(state, manifest.hour, edges)
-    log_before, account = tied(log, feed, state.edges), counted.account
-    log, landed = tied(log, feed, known) if edges else log_before, tied(landed, feed, known)
-    if known and manifest.small:
-        # What names the transactions is an expression of thousands of words, and it is asked six times.
-        landed = landed.localCheckpoint()
-    whole = WholeTransactions(landed.where(is_row()).withColumn("landed_this_hour", F.lit(True)))
-    if counted.in_transactions or held is not None or known:
-        whole = complete_transactions(
-            HourEntries(
-                feed, manifest.hour, state, landed=landed, log=log, held=held,
-                rolled_back=rolled_back(log, state, manifest.hour if account.rollbacks else None),
-                replay=taken is not None, log_before=log_before,
-                retied=retied(raw, feed, state, known) if edges else None, new=new, published=published,
-            )
-        )  # fmt: skip
-        with_bad = [*state.with_bad, manifest.hour] if account.bad else state.with_bad
-        whole = name_lacking_records(whole, log, new, state, with_bad)
-        account = replace(
-            account,
-            control=account.control + whole.rolled_back_changes,
-            held=whole.held,
-            held_transactions=whole.held_transactions,
-            held_since=whole.held_since,
-            refused=whole.given_up_changes,
-            given_up=whole.given_up_transactions,
-        )
+    ties = tie_hour(log, log.where(new), counted.edges, run.manifest, state, feed)
+    whole = WholeTransactions(rows=ties.landed.where(is_row()).withColumn("landed_this_hour", F.lit(True)))
+    if counted.in_transactions or held is not None or ties.known:
+        whole = _complete(run, ties, counted.account, held, replay=taken is not None)
+    reloads = hour_reloads(run.manifest, counted.loads, ties.landed, entries, state, feed)
+    rows, moved = whole.rows, {}
+    if reloads.begun or counted.await_place or (held is not None and not held.where(awaits_place(feed)).isEmpty()):
+        rows = placed(rows, ties.log, feed, reloads.begun)
+    if counted.give_place and state.last_sequence:
+        moved = moved_by(hour, ties.log, state, feed)
     redelivered = None
     if whole.redelivered is not None:
         redelivered = _count_redelivered(with_definitions(whole.redelivered, definitions, feed))
-        taken_back = 0 if whole.withdrawn is None else whole.withdrawn.count()
-        account = replace(account, redelivered=redelivered.total + taken_back)
-    rows = whole.rows
-    reloads = hour_reloads(manifest, counted.loads, landed, entries, state, feed)
-    if reloads.begun or counted.await_place or (held is not None and not held.where(awaits_place(feed)).isEmpty()):
-        rows = placed(rows, log, feed, reloads.begun)
-    moved = moved_by(manifest.hour, log, state, feed) if counted.give_place and state.last_sequence else {}
-    moved = _with_reloaded(moved, reloads, feed)
     assembled = Assembled(
-        rows, whole.still_open, whole.given_up, account, definitions,
-        [*whole.notes, *definitions.notes, *reloads.notes], before, moved=moved,
-        withdrawn=_by_table(whole.withdrawn, feed), redelivered=redelivered, reloads=reloads, edges=edges,
+        rows=rows, open=whole.still_open, refused=whole.given_up, account=_account(counted.account, whole, redelivered),
+        definitions=definitions, notes=[*whole.notes, *definitions.notes, *reloads.notes], recalled=before,
+        moved=_with_reloaded(moved, reloads, feed), withdrawn=_by_table(whole.withdrawn, feed),
+        redelivered=redelivered, reloads=reloads, edges=ties.edges,
     )  # fmt: skip
     if isinstance(load_format(feed.format["type"]), BindsRows):
-        return _described(assembled, log, feed, state.making(reloads.begun))
+        return _described(assembled, ties.log, feed, state.making(reloads.begun))
     return replace(assembled, rows=with_definitions(rows, definitions, feed))
+
+
+def _complete(
+    run: HourRun, ties: TiedHour, account: Account, held: DataFrame | None, *, replay: bool
+) -> WholeTransactions:
+    """The hour's transactions, and what those lack that are not whole."""
+    state, hour = run.state, run.hour
+    new, rolls_back = is_new(hour, state), hour if account.rollbacks else None
+    whole = complete_transactions(
+        HourEntries(
+            feed=run.feed, hour=hour, state=state, ties=ties, held=held, replay=replay, new=new,
+            rolled_back=rolled_back(ties.log, state, rolls_back), published=is_published(state),
+        )
+    )  # fmt: skip
+    return name_lacking_records(whole, ties.log, new, state, [*state.with_bad, *([hour] if account.bad else [])])
+
+
+def _account(counted: Account, whole: WholeTransactions, redelivered: Redelivered | None) -> Account:
+    """The counts, with what becomes of the hour's transactions."""
+    again = 0 if redelivered is None else redelivered.total
+    if redelivered is not None and whole.withdrawn is not None:
+        again += whole.withdrawn.count()
+    return replace(
+        counted,
+        control=counted.control + whole.rolled_back_changes,
+        held=whole.held,
+        held_transactions=whole.held_transactions,
+        held_since=whole.held_since,
+        refused=whole.given_up_changes,
+        given_up=whole.given_up_transactions,
+        redelivered=again,
+    )
 
 
 def _with_reloaded(moved: dict[str, str], reloads: HourReloads, feed: Feed) -> dict[str, str]:
@@ -252,17 +274,21 @@ def _refuse(assembled: Assembled, refused: DataFrame, rows: DataFrame) -> Assemb
     return replace(assembled, rows=rows, refused=together, account=replace(assembled.account, refused=count))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Counted:
-    """``account``: before transactions are looked at. How many entries are ``in_transactions``, ``await_place`` and
-    ``give_place``; the hour's ``edges``; and the ``loads`` that :func:`tidemark.changelog.reloads.unplaced_loads` finds."""
+    """What an hour's log entries tell before transactions are looked at."""
 
     account: Account
     in_transactions: int
+    """Entries that name a transaction."""
     await_place: int
+    """Rows whose position may change by what else the log holds."""
     give_place: int
+    """Entries by which others are placed."""
     edges: NewEdges
+    """What they show of transactions that only markers name."""
     loads: list[tuple[str, str]]
+    """What :func:`tidemark.changelog.reloads.unplaced_loads` finds."""
 
 
 def _count(landed: DataFrame, feed: Feed) -> _Counted:
@@ -287,7 +313,7 @@ def _count(landed: DataFrame, feed: Feed) -> _Counted:
     numbers = {name: counts.pop(name) for name in ("in_transactions", "await_place", "give_place")}
     loads = [(row.source_table, row.position) for row in counts.pop("loads")]
     edges = NewEdges(counts.pop("edges"), counts.pop("low"), counts.pop("high"))
-    return _Counted(Account(**counts), **numbers, edges=edges, loads=loads)
+    return _Counted(account=Account(**counts), **numbers, edges=edges, loads=loads)
 
 
 def _check_landed(feed: Feed, manifest: Manifest, state: FeedState, landed: int) -> None:

@@ -8,14 +8,15 @@ log already holds of the rest. Of a transaction that waits in quarantine nothing
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import reduce
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.changelog import deliveries
 from tidemark.changelog.deliveries import of_messages, tells_deliveries, unused_messages, without_messages
-from tidemark.changelog.ties import with_pairs
+from tidemark.changelog.ties import TiedHour, with_pairs
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.ledger.change_log import is_row
@@ -28,54 +29,57 @@ _MOST_NAMED, _SHOWN = 5, 60
 _UNPRINTABLE = r"[\p{C}\p{Zl}\p{Zp}]"
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HourEntries:
-    """What the transactions of an hour are completed from. ``landed``: the hour's new log entries; ``log``: the whole
-    change log; ``held``: the transactions that the last publication left open, None where there are none.
-    ``log_before``: the log as it was without the hour's markers, which may name transactions of other hours; ``retied``:
-    published entries that have another transaction by them, None where there are none.
-    ``new``, ``published``: whether an entry of the log is one of the hour's new ones, and whether it is published.
-    ``rolled_back``: the transactions that the source rolled back, None where there are none. ``replay``: whether the hour
-    takes up entries from quarantine again."""
+    """What the transactions of an hour are completed from."""
 
     feed: Feed
     hour: Hour
     state: FeedState
-    landed: DataFrame
-    log: DataFrame
+    """What was published before the hour."""
+    ties: TiedHour
+    """The change log and the hour's new entries."""
     held: DataFrame | None
+    """The transactions that the last publication left open; None: there are none."""
     rolled_back: DataFrame | None
+    """The transactions that the source rolled back (``tx``); None: there are none."""
     replay: bool
-    log_before: DataFrame
-    retied: DataFrame | None
+    """Whether the hour takes up entries from quarantine again."""
     new: Column
+    """Whether an entry of the log is one of the hour's new ones."""
     published: Column
+    """Whether an entry of the log is published."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class WholeTransactions:
-    """``rows``: the changes of complete transactions, with ``landed_this_hour``. ``still_open``: the transactions that
-    stay held (columns of the system table ``held``), and ``given_up``: changes that go to quarantine, with their
-    ``reason``; ``withdrawn``: published changes that prove to be of an open transaction, of one that was rolled back, or of
-    a delivery that does not count;
-    ``redelivered``: changes of deliveries that do not count, because another one of their transaction does; None where
-    there are none.
-
-    The counts: changes of the hour that are ``held``, given up (``given_up_changes``) and rolled back
-    (``rolled_back_changes``); transactions, of whatever hour, that are held (the oldest ``held_since``) and given up."""
+    """An hour's changes, by what becomes of their transactions."""
 
     rows: DataFrame
+    """The changes of complete transactions, and of none, with ``landed_this_hour``."""
     still_open: DataFrame | None = None
+    """The transactions that stay held (columns of the system table ``held``); None: there are none."""
     given_up: DataFrame | None = None
+    """Changes that go to quarantine, with their ``reason``; None: there are none."""
     withdrawn: DataFrame | None = None
-    held: int = 0
-    held_transactions: int = 0
-    held_since: str | None = None
-    given_up_changes: int = 0
-    given_up_transactions: int = 0
-    rolled_back_changes: int = 0
+    """Published changes that prove to be of an open transaction, of one that was rolled back, or of a delivery that does not
+    count; None: there are none."""
     redelivered: DataFrame | None = None
+    """Changes of deliveries that do not count, because another one of their transaction does; None: there are none."""
+    held: int = 0
+    """Changes of the hour that are held."""
+    held_transactions: int = 0
+    """Transactions that are held, of whatever hour."""
+    held_since: str | None = None
+    """The hour in which the oldest of them began."""
+    given_up_changes: int = 0
+    """Changes of the hour that are given up."""
+    given_up_transactions: int = 0
+    """Transactions that are given up, of whatever hour."""
+    rolled_back_changes: int = 0
+    """Changes of the hour that the source rolled back."""
     notes: list[str] = field(default_factory=list)
+    """What the hour's receipt says of them."""
 
 
 def complete_transactions(entries: HourEntries) -> WholeTransactions:
@@ -83,60 +87,83 @@ def complete_transactions(entries: HourEntries) -> WholeTransactions:
     overdue ones."""
     given_up_before = _given_up_before(entries)
     held = _held_entries(entries, given_up_before)
-    in_transactions = entries.landed.where("tx is not null")
-    candidates = in_transactions if held is None else in_transactions.unionByName(held.where("tx is not null"))
-    shown = _shown(entries, held, given_up_before)
-    if shown is not None:
-        candidates = candidates.unionByName(shown)
+    retied = _retied(entries, held, given_up_before)
+    candidates = _candidates(entries, held, retied)
     open_ = _open(entries, candidates, given_up_before).localCheckpoint()
-    landed = entries.landed.where(is_row()).withColumn("landed_this_hour", F.lit(True))
-    rows = landed
-    if held is not None:
-        rows = rows.unionByName(held.where(is_row()).withColumn("landed_this_hour", F.lit(False)))
-    rolled_back_changes = 0
+    whole = WholeTransactions(rows=_changes(entries, held))
     if entries.rolled_back is not None:
-        rolled_back_changes = _of(landed, entries.rolled_back).count()
-        rows = _without(rows, entries.rolled_back)
+        whole = _drop_rolled_back(whole, entries.rolled_back)
         open_ = open_.join(entries.rolled_back, "tx", "left_anti")
-    overdue, policy = _overdue(entries), entries.feed.transactions.overdue
-    notes, gaps = [], 0
     if entries.feed.transactions.tables_outside:
-        resting = _rests(_now(entries)) & ~F.col("spared")
-        gaps = open_.where(resting).count()
-        open_ = open_.where(~resting)
-    if gaps:
-        notes.append(f"{gaps} transactions are published as they are: what they lack may be of tables outside the feed")
+        whole, open_ = _publish_at_rest(whole, open_, entries)
+    whole = _hold_open(whole, open_, entries, candidates)
+    unused = _unused(entries, candidates)
+    if unused is not None:
+        redelivered = of_messages(whole.rows, unused).localCheckpoint()
+        whole = replace(whole, rows=without_messages(whole.rows, unused), redelivered=redelivered)
+    withdrawn = _displaced(entries, held, unused) if retied is None else _withdrawn(retied, whole, entries.rolled_back)
+    return replace(whole, withdrawn=withdrawn)
+
+
+def _candidates(entries: HourEntries, held: DataFrame | None, retied: DataFrame | None) -> DataFrame:
+    """The entries of all transactions that the hour may complete, or open."""
+    candidates = entries.ties.landed.where("tx is not null")
+    if held is not None:
+        candidates = candidates.unionByName(held.where("tx is not null"))
+    return candidates if retied is None else candidates.unionByName(retied)
+
+
+def _changes(entries: HourEntries, held: DataFrame | None) -> DataFrame:
+    """The hour's changes and the held ones, with ``landed_this_hour``."""
+    landed = entries.ties.landed.where(is_row()).withColumn("landed_this_hour", F.lit(True))
+    return (
+        landed
+        if held is None
+        else landed.unionByName(held.where(is_row()).withColumn("landed_this_hour", F.lit(False)))
+    )
+
+
+def _drop_rolled_back(whole: WholeTransactions, rolled_back: DataFrame) -> WholeTransactions:
+    """Without the changes of these transactions (``tx``)."""
+    dropped = _of(whole.rows.where("landed_this_hour"), rolled_back).count()
+    return replace(whole, rows=_without(whole.rows, rolled_back), rolled_back_changes=dropped)
+
+
+def _publish_at_rest(
+    whole: WholeTransactions, open_: DataFrame, entries: HourEntries
+) -> tuple[WholeTransactions, DataFrame]:
+    """Open transactions without those that have brought nothing in this hour, which are published as they are."""
+    resting = _rests(_now(entries)) & ~F.col("spared")
+    if not (gaps := open_.where(resting).count()):
+        return whole, open_
+    note = f"{gaps} transactions are published as they are: what they lack may be of tables outside the feed"
+    return replace(whole, notes=[*whole.notes, note]), open_.where(~resting)
+
+
+def _hold_open(
+    whole: WholeTransactions, open_: DataFrame, entries: HourEntries, candidates: DataFrame
+) -> WholeTransactions:
+    """Without the changes of open transactions: they are held, or, overdue, given up where the feed says so."""
+    overdue, policy = _overdue(entries), entries.feed.transactions.overdue
     stays = F.lit(policy == "hold") | ~overdue
     told = open_.agg(F.count_if(overdue), F.count_if(stays), F.min(F.when(stays, F.col("since")))).first()
-    late, held_transactions, since = told or (0, 0, None)
-    given_up = None
+    late, stay, since = told or (0, 0, None)
     if late and policy == "quarantine":
         names = F.broadcast(open_.where(overdue).select("tx"))
-        given_up = _of(rows, names).withColumn("reason", F.lit(NEVER_COMPLETED))
-        rows = _without(rows, names)
-    open_ = open_.where(stays)
-    held_changes = 0
-    if held_transactions:
+        given_up = _of(whole.rows, names).withColumn("reason", F.lit(NEVER_COMPLETED))
+        whole = replace(
+            whole, rows=_without(whole.rows, names), given_up=given_up, given_up_transactions=late,
+            given_up_changes=given_up.where("landed_this_hour").count(),
+        )  # fmt: skip
+    if stay:
+        open_ = open_.where(stays)
         names = F.broadcast(open_.select("tx"))
-        held_changes = _of(landed, names).count()
-        rows = _without(rows, names)
-        notes += _torn(entries, candidates, open_)
-    unused = _unused(entries, candidates)
-    redelivered = None if unused is None else of_messages(rows, unused).localCheckpoint()
-    return WholeTransactions(
-        rows if unused is None else without_messages(rows, unused),
-        redelivered=redelivered,
-        withdrawn=_displaced(entries, held, unused) if shown is None else _withdrawn(shown, open_, entries.rolled_back),
-        still_open=open_ if held_transactions else None,
-        given_up=given_up,
-        held=held_changes,
-        held_transactions=held_transactions,
-        held_since=since,
-        given_up_changes=0 if given_up is None else given_up.where("landed_this_hour").count(),
-        given_up_transactions=0 if given_up is None else late,
-        rolled_back_changes=rolled_back_changes,
-        notes=notes + ([f"{late} overdue transactions ({policy})"] if late else []),
-    )
+        whole = replace(
+            whole, rows=_without(whole.rows, names), still_open=open_, held_transactions=stay, held_since=since,
+            held=_of(whole.rows.where("landed_this_hour"), names).count(),
+            notes=whole.notes + _torn(entries, candidates, open_),
+        )  # fmt: skip
+    return replace(whole, notes=[*whole.notes, f"{late} overdue transactions ({policy})"]) if late else whole
 
 
 def open_at(entries: DataFrame, then: Column, feed: Feed, hour: Hour) -> DataFrame:
@@ -194,7 +221,7 @@ def _given_up_before(entries: HourEntries) -> DataFrame | None:
     refused (``reason``); None where there never were any. Not those that the hour takes up again."""
     if not (entries.state.gave_up or entries.state.kept_whole):
         return None
-    kept = waiting_whole(kept_back(entries.log.sparkSession, entries.feed.feed, entries.state))
+    kept = waiting_whole(kept_back(entries.ties.log.sparkSession, entries.feed.feed, entries.state))
     if entries.replay:
         kept = kept.where(F.col("hour") != entries.hour)
     return F.broadcast(kept.select(*ENTRY, "tx", "reason").localCheckpoint())
@@ -209,7 +236,7 @@ def _published_in_transactions(entries: HourEntries) -> DataFrame:
     """Where positions began again, so may the names of transactions: what is of before completes nothing behind it."""
     began, published = entries.state.began_again, entries.published & F.col("tx").isNotNull()
     since = F.col("hour") >= began if began is not None and entries.hour >= began else F.lit(True)
-    return entries.log.where(published & since)
+    return entries.ties.log.where(published & since)
 
 
 def _held_entries(entries: HourEntries, given_up: DataFrame | None) -> DataFrame | None:
@@ -217,27 +244,28 @@ def _held_entries(entries: HourEntries, given_up: DataFrame | None) -> DataFrame
     if entries.held is None:
         return None
     names = F.broadcast(entries.held.select("tx", F.explode("hours").alias("hour")))
-    published = entries.log_before.where(entries.published & F.col("tx").isNotNull())
+    log, before = entries.ties.log, entries.ties.log_before
+    published = before.where(entries.published & F.col("tx").isNotNull())
     held = _without_entries(published, given_up).join(names, ["tx", "hour"], "left_semi")
-    if entries.log_before is not entries.log:
-        held = entries.log.join(held.select("hour", *ENTRY), ["hour", *ENTRY], "left_semi").select(*entries.log.columns)
+    if before is not log:
+        held = log.join(held.select("hour", *ENTRY), ["hour", *ENTRY], "left_semi").select(*log.columns)
     return held.localCheckpoint()  # few entries, and each question would read their hours again
 
 
-def _shown(entries: HourEntries, held: DataFrame | None, given_up: DataFrame | None) -> DataFrame | None:
-    """Entries that were taken for changes by themselves, or of another transaction, and were not held."""
-    if entries.retied is None:
+def _retied(entries: HourEntries, held: DataFrame | None, given_up: DataFrame | None) -> DataFrame | None:
+    """Published entries that were taken for changes by themselves, or of another transaction, and were not held."""
+    if entries.ties.retied is None:
         return None
-    shown = _without_entries(entries.retied.where("tx is not null"), given_up)
-    return _without_entries(shown, None if held is None else held.select(*ENTRY))
+    retied = _without_entries(entries.ties.retied.where("tx is not null"), given_up)
+    return _without_entries(retied, None if held is None else held.select(*ENTRY))
 
 
-def _withdrawn(shown: DataFrame, open_: DataFrame, rolled_back: DataFrame | None) -> DataFrame | None:
-    """The changes that are shown and must not be."""
-    names = open_.select("tx")
-    if rolled_back is not None:
-        names = names.unionByName(rolled_back)
-    withdrawn = _of(shown.where(is_row()), names).localCheckpoint()
+def _withdrawn(retied: DataFrame, whole: WholeTransactions, rolled_back: DataFrame | None) -> DataFrame | None:
+    """The changes that are published and must not be."""
+    names = [open_.select("tx") for open_ in (whole.still_open, rolled_back) if open_ is not None]
+    if not names:
+        return None
+    withdrawn = _of(retied.where(is_row()), reduce(DataFrame.unionByName, names)).localCheckpoint()
     return None if withdrawn.isEmpty() else withdrawn
 
 
@@ -304,7 +332,10 @@ def _unused(entries: HourEntries, candidates: DataFrame) -> DataFrame | None:
         return None
     counted = entries.published | entries.new
     return unused_messages(
-        entries.log.where(counted).join(F.broadcast(names), "tx", "left_semi"), format_, entries.feed, entries.state
+        entries.ties.log.where(counted).join(F.broadcast(names), "tx", "left_semi"),
+        format_,
+        entries.feed,
+        entries.state,
     )
 
 
@@ -314,7 +345,7 @@ def _displaced(entries: HourEntries, held: DataFrame | None, unused: DataFrame |
     if unused is None or not entries.state.last_sequence:
         return None
     now = unused.where(F.col("whole_by") > F.lit(entries.state.last_sequence))
-    shown = of_messages(entries.log.where(entries.published & is_row()), now)
+    shown = of_messages(entries.ties.log.where(entries.published & is_row()), now)
     shown = _without_entries(shown, None if held is None else held.select(*ENTRY)).localCheckpoint()
     return None if shown.isEmpty() else shown
 

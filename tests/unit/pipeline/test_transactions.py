@@ -8,6 +8,7 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidemark.changelog.ties import TiedHour
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.ledger import change_log
@@ -103,13 +104,10 @@ def completed(
     log = frame(spark, [*landed, *(before or [])])
     whole = complete_transactions(
         HourEntries(
-            feed(overdue, tables_outside=tables_outside),
-            hour,
-            state,
-            landed=frame(spark, landed),
-            log=log,
-            log_before=log,
-            retied=None,
+            feed=feed(overdue, tables_outside=tables_outside),
+            hour=hour,
+            state=state,
+            ties=TiedHour(edges=[], known=False, log=log, landed=frame(spark, landed), log_before=log, retied=None),
             held=frame(spark, [{"tx": tx, "hours": of} for tx, of in held.items()], HELD) if held else None,
             rolled_back=change_log.rolled_back(log, state, hour if rolled_back else None),
             replay=False,
