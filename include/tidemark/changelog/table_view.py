@@ -29,7 +29,7 @@ from tidemark.identifiers import TIDEMARK, quote
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.hour_run import HourRun
-from tidemark.ledger.receipts import CopiesProgress
+from tidemark.ledger.receipts import CopiesProgress, TableProgress
 from tidemark.ledger.system_tables import pruned, published_rows
 from tidemark.tables.published_table import PublishedTable
 from tidemark.values.columns import Reading
@@ -222,6 +222,11 @@ def _recounts(stats: TableStats, highest: str | None, copies: CopiesProgress | N
     return copies is None or copies != CopiesProgress() or _is_late(stats, highest) or stats.emptied is not None
 
 
+def _new_readings(shape: TableShape, before: TableProgress) -> dict[str, Reading]:
+    """The columns that were read in another way before, or not at all."""
+    return {name: reading for name, reading in shape.readings.items() if before.readings.get(name) != reading}
+
+
 def _rewritten(shape: TableShape) -> list[str]:
     return sorted({name for kinds in shape.rewrites.values() for name in kinds})
 
@@ -254,45 +259,41 @@ def open_state(
         spark=run.spark, feed=run.feed, state=run.state, definitions=definitions, table=stats.table,
         sources=tuple(stats.sources), withdrawn=withdrawn,
     )  # fmt: skip
-    refuse_other_sources(run.feed, stats, set(run.state.table(stats.table).sources))
-    definition, stored = definitions.of(stats.sources[0]), published.columns()
+    before, definition, stored = run.state.table(stats.table), definitions.of(stats.sources[0]), published.columns()
     stored_key = published.key() if stored else []
+    refuse_other_sources(run.feed, stats, set(before.sources))
     if stored:
         refuse_former_name(run.feed, stats, run.state.names)
     highest, truncated = reached(run, stats)
     change = plan_renames(
-        definition, set(run.state.table(stats.table).column_renames), stored, highest, keyed=bool(stored_key),
+        definition, set(before.column_renames), stored, highest, keyed=bool(stored_key),
         told=told_columns(run.feed, stats, definition, stored),
     )  # fmt: skip
-    logged, rebuild = (
-        None,
-        change.rebuild or moved or withdrawn is not None or definitions.describes_anew(stats.sources[0]),
-    )
+    applied = change.applied(stored)
+
+    def shape_with(logged: LoggedColumns | None) -> TableShape:
+        return shape_of(run.feed, stats, definition, applied, stored_key, logged, PublishedReadings(before.readings))
+
+    rebuild = change.rebuild or moved or withdrawn is not None or definitions.describes_anew(stats.sources[0])
     # A table that was made by an attempt that was not published is as new as one that is not there.
     fresh = run.state.last_sequence > 0 and not (stored and stats.table in run.state.tables)
-    before, learned = run.state.table(stats.table).readings, run.state.table(stats.table).learned
-    copies, keyless = run.state.table(stats.table).copies, bool(stored) and not stored_key
-    recount = fresh or rebuild or _recounts(stats, highest, copies)
-    if fresh or rebuild or (recount if keyless else _needs_log(stats, highest, learned, log)):
+    keyless = bool(stored) and not stored_key
+    recount = fresh or rebuild or _recounts(stats, highest, before.copies)
+    logged = None
+    if recount if keyless else fresh or rebuild or _needs_log(stats, highest, before.learned, log):
         logged, truncated_in_log = log.carried()
         if fresh and logged.columns:  # its rows are in the log, under another name
             rebuild, highest = True, _ANY
             truncated = _newest(truncated, truncated_in_log)
-    applied = change.applied(stored)
-
-    def shape_with(logged: LoggedColumns | None) -> TableShape:
-        return shape_of(run.feed, stats, definition, applied, stored_key, logged, PublishedReadings(before))
-
-    shape = shape_with(logged)
+    shape, learned = shape_with(logged), before.learned
     if applied and not shape.columns.keys() <= applied.keys() and _may_be_partial(stats, run.state):
         learned = highest
-        if logged is None and _is_late(stats, learned):
-            shape = shape_with(log.carried()[0])
+    reread = shape.rewrites or _new_readings(shape, before).keys() & before.readings.keys()
+    if logged is None and (reread if keyless else _is_late(stats, learned)):
+        recount, shape = True, shape_with(log.carried()[0])
     if keyless:
-        if logged is None and (shape.rewrites or any(before.get(n, now) != now for n, now in shape.readings.items())):
-            recount, shape = True, shape_with(log.carried()[0])
         # Rows that are told apart by other texts now, or were never counted like this, are written again.
-        rebuild |= recount and (copies is None or copies.rewritten != _rewritten(shape))
+        rebuild |= recount and (before.copies is None or before.copies.rewritten != _rewritten(shape))
     retired = [name for name in stored if name in change.left - shape.live]
     columns = {name: kind for name, kind in shape.spark_types.items() if name not in retired}
     if stored:
@@ -302,8 +303,7 @@ def open_state(
         log=log, published=published, shape=shape, highest=highest,
         truncated=emptied_below(run.state, stats.sources, truncated), by_source=truncated,
         new_truncate=stats.emptied is not None, rebuild=rebuild, change=change, columns=columns, retired=retired,
-        readings={name: reading for name, reading in shape.readings.items() if before.get(name) != reading},
-        recount=recount, learned=learned,
+        readings=_new_readings(shape, before), recount=recount, learned=learned,
     )  # fmt: skip
     opened.check_logged_keys()
     return opened
