@@ -71,7 +71,8 @@ class Definition:
     @cached_property
     def filled_now(self) -> list[dict[str, str]]:
         """By generation: the columns, by their names now, that were added since with a value for rows of before."""
-        return [_filled(self.column_renames[generation:]) for generation in range(len(self.column_renames))]
+        steps = list(zip(_steps(self.column_renames), self.column_renames, strict=True))
+        return [_filled(steps[generation:]) for generation in range(len(steps))]
 
     def name_now(self, name: str, generation: int) -> str | None:
         """The name now of a column of a row of that generation; None where it was dropped since."""
@@ -116,16 +117,13 @@ def _is_renamed_before(old: str, new: str, steps: Sequence[Mapping[str, str | No
     return False
 
 
-def _filled(column_renames: Sequence[ColumnRename]) -> dict[str, str]:
-    """The values that a row gets by column renames, one after the other."""
+def _filled(steps: Sequence[tuple[Mapping[str, str | None], ColumnRename]]) -> dict[str, str]:
+    """The values that a row gets by column renames, one after the other, each with what it makes of the names in it."""
     filled: dict[str, str] = {}
-    for step in column_renames:
-        now = {old.lower(): new for old, new in step.names}
-        taken = {new.lower() for new in now.values() if new is not None}
-        kept = {name: text for name, text in filled.items() if name.lower() in now or name.lower() not in taken}
-        filled = {new: text for name, text in kept.items() if (new := now.get(name.lower(), name)) is not None}
+    for step, rename in steps:
+        filled = {new: text for name, text in filled.items() if (new := step.get(name.lower(), name)) is not None}
         there = {name.lower() for name in filled}
-        filled |= {name: text for name, text in step.filled if name.lower() not in there}
+        filled |= {name: text for name, text in rename.filled if name.lower() not in there}
     return filled
 
 
