@@ -38,11 +38,11 @@ class _Folders:
         return []
 
     def readiness(self) -> Readiness:
-        """With a marker: it is there for every topic. Without: there are objects, and none is younger than ``settle``.
+        """With a marker: it is there for every topic. Without: nothing has changed for ``settle``, since the hour's end or
+        the newest object.
 
-        Without a marker a topic that has no object yet is waited for: by ``exports.missing: empty`` until ``settle`` after
-        the other topics' newest object (or the end of the hour, if there is none), by ``fail`` until ``wait`` after the end
-        of the hour. From then on the hour is complete, without it.
+        Without a marker a topic that has no object yet is waited for: by ``exports.missing: empty`` as long as that, by
+        ``fail`` until ``wait`` after the end of the hour. From then on the hour is complete, without it.
         """
         exports = self.feed.exports
         if exports.marker is not None:
@@ -55,7 +55,7 @@ class _Folders:
         absent = [export.topic for export in self.topics if export.missing]
         if absent and exports.missing == "fail" and now < end + exports.wait:
             return Readiness(False, f"no object yet of {', '.join(absent)}")
-        newest = max((stored.modified for export in self.topics for stored in export.objects), default=end)
+        newest = max([end, *(stored.modified for export in self.topics for stored in export.objects)])
         if now < newest + exports.settle:
             return Readiness(False, f"not yet {exports.settle} without a change: the last was at {newest:%FT%TZ}")
         return Readiness(True, f"nothing has changed since {newest:%FT%TZ}")
