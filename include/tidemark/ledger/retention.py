@@ -9,13 +9,11 @@ from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 
 
-def expired_hours(
-    feed: Feed, made: Mapping[Hour, datetime | None], last: Hour | None, now: datetime | None = None
-) -> set[Hour]:
-    """Hours whose cuts are older than the feed keeps them. ``made``: when each was made; ``last``: the hour of the newest
-    publication, whose cut never expires."""
+def expired_hours(feed: Feed, made: Mapping[Hour, datetime | None], now: datetime | None = None) -> set[Hour]:
+    """Hours whose cuts are older than the feed keeps them. ``made``: of all published hours, when each was made. That of the
+    newest hour never expires."""
     keep = feed.retention.cuts
     if keep is None:
         return set()
     oldest = (now or datetime.now(UTC)) - keep
-    return {hour for hour, at in made.items() if at is not None and at < oldest and hour != last}
+    return {hour for hour, at in made.items() if at is not None and at < oldest and hour != max(made)}

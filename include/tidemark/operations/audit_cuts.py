@@ -62,7 +62,7 @@ def _wrong_tags(
         restore = "restore it from a backup of the catalog and the lake"
         return [AuditFinding("table", table, "is missing", restore)] if wrote else []
     names = {publication_name(r.feed, r.hour, r.sequence): r.sequence for r in history.receipts}
-    expired = expired_hours(feed, history.cuts_made, history.last_hour)
+    expired = expired_hours(feed, history.cuts_made)
     findings = []
     for hour in receipts:
         cut = history.cut(hour)

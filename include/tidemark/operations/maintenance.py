@@ -86,7 +86,7 @@ def _maintain(feed: Feed, settings: Settings, progress: Callable[[str], None], n
     tombstones = _prune_tombstones(spark, feed, history, now) if system_tables else 0
     _remove_unpublished(spark, feed.feed, state)
     progress("cuts and branches")
-    expired = expired_hours(feed, history.cuts_made, history.last_hour, now)
+    expired = expired_hours(feed, history.cuts_made, now)
     cuts = sum(_drop_cuts(spark, table, expired) for table in tables)
     branches = sum(_drop_branches(spark, feed.feed, table, state) for table in tables)
     progress("small files")

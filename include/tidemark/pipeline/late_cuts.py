@@ -78,7 +78,7 @@ def to_amend(run: HourRun, hour: Hour) -> list[Hour]:
     hours = [one for one in run.state.published_hours() if one >= hour]
     if run.feed.retention.cuts is None:
         return hours
-    expired = expired_hours(run.feed, cuts_made(run.settings, run.state), run.state.last_hour)
+    expired = expired_hours(run.feed, cuts_made(run.settings, run.state))
     return [one for one in hours if one not in expired]
 
 

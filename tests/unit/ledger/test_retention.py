@@ -34,15 +34,15 @@ def test_a_cut_is_as_old_as_the_publication_that_made_it() -> None:
         ]
     )
     kept = feed().model_copy(update={"retention": Retention(cuts=timedelta(days=7))})
-    assert expired_hours(kept, history.cuts_made, history.last_hour, NOW) == {"2026-11-20T00"}
-    assert expired_hours(kept, history.cuts_made, history.last_hour, NOW + timedelta(days=7)) == set(history.hours[:3])
-    assert expired_hours(feed(), history.cuts_made, history.last_hour, NOW) == set(), (
-        "forever, unless the feed file says otherwise"
-    )
+    assert expired_hours(kept, history.cuts_made, NOW) == {"2026-11-20T00"}
+    assert expired_hours(kept, history.cuts_made, NOW + timedelta(days=7)) == set(history.hours[:3])
+    assert expired_hours(feed(), history.cuts_made, NOW) == set(), "forever, unless the feed file says otherwise"
 
 
 def test_the_newest_cut_stays_however_old() -> None:
-    history = PublicationHistory([receipt(1, "2026-11-20T00", 90), receipt(2, "2026-11-20T01", 80)])
+    """Also when an older hour was the last to be published."""
+    receipts = [receipt(1, "2026-11-20T00", 90), receipt(2, "2026-11-20T01", 80), receipt(3, "2026-11-20T00", 1)]
+    history = PublicationHistory(receipts)
     kept = feed().model_copy(update={"retention": Retention(cuts=timedelta(0))})
-    assert expired_hours(kept, history.cuts_made, history.last_hour, NOW) == {"2026-11-20T00"}
-    assert expired_hours(kept, {}, None, NOW) == set()
+    assert expired_hours(kept, history.cuts_made, NOW) == {"2026-11-20T00"}
+    assert expired_hours(kept, {}, NOW) == set()
