@@ -42,8 +42,13 @@ def hour_of_run(
 
     The ``hour`` that somebody asked for wins. Runs by schedule and by backfill are for the hour their data interval
     begins in. A run by hand is for the hour of its logical date: its interval is the one before that, as Airflow computes
-    it. ConfigError for a run that has neither.
+    it. ConfigError for a run that has neither, and for a backfill of which every run would be for one hour.
     """
+    if asked and run_type == "backfill":
+        raise ConfigError(
+            f"every run of this backfill would be for the hour {asked}",
+            fix="leave `hour` out of its configuration: each run is for the hour that its interval begins in",
+        )
     if asked:
         return str(Hour.parse(asked))
     within = interval_start if run_type in ("scheduled", "backfill") else logical_date

@@ -21,12 +21,11 @@ AT_7 = datetime(2026, 11, 20, 7, tzinfo=UTC)
         ("scheduled", None, AT_7.replace(minute=15), AT_7.replace(minute=15), "2026-11-20T07"),
         ("manual", "2026-11-20T05", AT_7, AT_7, "2026-11-20T05"),
         ("manual", "2026-11-20T05", None, None, "2026-11-20T05"),
-        ("backfill", "2026-11-20T05", AT_7, AT_7, "2026-11-20T05"),
         ("manual", None, AT_7.replace(hour=6), AT_7, "2026-11-20T07"),
         ("manual", None, AT_7, AT_7.replace(hour=8, minute=59), "2026-11-20T08"),
         ("manual", None, AT_7, datetime(2026, 11, 20, 15, tzinfo=ZoneInfo("Asia/Shanghai")), "2026-11-20T07"),
     ],
-    ids=["schedule", "backfill", "schedule past the hour", "by hand", "by hand, no date", "asked wins", "logical date",
+    ids=["schedule", "backfill", "schedule past the hour", "by hand", "by hand, no date", "logical date",
          "within an hour", "another zone"],
 )  # fmt: skip
 def test_the_hour_of_a_run(
@@ -39,6 +38,11 @@ def test_a_run_without_an_hour_and_a_date_is_refused_although_it_has_an_interval
     with pytest.raises(ConfigError, match="does not say which hour") as refused:
         hour_of_run("manual", None, AT_7, None)
     assert '{"hour": "2026-11-20T07"}' in str(refused.value)
+
+
+def test_the_runs_of_a_backfill_are_not_all_for_one_hour() -> None:
+    with pytest.raises(ConfigError, match="every run of this backfill would be for the hour 2026-11-20T05"):
+        hour_of_run("backfill", "2026-11-20T05", AT_7, AT_7)
 
 
 def test_the_hours_of_a_replay() -> None:
