@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from tidemark.changelog.places import awaits_place
 from tidemark.changelog.table_history import load_definitions
 from tidemark.changelog.table_log import TableLog
-from tidemark.changelog.table_view import emptied_below, published_state
+from tidemark.changelog.table_view import published_state
 from tidemark.errors import ConfigError
 from tidemark.feeds.loading import feed_names, find_feed
 from tidemark.feeds.problems import nearest
@@ -31,11 +31,10 @@ from tidemark.identifiers import quote
 from tidemark.lake.session import open_session
 from tidemark.ledger.change_log import changes_table, is_published
 from tidemark.ledger.feed_state import FeedState
-from tidemark.ledger.kept_back import kept_back
 from tidemark.ledger.publication_history import PublicationHistory, load_history
 from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.state_store import load_state
-from tidemark.ledger.system_tables import held_transactions, waiting_entries
+from tidemark.operations.fates import APPLIED, place_of, read_fates
 from tidemark.operations.key_index import hours_of_key, key_types
 from tidemark.operations.listing import Listing
 from tidemark.operations.listing import Row as ListingRow
@@ -80,7 +79,7 @@ class Change:
 
     @property
     def counts(self) -> bool:
-        return self.fate == "applied"
+        return self.fate == APPLIED
 
 
 @dataclass(frozen=True)
@@ -280,27 +279,10 @@ def _changes(of: _Row, until: str) -> list[Change]:
         F.to_json("typed", _WHOLE).alias("key"), F.to_json("left", _WHOLE).alias("left"),
         F.coalesce("after", F.create_map().cast("map<string, string>")).alias("sent"),
     )  # fmt: skip
-    rows = found.collect()
-    counted = {tuple(row) for row in below(log.rows(None)).select(*ENTRY).collect()}
-    others = [row for row in rows if (row.object, row.record, row.entry) not in counted]
-    reasons = _reasons(log, others) if others else {}
-    ended = emptied_below(log.state, log.sources, log.state.table(log.table).truncated)
-    seen: set[tuple[str, str]] = set()
-    changes: list[Change] = []
-    for row in sorted(rows, key=lambda row: (not row.published, row.hour, row.object, row.record, row.entry)):
-        at = (row.object, row.record, row.entry)
-        fate = (
-            "applied"
-            if at in counted
-            else reasons.get(at, "it counts for nothing: rolled back, or another delivery counts")
-        )
-        if fate == "applied" and ended is not None and row.position < ended:
-            fate = f"gone with the truncate or reload at {ended}"
-        elif fate == "applied" and (row.at, row.key) in seen:
-            fate = "duplicate"
-        seen |= {(row.at, row.key)} if fate == "applied" else set()
-        changes += _halves(row, wanted, fate)
-    return changes
+    rows = sorted(found.collect(), key=lambda row: (not row.published, row.hour, *place_of(row)))
+    counted = {place_of(row) for row in below(log.rows(None)).select(*ENTRY).collect()}
+    fates = read_fates(log, rows, counted)
+    return [change for row in rows for change in _halves(row, wanted, fates.of(row, log.table))]
 
 
 def _near(places: Sequence[Row]) -> Column:
@@ -333,25 +315,3 @@ def _halves(row: Row, key: str, fate: str) -> list[Change]:
     if row.op == "update":
         return [Change(place=f"{row.position}#0", op="delete", key=key, **common)]
     return []  # the delete of the old key has a row of its own
-
-
-def _reasons(log: TableLog, rows: Sequence[Row]) -> dict[tuple[str, int, int], str]:
-    """Why changes that do not count do not, by their places."""
-    places = [(row.object, row.record, row.entry, row.tx) for row in rows]
-    wanted = F.broadcast(log.spark.createDataFrame(places, "object string, record bigint, entry int, tx string"))
-    kept = kept_back(log.spark, log.feed.feed, log.state).join(wanted, ENTRY, "left_semi").select(*ENTRY, "reason")
-    reasons = {(row.object, row.record, row.entry): f"in quarantine: {row.reason}" for row in kept.collect()}
-    held = held_transactions(log.spark, log.feed.feed, log.state)
-    names = (
-        {row.tx for row in held.join(wanted, "tx", "left_semi").select("tx").collect()} if held is not None else set()
-    )
-    if (waits := waiting_entries(log.spark, log.feed.feed, log.state)) is not None:
-        waiting = waits.join(wanted, ENTRY, "left_semi").select(*ENTRY)
-        reasons |= {(row.object, row.record, row.entry): "held: it waits for metadata" for row in waiting.collect()}
-    for row in rows:
-        at = (row.object, row.record, row.entry)
-        if not row.published:
-            reasons.setdefault(at, "its hour is not published yet")
-        elif row.tx in names:
-            reasons.setdefault(at, "held: its transaction is not complete")
-    return reasons

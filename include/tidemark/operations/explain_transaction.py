@@ -8,7 +8,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict, dataclass
-from functools import partial
 from typing import Any
 
 from pyspark.sql import DataFrame, Row, SparkSession
@@ -17,7 +16,6 @@ from pyspark.sql import functions as F
 from tidemark.changelog.places import placed
 from tidemark.changelog.table_history import Definitions
 from tidemark.changelog.table_log import TableLog
-from tidemark.changelog.table_view import emptied_below
 from tidemark.changelog.ties import tied_log
 from tidemark.errors import ConfigError
 from tidemark.feeds.loading import feed_names, find_feed
@@ -25,13 +23,22 @@ from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.lake.catalog import Where, read_rows
 from tidemark.lake.session import open_session
-from tidemark.ledger.change_log import is_published, is_row, rolled_back
+from tidemark.ledger.change_log import is_published, is_row
 from tidemark.ledger.feed_state import FeedState
-from tidemark.ledger.kept_back import kept_back
 from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.state_store import load_state
-from tidemark.ledger.system_tables import held_transactions, waiting_entries
-from tidemark.operations.held import missing_parts
+from tidemark.operations.fates import (
+    APPLIED,
+    DUPLICATE,
+    GONE,
+    HELD,
+    KEPT,
+    ROLLED_BACK,
+    UNPUBLISHED,
+    Fates,
+    place_of,
+    read_fates,
+)
 from tidemark.operations.known_feeds import check_known
 from tidemark.operations.listing import Listing
 from tidemark.operations.listing import Row as ListingRow
@@ -42,9 +49,8 @@ _MOST_ENTRIES = 10_000
 #: So many names are suggested where none is the one asked for.
 _SUGGESTED = 10
 
-#: The fates of changes. What follows a colon is why.
-APPLIED, DUPLICATE, GONE, HELD, KEPT, CONTROL = "applied", "duplicate", "gone", "held", "in quarantine", "control"
-ROLLED_BACK, ANOTHER, UNPUBLISHED = "rolled back", "another delivery counts", "its hour is not published yet"
+#: The fate of what is no change of a row.
+CONTROL = "control"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -171,7 +177,7 @@ def _told(spark: SparkSession, feed: Feed, state: FeedState, name: str, settings
     of_it = placed(log.where(F.col("tx") == name), log, feed, state.reloads).localCheckpoint()
     rows = (
         of_it.select(
-            "hour", "version", *ENTRY, "op", "kind", "source_table", "table", "position", "committed_at", "problem",
+            "hour", "version", *ENTRY, "tx", "op", "kind", "source_table", "table", "position", "committed_at", "problem",
             F.to_json("key").alias("key"), is_published(state).alias("published"), is_row().alias("is_row"),
         )
         .orderBy("hour", "position", *ENTRY).limit(_MOST_ENTRIES + 1).collect()
@@ -180,16 +186,18 @@ def _told(spark: SparkSession, feed: Feed, state: FeedState, name: str, settings
         raise ConfigError(f"more than {_MOST_ENTRIES} entries are of {name!r}", fix="read the change log with Spark")
     if not rows:
         return None
-    fate = partial(_fate, feed, state, _Reasons.of(spark, feed, state, of_it, name), set[tuple[Any, ...]]())
-    entries = [_entry(row, feed, fate(row)) for row in rows]
-    fates = Counter(one.ends for one in entries)
-    counted = [(row.hour, row.version) for row, one in zip(rows, entries, strict=True) if one.ends in (APPLIED, GONE)]
-    cut, note = _first_cut(settings, state, name, counted)
+    table_log = TableLog(spark=spark, feed=feed, state=state, definitions=Definitions(), table="", sources=())
+    counted = table_log.counted(of_it.where(is_published(state) & is_row())).select(*ENTRY).collect()
+    fates = read_fates(table_log, rows, {place_of(row) for row in counted})
+    entries = [_entry(row, feed, fates) for row in rows]
+    numbers = Counter(one.ends for one in entries)
+    shown = [(row.hour, row.version) for row, one in zip(rows, entries, strict=True) if one.ends in (APPLIED, GONE)]
+    cut, note = _first_cut(settings, state, name, shown)
     return Transaction(
-        feed=feed.feed, tx=name, became=what_became(fates),
+        feed=feed.feed, tx=name, became=what_became(numbers),
         committed_at=max((str(row.committed_at) for row in rows if row.committed_at is not None), default=None),
         hours=sorted({row.hour for row in rows}), tables=sorted({one.table for one in entries if one.table}),
-        fates=dict(sorted(fates.items())), first_cut=cut, note=note, entries=entries,
+        fates=dict(sorted(numbers.items())), first_cut=cut, note=note, entries=entries,
     )  # fmt: skip
 
 
@@ -207,76 +215,15 @@ def _first_cut(
     return first_cut(state, counted, max((r["sequence"] for r in held if state.counts(r["sequence"])), default=0)), ""
 
 
-@dataclass(frozen=True)
-class _Reasons:
-    """Of a transaction's entries, by object, record and entry: those that count, and why others do not."""
-
-    counted: set[tuple[Any, ...]]
-    kept: dict[tuple[Any, ...], str]
-    waiting: set[tuple[Any, ...]]
-    held: str
-    rolled_back: bool
-
-    @classmethod
-    def of(cls, spark: SparkSession, feed: Feed, state: FeedState, rows: DataFrame, name: str) -> _Reasons:
-        log = TableLog(spark=spark, feed=feed, state=state, definitions=Definitions(), table="", sources=())
-        published = rows.where(is_published(state) & is_row())
-        kept = kept_back(spark, feed.feed, state).join(F.broadcast(rows.select(*ENTRY)), ENTRY, "left_semi")
-        held, waits = held_transactions(spark, feed.feed, state), waiting_entries(spark, feed.feed, state)
-        missing = held.where(F.col("tx") == name).collect() if held is not None else []
-        gone = rolled_back(tied_log(spark, feed, state), state)
-        return cls(
-            counted={tuple(row) for row in log.counted(published).select(*ENTRY).collect()},
-            kept={tuple(row)[:3]: row.reason for row in kept.select(*ENTRY, "reason").collect()},
-            waiting=set() if waits is None else {tuple(row) for row in _of(waits, rows).select(*ENTRY).collect()},
-            held=missing_parts(missing[0].asDict()) if missing else "",
-            rolled_back=gone is not None and not gone.where(F.col("tx") == name).isEmpty(),
-        )
-
-
-def _of(rows: DataFrame, entries: DataFrame) -> DataFrame:
-    return rows.join(F.broadcast(entries.select(*ENTRY)), ENTRY, "left_semi")
-
-
-def _fate(feed: Feed, state: FeedState, reasons: _Reasons, seen: set[tuple[Any, ...]], row: Row) -> str:
-    at = (row.object, row.record, row.entry)
-    if not row.published:
-        return UNPUBLISHED
-    if at in reasons.kept or row.op == "bad":
-        return f"{KEPT}: {reasons.kept.get(at, row.problem)}"
-    if not row.is_row:
-        return f"{CONTROL}: {row.kind}" if row.kind else CONTROL
-    if at in reasons.counted:
-        return _counted(feed, state, seen, row)
-    if at in reasons.waiting:
-        return f"{HELD}: it waits for metadata"
-    if reasons.rolled_back:
-        return ROLLED_BACK
-    return f"{HELD}: it lacks {reasons.held}" if reasons.held else ANOTHER
-
-
-def _counted(feed: Feed, state: FeedState, seen: set[tuple[Any, ...]], row: Row) -> str:
-    table = _published_name(row, feed)
-    known = state.table(table or "")
-    ended = emptied_below(state, known.sources, known.truncated)
-    change = (table, row.position, row.op, row.key)
-    if change in seen:
-        return DUPLICATE
-    seen.add(change)
-    return (
-        APPLIED
-        if ended is None or row.op == "truncate" or row.position >= ended
-        else f"{GONE}: the table was emptied at {ended}"
-    )
-
-
-def _published_name(row: Row, feed: Feed) -> str | None:
-    return feed.published_name(row.source_table) if row.source_table else row.table
-
-
-def _entry(row: Row, feed: Feed, fate: str) -> Entry:
+def _entry(row: Row, feed: Feed, fates: Fates) -> Entry:
+    table = feed.published_name(row.source_table) if row.source_table else row.table
+    fate = fates.of(row, table)
+    if row.published and row.op == "bad":
+        fate = f"{KEPT}: {fates.kept.get(place_of(row), row.problem)}"
+    elif row.published and not row.is_row and place_of(row) not in fates.kept:
+        fate = f"{CONTROL}: {row.kind}" if row.kind else CONTROL
     return Entry(
-        hour=row.hour, table=_published_name(row, feed), op=row.op, key=row.key, position=row.position, object=row.object,
+        hour=row.hour, table=table, op=row.op, key=row.key, position=row.position, object=row.object,
         record=row.record, entry=row.entry, fate=fate,
     )  # fmt: skip
 
