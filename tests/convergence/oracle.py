@@ -16,7 +16,8 @@ place: a transaction takes part when all of its messages are there.
 - A change is bad when it sends a value that is none of its column's type, or that fails the table's check. It takes no
   part, and nothing that belongs to it does: its whole transaction, the other half of its key change.
 - An alteration renames, drops or adds columns of all rows that were before it; one that is added has its default there,
-  where the row has not got it already. An update that does not name a column which the table still has sets it to null.
+  where the row has not got it already. An update that does not name a column which the table still has sets it to null;
+  a column that the table had not when a row was written is null in it, also where no alteration tells that it came since.
 - In a table without a key each insert adds a copy of its row, each delete takes one away, an update does both. No order
   is needed, and what was taken away before it came is owed.
 """
@@ -247,8 +248,9 @@ def _in_order(change: Change) -> tuple[int, int]:
 
 def _written(change: Change, old: Row | None) -> Row:
     """The row that a change leaves, where ``old`` is what its unsent columns come from."""
-    known = {name for name in change.absent if old is not None and name in old.values and name not in old.absent}
-    unsent = {name: old.values[name] if old is not None and name in known else None for name in change.absent}
+    known = {name for name in change.absent if old is not None and name not in old.absent}
+    # A column that the row of before neither has nor lacks was none of its table's: nothing stood there.
+    unsent = {name: old.values.get(name) if old is not None and name in known else None for name in change.absent}
     return Row(unsent | dict(change.sent), change.absent - known)
 
 
