@@ -16,7 +16,17 @@ from pyspark.sql import functions as F
 
 from tidemark.containers.contract import holds_text
 from tidemark.formats.canal.positions import WITHOUT_OFFSETS, row_position, with_positions
-from tidemark.formats.canal.types import LATIN_BYTES, default_text, message_types, mysql_type, type_or_text
+from tidemark.formats.canal.types import (
+    ENUM_PLACE,
+    LATIN_BYTES,
+    SET_BITS,
+    default_text,
+    enum_word,
+    message_types,
+    mysql_type,
+    set_words,
+    type_or_text,
+)
 from tidemark.formats.contract import DeclaredFeed, as_changes
 from tidemark.formats.ddl.named_tables import concerned_tables, drops_database, empties, problem_without_table
 from tidemark.formats.ddl.statements import ALTERS_TABLE, INDEX_KINDS, read_ddl
@@ -48,7 +58,7 @@ def latin_bytes(text: Column, spark: str, arg: str | None) -> Column:
     return F.when(text.rlike(r"^[\x00-\xff]*\z"), F.encode(text, "ISO-8859-1"))
 
 
-ENCODINGS: dict[str, Encoding] = {LATIN_BYTES: latin_bytes}
+ENCODINGS: dict[str, Encoding] = {LATIN_BYTES: latin_bytes, ENUM_PLACE: enum_word, SET_BITS: set_words}
 
 BY_NEIGHBOURS = True
 
@@ -80,7 +90,7 @@ def table_change(text: str, options: BaseModel) -> TableChange | None:
         whole=ddl.whole,
         created=created,
         swapped=ddl.swapped,
-        filled={name: default_text(value, ddl.columns[name]) for name, value in ddl.filled.items()},
+        filled={name: default_text(value) for name, value in ddl.filled.items()},
         unfilled=ddl.unfilled,
     )
 

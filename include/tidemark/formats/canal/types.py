@@ -7,8 +7,11 @@ from __future__ import annotations
 
 import json
 import re
+from decimal import Decimal
 
 from pydantic import BaseModel
+from pyspark.sql import Column
+from pyspark.sql import functions as F
 
 from tidemark.values.columns import ColumnType
 
@@ -28,8 +31,10 @@ _BYTES = {
 }  # fmt: skip
 _WRITTEN = re.compile(r"([a-z][a-z0-9]*(?: precision| varying)?)\s*(?:\((.*?)\))?\s*(.*)", re.S)
 
-#: The name of the encoding of bytes.
-LATIN_BYTES = "latin1_bytes"
+_MEMBER = re.compile(r"'((?:[^']|'')*)'")
+
+#: The names of the encodings of bytes, and of the words of an ENUM and a SET, whose lists are their arguments, as JSON.
+LATIN_BYTES, ENUM_PLACE, SET_BITS = "latin1_bytes", "mysql_enum", "mysql_set"
 
 
 def mysql_type(written: str) -> ColumnType:
@@ -60,6 +65,8 @@ def mysql_type(written: str) -> ColumnType:
         return ColumnType("timestamp_ntz")
     if name in _BYTES:
         return ColumnType("binary", LATIN_BYTES)
+    if name in ("enum", "set") and (words := _words(written)):
+        return ColumnType("string", ENUM_PLACE if name == "enum" else SET_BITS, json.dumps(words, ensure_ascii=False))
     if name in _TEXTS:
         return ColumnType("string")
     raise ValueError(f"{written!r} is not a MySQL type that is known here")
@@ -81,15 +88,30 @@ def type_or_text(written: object) -> ColumnType:
         return ColumnType("string")
 
 
-def default_text(value: str | bytes, written: str) -> str:
-    """A default of a DDL statement, as messages would write it. ``written``: the column's type. Of an ENUM Canal sends the
-    place in its list, of a SET its places as bits (RowsLogBuffer in https://github.com/alibaba/canal)."""
-    if isinstance(value, bytes):
-        return value.decode("latin-1")
-    kind, _, listed = written.partition("(")
-    if kind.strip().upper() not in ("ENUM", "SET"):
-        return value
-    members = [member.replace("''", "'") for member in re.findall(r"'((?:[^']|'')*)'", listed)]
-    if kind.strip().upper() == "ENUM":
-        return str(members.index(value) + 1)
-    return str(sum(1 << members.index(part) for part in {*value.split(",")} - {""}))
+def _words(written: str) -> list[str]:
+    """The list of an ENUM or a SET."""
+    return [word.replace("''", "'") for word in _MEMBER.findall(written)]
+
+
+def enum_word(text: Column, spark: str, arg: str | None) -> Column:
+    """The word of an ENUM. Canal sends its place in the list, as the binlog has it (RowsLogBuffer in
+    https://github.com/alibaba/canal), 0 for the empty one that MySQL stores where a word is none of it. A default of a
+    statement, and what another tool writes, is the word itself."""
+    words, place = F.from_json(F.lit(arg), "array<string>"), text.try_cast("int")
+    word = F.when(F.array_contains(words, text), text)
+    return F.when(place == 0, F.lit("")).when(place.isNotNull(), F.get(words, place - 1)).otherwise(word)
+
+
+def set_words(text: Column, spark: str, arg: str | None) -> Column:
+    """The words of a SET, as MySQL prints them. Canal sends their places as bits; see :func:`enum_word`."""
+    listed, number = F.from_json(F.lit(arg), "array<string>"), text.try_cast("decimal(20,0)")
+    count, half = len(json.loads(arg or "[]")), Decimal(2**63)
+    bits = F.when(number >= half, number - Decimal(2**64)).otherwise(number).cast("bigint")
+    words = F.array_join(F.filter(listed, lambda _, place: F.getbit(bits, place) == 1), ",")
+    known = (text == "") | (F.size(F.array_except(F.split(text, ","), listed)) == 0)
+    return F.when(number.between(0, Decimal(2**count - 1)), words).when(number.isNull() & known, text)
+
+
+def default_text(value: str | bytes) -> str:
+    """A default of a DDL statement, in one of the ways in which the texts of messages are read."""
+    return value.decode("latin-1") if isinstance(value, bytes) else value

@@ -164,10 +164,12 @@ def _as_year(value: Decimal | str) -> str:
 
 
 def _member(value: str, kind: exp.DataType) -> str | None:
-    """The value in the spelling of the list; of a set the value as it is, where each of its parts is listed."""
+    """The value in the spelling of the list; of a set its words in the list's order, as MySQL prints them."""
     listed = [str(one.this) for one in kind.expressions]
     if _name(kind) == "SET":
-        return value if value == "" or all(part in listed for part in value.split(",")) else None
+        words = set(value.lower().split(",")) - {""}
+        found = [one for one in listed if one.lower() in words]
+        return ",".join(found) if len(found) == len(words) else None
     return next((one for one in listed if one.lower() == value.lower()), None)
 
 
