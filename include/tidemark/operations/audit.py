@@ -54,10 +54,12 @@ _COUNTED = (
 
 @dataclass
 class Audit:
-    """What an audit found. ``hours``: those looked at → records that landed in them, by the receipt."""
+    """What an audit found."""
 
     hours: dict[str, int] = field(default_factory=dict)
+    """The hours looked at, each with how many records landed in it, by its receipt."""
     findings: list[AuditFinding] = field(default_factory=list)
+    """What is wrong; empty: nothing is."""
 
 
 def audit(

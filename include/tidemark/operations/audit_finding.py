@@ -7,13 +7,16 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class AuditFinding:
-    """``kind``: what was compared; ``where``: hour, object, table; ``found``: what is there and what should be;
-    ``fix``: what to do. The texts may hold values that came from messages."""
+    """Something that is wrong. Its texts may hold values that came from messages."""
 
     kind: str
+    """What was compared: a receipt, a manifest, the change log, a cut."""
     where: str
+    """Of what: the hour, object, table or publication."""
     found: str
+    """What is there, and what should be."""
     fix: str
+    """What to do about it; empty: nothing is known."""
 
     def __str__(self) -> str:
         return f"{self.kind}, {self.where}: {self.found}\n  To fix: {self.fix}"

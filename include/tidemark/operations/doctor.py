@@ -35,11 +35,14 @@ _WITHIN = 3.0
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was checked. ``found``: what is there, or what to do."""
+    """One thing that was checked."""
 
     what: str
+    """What was checked, in a word or two."""
     good: bool
+    """Whether it is as an hour needs it. What is made by the first hour, and what an hour can do without, counts as good."""
     found: str
+    """What is there, and what to do where that is not good."""
 
 
 def examine(settings: Settings) -> list[Finding]:

@@ -66,10 +66,15 @@ class Change:
     came_from: str | None = None
     """The key that its row had before, as JSON; None: its own."""
     hour: str
+    """The hour that it landed in."""
     tx: str | None = None
+    """Its transaction, as the change log names it; None: of none that is known."""
     object: str
+    """The landed object that holds it."""
     record: int
+    """The number of its record in the object, from 1."""
     entry: int = 0
+    """Its number in a record that holds several changes, from 0."""
     sent: Mapping[str, str | None] = field(default_factory=dict)
     """The columns that it sets, as texts of its message."""
     unsent: Sequence[str] = ()
@@ -84,11 +89,13 @@ class Change:
 
 @dataclass(frozen=True)
 class Explanation:
-    """``changes`` of a row's key, and of the keys that it came from, in the source's order. ``given``: the columns of the row
-    as it is, and which change gave each its value; a column that nobody has sent yet is not in it. None: there is no row."""
+    """What a row comes from."""
 
     changes: list[Change]
+    """The changes of its key, and of the keys that it came from, in the source's order."""
     given: dict[str, Change] | None
+    """The columns of the row as it is, and which change gave each its value. A column that nobody has sent yet is not in it.
+    None: there is no row."""
 
     def gives(self, change: Change) -> list[str]:
         """The columns of the row that have their values from a change."""
@@ -220,12 +227,16 @@ def _publisher(settings: Settings, table: str) -> tuple[str, FeedState]:
 
 @dataclass(frozen=True)
 class _Row:
-    """A key of a published table, and where to look for it. ``key``: a struct of ``types``, by column."""
+    """A key of a published table, and where to look for it."""
 
     log: TableLog
+    """What the change log holds of its table."""
     published: PublishedTable
+    """The table, whose key it is."""
     types: Mapping[str, str]
+    """The key's columns, in its order, each with its type."""
     key: Column
+    """The key: a struct of these columns."""
 
 
 def _followed(row: _Row, *, until: str = "~", moves: int = 0) -> Explanation:

@@ -55,17 +55,26 @@ CONTROL = "control"
 
 @dataclass(frozen=True, kw_only=True)
 class Entry:
-    """Something that landed of a transaction. ``key``: as JSON, with texts of the message; null where it has none."""
+    """Something that landed of a transaction."""
 
     hour: str
+    """The hour that it landed in."""
     table: str | None
+    """The published table that it is of; null: of none, as a marker is, or it cannot be told."""
     op: str
+    """What it does, in the change log's words: insert, update, delete, truncate, schema, control or bad."""
     key: str | None
+    """The key that it speaks of, as JSON with texts of the message; null where it has none."""
     position: str | None
+    """Where it stands in the source's order; null where it has no place."""
     object: str
+    """The landed object that holds it."""
     record: int
+    """The number of its record in the object, from 1."""
     entry: int
+    """Its number in a record that holds several changes, from 0."""
     fate: str
+    """What became of it: one of the fates above. What follows a colon is why."""
 
     @property
     def ends(self) -> str:
@@ -75,19 +84,28 @@ class Entry:
 
 @dataclass(frozen=True, kw_only=True)
 class Transaction:
-    """A transaction, and what became of it: in ``became``, for a person. ``first_cut``: the hour of the first cut that shows
-    its changes; null where none does, or ``note`` says why it is not known."""
+    """A transaction, and what became of it."""
 
     feed: str
+    """The feed that it landed in."""
     tx: str
+    """Its name, as `tidemark held` prints it."""
     became: str
+    """What became of it, for a person."""
     committed_at: str | None
+    """The latest of the times of commit that its entries name; null: none does."""
     hours: list[str]
+    """The hours that any of it landed in."""
     tables: list[str]
+    """The published tables that it touches."""
     fates: dict[str, int]
+    """How many of its entries have each fate, the words behind a colon left out."""
     first_cut: str | None
+    """The hour of the first cut that shows its changes; null: none does, or ``note`` says why it is not known."""
     note: str
+    """Why the first cut is not known; empty: it is, or there is none."""
     entries: list[Entry]
+    """All that landed of it, by hour and position."""
 
     @property
     def object(self) -> dict[str, Any]:

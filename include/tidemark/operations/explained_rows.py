@@ -22,28 +22,28 @@ KEPT_FOR = timedelta(days=1)
 
 
 class ExplainedChange(BaseModel):
-    """A change that spoke of a row's key, as :class:`tidemark.operations.explain_row.Change` has it, and ``gives``."""
+    """A change that spoke of a row's key, as :class:`tidemark.operations.explain_row.Change` has it."""
 
-    place: str
-    op: str
-    key: str
-    came_from: str | None
-    hour: str
-    tx: str | None
-    object: str
-    record: int
-    entry: int
-    sent: dict[str, str | None]
-    unsent: list[str]
-    fate: str
+    place: str = Field(description="Where it stands in the source's order: its sort key.")
+    op: str = Field(description="insert, update or delete.")
+    key: str = Field(description="The key that it speaks of, as JSON.")
+    came_from: str | None = Field(description="The key that its row had before, as JSON; null: its own.")
+    hour: str = Field(description="The hour that it landed in.")
+    tx: str | None = Field(description="Its transaction, as the change log names it; null: of none that is known.")
+    object: str = Field(description="The landed object that holds it.")
+    record: int = Field(description="The number of its record in the object, from 1.")
+    entry: int = Field(description="Its number in a record that holds several changes, from 0.")
+    sent: dict[str, str | None] = Field(description="The columns that it sets, as texts of its message.")
+    unsent: list[str] = Field(description="The columns that it leaves alone, as far as it says so.")
+    fate: str = Field(description="`applied`, or why it counts for nothing.")
     gives: list[str] = Field(description="The columns of the row that have their values from it.")
 
 
 class ExplainedRow(BaseModel):
     """Where a row comes from, or why that cannot be told."""
 
-    table: str
-    key: list[str]
+    table: str = Field(description="The published table that was asked about.")
+    key: list[str] = Field(description="The key that was asked about: its values as texts, in the key's order.")
     problem: str = Field("", description="Why it cannot be told; empty: it can.")
     there: bool = Field(False, description="Whether there is such a row.")
     changes: list[ExplainedChange] = Field([], description="In the source's order, the newest of them.")

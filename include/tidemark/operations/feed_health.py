@@ -45,6 +45,7 @@ class FeedHealth:
     """How a feed is."""
 
     feed: str
+    """The feed's name."""
     health: Health
     """The worst that is true of it."""
     why: str = ""
@@ -58,7 +59,9 @@ class FeedHealth:
     behind_hours: int | None = None
     """How many whole hours ago the newest hour ended."""
     held_transactions: int = 0
+    """How many transactions the last publication held."""
     quarantined: int = 0
+    """How many records and changes wait in quarantine, those of an attempt that is not published among them."""
     recent: Mapping[str, int] = field(default_factory=dict)
     """The newest published hours, and how many records landed in each."""
 

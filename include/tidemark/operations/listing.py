@@ -15,9 +15,11 @@ class Listing:
     them."""
 
     title: str
+    """One line above the table."""
     head: list[str]
     """The columns' names; with ``_`` for spaces they are those of an object."""
     rows: list[Row]
+    """Its lines, each with a cell for every column. None: the cell is empty."""
 
     @property
     def cells(self) -> list[list[str]]:

@@ -42,19 +42,26 @@ log = get_logger()
 _RECEIPTS_AGE = timedelta(days=7)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Maintained:
-    """How many of each were removed; ``rewritten``: how many small data files were compacted; ``indexed``: how many hours,
-    table by table, were added to the index of keys."""
+    """What maintenance did to a feed, in numbers."""
 
     tombstones: int
+    """Tombstones that were removed: older than the feed keeps them."""
     cuts: int
+    """Cuts that were dropped, each counted once for every table that had it."""
     branches: int
+    """Branches of attempts that were never published, dropped from their tables."""
     rewritten: int
+    """Data files that were compacted: small ones, and those of which many rows are deleted."""
     orphans: int
+    """Files of no snapshot that were removed from the tables' folders."""
     folders: int
+    """Folders of copies in Parquet that were removed."""
     landed: int
+    """Files of the landing that were removed because no manifest lists them."""
     indexed: int
+    """Hours, table by table, that were added to the index of keys."""
 
 
 def maintain(
@@ -113,7 +120,10 @@ def _maintain(feed: Feed, settings: Settings, progress: Callable[[str], None], n
     folders = clear_copies(feed.feed, safe, settings)
     landed = clear_landing(feed, safe, settings)
     clear_explained(settings, feed.feed, now)
-    return Maintained(tombstones, cuts, branches, rewritten, orphans, folders, landed, indexed)
+    return Maintained(
+        tombstones=tombstones, cuts=cuts, branches=branches, rewritten=rewritten, orphans=orphans, folders=folders,
+        landed=landed, indexed=indexed,
+    )  # fmt: skip
 
 
 def _maintain_receipts(spark: SparkSession, feed: str, older_than: datetime) -> int:
