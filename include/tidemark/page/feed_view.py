@@ -45,44 +45,58 @@ KINDS: Mapping[HourKind, str] = {
 class HourCell(BaseModel):
     """An hour of the strip."""
 
-    hour: str
-    kind: HourKind
-    words: str
-    landed: int | None = None
-    applied: int | None = None
-    quarantined: int | None = None
-    run: Run | None = None
+    hour: str = Field(description="The hour, in UTC: `2026-11-20T07`.")
+    kind: HourKind = Field(description="How it went.")
+    words: str = Field(description="What its kind is in words.")
+    landed: int | None = Field(None, description="How many records landed in it; null: it is not published.")
+    applied: int | None = Field(
+        None, description="How many of its changes the tables rest on; null: it is not published."
+    )
+    quarantined: int | None = Field(
+        None,
+        description="How many of its records and changes its receipt has in quarantine; null: it is not published.",
+    )
+    run: Run | None = Field(None, description="Its newest run in Airflow; null: none is known.")
 
 
 class TableLine(BaseModel):
-    """A published table. ``stopped``: why it stays as it was; null: it goes on."""
+    """A published table."""
 
-    table: str
-    sources: list[str]
-    stopped: str | None = None
+    table: str = Field(description="Its published name.")
+    sources: list[str] = Field(description="The source's tables that were published under its name.")
+    stopped: str | None = Field(None, description="Why it stays as it was; null: it goes on.")
 
 
 class ReasonCount(BaseModel):
-    """A reason of the quarantine, and of how many entries."""
+    """A reason for which something is in quarantine."""
 
-    reason: str
-    entries: int
+    reason: str = Field(description="Why, for a person.")
+    entries: int = Field(description="How many entries wait in quarantine for it.")
 
 
 class FeedView(BaseModel):
-    """A feed. ``problems``: what could not be read, each in a sentence; what depends on it is empty then."""
+    """A feed."""
 
-    line: FeedLine
-    description: str
-    schedule: str | None
-    topics: list[str]
+    line: FeedLine = Field(description="How it is.")
+    description: str = Field(description="What it is, as its file says.")
+    schedule: str | None = Field(description="The cron line of its hours; null: they run only by trigger and backfill.")
+    topics: list[str] = Field(description="The topics that it reads.")
     hours: list[HourCell] = Field([], description="Oldest first.")
-    more_hours_missing: int = 0
-    tables: list[TableLine] = []
-    held: list[dict[str, Any]] = []
-    reasons: list[ReasonCount] = []
-    more_reasons: int = 0
-    problems: list[str] = []
+    more_hours_missing: int = Field(
+        0,
+        description="How many hours after the last of these are over and not published; 0 for a feed that is not on "
+        "schedule.",
+    )
+    tables: list[TableLine] = Field([], description="Its published tables, by name.")
+    held: list[dict[str, Any]] = Field(
+        [],
+        description="What waits, as `tidemark held` lists it: transactions for the rest of them, changes for metadata.",
+    )
+    reasons: list[ReasonCount] = Field([], description="The reasons of its quarantine, the most frequent first.")
+    more_reasons: int = Field(0, description="How many reasons are not shown.")
+    problems: list[str] = Field(
+        [], description="What could not be read, each in a sentence. What depends on it is empty."
+    )
 
     @property
     def days(self) -> list[tuple[str, list[HourCell]]]:

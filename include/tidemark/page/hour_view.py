@@ -33,61 +33,76 @@ FATES: dict[FateName, str] = {
 
 
 class Fate(BaseModel):
-    """How many entries had a fate, and what that is."""
+    """What became of entries of an hour."""
 
-    name: FateName
-    count: int
-    meaning: str
+    name: FateName = Field(description="What the receipt calls it.")
+    count: int = Field(description="How many entries had this fate.")
+    meaning: str = Field(description="What it means, for a person.")
 
 
 class TablePart(BaseModel):
-    """A table's part of an hour. ``released``: changes of earlier hours that were held until now, and are applied."""
+    """A table's part of an hour, by the hour's newest receipt. Of changes that earlier hours held only the applied count."""
 
-    table: str
-    sources: list[str]
-    applied: int
-    duplicate: int
-    superseded: int
-    quarantined: int
-    released: int
-    rows_written: int
-    rows_deleted: int
-    warnings: list[str]
-    stopped: str | None = None
+    table: str = Field(description="Its published name.")
+    sources: list[str] = Field(
+        description="The source's tables that the hour's newest publication published under its name; empty: it did "
+        "not touch the table."
+    )
+    applied: int = Field(description="Changes that the table rests on.")
+    duplicate: int = Field(description="Changes that are another delivery of one that counts.")
+    superseded: int = Field(description="Changes that were older than what the table already held.")
+    quarantined: int = Field(description="Changes of the table that were kept back.")
+    released: int = Field(description="Changes of earlier hours that were held until now, and are applied.")
+    rows_written: int = Field(description="Rows that the hour's last publication of the table wrote.")
+    rows_deleted: int = Field(description="Rows that the hour's last publication of the table deleted.")
+    warnings: list[str] = Field(
+        description="What the receipt says of the table for a person, failed checks that only warn among it."
+    )
+    stopped: str | None = Field(None, description="Why the table stays as it was; null: it goes on.")
 
 
 class Publication(BaseModel):
     """A time that the hour was published."""
 
-    sequence: int
-    export_version: int
-    published_at: datetime | None
+    sequence: int = Field(description="The publication's number in its feed.")
+    export_version: int = Field(description="The version of the hour's export that it published.")
+    published_at: datetime | None = Field(description="When it was published; null: its receipt does not say.")
 
 
 class HourView(BaseModel):
     """An hour. What its receipt says is null and empty where the hour is not published."""
 
-    feed: str
-    hour: str
-    kind: HourKind
-    words: str
-    run: Run | None = None
-    landed: int | None = None
-    split: int = 0
-    fates: list[Fate] = []
-    bad: int = 0
-    refused: int = 0
+    feed: str = Field(description="The feed's name.")
+    hour: str = Field(description="The hour, in UTC: `2026-11-20T07`.")
+    kind: HourKind = Field(description="How it went.")
+    words: str = Field(description="What its kind is in words.")
+    run: Run | None = Field(None, description="Its newest run in Airflow; null: none is known.")
+    landed: int | None = Field(None, description="Records in its objects.")
+    split: int = Field(0, description="Changes beyond the first in records that hold several.")
+    fates: list[Fate] = Field(
+        [], description="What became of all its entries: every fate, in the order of the receipt's sum."
+    )
+    bad: int = Field(0, description="Records that could not be decoded. They are among those in quarantine.")
+    refused: int = Field(
+        0, description="Changes kept back before they reached a table. They are among those in quarantine."
+    )
     released: dict[str, int] = Field({}, description="What became of changes that earlier hours held, by fate.")
-    held_transactions: int = 0
-    objects: int = 0
-    bytes: int = 0
-    newest: datetime | None = None
-    tables: list[TablePart] = []
-    notes: list[str] = []
-    publications: list[Publication] = []
-    before: str | None = None
-    after: str | None = None
-    cut: str | None = None
+    held_transactions: int = Field(
+        0, description="How many transactions of the feed stayed open after the hour's newest publication."
+    )
+    objects: int = Field(0, description="How many objects landed for it, in all versions of its export.")
+    bytes: int = Field(0, description="The bytes of these objects together.")
+    newest: datetime | None = Field(
+        None, description="The newest source time in it, heartbeats included; null: its records tell none."
+    )
+    tables: list[TablePart] = Field([], description="The tables that it had changes of.")
+    notes: list[str] = Field(
+        [], description="Remarks of the receipt for people, and how many hours came later than its cut."
+    )
+    publications: list[Publication] = Field([], description="Each time that it was published, the oldest first.")
+    before: str | None = Field(None, description="The hour before it, published or not.")
+    after: str | None = Field(None, description="The hour after it, published or not.")
+    cut: str | None = Field(None, description="The tag of its cut. Tables have it as long as the feed keeps the cut.")
 
     @property
     def total(self) -> int:

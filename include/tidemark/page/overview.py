@@ -7,7 +7,7 @@ from datetime import datetime
 from functools import lru_cache
 from pathlib import Path
 
-from pydantic import BaseModel
+from pydantic import BaseModel, Field
 
 from tidemark.errors import ConfigError
 from tidemark.feeds.loading import load_feed
@@ -22,28 +22,33 @@ _DRAWN = 24
 
 
 class HourCount(BaseModel):
-    """How many records landed in an hour; null: it is not published."""
+    """What landed in an hour."""
 
-    hour: str
-    landed: int | None
+    hour: str = Field(description="The hour, in UTC: `2026-11-20T07`.")
+    landed: int | None = Field(description="How many records landed in it; null: it is not published.")
 
 
 class FeedLine(BaseModel):
-    """How a feed is. See :class:`tidemark.operations.feed_health.FeedHealth`."""
+    """How a feed is, by :class:`tidemark.operations.feed_health.FeedHealth`."""
 
-    feed: str
-    owner: str
-    on_schedule: bool
-    health: Health
-    needs_person: bool
-    why: str
-    since: str | None
-    last_good_hour: str | None
-    newest_hour: str | None
-    behind_hours: int | None
-    held_transactions: int
-    quarantined: int
-    recent: list[HourCount]
+    feed: str = Field(description="The feed's name.")
+    owner: str = Field(description="Who is responsible for it, as its file says.")
+    on_schedule: bool = Field(description="Whether its hours run by themselves, each in its time.")
+    health: Health = Field(description="The worst that is true of it.")
+    needs_person: bool = Field(description="Whether it does not become good by itself.")
+    why: str = Field(description="What is wrong and what to do, for a person; empty: nothing is.")
+    since: str | None = Field(description="The first hour that is not right; null: there is none, or it is not known.")
+    last_good_hour: str | None = Field(
+        description="The latest published hour of which nothing is in quarantine, and that left no table as it was; null: "
+        "none yet.",
+    )
+    newest_hour: str | None = Field(description="The latest published hour; null: none yet.")
+    behind_hours: int | None = Field(
+        description="How many whole hours ago the newest hour ended; null: none is published."
+    )
+    held_transactions: int = Field(description="How many transactions the last publication held.")
+    quarantined: int = Field(description="How many records and changes wait in quarantine.")
+    recent: list[HourCount] = Field(description="What landed in the hours up to the newest, the oldest first.")
 
     @property
     def bars(self) -> list[Bar | None]:
@@ -61,11 +66,13 @@ class FeedLine(BaseModel):
 
 
 class Overview(BaseModel):
-    """All feeds that somebody may see. ``broken_files``: feed files with mistakes, which have no DAG."""
+    """All feeds that somebody may see."""
 
-    at: datetime
-    feeds: list[FeedLine]
-    broken_files: int = 0
+    at: datetime = Field(description="When it was made.")
+    feeds: list[FeedLine] = Field(description="The feeds, those that need a person first.")
+    broken_files: int = Field(
+        0, description="How many feed files have mistakes. Their feeds have no DAG, and are not among these."
+    )
 
     @property
     def numbers(self) -> list[tuple[str, int]]:

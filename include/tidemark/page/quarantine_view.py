@@ -19,41 +19,42 @@ _ENTRIES, _REASONS, _CHARACTERS = 5, 20, 1200
 
 
 class Entry(BaseModel):
-    """Something in quarantine. ``raw``: the beginning of the record's bytes, as text; of a decoded change, of the change as
-    JSON. ``command`` prints all of it."""
+    """Something in quarantine."""
 
-    hour: str
-    table: str | None
-    topic: str | None
-    object: str
-    record: int
-    position: str | None
-    stage: str
-    key: str | None
-    raw: str
-    shortened: bool
-    command: str
+    hour: str = Field(description="The hour that it landed in.")
+    table: str | None = Field(description="The published table that it is of; null: not known.")
+    topic: str | None = Field(description="The topic that it came in; null: its container does not say.")
+    object: str = Field(description="The landed object that holds it.")
+    record: int = Field(description="The number of its record in the object, from 1.")
+    position: str | None = Field(description="Where it stands in the source's order; null: not known.")
+    stage: str = Field(description="Who kept it back: decode, assemble, screen, transaction or stopped.")
+    key: str | None = Field(description="The key that it speaks of, as JSON; null: not known.")
+    raw: str = Field(
+        description="The beginning of the record's bytes, as text; of a decoded change, of the change as JSON."
+    )
+    shortened: bool = Field(description="Whether there is more than this beginning.")
+    command: str = Field(description="The command that prints all of it.")
 
 
 class Reason(BaseModel):
-    """A reason, and what is kept back for it. ``entries``: the newest of them."""
+    """A reason, and what is kept back for it."""
 
-    reason: str
-    count: int
-    first_hour: str
-    last_hour: str
-    tables: list[str]
-    entries: list[Entry]
+    reason: str = Field(description="Why, for a person.")
+    count: int = Field(description="How many entries are kept back for it.")
+    first_hour: str = Field(description="The oldest hour that any of them landed in.")
+    last_hour: str = Field(description="The newest hour that any of them landed in.")
+    tables: list[str] = Field(description="The published tables that they are of, as far as these are known.")
+    entries: list[Entry] = Field(description="The newest of them.")
 
 
 class QuarantineView(BaseModel):
-    """A feed's quarantine. ``replay``: the command that takes all of it up again."""
+    """A feed's quarantine."""
 
-    feed: str
-    total: int
-    reasons: list[Reason]
+    feed: str = Field(description="The feed's name.")
+    total: int = Field(description="How many entries are in quarantine, of the hour asked for or of all.")
+    reasons: list[Reason] = Field(description="The reasons for it, that of the newest entry first.")
     more_reasons: int = Field(0, description="How many reasons are not shown.")
-    replay: str
+    replay: str = Field(description="The command that takes all of these up again.")
     hour: str | None = Field(None, description="The hour that was asked for; null: all.")
 
 

@@ -16,7 +16,7 @@ from tidemark.settings import Settings
 class RowView(BaseModel):
     """What a run has found out of a row."""
 
-    run: str
+    run: str = Field(description="The run's id in Airflow.")
     state: Literal["waiting", "working", "told", "failed", "gone"] = Field(
         description="`gone`: there is no such run, or its answer was kept long enough."
     )

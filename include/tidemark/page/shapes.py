@@ -14,12 +14,16 @@ _LINE = 20.0
 
 @dataclass(frozen=True)
 class Bar:
-    """A bar of a chart: its left upper corner, width and height, in units of the picture."""
+    """A bar of a chart, in units of the picture."""
 
     x: float
+    """The place of its left side."""
     y: float
+    """The place of its top, counted from the picture's top."""
     width: float
+    """How wide it is."""
     height: float
+    """How high it is."""
 
 
 def bars(counts: Sequence[int | None], width: float, height: float) -> list[Bar | None]:
@@ -34,15 +38,20 @@ def bars(counts: Sequence[int | None], width: float, height: float) -> list[Bar 
     return found
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Band:
-    """A band that flows from the whole on the left to a part on the right: the part's bar, and the band's outline."""
+    """A band that flows from the whole on the left to a part on the right, in units of the picture."""
 
     name: str
+    """The part's name."""
     count: int
+    """How many the part is."""
     y: float
+    """The place of the top of the part's bar, counted from the picture's top."""
     height: float
+    """How high the part's bar is."""
     path: str
+    """The band's outline, as the path of an SVG picture."""
 
     @property
     def middle(self) -> float:
@@ -51,11 +60,14 @@ class Band:
 
 @dataclass(frozen=True)
 class Flow:
-    """A whole that flows to its parts. ``height``: of the picture."""
+    """A whole that flows to its parts."""
 
     whole: Bar
+    """The bar of the whole."""
     bands: list[Band]
+    """A band for each part that is not 0."""
     height: float
+    """How high the picture is."""
 
 
 def flow(parts: Sequence[tuple[str, int]], *, left: float, right: float, tall: float) -> Flow:
@@ -72,7 +84,7 @@ def flow(parts: Sequence[tuple[str, int]], *, left: float, right: float, tall: f
         target = slot + (max(own, _LINE) - own) / 2
         a, b, c, d = (_short(place) for place in (start, start + own, target, target + own))
         path = f"M{left} {a}C{bend} {a} {bend} {c} {right} {c}V{d}C{bend} {d} {bend} {b} {left} {b}Z"
-        bands.append(Band(name, count, c, _short(own), path))
+        bands.append(Band(name=name, count=count, y=c, height=_short(own), path=path))
         start, slot = start + own, slot + max(own, _LINE) + _GAP
     return Flow(whole, bands, _short(max(height, _LINE)))
 

@@ -31,28 +31,32 @@ _OF_TABLES = ("unique: ", "the model ")
 
 
 class Column(BaseModel):
-    """A column, with its type in the table, or in the feed file where only that is known."""
+    """A column of a table."""
 
-    name: str
-    type: str
-    key: bool
+    name: str = Field(description="The column's name.")
+    type: str = Field(description="Its type in the table.")
+    key: bool = Field(description="Whether it is of the table's key.")
 
 
 class TableHour(BaseModel):
     """What an hour did to the table."""
 
-    hour: str
+    hour: str = Field(description="The hour, in UTC: `2026-11-20T07`.")
     applied: int = Field(description="Changes that the table rests on, those that were released to it among them.")
-    rows_written: int
-    rows_deleted: int
-    warnings: list[str]
+    rows_written: int = Field(description="Rows that the hour's last publication of the table wrote.")
+    rows_deleted: int = Field(description="Rows that the hour's last publication of the table deleted.")
+    warnings: list[str] = Field(
+        description="What its receipt says of the table for a person, failed checks that only warn among it."
+    )
 
 
 class CheckLine(BaseModel):
     """A check, and what it found in the rows of the newest hour that wrote any."""
 
-    check: str
-    consequence: str
+    check: str = Field(description="What is checked, in words; the column's name stands first, where it is of one.")
+    consequence: str = Field(
+        description="What a failure does: stop, quarantine or warn; of a pandera model, that it says so itself."
+    )
     rows: int | None = Field(None, description="Rows that were looked at; null: not known.")
     failed: int | None = Field(None, description="Rows of these that fail it; null: not known.")
     keys: list[str] = Field([], description="The keys of the first that fail.")
@@ -61,30 +65,30 @@ class CheckLine(BaseModel):
 class CutLine(BaseModel):
     """An hour's cut, and how to read it."""
 
-    hour: str
-    sql: str
-    command: str
+    hour: str = Field(description="The hour, in UTC: `2026-11-20T07`.")
+    sql: str = Field(description="The statement that reads it in Spark.")
+    command: str = Field(description="The command that prints it.")
 
 
 class TableView(BaseModel):
-    """A table. ``rows``, ``files`` and ``bytes`` are null where they are not known without reading it."""
+    """A table. Its rows, files and bytes are null where they are not known without reading it."""
 
-    feed: str
-    table: str
-    sources: list[str]
+    feed: str = Field(description="The feed that publishes it.")
+    table: str = Field(description="Its published name.")
+    sources: list[str] = Field(description="The source's tables that were published under its name.")
     copied: bool = Field(description="Whether each publication copies it to a Parquet folder too.")
-    stopped: str | None
-    rows: int | None = None
-    files: int | None = None
-    bytes: int | None = None
-    columns: list[Column] = []
-    checks: list[CheckLine] = []
+    stopped: str | None = Field(description="Why it stays as it was; null: it goes on.")
+    rows: int | None = Field(None, description="How many rows it has.")
+    files: int | None = Field(None, description="How many data files it has.")
+    bytes: int | None = Field(None, description="The size of its files, in bytes.")
+    columns: list[Column] = Field([], description="Its columns, in their order; empty: it is not there yet.")
+    checks: list[CheckLine] = Field([], description="The checks of it that its feed's file names.")
     failing: int = Field(
         0, description="Changes of the newest hour that wait in quarantine, for a value fails a check."
     )
-    hours: list[TableHour] = []
+    hours: list[TableHour] = Field([], description="What the newest published hours did to it, the oldest first.")
     cuts: list[CutLine] = Field([], description="The newest, newest first.")
-    more_cuts: int = 0
+    more_cuts: int = Field(0, description="How many cuts are not listed.")
     key: list[str] = Field([], description="The columns of its key, in its order.")
     asked: list[str] = Field([], description="The key that was asked for.")
     explain: str = Field(description="The command that says where the values of the row asked for come from.")
