@@ -39,16 +39,22 @@ if TYPE_CHECKING:
 _MOST_TEXT = 2000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Message:
-    """What is told. ``hour``: empty where it is about no hour. ``link``: the run or the task's log in Airflow."""
+    """What is told."""
 
     event: str
+    """What has happened: late, failed or quarantined. The feed file names for each notifier those that it hears of."""
     feed: str
+    """The feed that it is about."""
     hour: str
+    """The hour that it is about; empty: it is about none."""
     problem: str
+    """What is wrong, for a person."""
     fix: str
+    """What to do about it."""
     link: str
+    """The address in Airflow of the run, or of the log of the task that failed."""
 
     @property
     def parts(self) -> dict[str, str]:

@@ -25,10 +25,12 @@ _VARIABLE = re.compile(r"^spark\.(yarn\.appMasterEnv|kubernetes\.driverEnv)\.")
 
 @dataclass(frozen=True)
 class Place:
-    """Where a job runs, as the connection says: Spark's master, and the deploy mode."""
+    """Where a job runs, as the connection says."""
 
     master: str
+    """Spark's master: `local[*]`, `spark://…`, `yarn`, `k8s://…`."""
     mode: str
+    """Spark's deploy mode: `client` runs the driver on this machine, `cluster` in the cluster."""
 
     @property
     def is_container(self) -> bool:
@@ -56,12 +58,14 @@ class Place:
 
 @dataclass(frozen=True)
 class Submission:
-    """What spark-submit gets. ``conf`` is on its command line, which every process of the machine can read;
-    ``properties_file`` holds what nobody else may read. None: nothing."""
+    """What spark-submit gets."""
 
     application: str
+    """The path of the job's file where the driver runs; with `local://` before it, where that is in a pod's image."""
     conf: dict[str, str]
+    """Spark's settings, by name. They are on the command line, which every process of the machine can read."""
     properties_file: str | None
+    """The path of a file with the settings that nobody else may read; None: there are none."""
 
 
 def plan_submission(job: str, feed: str, settings: Settings, place: Place, folder: Path, *, small: bool) -> Submission:
