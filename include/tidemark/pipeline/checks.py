@@ -32,11 +32,14 @@ _IN_ORDER = ("greater_than_or_equal_to", "greater_than", "less_than_or_equal_to"
 
 @dataclass(frozen=True)
 class PlannedCheck:
-    """One check of a column. ``rule``: pandera's check; None: no null allowed."""
+    """One check of a column."""
 
     column: str
+    """The column's name."""
     rule: pa.Check | None
+    """pandera's check; None: no null is allowed."""
     consequence: str
+    """What a failure does: stop, quarantine or warn."""
 
     def __str__(self) -> str:
         return f"{self.column} {self.rule.error or self.rule.name if self.rule else 'is not null'}"
@@ -44,12 +47,14 @@ class PlannedCheck:
 
 @dataclass(frozen=True)
 class Plan:
-    """All checks of a table. ``unique``: (columns, consequence), judged over the whole table. ``models``: pandera
-    models with checks of their own that no column owns."""
+    """All checks of a table."""
 
     checks: list[PlannedCheck]
+    """The checks of columns: those of the feed file first, then those of the pandera model."""
     unique: list[tuple[list[str], str]]
+    """Columns that together are unique, each time with the consequence. They are judged over the whole table."""
     models: list[tuple[pa.DataFrameSchema, str]]
+    """pandera models with checks of whole rows, which no column owns, each with the consequence."""
 
     @property
     def columns(self) -> set[str]:

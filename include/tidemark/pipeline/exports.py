@@ -21,20 +21,26 @@ from tidemark.storage.contract import StoredObject
 
 @dataclass(frozen=True)
 class TopicExport:
-    """What the source holds of one topic for an hour. ``missing``: not even an empty export of it is there."""
+    """What the source holds of one topic for an hour."""
 
     topic: str
-    place: str  # for a person
+    """The topic's name."""
+    place: str
+    """Where it is at the source: a folder, or `kafka:` and the topic."""
     objects: list[StoredObject]
+    """The objects that hold its records."""
     missing: bool
+    """Whether not even an empty export of it is there."""
 
 
 @dataclass(frozen=True)
 class Readiness:
-    """Whether an hour's export is complete, and why it is or is not, for a person."""
+    """Whether an hour's export is complete."""
 
     ready: bool
+    """Whether it is."""
     why: str
+    """Why it is or is not, for a person."""
 
 
 class HourExport(Protocol):

@@ -48,13 +48,16 @@ log = get_logger()
 
 @dataclass(frozen=True)
 class FoldedTable:
-    """One table's part of the publication: its receipt, rows for the tombstones. ``staged``: whether there is an audit
-    branch. ``retired``: columns that hold nothing once it is published."""
+    """One table's part of the publication."""
 
     receipt: TableReceipt
+    """Its part of the receipt."""
     tombstones: list[DataFrame] = field(default_factory=list)
+    """Rows of the system table `tombstones`: the keys that it deletes."""
     staged: bool = False
+    """Whether it has an audit branch."""
     retired: list[str] = field(default_factory=list)
+    """Columns that hold nothing once it is published."""
 
 
 def fold(run: HourRun) -> HourRun:

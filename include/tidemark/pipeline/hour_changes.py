@@ -22,21 +22,25 @@ from tidemark.pipeline.assemble import Assembled
 MOST_NAMED = 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Withheld:
-    """What was taken out of an hour. ``rows``: log rows with ``stage`` and ``reason``, and ``whole``: whether all of their
-    transaction waits. By table: ``counts`` of them, and how many fail a check themselves (``checked``). ``alongside``:
-    those of the hour that are not refused themselves. ``transactions``: how many wait whole. ``named``: transactions
-    (``tx``) of which the feed has only the refused changes wait; ``split``: the first names of those among them of which
-    other changes are published."""
+    """What was taken out of an hour, because something of it is refused."""
 
     rows: DataFrame
+    """Log rows with their ``stage`` and ``reason``, and ``whole``: whether all of their transaction waits."""
     named: DataFrame
+    """Transactions (``tx``) of which only what is refused waits: the feed says `transactions.bad: split`."""
     counts: dict[str, Counts] = field(default_factory=dict)
+    """How many of the rows each table has. They count as quarantined."""
     checked: dict[str, int] = field(default_factory=dict)
+    """How many of these fail a check themselves, by table."""
     alongside: int = 0
+    """How many of the rows landed in the hour and are not refused themselves."""
     transactions: int = 0
+    """How many transactions wait whole."""
     split: list[str] = field(default_factory=list)
+    """The first names of transactions of ``named`` of which other changes are published: one more than a receipt names, where
+    there are more."""
 
     @property
     def notes(self) -> list[str]:
@@ -52,40 +56,50 @@ class Withheld:
         return notes
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class HourChanges:
-    """The assembled changes of an hour, and the statistics of each table in them. ``withheld``: what was taken out of
-    them. ``small``: whether they are kept at hand, rather than read again for each table. ``stopped``: the tables that are
-    left as they are, and why. ``states``: what is published of each other table whose columns are known. ``repeated``: how
-    many changes were taken out because they are published already, by table. ``warnings``: what is said of tables."""
+    """The assembled changes of an hour."""
 
     run: HourRun
+    """The hour on its way through the stages."""
     assembled: Assembled
+    """The changes, without those that were taken out."""
     stats: list[TableStats]
+    """The statistics of each table in them, by name. A table that has lost all its changes keeps an empty one."""
     small: bool
+    """Whether the changes are kept at hand, rather than read again for each table."""
     withheld: Withheld | None = None
+    """What was taken out of them; None: nothing was."""
     stopped: Mapping[str, str] = field(default_factory=dict)
+    """The tables that are left as they are, each with why."""
     states: Mapping[str, TableView] = field(default_factory=dict)
+    """What is published of each other table whose columns are known."""
     repeated: Mapping[str, Counts] = field(default_factory=dict)
+    """How many changes were taken out because they are published already, by table."""
     warnings: Mapping[str, list[str]] = field(default_factory=dict)
+    """What the receipt says of a table for a person, by table."""
 
     def rows_of(self, table: str) -> DataFrame:
         """The log rows of one table."""
         return self.assembled.rows.where(F.col("table") == table)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TableChanges:
-    """One table's changes of the hour. ``rows``: log rows that no truncate has removed; ``counts``: of the truncates,
-    of the rows that they removed, and of repeated ones; ``state``: what is published of the table; ``evolved``: whether its
-    columns are others now, even if no row of the hour is."""
+    """One table's changes of the hour."""
 
     run: HourRun
+    """The hour on its way through the stages."""
     stats: TableStats
+    """The statistics of the table's changes."""
     state: TableView
+    """What is published of the table."""
     rows: DataFrame
+    """Log rows that no truncate has removed."""
     counts: Counts
+    """What became of the changes that are not in the rows: truncates, what they removed, and repeated ones."""
     evolved: bool
+    """Whether the table's columns are others now, even if no row of the hour is."""
 
     @property
     def shape(self) -> TableShape:
@@ -98,7 +112,7 @@ def table_changes(hour: HourChanges, stats: TableStats, state: TableView) -> Tab
     evolved = state.evolve()
     left = without_truncated(hour, stats, state.truncated)
     counts = left.counts.plus(hour.repeated.get(stats.table, Counts()))
-    return TableChanges(hour.run, stats, state, left.rows, counts, evolved)
+    return TableChanges(run=hour.run, stats=stats, state=state, rows=left.rows, counts=counts, evolved=evolved)
 
 
 def without_truncated(hour: HourChanges, stats: TableStats, truncated: str | None) -> UnderTruncate:

@@ -16,20 +16,24 @@ from tidemark.storage.kafka_topics import PartitionLook
 
 @dataclass(frozen=True)
 class FirstOffset:
-    """Where an hour begins in a partition. ``waits``: why that cannot be said yet; "" when it can. ``note``: what a person
-    should know."""
+    """Where an hour begins in a partition."""
 
     offset: int
+    """The first offset of the hour; while it waits, what that would be now."""
     waits: str = ""
+    """Why the offset cannot be said yet; empty: it can."""
     note: str = ""
+    """What a person should know of how it was found; empty: nothing."""
 
 
 @dataclass(frozen=True)
 class Around:
-    """What is decided of the hours on both sides, between which an hour begins. ``before``: None, if nothing is."""
+    """What is decided of the hours on both sides, between which an hour begins."""
 
     after: int = 0
+    """Where the hour before begins: this one begins there or behind it. 0: nothing is decided of it."""
     before: int | None = None
+    """Where the hour behind begins: this one begins there or before it. None: nothing is decided of it."""
 
 
 def first_offset(

@@ -35,10 +35,12 @@ _ACCEPT = "set `exports.kafka.removed: accept` to land what is left, with a note
 
 @dataclass(frozen=True)
 class _Range:
-    """The offsets of one partition that the hour is made of, of the topic that has this id."""
+    """The offsets of one partition that the hour is made of."""
 
     id: str
+    """Kafka's id of the topic: another topic of the same name has another."""
     offsets: OffsetRange
+    """The topic, the partition, its first offset and the one behind the last."""
 
     def stored(self, hour: Hour) -> StoredObject:
         """As an object of the source; how long it is shows when it is fetched."""
@@ -47,19 +49,30 @@ class _Range:
         return StoredObject(f"kafka:{o.topic}/{name}", name, 0, f"{self.id}-{o.first}-{o.end}", hour.end)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _Topics:
-    """See :class:`tidemark.pipeline.exports.HourExport`."""
+    """An hour of a feed's topics: see :class:`tidemark.pipeline.exports.HourExport`."""
 
     feed: Feed
+    """The feed that reads the topics."""
     hour: Hour
+    """The hour that is looked at."""
     settings: Settings
+    """Where what is decided of hours is kept."""
     cluster: KafkaTopics
+    """The brokers, from which the records are read."""
     looks: dict[str, TopicLook | None]
+    """What the brokers said of each topic; None: they know no topic of this name."""
     kept: dict[Hour, HourStart | None]
+    """By hour, what was decided of its start in other runs; None: nothing was. Of the hour and the next one; where that is
+    not all decided, of the hours around these too."""
     starts: dict[Hour, dict[str, TopicStart]] = field(default_factory=dict)
+    """Where the hour and the next one begin in each topic: as was decided, else as is decided now. A topic that the brokers
+    do not know is not here."""
     waits: list[str] = field(default_factory=list)
-    lost: list[str] = field(default_factory=list)  # why records of the hour may be gone
+    """Why the hour cannot land yet, each a place in a partition; empty: nothing keeps it."""
+    lost: list[str] = field(default_factory=list)
+    """Why records of the hour may be gone; empty: nothing says so."""
 
     def __post_init__(self) -> None:
         for number, hour in enumerate((self.hour, self.hour.plus(1))):
@@ -215,7 +228,7 @@ def look_at_topics(feed: Feed, hour: Hour, settings: Settings, cluster: KafkaTop
     if not all(start and start.topics.keys() >= set(feed.topics) for start in kept.values()):
         kept |= {hour.plus(number): load_hour_start(settings, feed.feed, hour.plus(number)) for number in (-1, 2)}
     looks = cluster.look(feed.topics, [hour.start, hour.end])
-    return _Topics(feed, hour, settings, cluster, looks, kept)
+    return _Topics(feed=feed, hour=hour, settings=settings, cluster=cluster, looks=looks, kept=kept)
 
 
 def connection(kafka: Kafka, settings: Settings) -> dict[str, Any]:

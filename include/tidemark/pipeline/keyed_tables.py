@@ -28,21 +28,28 @@ from tidemark.pipeline.table_outcome import TableOutcome
 log = get_logger()
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class SettledSizes:
-    """Sums over SETTLED rows: the changes behind them (of the hour, and released ones; ``*_duplicates``: the same
-    change again); how many rows are unreadable, write and delete; the columns that some row does not know; the
-    values of their keys, where they are listed."""
+    """What SETTLED rows come to: sums, and the values of their keys."""
 
     landed_count: int
+    """Changes of the hour that were folded into the rows."""
     landed_duplicates: int
+    """Of these, those that are the same change again."""
     released_count: int
+    """Changes of earlier hours, released by this one, that were folded into the rows."""
     released_duplicates: int
+    """Of these, those that are the same change again."""
     unreadable: int
+    """Rows with a text that is no value of its column's type any more."""
     written: int
+    """Rows that are written."""
     deleted: int
+    """Rows that are deleted."""
     unknown_columns: list[str]
+    """Columns that some row does not know: its changes never sent them, and it rests on the stored row."""
     key_values: KeyValues
+    """The values of the rows' keys; empty: they are not listed."""
 
     @property
     def counts(self) -> Counts:
@@ -75,7 +82,10 @@ def settle_keyed(changes: TableChanges) -> TableOutcome:
     joined = frozenset(sizes.unknown_columns)
     if late and state.may_be_partial(stats):
         joined = frozenset(shape.columns) - frozenset(shape.key)
-    return TableOutcome(settled, sizes.written, sizes.deleted, counts, joined, sizes.key_values)
+    return TableOutcome(
+        settled=settled, written=sizes.written, deleted=sizes.deleted, counts=counts, joined=joined,
+        key_values=sizes.key_values,
+    )  # fmt: skip
 
 
 def _join_late(
@@ -103,7 +113,10 @@ def _fold_from_log(changes: TableChanges, rows: DataFrame) -> TableOutcome:
         settled = settled.unionByName(settle(classified.refolded, shape, hour, whole=True))
     settled, sizes = _settled(settled, {})
     counts = changes.counts.plus(classified.counts).plus(sizes.counts)
-    return TableOutcome(settled, sizes.written, sizes.deleted, counts, frozenset(sizes.unknown_columns))
+    return TableOutcome(
+        settled=settled, written=sizes.written, deleted=sizes.deleted, counts=counts,
+        joined=frozenset(sizes.unknown_columns),
+    )  # fmt: skip
 
 
 def _settled(settled: DataFrame, texts: Mapping[str, Column]) -> tuple[DataFrame, SettledSizes]:

@@ -33,7 +33,9 @@ class _Counted:
     effective: dict[str, Any]
     """Sums over :func:`tidemark.fold.keyless.effective` changes: see :func:`_sums`."""
     copies: CopiesProgress
+    """What later hours need to know of the table's copies."""
     warnings: list[str] = field(default_factory=list)
+    """What the receipt says of them, for a person."""
 
 
 def settle_keyless(changes: TableChanges) -> TableOutcome:
@@ -60,8 +62,8 @@ def settle_keyless(changes: TableChanges) -> TableOutcome:
     doubtful, sizes = counted.effective["doubtful"], of_rows.get
     warnings = [*([_doubt(doubtful)] if doubtful else []), *counted.warnings]
     return TableOutcome(
-        settled, sizes["written"], sizes["deleted"], counts.plus(folded), warnings=warnings, only_new=only_new,
-        copies=counted.copies,
+        settled=settled, written=sizes["written"], deleted=sizes["deleted"], counts=counts.plus(folded),
+        warnings=warnings, only_new=only_new, copies=counted.copies,
     )  # fmt: skip
 
 

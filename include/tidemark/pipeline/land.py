@@ -48,16 +48,22 @@ _CODECS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd"}
 _COMPRESSED = re.compile(r"\.(?:gz|zst|zstd|bz2|lz4|snappy|deflate|xz)$", re.IGNORECASE)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ReadObject:
     """One object of the source, read from end to end."""
 
     topic: str
-    listed: StoredObject  # as the source listed it
-    stored: StoredObject  # where its bytes were read: the same, or what was fetched of it
+    """The topic that it is of."""
+    listed: StoredObject
+    """The object as the source listed it."""
+    stored: StoredObject
+    """Where its bytes were read: the same object, or what was fetched of it."""
     sha256: str
+    """The SHA-256 of its bytes as they are stored, in hex."""
     contents: Contents
-    suffix: str  # the ending that tells Spark its compression; "" for none
+    """What its container says of its records."""
+    suffix: str
+    """The ending that tells Spark its compression; empty: it has none."""
 
 
 def land(feed: Feed, hour: str, settings: Settings, *, anew_behind: int | None = None) -> Manifest:
@@ -232,7 +238,9 @@ def read_object(topic: str, stored: StoredObject, feed: Feed, settings: Settings
     if raw.size != stored.size:
         problem = f"had {stored.size} bytes when it was listed, now {raw.size}"
         raise ConflictError(problem, object=stored.location, fix="wait until the exporter has ended, then run the hour")
-    return ReadObject(topic, stored, stored, raw.digest.hexdigest(), contents, suffix)
+    return ReadObject(
+        topic=topic, listed=stored, stored=stored, sha256=raw.digest.hexdigest(), contents=contents, suffix=suffix
+    )
 
 
 def _copy(one: ReadObject, feed: str, hour: Hour, version: int, settings: Settings) -> LandedObject:

@@ -47,27 +47,36 @@ from tidemark.tables.staged_change import StagedChange
 _SAYS = {False: "made the cut of a late hour", True: "made a cut again"}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class LateHour:
-    """``receipt``, ``publication``, ``staged``: of the publication in the making, its name, and the tables it has staged.
-    ``then``: the feed's state with the hour, hours before it, and the publication in the making. ``all``: with every
-    hour. ``open``: the transactions (``tx``) that only a later hour completes. ``hour``: of the cut. ``again``: whether
-    the hour has a cut that is made again. ``from_start``: no cut is gone on from, because the publication may give rows of
-    other hours another place, or another meaning."""
+    """An hour whose cut is made late or again, by a publication in the making."""
 
     spark: SparkSession
+    """The session in which it is made."""
     feed: Feed
+    """The feed."""
     settings: Settings
+    """The settings of the run."""
     receipt: Receipt
+    """The receipt of the publication in the making."""
     publication: str
+    """The name of this publication."""
     staged: list[str]
+    """The tables that it has staged."""
     then: FeedState
+    """The feed's state with the hour, hours before it, and the publication in the making."""
     all: FeedState
+    """The feed's state with every hour, and the publication in the making."""
     definitions: Definitions
+    """What the log says of the tables' columns. A constant that only a later hour fills in is not among it."""
     open: DataFrame
+    """The transactions (``tx``) that only a later hour completes."""
     hour: Hour
+    """The hour of the cut."""
     again: bool
+    """Whether the hour has a cut that is made again."""
     from_start: bool
+    """Whether no cut is gone on from: the publication may give rows of other hours another place, or another meaning."""
 
 
 def to_amend(run: HourRun, hour: Hour) -> list[Hour]:
@@ -97,8 +106,9 @@ def make_late_cuts(run: HourRun, of: Hour | None = None) -> None:
     if definitions.fills:  # rows have no value of a column that a later hour adds
         definitions = definitions.filled_by(_statements(entries, then))
     hour = LateHour(
-        spark, feed, settings, receipt, run.state.publication, made.staged, then, everything, definitions,
-        open_at(now, is_published(then), feed, at).localCheckpoint(), at, again=of is not None,
+        spark=spark, feed=feed, settings=settings, receipt=receipt, publication=run.state.publication,
+        staged=made.staged, then=then, all=everything, definitions=definitions,
+        open=open_at(now, is_published(then), feed, at).localCheckpoint(), hour=at, again=of is not None,
         from_start=of is not None and (receipt.redelivered > 0 or _tell_of_others(now.where(in_hour(receipt.hour)), feed)),
     )  # fmt: skip
     known = [table for table in everything.tables.values() if table.first_hour is not None and table.first_hour <= at]

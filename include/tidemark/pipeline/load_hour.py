@@ -22,8 +22,8 @@ def load_hour_changes(run: HourRun) -> HourChanges:
         # Each table of the feed plans and reads its own part of this: of a small hour, all at once is cheaper.
         assembled = replace(assembled, rows=assembled.rows.localCheckpoint())
     stopped = known_stops(run, assembled.definitions)
-    stats = with_stats(assembled, run.feed, run.state)
-    hour = HourChanges(run, *stats, small=run.manifest.small, stopped=stopped)
+    assembled, stats = with_stats(assembled, run.feed, run.state)
+    hour = HourChanges(run=run, assembled=assembled, stats=stats, small=run.manifest.small, stopped=stopped)
     broken = broken_transactions(hour)
     waiting = any(s.table in stopped and s.landed + s.released for s in hour.stats)
     if broken is None and not waiting:

@@ -15,23 +15,30 @@ from tidemark.storage.contract import StoredObject
 from tidemark.storage.objects import storage_of
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Folder(TopicExport):
-    """What one topic's export of an hour holds at this moment: data objects only, and the marker if it is there."""
+    """What one topic's export of an hour holds at this moment. Its objects hold data only: a marker is not among them."""
 
-    pattern: str  # of the objects' names
-    marker: str | None  # where the marker has to be; None: the feed has none
+    pattern: str
+    """The pattern of the objects' names, in which `exports.path` ends."""
+    marker: str | None
+    """Where the marker has to be; None: the feed has none."""
     marked: bool
+    """Whether the marker is there."""
 
 
 @dataclass(frozen=True)
 class _Folders:
-    """See :class:`tidemark.pipeline.exports.HourExport`."""
+    """An hour of a feed's folders: see :class:`tidemark.pipeline.exports.HourExport`."""
 
     feed: Feed
+    """The feed that reads the folders."""
     hour: Hour
+    """The hour that is looked at."""
     settings: Settings
+    """How storage is reached."""
     topics: list[_Folder]
+    """Every topic of the feed, with what its folder holds."""
 
     @property
     def offsets(self) -> list[OffsetRange]:
@@ -100,7 +107,9 @@ def _list_topic(feed: Feed, topic: str, hour: Hour, settings: Settings) -> _Fold
     ]
     marked = marker is not None and storage.find(f"{folder}/{marker}") is not None
     place = f"{folder}/{marker}" if marker else None
-    return _Folder(topic, folder, objects, not objects, pattern, place, marked)
+    return _Folder(
+        topic=topic, place=folder, objects=objects, missing=not objects, pattern=pattern, marker=place, marked=marked
+    )
 
 
 def _now() -> datetime:

@@ -104,7 +104,7 @@ def _other_halves(rows: DataFrame, own: DataFrame) -> DataFrame:
 
 def _added(before: Withheld | None, taken: DataFrame, named: DataFrame, left: DataFrame) -> tuple[Withheld, set[str]]:
     """What is withheld in all, with ``taken``, and the tables that these are of."""
-    found = Withheld(taken, named) if before is None else replace(
+    found = Withheld(rows=taken, named=named) if before is None else replace(
         before, rows=before.rows.unionByName(taken), named=before.named.unionByName(named)
     )  # fmt: skip
     counts, checked, alongside = dict(found.counts), dict(found.checked), found.alongside
