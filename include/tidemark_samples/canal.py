@@ -55,7 +55,7 @@ def generate(out: Path, sample: Sample) -> None:
     again = [_told_apart(step) for step in redelivered(steps, source.random, 0.06)]
     keys = {table: key for table, (_, key) in TABLES.items()}
     poison = [_poisoned(number) for number in range(sample.poison)]
-    history = History(TOPIC, keys, steps, again, poison)
+    history = History(topic=TOPIC, tables=keys, steps=steps, again=again, poison=poison)
     write_hours(out, sample.names, history, source.random, container)
     write_feed(out / "feeds", _feed(container))
 
@@ -110,7 +110,8 @@ class _Source:
         after = before | {"price": Decimal(self.random.randrange(10**6)).scaleb(-2), "name": "there and back"}
         self.rows[_ITEM][key] = after
         pairs = [(before, after), (after, before), (before, after)]
-        yield self._batch([("UPDATE", _ITEM, pair) for pair in pairs], [Effect(_ITEM, key, dict(after))], now)
+        effect = Effect(table=_ITEM, key=key, row=dict(after))
+        yield self._batch([("UPDATE", _ITEM, pair) for pair in pairs], [effect], now)
 
     def _out_and_in(self, now: datetime) -> Iterator[Step]:
         """A row inserted, deleted and inserted by one batch, in one millisecond."""
@@ -120,7 +121,7 @@ class _Source:
         key = self._key_of(_ITEM, row, None)
         self.rows[_ITEM][key] = row
         changes = [("INSERT", _ITEM, (None, row)), ("DELETE", _ITEM, (row, None)), ("INSERT", _ITEM, (None, row))]
-        yield self._batch(changes, [Effect(_ITEM, key, dict(row))], now)
+        yield self._batch(changes, [Effect(table=_ITEM, key=key, row=dict(row))], now)
 
     def _equal_rows(self, now: datetime) -> Iterator[Step]:
         """Two equal rows of a table without a key, inserted by two messages of one batch and millisecond."""
@@ -130,7 +131,7 @@ class _Source:
         keys = [self._key_of(_MOVES, row, None) for _ in range(2)]
         for key in keys:
             self.rows[_MOVES][key] = dict(row)
-        effects = [Effect(_MOVES, key, dict(row)) for key in keys]
+        effects = [Effect(table=_MOVES, key=key, row=dict(row)) for key in keys]
         yield self._batch([("INSERT", _MOVES, (None, row))] * 2, effects, now)
 
     def _batch(
@@ -147,16 +148,17 @@ class _Source:
         row = self._new_row(table, now, again=False)
         key = self._key_of(table, row, None)
         self.rows[table][key] = row
-        return Step([(now, self._rows("INSERT", table, [(None, row)], now))], [Effect(table, key, dict(row))])
+        effect = Effect(table=table, key=key, row=dict(row))
+        return Step([(now, self._rows("INSERT", table, [(None, row)], now))], [effect])
 
     def _column_added(self, now: datetime) -> Iterator[Step]:
         text = "ALTER TABLE `inventory`.`item` ADD COLUMN `weight` decimal(8,3) DEFAULT NULL AFTER `price`"
-        yield self._altered(text, Effect(_ITEM, added="weight"), now)
+        yield self._altered(text, Effect(table=_ITEM, added="weight"), now)
         self.columns[_ITEM]["weight"] = "decimal(8,3)"
 
     def _column_renamed(self, now: datetime) -> Iterator[Step]:
         yield self._altered(
-            "ALTER TABLE item RENAME COLUMN note TO remark", Effect(_ITEM, renamed=("note", "remark")), now
+            "ALTER TABLE item RENAME COLUMN note TO remark", Effect(table=_ITEM, renamed=("note", "remark")), now
         )
         columns = self.columns[_ITEM]
         self.columns[_ITEM] = {"remark" if name == "note" else name: kind for name, kind in columns.items()}
@@ -168,7 +170,7 @@ class _Source:
 
     def _truncate(self, now: datetime) -> Iterator[Step]:
         self.rows[_SCANS].clear()
-        yield Step([(now, self._statement("TRUNCATE", _SCANS, "TRUNCATE TABLE scans", now))], [Effect(_SCANS)])
+        yield Step([(now, self._statement("TRUNCATE", _SCANS, "TRUNCATE TABLE scans", now))], [Effect(table=_SCANS)])
 
     def _change(self, now: datetime, size: int) -> Step:
         """One statement's rows, in one message."""
@@ -194,11 +196,11 @@ class _Source:
                 changed = {name for name in fresh if pick.random() < 0.5} - kept | (set(TABLES[table][1]) - kept)
                 after = fresh if before is None else {n: fresh[n] if n in changed else v for n, v in before.items()}
             if key is not None:
-                effects.append(Effect(table, key))
+                effects.append(Effect(table=table, key=key))
             if after is not None:
                 stored_key = self._key_of(table, after, key)
                 rows[stored_key] = after
-                effects.append(Effect(table, stored_key, dict(after)))
+                effects.append(Effect(table=table, key=stored_key, row=dict(after)))
             pairs.append((before, after))
         # A statement that took long began before others that are in the log already.
         took = timedelta(seconds=pick.choice((30, 600))) if pick.random() < 0.2 else timedelta(0)

@@ -56,7 +56,7 @@ def generate(out: Path, sample: Sample) -> None:
     again = redelivered(steps, source.random, 0.06)
     keys = {table: key for table, (_, key) in TABLES.items()}
     poison = [_poisoned(number, source) for number in range(sample.poison)]
-    history = History(TOPIC, keys, steps, again, poison)
+    history = History(topic=TOPIC, tables=keys, steps=steps, again=again, poison=poison)
     write_hours(out, sample.names, history, source.random, container)
     write_feed(out / "feeds", _feed(container))
 
@@ -156,12 +156,12 @@ class _Source:
 
     def _column_added(self, now: datetime) -> Iterator[Step]:
         text = "ALTER TABLE `orders` ADD COLUMN `coupon` varchar(40) NULL COMMENT 'code, if any' AFTER `total`"
-        yield self._altered(text, Effect(_ORDERS, added="coupon"), now)
+        yield self._altered(text, Effect(table=_ORDERS, added="coupon"), now)
         self.columns[_ORDERS]["coupon"] = "STRING"
 
     def _column_renamed(self, now: datetime) -> Iterator[Step]:
         text = "ALTER TABLE `orders` CHANGE COLUMN `note` `remark` varchar(200)"
-        yield self._altered(text, Effect(_ORDERS, renamed=("note", "remark")), now)
+        yield self._altered(text, Effect(table=_ORDERS, renamed=("note", "remark")), now)
         columns = self.columns[_ORDERS]
         self.columns[_ORDERS] = {"remark" if name == "note" else name: kind for name, kind in columns.items()}
         self.deleted[_ORDERS].clear()
@@ -174,7 +174,7 @@ class _Source:
     def _truncate(self, now: datetime) -> Iterator[Step]:
         self.rows[_EVENTS].clear()
         sent = self._statement("TRUNCATE", _EVENTS, "TRUNCATE TABLE events", now)
-        yield Step([(now, sent)], [Effect(_EVENTS)])
+        yield Step([(now, sent)], [Effect(table=_EVENTS)])
 
     def _change(self, now: datetime) -> tuple[list[bytes], list[Effect]]:
         """One row operation: its messages and what it does."""
@@ -188,14 +188,15 @@ class _Source:
         if pick.random() < 0.15:
             row = rows.pop(key)
             self.deleted[table].append(row)
-            return [self._row("DELETE", table, row, None, now)], [Effect(table, key)]
+            return [self._row("DELETE", table, row, None, now)], [Effect(table=table, key=key)]
         return self._update(table, key, now, paired=pick.random() < 0.4)
 
     def _inserted(self, table: str, now: datetime) -> Step:
         row = self._new_row(table, now)
         key = _key(table, row)
         self.rows[table][key] = row
-        return Step([(now, self._row("INSERT", table, None, row, now))], [Effect(table, key, dict(row))])
+        effect = Effect(table=table, key=key, row=dict(row))
+        return Step([(now, self._row("INSERT", table, None, row, now))], [effect])
 
     def _update(self, table: str, key: Key, now: datetime, *, paired: bool) -> tuple[list[bytes], list[Effect]]:
         before = self.rows[table].pop(key)
@@ -205,7 +206,8 @@ class _Source:
         changed = {name for name in before if self.random.random() < 0.5} - kept | (set(TABLES[table][1]) - kept)
         after = {name: fresh[name] if name in changed else before[name] for name in before}
         self.rows[table][_key(table, after)] = after
-        effects = [Effect(table, key), Effect(table, _key(table, after), dict(after))]
+        stored = Effect(table=table, key=_key(table, after), row=dict(after))
+        effects = [Effect(table=table, key=key), stored]
         if not paired:
             return [self._row("UPDATE_AFTER", table, before, after, now)], effects
         sequence = self._next()
@@ -248,11 +250,11 @@ class _Source:
     def _row(
         self, op: str, table: str, before: Row | None, after: Row | None, now: datetime, sequence: str | None = None
     ) -> bytes:
-        content = _Content(table, self.columns[table], before, after)
+        content = _Content(table=table, columns=self.columns[table], before=before, after=after)
         return _message(op, sequence or self._next(), now, content)
 
     def _statement(self, op: str, table: str, text: str, now: datetime) -> bytes:
-        return _message(op, self._next(), now, _Content(table, text=text))
+        return _message(op, self._next(), now, _Content(table=table, text=text))
 
 
 def _key(table: str, row: Row) -> Key:
@@ -267,15 +269,20 @@ def _sent(value: Any) -> Any:
     return str(value) if isinstance(value, Decimal) else value
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Content:
-    """The table of a message, and what the message has of it: columns and images of a row, or a statement."""
+    """What a message says, of a row or of a statement."""
 
     table: str
+    """The name of the table at the source: database.table."""
     columns: dict[str, str] | None = None
+    """The columns as the message lists them, with their types; None in a statement."""
     before: Row | None = None
+    """The row's image before the change; None: the message has none."""
     after: Row | None = None
+    """The row's image after the change; None: the message has none."""
     text: str | None = None
+    """The statement; None in a message of a row."""
 
 
 def _message(op: str, sequence: str | None, now: datetime, of: _Content | None = None) -> bytes:
@@ -305,7 +312,7 @@ def _message(op: str, sequence: str | None, now: datetime, of: _Content | None =
 def _poisoned(number: int, source: _Source) -> bytes:
     """A record that cannot be decoded: cut short, of an unknown op, without its position, or no message."""
     columns, row = TABLES["mall_stock.levels"][0], {"sku": "poison", "store": -1 - number}
-    now, content = source.start, _Content("mall_stock.levels", columns, after=row)
+    now, content = source.start, _Content(table="mall_stock.levels", columns=columns, after=row)
     kinds = (
         _message("INSERT", "1", now, content)[:-40],
         _message("UPSERT", "2", now, content),

@@ -42,23 +42,34 @@ _NO_OFFSETS = ("lines", "pubsub")
 _NO_KEYS = ("lines",)
 
 
-@dataclass
+@dataclass(kw_only=True)
 class _RowEvent:
-    """A change of a row, before it is a message. ``row`` has its key; the images are as the connector writes them."""
+    """A change of a row, before it is a message."""
 
     table: str
+    """The name of the table at the source: schema.table."""
     op: str
+    """The connector's word for it: c, u, d, or r of a row of the snapshot."""
     row: Row
+    """The row that the message's key is taken from."""
     before: Row | None = None
+    """The image before the change, as the connector writes it; None: it sends none."""
     after: Row | None = None
+    """The image after the change, as the connector writes it; None: it sends none."""
     headers: tuple[tuple[str, Row], ...] = ()
+    """The headers of a key change: which key the row had, or has now."""
     snapshot: str = "false"
+    """What the message says of the snapshot; `false` behind it."""
 
 
 @dataclass
 class _Transaction:
+    """A transaction of the source, or the snapshot."""
+
     last_sent: datetime
+    """When its last message was sent."""
     changes: list[Change] = field(default_factory=list)
+    """What it does to the tables, in its order."""
 
 
 def generate(out: Path, sample: Sample) -> None:
@@ -145,7 +156,7 @@ class _Connector:
 
     def _sent(self, topic: str, body: dict[str, Any] | None, at: datetime, **more: Any) -> Sent:
         name = f"__debezium-heartbeat.{self.prefix}" if topic == "heartbeat" else f"{self.prefix}.{topic}"
-        one = Sent(name, at, body, **more)
+        one = Sent(topic=name, at=at, body=body, **more)
         self.sent.append(one)
         return one
 
@@ -167,7 +178,8 @@ class _Connector:
                 for _ in range(1 if key or not self.equal_rows else 2):
                     self._apply(transaction, self._added(table, row))
                     snapshot = "first" if self.modern else "true"
-                    self._row_event(_RowEvent(table, "r", row, after=self._image(table, row), snapshot=snapshot), at)
+                    image = self._image(table, row)
+                    self._row_event(_RowEvent(table=table, op="r", row=row, after=image, snapshot=snapshot), at)
         self.transactions.append(transaction)
 
     def _transaction(self, at: datetime, size: int, pace: timedelta) -> None:
@@ -211,7 +223,7 @@ class _Connector:
             # Rows that one COPY writes together share their position in the log, and without a key they can be equal.
             for _ in range(1 if key or not self.equal_rows else self.random.choice((1, 1, 3))):
                 self._apply(transaction, self._added(table, row))
-                self._row_event(_RowEvent(table, "c", row, after=self._image(table, row)), at)
+                self._row_event(_RowEvent(table=table, op="c", row=row, after=self._image(table, row)), at)
         elif key:
             self._change_keyed(transaction, table, at, what)
         else:
@@ -241,26 +253,27 @@ class _Connector:
             self._delete(table, old, at, (("__debezium.newkey", new_names),))
             self._apply(transaction, self._added(table, row))
             headers = (("__debezium.oldkey", old_names),)
-            self._row_event(_RowEvent(table, "c", row, after=image, headers=headers), at)
+            self._row_event(_RowEvent(table=table, op="c", row=row, after=image, headers=headers), at)
         else:
             self._apply(transaction, self._added(table, row))
-            self._row_event(_RowEvent(table, "u", row, after=image), at)
+            self._row_event(_RowEvent(table=table, op="u", row=row, after=image), at)
 
     def _change_keyless(self, transaction: _Transaction, table: str, at: datetime, what: float) -> None:
         old = shown(self.rows[table][self.rows[table].draw(self.random)])[0]
         self._apply(transaction, Change(table, None, old, copies=-1))
         before = self._image(table, old)
         if what < 0.6:
-            self._row_event(_RowEvent(table, "d", old, before), at)
+            self._row_event(_RowEvent(table=table, op="d", row=old, before=before), at)
             self._sent(table, None, at)
         else:
             row = self._row(table)
             self._apply(transaction, self._added(table, row))
-            self._row_event(_RowEvent(table, "u", row, before, self._image(table, row)), at)
+            after = self._image(table, row)
+            self._row_event(_RowEvent(table=table, op="u", row=row, before=before, after=after), at)
 
     def _delete(self, table: str, row: Row, at: datetime, headers: tuple[Any, ...] = ()) -> None:
         before = dict.fromkeys(row) | self._key(table, row)
-        deleted = self._row_event(_RowEvent(table, "d", row, before, headers=headers), at)
+        deleted = self._row_event(_RowEvent(table=table, op="d", row=row, before=before, headers=headers), at)
         self._sent(table, None, at, key=deleted.key, schemas=deleted.schemas)
 
     def _truncate(self, transaction: _Transaction, table: str, at: datetime) -> None:

@@ -43,13 +43,16 @@ State = dict[str, MutableMapping[Key, Row]]
 
 @dataclass
 class Change:
-    """A change as the truth takes it. ``row`` None: the row is deleted; ``key`` None too: all rows are. ``key`` None and
-    a row: ``copies`` more of it, or fewer."""
+    """A change as the truth takes it."""
 
     table: str
+    """The name of the table at the source: schema.table."""
     key: Key | None
+    """The row's key. None: the row is of a table without a key; where there is no row either, all rows are deleted."""
     row: Row | None
+    """The row as it is then; None: it is deleted."""
     copies: int = 1
+    """Of a table without a key: how many of these rows come, or go where it is negative."""
 
 
 _COPIES = "(copies)"

@@ -77,18 +77,24 @@ def _schema(kind: str) -> dict[str, Any]:
     return _SCHEMAS[kind]
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Sent:
-    """One message before it has an offset. ``body``: the value without its schema, None for a tombstone; ``raw``: the
-    value as it is, where it is no event."""
+    """One message before it has an offset."""
 
     topic: str
+    """The topic's name."""
     at: datetime
+    """When it is sent, in naive UTC."""
     body: dict[str, Any] | None
+    """The value without its schema; None: a tombstone, or the value is ``raw``."""
     key: dict[str, Any] | None = None
-    schemas: tuple[dict[str, Any], dict[str, Any]] | None = None  # of key and value
+    """The key without its schema; None: it has none."""
+    schemas: tuple[dict[str, Any], dict[str, Any]] | None = None
+    """The schemas of key and value, which the message carries; None: it carries none."""
     headers: tuple[tuple[str, dict[str, Any]], ...] = ()
+    """The headers, each with its content, which is written as the key is."""
     raw: bytes | None = None
+    """The value as it is, where it is no event; None: it is one, or a tombstone."""
 
 
 def records(sent: Iterable[Sent], end: datetime) -> list[Message]:
@@ -102,7 +108,11 @@ def records(sent: Iterable[Sent], end: datetime) -> list[Message]:
             headers = tuple((name, _json(content, key).decode()) for name, content in one.headers)
             key_bytes = None if one.key is None else _json(one.key, key)
             value_bytes = one.raw if one.body is None else _json(one.body, value)
-            found.append(Message(one.topic, 0, offset, one.at, key_bytes, value_bytes, headers))
+            message = Message(
+                topic=one.topic, partition=0, offset=offset, sent_at=one.at, key=key_bytes, value=value_bytes,
+                headers=headers,
+            )  # fmt: skip
+            found.append(message)
     return found
 
 
@@ -149,7 +159,7 @@ def poisoned(topic: str, number: int, hour: datetime) -> Iterator[Sent]:
         b'{"level": "INFO", "message": "strayed in"}',
     )
     for i in range(number):
-        yield Sent(topic, hour + timedelta(seconds=700 + i), None, raw=kinds[i % len(kinds)])
+        yield Sent(topic=topic, at=hour + timedelta(seconds=700 + i), body=None, raw=kinds[i % len(kinds)])
 
 
 def millis(at: datetime) -> int:

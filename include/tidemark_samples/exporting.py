@@ -21,20 +21,22 @@ import yaml
 from tidemark.hours import Hour, hours_between
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Sample:
-    """The size and the seed of a sample.
-
-    ``hours``: how many hours. ``events``: about how many changes each of them has. ``poison``: how many records in the
-    second hour cannot be decoded. ``container``: of the exports; empty: the format's usual one.
-    """
+    """The size and the seed of a sample."""
 
     hours: int
+    """How many hours it has."""
     events: int
+    """About how many changes each hour has."""
     seed: int
+    """What all that is drawn follows from."""
     first_hour: str = "2026-11-20T00"
+    """The first hour, in UTC."""
     poison: int = 0
+    """How many records in the second hour cannot be decoded."""
     container: str = ""
+    """The container of the exports; empty: the format's usual one."""
 
     @property
     def start(self) -> datetime:
@@ -48,17 +50,24 @@ class Sample:
         return hours_between(first, first.plus(self.hours - 1))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Message:
-    """One message of a topic, as a consumer sees it. ``sent_at`` is naive UTC."""
+    """One message of a topic, as a consumer sees it."""
 
     topic: str
+    """The topic's name."""
     partition: int
+    """The number of its partition."""
     offset: int
+    """Its place in the partition."""
     sent_at: datetime
+    """When it was sent, in naive UTC."""
     key: bytes | None
+    """The bytes of its key; None: it has none."""
     value: bytes | None
+    """The bytes of its value; None: a tombstone."""
     headers: tuple[tuple[str, str], ...] = ()
+    """Its headers, in their order. A name may come twice."""
 
 
 def write_export(exports: Path, topic: str, hour: str, objects: Sequence[Sequence[Message]], container: str) -> None:

@@ -20,16 +20,20 @@ from tidemark_samples.exporting import Message, write_export, write_truth
 State = Mapping[str, MutableMapping[Key, Row]]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Effect:
-    """The effect of a step on a table: ``row`` is stored under ``key``. Without a row, the row of that key is deleted;
-    without a key too, all rows are. ``renamed``: a column's old and new name; ``added``: a new column, null in every row."""
+    """The effect of a step on a table."""
 
     table: str
+    """The table's name."""
     key: Key | None = None
+    """The key under which the row is stored, or deleted; None: all rows are deleted, unless a column changes."""
     row: Row | None = None
+    """The row as it is then; None: the row of the key is deleted."""
     renamed: tuple[str, str] | None = None
+    """A column's old and new name; None: none is renamed."""
     added: str | None = None
+    """The name of a new column, null in every row; None: none is added."""
 
     def apply(self, state: State) -> None:
         """Change the state."""
@@ -51,12 +55,14 @@ class Effect:
 
 @dataclass(frozen=True)
 class Step:
-    """``sent``: messages with the time of their arrival. ``counts``: false for a step that was rolled back or never
-    ended."""
+    """Something that is published whole or not at all."""
 
     sent: list[tuple[datetime, bytes]]
+    """Its messages, each with the time of its arrival in naive UTC."""
     effects: list[Effect] = field(default_factory=list)
+    """What it does to the tables, in its order."""
     counts: bool = True
+    """False for a step that was rolled back or never ended."""
 
     @property
     def over(self) -> datetime:
@@ -85,20 +91,21 @@ def redelivered(steps: Sequence[Step], chance: random.Random, share: float) -> l
     return again
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class History:
-    """All that happened at a source and was sent to one topic.
-
-    ``tables``: all tables with their key (empty: rows in any order). ``again``: steps that are delivered a second time.
-    ``poison``: records that cannot be decoded; they come in the second hour, spread, and in no step: one that stood in a
-    transaction would hold it.
-    """
+    """All that happened at a source and was sent to one topic."""
 
     topic: str
+    """The topic's name."""
     tables: Mapping[str, Sequence[str]]
+    """All tables with their key; empty: the table has none, and its rows are in any order."""
     steps: Sequence[Step]
+    """What happened, in the source's order."""
     again: Sequence[Step]
+    """Steps that are delivered a second time."""
     poison: Sequence[bytes]
+    """Records that cannot be decoded. They come in the second hour, spread, and in no step: one that stood in a transaction
+    would hold it."""
 
 
 def write_hours(out: Path, names: Sequence[str], history: History, chance: random.Random, container: str) -> None:
@@ -121,7 +128,8 @@ def write_hours(out: Path, names: Sequence[str], history: History, chance: rando
                 at = _between_steps(mine, chance.randrange(len(mine) + 1))
                 mine.insert(at, (mine[at - 1][0] if mine else start, value, True, True))
         messages = [
-            Message(history.topic, 0, offset + index, at, None, value) for index, (at, value, *_) in enumerate(mine)
+            Message(topic=history.topic, partition=0, offset=offset + index, sent_at=at, key=None, value=value)
+            for index, (at, value, *_) in enumerate(mine)
         ]
         offset += len(messages)
         third = -(-len(messages) // 3) or 1

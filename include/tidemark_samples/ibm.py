@@ -59,10 +59,16 @@ _NAMES = ("Ada", "Björn", "Chloé", "Dmitri", "Édith", "Fatima", "Grace", "Hir
 
 @dataclass(frozen=True)
 class _Change:
+    """A change of a row."""
+
     table: str
+    """The name of the table at the source: schema.table."""
     before: Row | None
+    """The row before the change; None: an insert."""
     after: Row | None
-    invalid: str | None = None  # HEX or NULL: the form of the identifier
+    """The row after the change; None: a delete."""
+    invalid: str | None = None
+    """HEX or NULL: the form of the identifier that says that character data are invalid; None: they are not."""
 
     @property
     def operation(self) -> str:
@@ -74,22 +80,36 @@ class _Change:
         return {name for name, kind in _FAMILIES[self.table].items() if kind in lost}
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Transaction:
+    """A transaction of the source."""
+
     unit: str
+    """Its identifier, in groups of four digits. It is used again after a while."""
     lsn: str
+    """The LSN of its commit, in groups of four digits."""
     committed: datetime
+    """When it was committed, in naive UTC."""
     segments: list[list[_Change]]
-    pause: timedelta = timedelta()  # between two of its messages
+    """Its changes, a list for each of its messages."""
+    pause: timedelta = timedelta()
+    """The time between two of its messages."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Message:
+    """A message, which carries a segment of a transaction."""
+
     put: datetime
+    """When Q Capture put it, which is told in its records."""
     arrived: datetime
+    """When it arrives, which decides its hour."""
     transaction: _Transaction
-    segment: int  # index into the transaction's segments
+    """The transaction of which it is a part."""
+    segment: int
+    """Which of the transaction's segments it carries, from 0."""
     again: bool = False
+    """Whether it has come before."""
 
     @property
     def turn(self) -> datetime:
@@ -135,7 +155,10 @@ def generate(out: Path, sample: Sample) -> None:
                 while place < len(stream) and stream[place][2]:
                     place += 1
                 stream.insert(place, (start + timedelta(hours=hour), _poisoned(number, start), False))
-        records = [Message(TOPIC, 0, offset + i, at, None, value) for i, (at, value, _) in enumerate(stream)]
+        records = [
+            Message(topic=TOPIC, partition=0, offset=offset + i, sent_at=at, key=None, value=value)
+            for i, (at, value, _) in enumerate(stream)
+        ]
         offset += len(records)
         write_export(out / "exports", TOPIC, name, [records], container)
         state = _state_at(transactions, start + timedelta(hours=hour + 1))
@@ -182,7 +205,7 @@ class _Source:
         changes = [self._change(committed) for _ in range(size)]
         third = -(-size // 3) if size >= 12 else size
         segments = [changes[i : i + third] for i in range(0, size, third)]
-        return _Transaction(_groups(unit), _groups(lsn), committed, segments, pause)
+        return _Transaction(unit=_groups(unit), lsn=_groups(lsn), committed=committed, segments=segments, pause=pause)
 
     def _change(self, now: datetime) -> _Change:
         table = self.random.choice(list(TABLES))
@@ -247,7 +270,7 @@ def _groups(digits: str) -> str:
 def _messages(transaction: _Transaction) -> Iterator[_Message]:
     for segment in range(len(transaction.segments)):
         put = transaction.committed + segment * transaction.pause
-        yield _Message(put, put, transaction, segment)
+        yield _Message(put=put, arrived=put, transaction=transaction, segment=segment)
 
 
 def _quoted(text: str) -> str:
@@ -295,7 +318,9 @@ def _record(change: _Change, transaction: _Transaction, put: datetime, segment: 
 def _poisoned(number: int, start: datetime) -> bytes:
     """A record that cannot be decoded: cut short, with a typographic quote, of an unknown table, or no record."""
     put = start + timedelta(hours=1, minutes=7, seconds=number)
-    transaction = _Transaction(_groups(f"{number + 1:024x}"), _groups(f"{number + 1:032x}"), put, [])
+    transaction = _Transaction(
+        unit=_groups(f"{number + 1:024x}"), lsn=_groups(f"{number + 1:032x}"), committed=put, segments=[]
+    )
     row: Row = dict.fromkeys(TABLES["HR.POSITION"][0]) | {"POSNO": -1 - number, "TITLE": "poisoned"}
     whole = _record(_Change("HR.POSITION", None, row), transaction, put, "0000")
     kinds = (

@@ -27,21 +27,34 @@ METADATA_TOPIC = "crm.metadata"
 _TEXTS = ("", "plain", 'she said "no"', "two\nlines", "Zoë Ångström", "日本語", "back\\slash", "null", "0", " ")
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Change:
+    """A change of a row."""
+
     table: str
+    """The name of the table at the source: schema.table."""
     version: int
+    """Which columns the table has then: 1 before the DDL, 2 after it."""
     before: Row | None
+    """The row before the change; None: an insert."""
     after: Row | None
+    """The row after the change; None: a delete."""
     unsent: frozenset[str] = frozenset()
+    """Columns of which the message says that it does not carry them."""
 
 
 @dataclass(frozen=True)
 class _Transaction:
+    """A transaction of the source."""
+
     number: int
+    """Its number in commit order, from which its id is made."""
     committed: datetime
-    first: int  # the counter in the first change's sequence
+    """When it was committed, in naive UTC."""
+    first: int
+    """The counter in the first change's sequence."""
     changes: list[_Change]
+    """Its changes, in their order."""
 
 
 @dataclass(frozen=True)
@@ -49,9 +62,13 @@ class _Sent:
     """A message, and when it arrives."""
 
     arrived: datetime
+    """When it arrives, in naive UTC."""
     topic: str
+    """The topic's name."""
     value: bytes
+    """The bytes of its value."""
     transaction: _Transaction | None = field(default=None, compare=False)
+    """The transaction of which it is a part; None: of none."""
 
 
 def generate(out: Path, sample: Sample) -> None:
@@ -195,7 +212,9 @@ class _Source:
                     own[at : at + 2] = [own[at + 1], own[at], own[at + 1]]
                 objects: list[list[Message]] = [[] for _ in range(self.random.randint(2, 3))]
                 for message in own:
-                    record = Message(topic, 0, offset, message.arrived, None, message.value)
+                    record = Message(
+                        topic=topic, partition=0, offset=offset, sent_at=message.arrived, key=None, value=message.value
+                    )
                     self.random.choice(objects).append(record)
                     offset += 1
                 write_export(exports, topic, name, objects, self.container)
@@ -208,12 +227,12 @@ class _Source:
             if self.deleted[table] and self.random.random() < 0.5:
                 after |= dict(zip(key_columns, self.deleted[table].popitem()[0], strict=True))
             rows[_key(table, after)] = after
-            return _Change(table, version, None, after)
+            return _Change(table=table, version=version, before=None, after=after)
         key = rows.draw(self.random)
         before = dict.fromkeys(TABLES[table].at(version)) | rows.pop(key)
         if self.random.random() < 0.12:
             self.deleted[table][key] = None
-            return _Change(table, version, before, None)
+            return _Change(table=table, version=version, before=before, after=None)
         types = TABLES[table].at(version)
         changed = {name for name in before if self.random.random() < 0.3} - set(key_columns)
         fresh = {name: self._of_type(types[name]) for name in types if name in changed}
@@ -224,7 +243,7 @@ class _Source:
         rows[_key(table, after)] = after
         kept = [name for name in before if name not in changed and name not in key_columns]
         unsent = self.random.sample(kept, self.random.randint(0, len(kept))) if self.random.random() < 0.4 else []
-        return _Change(table, version, before, after, frozenset(unsent))
+        return _Change(table=table, version=version, before=before, after=after, unsent=frozenset(unsent))
 
     def _row(self, table: str, version: int) -> Row:
         return {n: self._of_type(kind) for n, kind in TABLES[table].at(version).items()} | self._free_key(table)

@@ -12,16 +12,22 @@ from typing import Any
 from tidemark_samples.drawing import Row
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Table:
-    """``added``: the column of the DDL. ``shape``: how its messages are laid out. ``named``: they name their table."""
+    """A table of the CRM."""
 
     topic: str
+    """The topic that carries its messages."""
     columns: dict[str, str]
+    """The columns before the DDL, with Qlik's types."""
     key: tuple[str, ...]
+    """The columns of its key."""
     shape: str
+    """How its messages are laid out: in an `envelope`, `bare`, or `flat` with a field for each column."""
     named: bool
+    """Whether its messages name their table."""
     added: str | None = None
+    """The column that the DDL adds; None: it adds none."""
 
     def at(self, version: int) -> dict[str, str]:
         """The columns before the DDL (1) and after it (2)."""
@@ -30,22 +36,22 @@ class Table:
 
 TABLES = {
     "CRM.ACCOUNTS": Table(
-        "crm.accounts",
-        {
+        topic="crm.accounts",
+        columns={
             "ID": "INT8", "NAME": "WSTRING(60)", "EMAIL": "STRING(80)", "BALANCE": "NUMERIC(14,2)", "BIO": "NCLOB",
             "SINCE": "DATE", "SEEN": "DATETIME", "VIP": "BOOLEAN", "BADGE": "BYTES(8)", "SCORE": "REAL8",
         },
-        ("ID",), "envelope", named=False, added="TIER",
+        key=("ID",), shape="envelope", named=False, added="TIER",
     ),
     "CRM.ORDERS": Table(
-        "crm.orders",
-        {"ACCOUNT_ID": "INT8", "NO": "INT4", "STATE": "STRING(9)", "AMOUNT": "NUMERIC(20,4)", "NOTE": "CLOB"},
-        ("ACCOUNT_ID", "NO"), "bare", named=True, added="CHANNEL",
+        topic="crm.orders",
+        columns={"ACCOUNT_ID": "INT8", "NO": "INT4", "STATE": "STRING(9)", "AMOUNT": "NUMERIC(20,4)", "NOTE": "CLOB"},
+        key=("ACCOUNT_ID", "NO"), shape="bare", named=True, added="CHANNEL",
     ),
     "CRM.PROFILE": Table(
-        "crm.profile",
-        {"ID": "INT4"} | {f"F{i:02}": "INT4" if i % 3 else "STRING(20)" for i in range(1, 72)},
-        ("ID",), "flat", named=False,
+        topic="crm.profile",
+        columns={"ID": "INT4"} | {f"F{i:02}": "INT4" if i % 3 else "STRING(20)" for i in range(1, 72)},
+        key=("ID",), shape="flat", named=False,
     ),
 }  # fmt: skip
 

@@ -84,7 +84,14 @@ PAIRS = [
 @pytest.mark.parametrize(("name", "container"), PAIRS)
 def test_a_number_keeps_its_digits(spark: SparkSession, tmp_path: Path, name: str, container: str) -> None:
     messages = [
-        Message("t", 0, at, datetime(2026, 11, 20), f'{{"id":{at}}}'.encode(), MESSAGES[name](at, text).encode())
+        Message(
+            topic="t",
+            partition=0,
+            offset=at,
+            sent_at=datetime(2026, 11, 20),
+            key=f'{{"id":{at}}}'.encode(),
+            value=MESSAGES[name](at, text).encode(),
+        )
         for at, text in enumerate(NUMBERS)
     ]
     write_export(tmp_path / "exports", "t", "2026-11-20T00", [messages], container)

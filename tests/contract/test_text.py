@@ -42,7 +42,10 @@ def test_bytes_that_are_not_utf_8_are_refused(spark: SparkSession, tmp_path: Pat
     values = (
         written if as_text else [value.replace(_PLACE, text) for value, (text, _) in zip(written, TEXTS, strict=True)]
     )
-    messages = [Message("t", 0, at, AT, f'{{"id":{at}}}'.encode(), value) for at, value in enumerate(values)]
+    messages = [
+        Message(topic="t", partition=0, offset=at, sent_at=AT, key=f'{{"id":{at}}}'.encode(), value=value)
+        for at, value in enumerate(values)
+    ]
     write_export(tmp_path / "exports", "t", HOUR, [messages], container)
     if as_text:
         path = next((tmp_path / FOLDER).glob("part-*"))

@@ -260,5 +260,6 @@ def _apart(records: Object) -> Object:
 def _record(one: Sent, topic: str, offset: int) -> Record:
     offset = one.offset if one.offset is not None else offset
     return Record(
-        topic, offset % 2 if one.spread else 0, offset, datetime(2026, 11, 20), one.key, one.value, one.headers
-    )
+        topic=topic, partition=offset % 2 if one.spread else 0, offset=offset, sent_at=datetime(2026, 11, 20),
+        key=one.key, value=one.value, headers=one.headers,
+    )  # fmt: skip

@@ -39,7 +39,11 @@ class Exports:
             mine = []
             for one in (one for one in sent if one.topic == topic):
                 self.offset += 1
-                mine.append(Message(topic, 0, self.offset, datetime(2026, 11, 20), one.key, one.value, one.headers))
+                message = Message(
+                    topic=topic, partition=0, offset=self.offset, sent_at=datetime(2026, 11, 20), key=one.key,
+                    value=one.value, headers=one.headers,
+                )  # fmt: skip
+                mine.append(message)
             write_export(self.out, topic, hour, [mine] if mine else [], self.format.container)
         feed = self.feed
         if policy:

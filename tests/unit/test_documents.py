@@ -243,7 +243,7 @@ def test_the_record_of_the_journey_is_what_the_sample_writes(tmp_path: Path) -> 
     """The page's record lies where it says, in the object that its manifest entry describes."""
     blocks = [block for language, block in _FENCE.findall(text(ARCHITECTURE)) if language == "json"]
     record, landed = blocks[0].strip(), json.loads(blocks[1])
-    load_sample("debezium").generate(tmp_path, Sample(1, 40, 3, "2026-11-20T00", 0, ""))
+    load_sample("debezium").generate(tmp_path, Sample(hours=1, events=40, seed=3))
     source = tmp_path / landed["source"].removeprefix("/tmp/walk/")
     held = source.read_bytes()
     assert (len(held), hashlib.sha256(held).hexdigest()) == (landed["bytes"], landed["sha256"])

@@ -89,7 +89,10 @@ def sample(
         if word is not None and word not in known:
             raise ConfigError(f"there is no {word!r}", fix=f"one of: {', '.join(sorted(known))}")
     with progress(f"writing {out_folder}"):
-        load_sample(format).generate(out_folder, Sample(hours, events, seed, first_hour, poison, container or ""))
+        wanted = Sample(
+            hours=hours, events=events, seed=seed, first_hour=first_hour, poison=poison, container=container or ""
+        )
+        load_sample(format).generate(out_folder, wanted)
     (feed,) = (out_folder / "feeds").glob("*.yaml")
     out.print(f"exports/, feeds/{feed.name} and truth/ are in {out_folder}. To run them:", markup=False)
     out.print(

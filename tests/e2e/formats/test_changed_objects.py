@@ -56,4 +56,7 @@ def inserted(offset: int, *, batch: int) -> Message:
         "database": "c", "table": KEYLESS, "type": "INSERT", "es": millis, "ts": millis, "id": batch, "isDdl": False,
         "sql": "", "data": [row, row], "old": None, "pkNames": None, "mysqlType": canal._COLUMNS,
     }  # fmt: skip
-    return Message(TOPICS[0], 0, offset, datetime(2026, 11, 20), None, json.dumps(value).encode(), ())
+    return Message(
+        topic=TOPICS[0], partition=0, offset=offset, sent_at=datetime(2026, 11, 20), key=None,
+        value=json.dumps(value).encode(),
+    )  # fmt: skip

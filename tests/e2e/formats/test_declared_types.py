@@ -153,9 +153,10 @@ def test_every_documented_type_is_published_checked_and_shown(
     columns = dict(_named(documented))
     row = {"id": 1} | {column: documented[written][0] for column, written in columns.items()}
     published = f"types_{name}.t"
-    write_export(
-        tmp_path, "t", HOUR, [[Message("t", 0, 1, datetime(2026, 11, 20), b'{"id":1}', message(row))]], "kafka_json"
+    sent = Message(
+        topic="t", partition=0, offset=1, sent_at=datetime(2026, 11, 20), key=b'{"id":1}', value=message(row)
     )
+    write_export(tmp_path, "t", HOUR, [[sent]], "kafka_json")
     feed = Feed.model_validate(
         {
             "feed": f"types_{name}", "description": "d", "owner": "o", "topics": ["t"],
@@ -193,7 +194,10 @@ def test_a_value_that_a_check_refuses_is_found_in_a_struct_too(
             }},
         }
     )  # fmt: skip
-    message = Message("t", 0, 1, datetime(2026, 11, 20), b'{"id":1}', _debezium({"id": 1, "g": None}))
+    message = Message(
+        topic="t", partition=0, offset=1, sent_at=datetime(2026, 11, 20), key=b'{"id":1}',
+        value=_debezium({"id": 1, "g": None}),
+    )  # fmt: skip
     write_export(tmp_path, "t", HOUR, [[message]], "kafka_json")
     receipt = run_hour(feed, HOUR, settings)
     assert (receipt.counts.applied, receipt.quarantined) == (0, 1)

@@ -78,13 +78,12 @@ class Topic:
         transaction, which does to rows of its own what the first one does."""
         number = int(hour[-2:])
         own = Record(
-            "db2.c",
-            0,
-            1000 + number,
-            PUT,
-            None,
-            _record(9000 + number, "0000", "A", "ISRT", None, (100 + number, "x")),
-            (),
+            topic="db2.c",
+            partition=0,
+            offset=1000 + number,
+            sent_at=PUT,
+            key=None,
+            value=_record(9000 + number, "0000", "A", "ISRT", None, (100 + number, "x")),
         )
         mine = [own, *(_message(piece) for piece in pieces), *(_message(piece, OTHERS) for piece in others)]
         write_export(self.out, "db2.c", hour, [mine, mine[1:]] if twice else [mine], "kafka_json")
@@ -122,7 +121,7 @@ def _message(piece: Piece, apart: int = 0) -> Record:
         _record(5 + apart, segment, table, kind, *(one and (one[0] + apart, one[1]) for one in images))
         for table, kind, *images in CHANGES[which]
     )
-    return Record("db2.c", 0, offset, PUT, None, value, ())
+    return Record(topic="db2.c", partition=0, offset=offset, sent_at=PUT, key=None, value=value)
 
 
 def _record(unit: int, segment: str, table: str, kind: str, before: object, after: object) -> bytes:

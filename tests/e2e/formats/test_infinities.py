@@ -58,7 +58,9 @@ def message(number: int, table: str, row: dict[str, Any], *, schemas: bool) -> M
         ]
         value = {"schema": {"fields": [{"field": "after", "fields": fields}, *others]}, "payload": value}
     key = json.dumps({"id": row["id"]}).encode()
-    return Message("t", 0, number, datetime(2026, 11, 20), key, json.dumps(value).encode())
+    return Message(
+        topic="t", partition=0, offset=number, sent_at=datetime(2026, 11, 20), key=key, value=json.dumps(value).encode()
+    )
 
 
 def rows() -> list[dict[str, Any]]:

@@ -65,7 +65,8 @@ class Task:
                 mine = []
                 for topic, value in (one for one in sent if one[0] == f"crm.{table}"):
                     offset += 1
-                    mine.append(Message(topic, 0, offset, datetime(2026, 11, 20), None, value, ()))
+                    at = datetime(2026, 11, 20)
+                    mine.append(Message(topic=topic, partition=0, offset=offset, sent_at=at, key=None, value=value))
                 write_export(exports, f"crm.{table}", hour, [mine] if mine else [], "kafka_json")
 
 

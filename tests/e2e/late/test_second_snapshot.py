@@ -76,7 +76,14 @@ class Stream:
                     offsets[topic] += 1
                     value = json.dumps(event).encode()
                     mine.append(
-                        Message(topic, 0, offsets[topic], datetime(2026, 11, 20), key and key.encode(), value, ())
+                        Message(
+                            topic=topic,
+                            partition=0,
+                            offset=offsets[topic],
+                            sent_at=datetime(2026, 11, 20),
+                            key=key and key.encode(),
+                            value=value,
+                        )
                     )
                 write_export(exports, topic, hour, [mine] if mine else [], "kafka_json")
 

@@ -41,7 +41,9 @@ def _message(offset: int, row: dict[str, Any]) -> Message:
     source = {"ts_ms": 1795132800000, "schema": "vault", "table": "people", "txId": offset, "lsn": offset * 100}
     event = {"before": None, "after": row, "source": source, "op": "c", "transaction": None}
     key = json.dumps({"id": row["id"]}).encode()
-    return Message(TOPIC, 0, offset, datetime(2026, 11, 20), key, json.dumps(event).encode())
+    return Message(
+        topic=TOPIC, partition=0, offset=offset, sent_at=datetime(2026, 11, 20), key=key, value=json.dumps(event).encode()
+    )  # fmt: skip
 
 
 def _rows(*rows: tuple[str, object, str]) -> list[Message]:
@@ -55,7 +57,10 @@ def home(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A feed and two hours of it. In the first a record, a value and a row go to quarantine; the second fails a check that
     stops it."""
     home = tmp_path_factory.mktemp("logs")
-    broken = Message(TOPIC, 0, 9, datetime(2026, 11, 20), None, f"{SECRET} is no JSON".encode())
+    broken = Message(
+        topic=TOPIC, partition=0, offset=9, sent_at=datetime(2026, 11, 20), key=None,
+        value=f"{SECRET} is no JSON".encode(),
+    )  # fmt: skip
     first = _rows(("a", 1, f"good {SECRET}"), ("b", f"{SECRET} is no number", "good"), ("c", 3, f"bad {SECRET}"))
     write_export(home / "exports", TOPIC, GOOD, [[*first, broken]], "kafka_json")
     second = [_message(20, {"id": f"{SECRET}-key-d", "n": SECRET_NUMBER, "s": "good", "nick": f"{SECRET}!"})]

@@ -57,7 +57,8 @@ def write(out: Path, number: int) -> None:
     source = {"name": "p", "ts_ms": 1, "schema": "s", "table": "t", "lsn": lsn, "sequence": f'["{lsn - 1}","{lsn}"]'}
     value = json.dumps({"before": None, "after": row, "op": "c", "source": source}).encode()
     key = json.dumps({"id": row["id"]}).encode()
-    write_export(out, "t", HOURS[number], [[Message("t", 0, number, datetime(2026, 11, 20), key, value)]], "kafka_json")
+    sent = Message(topic="t", partition=0, offset=number, sent_at=datetime(2026, 11, 20), key=key, value=value)
+    write_export(out, "t", HOURS[number], [[sent]], "kafka_json")
 
 
 def shown(settings: Settings, table: str) -> list[dict[str, Any]]:

@@ -60,7 +60,14 @@ def run_objects(exports: Exports, hour: str, objects: list[list[Sent]]) -> Recei
     """Write an hour's export as these objects, and run it."""
     messages = [
         [
-            exporting.Message(TOPICS[0], 0, 100 + at, datetime(2026, 11, 20), one.key, one.value)
+            exporting.Message(
+                topic=TOPICS[0],
+                partition=0,
+                offset=100 + at,
+                sent_at=datetime(2026, 11, 20),
+                key=one.key,
+                value=one.value,
+            )
             for at, one in enumerate(of)
         ]
         for of in objects

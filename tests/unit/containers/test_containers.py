@@ -36,7 +36,7 @@ BYTES = ("raw", "key", "value")  # which may come as text
 LANDED = "shop/srv.shop.orders/dt=2026-11-20/hr=07/v00001"
 AT = datetime(2026, 11, 20, 7, 5, 1, 250_000)
 MESSAGES = [
-    Message("srv.shop.orders", 3, 40 + i, AT, key, value, headers)
+    Message(topic="srv.shop.orders", partition=3, offset=40 + i, sent_at=AT, key=key, value=value, headers=headers)
     for i, (key, value, headers) in enumerate(
         [
             (b'{"id": 1}', b'{"op": "c", "text": "\xc3\xa9 } { }{"}', (("__debezium.oldkey", '{"id": 0}'), ("h", ""))),

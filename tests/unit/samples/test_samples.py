@@ -17,7 +17,7 @@ from tidemark_samples import load_sample
 from tidemark_samples.exporting import Sample
 
 HOURS = hours_between("2026-11-20T22", "2026-11-21T01")
-SAMPLE = Sample(len(HOURS), events=150, seed=11, first_hour=HOURS[0], poison=4, container="kafka_json")
+SAMPLE = Sample(hours=len(HOURS), events=150, seed=11, first_hour=HOURS[0], poison=4, container="kafka_json")
 
 
 @pytest.fixture(scope="module", params=FORMATS)
