@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
 from decimal import Decimal
 from pathlib import Path
@@ -67,8 +67,6 @@ class _Sent:
     """The topic's name."""
     value: bytes
     """The bytes of its value."""
-    transaction: _Transaction | None = field(default=None, compare=False)
-    """The transaction of which it is a part; None: of none."""
 
 
 def generate(out: Path, sample: Sample) -> None:
@@ -161,7 +159,7 @@ class _Source:
             image = change.after or change.before or {}
             data = {name: None if name in change.unsent else value for name, value in image.items()}
             value = self._value(change.table, change.version, data, change.before if change.after else None, headers)
-            sent.append(_Sent(arrived, TABLES[change.table].topic, value, transaction))
+            sent.append(_Sent(arrived, TABLES[change.table].topic, value))
         return sent
 
     def again_later(self, messages: list[_Sent]) -> list[_Sent]:

@@ -158,8 +158,8 @@ def _add_hours(view: TableView, settings: Settings, state: FeedState) -> None:
                 warnings=part.warnings if part is not None else [],
             )
         )
+        view.failing = part.waiting if part is not None else 0
         if part is not None:
-            view.failing = part.waiting
             found = [CheckLine(**result.model_dump()) for result in part.checks] or found
     if found:
         view.checks = found + [line for line in view.checks if line.check.startswith(_OF_TABLES)]

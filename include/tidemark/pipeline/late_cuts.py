@@ -40,7 +40,6 @@ from tidemark.ledger.retention import expired_hours
 from tidemark.ledger.system_tables import held_transactions, waiting_entries
 from tidemark.logs import log_stage
 from tidemark.pipeline.transactions import open_at
-from tidemark.settings import Settings
 from tidemark.tables.published_table import PublishedTable
 from tidemark.tables.staged_change import StagedChange
 
@@ -55,8 +54,6 @@ class LateHour:
     """The session in which it is made."""
     feed: Feed
     """The feed."""
-    settings: Settings
-    """The settings of the run."""
     receipt: Receipt
     """The receipt of the publication in the making."""
     publication: str
@@ -94,7 +91,7 @@ def to_amend(run: HourRun, hour: Hour) -> list[Hour]:
 def make_late_cuts(run: HourRun, of: Hour | None = None) -> None:
     """Give every table that the hours up to this one know the hour's cut. ``of``: the later hour, or the same, whose cut is
     made again; None: the publication's own is made. Made before: makes it again, the same."""
-    spark, feed, settings, made = run.spark, run.feed, run.settings, run.state.attempt
+    spark, feed, made = run.spark, run.feed, run.state.attempt
     receipt = made.receipt
     assert receipt is not None, "it is validated"
     at = of or receipt.hour
@@ -106,7 +103,7 @@ def make_late_cuts(run: HourRun, of: Hour | None = None) -> None:
     if definitions.fills:  # rows have no value of a column that a later hour adds
         definitions = definitions.filled_by(_statements(entries, then))
     hour = LateHour(
-        spark=spark, feed=feed, settings=settings, receipt=receipt, publication=run.state.publication,
+        spark=spark, feed=feed, receipt=receipt, publication=run.state.publication,
         staged=made.staged, then=then, all=everything, definitions=definitions,
         open=open_at(now, is_published(then), feed, at).localCheckpoint(), hour=at, again=of is not None,
         from_start=of is not None and (receipt.redelivered > 0 or _tell_of_others(now.where(in_hour(receipt.hour)), feed)),
@@ -142,9 +139,8 @@ def _make(hour: LateHour, source: str, published: PublishedTable) -> int | None:
         if base is not None and not own:
             published.cut(hour.hour, hour.publication, base, None)
         return None
-    if base is not None and columns_renamed(
-        hour.all.table(published.table), before
-    ):  # of all rows, not those of the hour
+    # Of all rows, not those of the hour alone.
+    if base is not None and columns_renamed(hour.all.table(published.table), before):
         base, before = None, nothing
     if filled := {(source, step.position) for step in hour.definitions.of(source).column_renames if step.filled}:
         entries = hour.spark.table(changes_table(hour.feed.feed))
