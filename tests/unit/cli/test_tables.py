@@ -75,7 +75,7 @@ def test_a_folder_without_feed_files_is_not_called_right(tmp_path: Path, capsys:
 @pytest.mark.parametrize(
     ("format_", "told"),
     [
-        ({"type": "debezium"}, ["TRUNCATE", "a key that the database checks"]),
+        ({"type": "debezium"}, ["TRUNCATE", "a key that the database checks", "that a snapshot read a part"]),
         ({"type": "debezium", "connector": "mysql"}, ["TRUNCATE", "rows that MySQL", "transactions that"]),
         ({"type": "debezium", "connector": "sqlserver"}, ["TRUNCATE", "the order of two changes"]),
         ({"type": "debezium", "connector": "oracle"}, ["TRUNCATE", "a key that the database checks", "two changes"]),

@@ -156,6 +156,10 @@ _DEFERRED = (
     "under a key that is still taken, and the old row deleted after that, no message says which of them goes, and the key is "
     "gone: declare such keys immediate"
 )
+_PARTS = (
+    "that a snapshot read a part of its table (`snapshot.select.statement.overrides`): its last row says that the table was "
+    "read to its end, and rows that are not in the snapshot go: read such tables whole, or with an ad-hoc snapshot"
+)
 _CASCADES = (
     "rows that MySQL before 9.6 deletes or alters by a foreign key (ON DELETE CASCADE, SET NULL) are not in the binlog, and "
     "stay in their tables as they were: have the application delete them, or use 9.6"
@@ -177,7 +181,7 @@ _NO_ORDER = (
 CONNECTORS = {
     "postgresql": Connector(
         "txId: bigint, sequence: string, lsn: bigint", "schema", _postgresql, _given("lsn"),
-        "source.sequence is not two LSNs", _given("txId"), (_DEFERRED,),
+        "source.sequence is not two LSNs", _given("txId"), (_DEFERRED, _PARTS),
     ),
     "mysql": Connector(
         "txId: string, db: string, file: string, pos: bigint, row: bigint", "db", _mysql, _mysql,
