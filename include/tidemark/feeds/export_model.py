@@ -102,7 +102,8 @@ class Exports(Model):
     )
     settle: Duration = Field(
         timedelta(minutes=10),
-        description="Without a marker: complete when nothing has changed for this long. With `kafka`: a partition without a "
+        description="Without a marker: complete when nothing has changed for this long, and the hour has been over for as "
+        "long. With `kafka`: a partition without a "
         "record of a later hour is complete this long after the hour's end.",
     )
     wait: Duration = Field(
