@@ -1,6 +1,6 @@
 """Assemble: the hour's changes and the held ones become whole transactions; the rest stays held.
 
-The rule of completeness is in :mod:`tidemark.pipeline.transactions`.
+The rule of completeness is in :mod:`tidemark.changelog.transactions`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,13 @@ from datetime import datetime
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.changelog.lacking_records import name_lacking_records
 from tidemark.changelog.places import awaits_place, gives_place, moved_by, of_load, placed, shows_loads
 from tidemark.changelog.reloads import HourReloads, hour_reloads, unplaced_loads
 from tidemark.changelog.table_history import Definitions, load_definitions, with_definitions
 from tidemark.changelog.ties import NewEdges, TiedHour, edge, tie_hour
+from tidemark.changelog.transactions import HourEntries, WholeTransactions, complete_transactions
+from tidemark.changelog.waiting import described
 from tidemark.errors import AccountError
 from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
@@ -29,9 +32,6 @@ from tidemark.ledger.manifest import Manifest
 from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.receipts import Counts, Recalled
 from tidemark.ledger.system_tables import held_transactions
-from tidemark.pipeline.lacking_records import name_lacking_records
-from tidemark.pipeline.transactions import HourEntries, WholeTransactions, complete_transactions
-from tidemark.pipeline.waiting import described
 
 #: A receipt's note.
 WAIT = "{} changes wait for metadata of their tables: `tidemark held` names them"
@@ -103,7 +103,7 @@ class Assembled:
     recalled: Recalled
     """How entries that the hour takes up again were accounted for before."""
     waiting: DataFrame | None = None
-    """Rows that wait for what describes them (:mod:`tidemark.pipeline.waiting`); None: there are none."""
+    """Rows that wait for what describes them (:mod:`tidemark.changelog.waiting`); None: there are none."""
     waiting_since: int = 0
     """The publication from which on such rows count; 0: none waits."""
     moved: dict[str, str] = field(default_factory=dict)

@@ -22,6 +22,7 @@ from tidemark.changelog.table_history import Definitions, load_definitions
 from tidemark.changelog.table_log import TableLog
 from tidemark.changelog.table_view import emptied_below, published_state
 from tidemark.changelog.ties import retied, tied, tied_log
+from tidemark.changelog.transactions import open_at
 from tidemark.feeds.model import Feed
 from tidemark.fold.contract import COUNTED
 from tidemark.fold.few_keys import FEW_CHANGES, list_keys
@@ -39,7 +40,6 @@ from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.retention import expired_hours
 from tidemark.ledger.system_tables import held_transactions, waiting_entries
 from tidemark.logs import log_stage
-from tidemark.pipeline.transactions import open_at
 from tidemark.tables.published_table import PublishedTable
 from tidemark.tables.staged_change import StagedChange
 

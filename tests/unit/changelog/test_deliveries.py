@@ -11,12 +11,12 @@ from pyspark.sql import functions as F
 
 from tests.unit.formats.ibm_messages import feed
 from tidemark.changelog.deliveries import tells_deliveries, unused_messages, whole_deliveries
+from tidemark.changelog.transaction_status import transaction_status
+from tidemark.changelog.transactions import open_at
 from tidemark.formats.ibm import decode as ibm
 from tidemark.hours import Hour
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.receipts import Receipt
-from tidemark.pipeline.transaction_status import transaction_status
-from tidemark.pipeline.transactions import open_at
 
 HOURS = [Hour.parse(f"2026-11-20T{number:02d}") for number in range(4)]
 KAFKA = feed({"type": "kafka_json"})

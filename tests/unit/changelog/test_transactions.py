@@ -9,18 +9,18 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.changelog.ties import TiedHour
-from tidemark.feeds.model import Feed
-from tidemark.hours import Hour
-from tidemark.ledger import change_log
-from tidemark.ledger.feed_state import FeedState, TableProgress
-from tidemark.ledger.receipts import Receipt, Reload
-from tidemark.pipeline.transaction_status import transaction_status
-from tidemark.pipeline.transactions import (
+from tidemark.changelog.transaction_status import transaction_status
+from tidemark.changelog.transactions import (
     HourEntries,
     WholeTransactions,
     complete_transactions,
     open_at,
 )
+from tidemark.feeds.model import Feed
+from tidemark.hours import Hour
+from tidemark.ledger import change_log
+from tidemark.ledger.feed_state import FeedState, TableProgress
+from tidemark.ledger.receipts import Receipt, Reload
 
 HOURS = [Hour.parse(f"2026-11-20T{number:02d}") for number in range(6)]
 COLUMNS = (

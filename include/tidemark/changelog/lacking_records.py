@@ -13,11 +13,11 @@ from dataclasses import replace
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.changelog.transactions import WholeTransactions
 from tidemark.ledger.change_log import is_published, is_unplaced
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.kept_back import beginning, record_place
 from tidemark.ledger.quarantine import PERHAPS
-from tidemark.pipeline.transactions import WholeTransactions
 
 _MOST_NAMED = 5
 

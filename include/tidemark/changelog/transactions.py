@@ -17,13 +17,13 @@ from pyspark.sql import functions as F
 from tidemark.changelog import deliveries
 from tidemark.changelog.deliveries import of_messages, tells_deliveries, unused_messages, without_messages
 from tidemark.changelog.ties import TiedHour, with_pairs
+from tidemark.changelog.transaction_status import transaction_status, with_earlier
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.ledger.change_log import is_row
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.kept_back import kept_back, waiting_whole
 from tidemark.ledger.quarantine import ENTRY, NEVER_COMPLETED
-from tidemark.pipeline.transaction_status import transaction_status, with_earlier
 
 _MOST_NAMED, _SHOWN = 5, 60
 _UNPRINTABLE = r"[\p{C}\p{Zl}\p{Zp}]"
