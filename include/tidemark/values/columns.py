@@ -13,22 +13,26 @@ from typing import Literal
 
 @dataclass(frozen=True)
 class ColumnType:
-    """``spark``: type name as in SQL (``decimal(14,2)``). ``encoding``: how messages write it. ``arg``: its parameter.
-    ``of_message``: of a declared type, that its encoding reads what messages hold, whatever type they say they have."""
+    """What a column is in the table, and how its text in messages becomes that."""
 
     spark: str
+    """Spark's name of the published type, as in SQL: ``decimal(14,2)``."""
     encoding: str = "plain"
+    """How messages write the values: a name in :mod:`tidemark.values.encodings`, or one of the format's own."""
     arg: str | None = None
+    """What the encoding must know besides: a scale, a zone, a decimal character. None: nothing."""
     of_message: bool = False
+    """Of a declared type: its encoding reads what messages hold, whatever type they say they have."""
 
 
 @dataclass(frozen=True)
 class Reading:
-    """How a column's texts were read, and who said so: the ``feed`` file, the ``source`` (messages or statements), or
-    ``nobody``, so that it holds what was sent."""
+    """How a column's texts were read, and who said so."""
 
     kind: ColumnType
+    """The type, with the encoding by which they were read."""
     by: Literal["feed", "source", "nobody"]
+    """Who said it: the ``feed`` file, the ``source`` (messages or statements), or ``nobody``: it holds what was sent."""
 
 
 def add_in_order(listed: list[str], names: Sequence[str]) -> None:

@@ -19,26 +19,27 @@ class TableRenamed(ValueError):
         self.tables = tuple(tables)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TableChange:
-    """A change of a table's columns or key, in force from one position in its order on.
-
-    ``columns``: added or retyped; with ``whole``, all columns of the table. ``key``: the key's columns (empty: the table
-    has none), or None where the key is not mentioned. ``renamed``: old name → new name; of these ``guarded``: old names that
-    the table may not have (IF EXISTS). ``dropped``: deleted at the
-    source; the published column stays. ``filled``: columns that are added, with the value (as messages write it) that all
-    rows have which were there before; ``unfilled``: those of which this value is not known, and why. ``created``: the
-    table is made here, whatever it has been. ``swapped``: a changed copy takes the place of a table; the copy and the table,
-    each as database (empty: that of the message) and name.
-    """
+    """A change of a table's columns or key, in force from one position in its order on."""
 
     columns: Mapping[str, ColumnType] = field(default_factory=dict)
+    """The columns that are added or retyped; with ``whole``, all columns of the table."""
     key: tuple[str, ...] | None = None
+    """The key's columns. Empty: the table has none. None: the key is not mentioned."""
     renamed: Mapping[str, str] = field(default_factory=dict)
+    """Old name → new name."""
     guarded: frozenset[str] = frozenset()
+    """Old names among the renamed ones that the table may not have (IF EXISTS)."""
     dropped: frozenset[str] = frozenset()
+    """Columns that are deleted at the source. The published column stays."""
     whole: bool = False
+    """Whether ``columns`` lists all columns of the table: those that it lacks are gone."""
     filled: Mapping[str, str] = field(default_factory=dict)
+    """Columns that are added, with the value that all rows have which were there before, as messages write it."""
     unfilled: Mapping[str, str] = field(default_factory=dict)
+    """Columns that are added with such a value that is not known, and why."""
     created: bool = False
+    """The table is made here, whatever it has been."""
     swapped: tuple[TableName, TableName] | None = None
+    """A changed copy takes the place of a table: the copy, and the table. None: no such thing happens."""

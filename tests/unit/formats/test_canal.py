@@ -341,7 +341,9 @@ def test_statements(decoded: dict[str, list[Row]]) -> None:
     (alter,) = decoded["alter"]
     assert [alter.op, alter.source_table, alter.key] == ["schema", "stock.item", None]
     assert alter.position.split(".")[2] == "23".zfill(20)
-    assert canal.table_change(alter.message_schema, canal.Options()) == TableChange({"note": ColumnType("string")})
+    assert canal.table_change(alter.message_schema, canal.Options()) == TableChange(
+        columns={"note": ColumnType("string")}
+    )
     (renamed,) = decoded["index after others"]  # Canal names an ALTER TABLE by its last clause
     assert [renamed.op, renamed.source_table] == ["schema", "stock.item"]
     change = canal.table_change(renamed.message_schema, canal.Options())
@@ -440,7 +442,7 @@ def test_statements_say_all_types() -> None:
         {"op": "CREATE", "text": "CREATE TABLE `t` (`id` int unsigned, n decimal(9,2), PRIMARY KEY (id, n))"}
     )
     assert canal.table_change(entry, canal.Options()) == TableChange(
-        {"id": ColumnType("bigint"), "n": ColumnType("decimal(9,2)")}, key=("id", "n"), whole=True, created=True
+        columns={"id": ColumnType("bigint"), "n": ColumnType("decimal(9,2)")}, key=("id", "n"), whole=True, created=True
     )
     with pytest.raises(ValueError, match="RENAME TABLE a TO b"):
         canal.table_change(json.dumps({"op": "RENAME", "text": "RENAME TABLE a TO b"}), canal.Options())

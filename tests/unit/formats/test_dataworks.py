@@ -334,7 +334,7 @@ def test_statements(decoded: dict[str, Row]) -> None:
         "op": "ALTER", "text": "ALTER TABLE orders ADD COLUMN note text", "dialect": "mysql",
     }  # fmt: skip
     assert dataworks.table_change(alter.message_schema, dataworks.Options()) == TableChange(
-        {"note": ColumnType("string")}
+        columns={"note": ColumnType("string")}
     )
     for name in ("query without table", "create index", "gtid", "tombstone"):
         assert [decoded[name].op, decoded[name].problem] == ["control", None], name

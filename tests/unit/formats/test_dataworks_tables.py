@@ -71,16 +71,20 @@ def _change(text: str, dialect: str | None = None) -> TableChange | None:
 def test_statements_say_what_is_certain() -> None:
     change = _change("ALTER TABLE t ADD n decimal(9,2), ADD b blob, CHANGE c d datetime, DROP e")
     assert change == TableChange(
-        {"b": ColumnType("binary", "base64"), "d": ColumnType("timestamp", "epoch_millis")},
+        columns={"b": ColumnType("binary", "base64"), "d": ColumnType("timestamp", "epoch_millis")},
         renamed={"c": "d"}, dropped=frozenset({"e"}),
     )  # fmt: skip
     whole = _change("CREATE TABLE t (id bigint primary key, name varchar(3))")
-    assert whole == TableChange({"id": ColumnType("bigint"), "name": ColumnType("string")}, key=("id",), whole=True)
+    assert whole == TableChange(
+        columns={"id": ColumnType("bigint"), "name": ColumnType("string")}, key=("id",), whole=True
+    )
     unsure = _change("CREATE TABLE t (id bigint unsigned, name varchar(3))")
-    assert unsure == TableChange({"name": ColumnType("string")}), "a column that is left out must not seem dropped"
+    assert unsure == TableChange(columns={"name": ColumnType("string")}), (
+        "a column that is left out must not seem dropped"
+    )
     assert _change("CREATE INDEX i ON t (a)") is None
     assert _change("ALTER TABLE T ADD (A NUMBER(3), B VARCHAR2(9))", "oracle") == TableChange(
-        {"B": ColumnType("string")}
+        columns={"B": ColumnType("string")}
     )
 
 

@@ -23,7 +23,7 @@ def test_two_changes_share_nothing() -> None:
 
 
 def test_a_change_stays_as_it_was_read() -> None:
-    change = TableChange({"id": ColumnType("int")}, key=("id",))
-    assert change == TableChange({"id": ColumnType("int")}, key=("id",))
+    change = TableChange(columns={"id": ColumnType("int")}, key=("id",))
+    assert change == TableChange(columns={"id": ColumnType("int")}, key=("id",))
     with pytest.raises(dataclasses.FrozenInstanceError):
         change.whole = True  # type: ignore[misc]
