@@ -46,7 +46,13 @@ class _Range:
         """As an object of the source; how long it is shows when it is fetched."""
         o = self.offsets
         name = f"{o.partition}-{o.first}-{o.end}.jsonl.gz"
-        return StoredObject(f"kafka:{o.topic}/{name}", name, 0, f"{self.id}-{o.first}-{o.end}", hour.end)
+        return StoredObject(
+            location=f"kafka:{o.topic}/{name}",
+            name=name,
+            size=0,
+            fingerprint=f"{self.id}-{o.first}-{o.end}",
+            modified=hour.end,
+        )
 
 
 @dataclass(kw_only=True)

@@ -27,15 +27,20 @@ def is_below(name: str, pattern: str) -> bool:
     return bool(folders) and shown and fnmatchcase(last, pattern)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class StoredObject:
-    """One object. ``fingerprint`` changes whenever the content may have: ETag, or size and times of a local file."""
+    """One object, as it was when it was listed."""
 
     location: str
+    """Where it is: an absolute path, or ``s3://bucket/key``; of offsets that are read from Kafka, ``kafka:topic/…``."""
     name: str
+    """Its name in its folder."""
     size: int
+    """How many bytes it has; 0 for offsets that are read from Kafka, whose length shows when they are fetched."""
     fingerprint: str
+    """Changes whenever the content may have: the ETag, or size and times of a local file."""
     modified: datetime
+    """When it was last written, by its storage's clock; of offsets that are read from Kafka, when their hour ends."""
 
 
 class Storage(ABC):

@@ -53,9 +53,10 @@ def _never_lost() -> None:
 
 @dataclass
 class FeedLock:
-    """A feed lock that is held. ``check`` raises ConflictError when it was lost."""
+    """A feed lock that is held."""
 
     check: Callable[[], None] = field(default=_never_lost)
+    """Raises ConflictError when the lock was lost. To be called before what cannot be undone."""
 
 
 @contextmanager

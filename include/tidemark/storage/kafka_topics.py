@@ -59,40 +59,52 @@ _READER = {
 
 @dataclass(frozen=True)
 class FoundOffset:
-    """The first record at or behind a moment: its offset, and its own time in milliseconds."""
+    """The first record at or behind a moment."""
 
     offset: int
+    """Its offset; -1: there is none."""
     timestamp: int
+    """Its own time, in milliseconds since 1970."""
 
 
 @dataclass(frozen=True)
 class PartitionLook:
-    """The offsets of a partition at one time. ``found``: for each moment that was asked for, the first record of that time
-    or later; None where there is none."""
+    """The offsets of a partition at one time."""
 
-    low: int  # the first offset that the brokers still have
-    high: int  # the one behind the last
-    stable: int  # the one up to which no transaction is open
+    low: int
+    """The first offset that the brokers still have."""
+    high: int
+    """The offset behind the last record."""
+    stable: int
+    """The offset up to which no transaction is open."""
     found: tuple[FoundOffset | None, ...]
+    """For each moment that was asked for, the first record of that time or later; None where there is none."""
 
 
 @dataclass(frozen=True)
 class TopicLook:
-    """A topic at one time. ``id``: another topic of the same name, made later, has another."""
+    """A topic at one time."""
 
     id: str
+    """Kafka's id of the topic: another topic of the same name, made later, has another."""
     partitions: dict[int, PartitionLook]
+    """By number, all partitions that the topic has."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class KafkaRecord:
-    """One record as it lies in the log. ``timestamp``: milliseconds; None where it has none."""
+    """One record as it lies in the log."""
 
     offset: int
+    """Its place in its partition."""
     timestamp: int | None
+    """Its own time, in milliseconds since 1970; None: it has none."""
     key: bytes | None
+    """Its key's bytes; None: it has no key."""
     value: bytes | None
+    """Its value's bytes; None: it has no value."""
     headers: Sequence[tuple[str, bytes | None]]
+    """Its headers in their order: name, and bytes or None. A name may come twice."""
 
 
 class KafkaTopics(Protocol):
@@ -234,4 +246,10 @@ def _record(message: Message) -> KafkaRecord:
             f"{message.topic()}, partition {message.partition()}, offset {message.offset()}: a header's name is not UTF-8",
             fix="have its producer mended; exports of the topic as files can be read in its place",
         ) from None
-    return KafkaRecord(_offset(message), timestamp if kind else None, message.key(), message.value(), headers)
+    return KafkaRecord(
+        offset=_offset(message),
+        timestamp=timestamp if kind else None,
+        key=message.key(),
+        value=message.value(),
+        headers=headers,
+    )

@@ -48,10 +48,12 @@ def version_of(path: str) -> int:
 
 @dataclass(frozen=True)
 class LandedPath:
-    """What the path of a landed object says: its hour, and the version of the hour's export."""
+    """What the path of a landed object says."""
 
     hour: str
+    """The hour for which it landed: ``2026-11-20T07``."""
     version: int
+    """The version of the hour's export that it came with."""
 
 
 def parse_path(path: str) -> LandedPath | None:

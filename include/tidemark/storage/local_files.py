@@ -78,7 +78,11 @@ class LocalFiles(Storage):
                 return None
         fingerprint = f"{state.st_size}-{state.st_mtime_ns}-{state.st_ctime_ns}"
         return StoredObject(
-            location, path.name, state.st_size, fingerprint, datetime.fromtimestamp(state.st_mtime, UTC)
+            location=location,
+            name=path.name,
+            size=state.st_size,
+            fingerprint=fingerprint,
+            modified=datetime.fromtimestamp(state.st_mtime, UTC),
         )
 
     @contextmanager

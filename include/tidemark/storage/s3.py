@@ -40,7 +40,15 @@ class S3Objects(Storage):
                 location = f"{folder}/{name}"
                 if name in (".", "..") or "/" in name:
                     raise ExportError(f"has a name that is a path: {name!r}", object=location, fix="rename the object")
-                found.append(StoredObject(location, name, entry["Size"], entry["ETag"], entry["LastModified"]))
+                found.append(
+                    StoredObject(
+                        location=location,
+                        name=name,
+                        size=entry["Size"],
+                        fingerprint=entry["ETag"],
+                        modified=entry["LastModified"],
+                    )
+                )
         return sorted(found, key=lambda stored: stored.name)
 
     @retry
@@ -68,7 +76,13 @@ class S3Objects(Storage):
                 raise
             _whole(head, "ContentLength", "ETag", "LastModified")
         name = key.rpartition("/")[2]
-        return StoredObject(location, name, head["ContentLength"], head["ETag"], head["LastModified"])
+        return StoredObject(
+            location=location,
+            name=name,
+            size=head["ContentLength"],
+            fingerprint=head["ETag"],
+            modified=head["LastModified"],
+        )
 
     @contextmanager
     def open(self, stored: StoredObject) -> Iterator[BinaryIO]:

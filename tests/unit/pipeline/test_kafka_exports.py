@@ -46,7 +46,9 @@ class Partition:
     def put(self, minutes: float, value: bytes | None = b"v", offset: int | None = None, **more: Any) -> None:
         millis = int((START + timedelta(minutes=minutes)).timestamp() * 1000)
         given = {"key": b"k", "headers": (), **more}
-        self.records.append(KafkaRecord(self.high if offset is None else offset, millis, value=value, **given))
+        self.records.append(
+            KafkaRecord(offset=self.high if offset is None else offset, timestamp=millis, value=value, **given)
+        )
 
     def remove_to(self, low: int) -> None:
         self.records = [record for record in self.records if record.offset >= low]
