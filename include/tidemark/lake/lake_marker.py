@@ -27,6 +27,7 @@ class LakeMarker(BaseModel):
     model_config = ConfigDict(extra="ignore")
 
     format: int
+    """The format of what the lake stores (:mod:`tidemark.lake.stored_formats`)."""
     made_by: str
     """The release that made the lake."""
     id: str
