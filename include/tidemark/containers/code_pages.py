@@ -21,18 +21,18 @@ _UNKNOWN = "\ufffd"
 
 @dataclass(frozen=True)
 class CodePage:
-    """``java``: the name that ``decode`` takes. ``kind``: ``ascii`` and ``ebcdic`` have one byte for each character,
-    ``mixed`` is EBCDIC with two-byte characters, ``source`` has two-byte characters without shifts between: here no message
-    comes in it.
-
-    ``differs``: characters that are no letters and digits and stand elsewhere than in cp037, each with its byte;
-    ``lacks``: those of cp037 that the page does not have.
-    """
+    """A code page, as far as delimiters, headers and the text of messages need it."""
 
     java: str
+    """Java's name of it, which Spark's ``decode`` takes."""
     kind: Literal["utf-8", "ascii", "ebcdic", "mixed", "source"]
+    """``ascii`` and ``ebcdic`` have one byte for each character. ``mixed`` is EBCDIC with two-byte characters between
+    shifts. ``source`` has two-byte characters without shifts: here no message comes in it."""
     differs: str = ""
+    """Of EBCDIC: characters that are no letters and digits and stand elsewhere than in cp037, each with its byte in
+    hexadecimal, with blanks between."""
     lacks: str = ""
+    """Of EBCDIC: characters of cp037 that the page does not have."""
 
     def view(self, text: str) -> str:
         """How the bytes of a delimiter, or of a header's digits and capitals, read in ISO-8859-1: a character for each byte.
