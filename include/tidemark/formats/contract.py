@@ -76,11 +76,14 @@ class DeclaredFeed(Protocol):
 
 @dataclass(frozen=True)
 class SchemaEntry:
-    """One entry of op ``schema``: its table (as the source names it), its position, and its text."""
+    """One entry of op ``schema``."""
 
     source_table: str
+    """Its table, ``schema.table`` as the source names it."""
     position: str
+    """Its place in the source's order: text that sorts."""
     text: str
+    """What describes the table: the entry's ``message_schema``, in the format's own way."""
 
 
 #: The note of a row that ends what its table held before the row's position, as a truncate there would: the last row of a

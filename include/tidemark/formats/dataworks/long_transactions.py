@@ -36,11 +36,14 @@ _SPAN = "struct<after: string, until: string, name: string>"
 
 @dataclass(frozen=True)
 class Span:
-    """A transaction: what lies behind the position ``after``, its begin, and before ``until``, the next marker."""
+    """A transaction: what lies between its begin and the next marker."""
 
     after: str
+    """The position of its begin, behind which it lies."""
     until: str
+    """The position of the next marker, before which it lies; nines alone, where none has come."""
     name: str
+    """Its name in ``tx`` of log entries: it tells the begin."""
 
 
 def edge() -> Column:

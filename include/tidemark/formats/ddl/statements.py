@@ -51,20 +51,29 @@ _SP_RENAME = re.compile(
 )
 
 
-@dataclass
+@dataclass(kw_only=True)
 class Ddl:
-    """The change of a table that a statement describes, with column types as written in its dialect. The fields are
-    those of :class:`tidemark.values.table_changes.TableChange`; ``key`` empty: no primary key."""
+    """The change of a table that a statement describes. What it comes to is a
+    :class:`tidemark.values.table_changes.TableChange`."""
 
     columns: dict[str, str] = field(default_factory=dict)
+    """The columns that are added or retyped, with their types as written in its dialect; with ``whole``, all columns."""
     filled: dict[str, Constant] = field(default_factory=dict)
+    """Columns that are added, with the constant that all rows hold in them which were there before."""
     unfilled: dict[str, str] = field(default_factory=dict)
+    """Columns that are added and hold a value in such rows that the statement does not tell, and why."""
     key: tuple[str, ...] | None = None
+    """The primary key's columns. Empty: there is none. None: the statement does not mention it."""
     renamed: dict[str, str] = field(default_factory=dict)
+    """Old name → new name."""
     guarded: set[str] = field(default_factory=set)
+    """Old names among the renamed ones that the table may not have (IF EXISTS)."""
     dropped: set[str] = field(default_factory=set)
+    """Columns that are deleted."""
     whole: bool = False
+    """Whether ``columns`` lists all columns of the table: the statement makes it."""
     swapped: tuple[TableName, TableName] | None = None
+    """A changed copy takes the place of a table: the copy, and the table. None: no such thing happens."""
 
     def matters(self) -> bool:
         """Whether the statement concerns columns or the key."""

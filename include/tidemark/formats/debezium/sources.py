@@ -15,23 +15,28 @@ from pyspark.sql import functions as F
 from tidemark.formats.contract import zero_padded
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Connector:
-    """``fields``: of ``source``, as a DDL list. ``namespace``: the field before the table's name. ``position``: null
-    where a field is missing or malformed. ``own``: the part of the position that is the change's own. ``no_position``:
-    the problem of an event without a position. ``together``: the same text for all changes of a transaction, whether the
-    connector sends transaction metadata or not; null where nothing tells but the time. ``gaps``: what its messages do not
-    show, for a person (docs/formats/debezium.md). ``commit``: a transaction's place, where the source promises no order of
-    the places of its changes; None: it does."""
+    """What is particular to one connector: how its ``source`` is read."""
 
     fields: str
+    """The fields of ``source`` that are read, as a DDL list."""
     namespace: str
+    """The field that stands before the table's name."""
     position: Callable[[Column], Column]
+    """Of ``source``, a change's place in the source's order; null where a field is missing or malformed."""
     own: Callable[[Column], Column]
+    """Of ``source``, the part of that place which is the change's own, not its transaction's."""
     no_position: str
+    """The problem of an event without a position."""
     together: Callable[[Column], Column]
+    """Of ``source``, the same text for all changes of a transaction, whether the connector sends transaction metadata or
+    not; null where nothing tells but the time."""
     gaps: tuple[str, ...] = ()
+    """What its messages do not show, for a person (docs/formats/debezium.md)."""
     commit: Callable[[Column], Column] | None = None
+    """Of ``source``, a transaction's place, where the source promises no order of the places of its changes. None: it
+    does."""
 
     def numbered(self, source: Column, number: Column) -> Column:
         """The position of a change whose ``number`` in its transaction is known: its own, where that is in order; null
@@ -180,22 +185,27 @@ _NO_ORDER = (
 #: By the name of the option ``connector``.
 CONNECTORS = {
     "postgresql": Connector(
-        "txId: bigint, sequence: string, lsn: bigint", "schema", _postgresql, _given("lsn"),
-        "source.sequence is not two LSNs", _given("txId"), (_DEFERRED, _PARTS),
+        fields="txId: bigint, sequence: string, lsn: bigint", namespace="schema", position=_postgresql, own=_given("lsn"),
+        no_position="source.sequence is not two LSNs", together=_given("txId"), gaps=(_DEFERRED, _PARTS),
     ),
     "mysql": Connector(
-        "txId: string, db: string, file: string, pos: bigint, row: bigint", "db", _mysql, _mysql,
-        "source has no file and pos: its place in the order is unknown", _nothing, (_CASCADES, _COMPRESSED),
+        fields="txId: string, db: string, file: string, pos: bigint, row: bigint", namespace="db",
+        position=_mysql, own=_mysql, no_position="source has no file and pos: its place in the order is unknown",
+        together=_nothing, gaps=(_CASCADES, _COMPRESSED),
     ),
     "sqlserver": Connector(
-        "txId: string, commit_lsn: string, change_lsn: string, event_serial_no: bigint", "schema", _sqlserver, _sqlserver,
-        _NO_LSN, _given("commit_lsn"), (_NO_ORDER,), _commit_lsn,
+        fields="txId: string, commit_lsn: string, change_lsn: string, event_serial_no: bigint", namespace="schema",
+        position=_sqlserver, own=_sqlserver, no_position=_NO_LSN, together=_given("commit_lsn"), gaps=(_NO_ORDER,),
+        commit=_commit_lsn,
     ),
     "oracle": Connector(
-        "txId: string, scn: string, commit_scn: string, rs_id: string, ssn: bigint, lcr_position: string", "schema",
-        _oracle, _oracle, "source has no scn: its place in the order is unknown", _given("txId"), (_DEFERRED, _ONE_SCN),
+        fields="txId: string, scn: string, commit_scn: string, rs_id: string, ssn: bigint, lcr_position: string",
+        namespace="schema", position=_oracle, own=_oracle,
+        no_position="source has no scn: its place in the order is unknown", together=_given("txId"),
+        gaps=(_DEFERRED, _ONE_SCN),
     ),
     "db2": Connector(
-        "txId: string, commit_lsn: string, change_lsn: string", "schema", _db2, _db2, _NO_LSN, _given("commit_lsn")
+        fields="txId: string, commit_lsn: string, change_lsn: string", namespace="schema", position=_db2, own=_db2,
+        no_position=_NO_LSN, together=_given("commit_lsn"),
     ),
 }  # fmt: skip

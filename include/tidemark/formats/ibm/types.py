@@ -53,16 +53,22 @@ _WRITTEN = re.compile(
 )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Declared:
-    """A type as it was written, by SQL's name of its base. ``digits``: of a timestamp's fraction; None: not said."""
+    """A type as it was written."""
 
     base: str
+    """SQL's name of it, without length: ``CHAR``, also where the catalog's own name was written."""
     first: int | None
+    """The first number in parentheses: a length or a precision. None: there is none."""
     second: int | None
+    """The second: a scale. None: there is none."""
     bit: bool
+    """Whether FOR BIT DATA was written: bytes, no text."""
     zone: bool
+    """Whether a timestamp has a time zone."""
     digits: int | None
+    """How many digits a timestamp's fraction has. None: not said."""
 
 
 def _parse(written: str) -> _Declared:
@@ -74,7 +80,12 @@ def _parse(written: str) -> _Declared:
         raise ValueError(f"{written!r} is no Db2 type that says how values are written: it {_NO_TYPES[base]}")
     zone = match["zone"] == " WITH TIME ZONE" or base == "TIMESTZ"
     return _Declared(
-        _CATALOG.get(base, base), first, second, bool(match["bit"]), zone, _digits(written, base, first, second)
+        base=_CATALOG.get(base, base),
+        first=first,
+        second=second,
+        bit=bool(match["bit"]),
+        zone=zone,
+        digits=_digits(written, base, first, second),
     )
 
 

@@ -24,17 +24,22 @@ from tidemark.formats.qlik.metadata import Metadata, read_metadata
 from tidemark.values.strict_json import NOT_UTF_8
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Known:
-    """One state of a table's columns. ``avro``: the number of its data schema; ``position`` empty: from the feed file.
-    ``columns`` None: only the key is known."""
+    """One state of a table's columns."""
 
     position: str
+    """From where on it holds: the position of the metadata message. Empty: it is the feed file's."""
     schema_id: str | None
+    """The schema id by which messages name it; None: it has none."""
     version: str | None
+    """The table version by which they do, where they name no schema id; None: it has none."""
     ordinals: dict[str, int] | None
+    """By column, its bit in masks, counted from 1. None: only the key is known."""
     key: tuple[str, ...]
+    """The key's columns, in the key's order; empty: the table has no key."""
     avro: int | None = None
+    """The number of its Avro schema among the distinct ones of all states. None: it came without one."""
 
 
 _COLUMN = "struct<name: string, digit: int, digits_with: string>"
@@ -84,14 +89,24 @@ def _known(schemas: Sequence[SchemaEntry], feed: DeclaredFeed) -> tuple[dict[str
         declared = feed.tables.get(entry.source_table)
         key = tuple(declared.key) if declared and declared.key is not None else metadata.key
         by_table.setdefault(entry.source_table, []).append(
-            _Known(entry.position, metadata.schema_id, metadata.version, dict(metadata.ordinals), key, number)
+            _Known(
+                position=entry.position,
+                schema_id=metadata.schema_id,
+                version=metadata.version,
+                ordinals=dict(metadata.ordinals),
+                key=key,
+                avro=number,
+            )
         )
     for name, table in feed.tables.items():
         states = by_table.get(name, [])
         if table.columns or (table.key is not None and not states):
             ordinals = {column: i for i, column in enumerate(table.columns, 1)} or None
             own_key = table.key if table.key is not None or not states else states[0].key
-            by_table[name] = [_Known("", None, None, ordinals, tuple(own_key or ())), *states]
+            by_table[name] = [
+                _Known(position="", schema_id=None, version=None, ordinals=ordinals, key=tuple(own_key or ())),
+                *states,
+            ]
     return by_table, avro
 
 

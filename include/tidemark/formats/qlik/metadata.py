@@ -23,16 +23,22 @@ from tidemark.values.table_changes import TableChange
 _MOST_COLUMNS = 65_536
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Metadata:
-    """A table as one metadata message describes it. ``ordinals`` count from 1, ``columns`` are in their order."""
+    """A table as one metadata message describes it."""
 
     schema_id: str | None
+    """The id by which rows name the message; None: it gives none."""
     version: str | None
+    """The table's version (``lineage.tableVersion``), by which rows may name it too; None: it gives none."""
     ordinals: Mapping[str, int]
+    """By column, its bit in the masks of rows, counted from 1."""
     columns: Mapping[str, ColumnType] = field(default_factory=dict)
+    """Column → type, in the order of the ordinals."""
     key: tuple[str, ...] = ()
+    """The columns of the primary key, in its order; empty: the table has none."""
     data_schema: str | None = None
+    """The Avro schema of rows, as JSON text; None: it gives none."""
 
 
 def read_metadata(text: str) -> Metadata:
