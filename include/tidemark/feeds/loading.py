@@ -116,19 +116,31 @@ def _missing_modules(data: dict[str, Any], checks: Path) -> Iterable[Found]:
             )
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _File:
-    """A feed file as read: the feed, or its mistakes; and its plain content for rules across files."""
+    """A feed file as it was read."""
 
     path: Path
+    """Where the file is."""
     data: dict[str, Any]
+    """Its plain content, for rules across keys and files; empty: it is no mapping."""
     document: Document
+    """The same with its lines."""
     mistakes: list[Mistake]
+    """What is wrong with it by itself, in the order of its lines."""
     feed: Feed | None
+    """The feed; None: there are mistakes."""
 
     def mistake(self, found: Found) -> Mistake:
         line = self.document.line(found.place)
-        return Mistake(self.path, path_text(found.place), found.problem, found.expected, found.fix, line)
+        return Mistake(
+            file=self.path,
+            path=path_text(found.place),
+            problem=found.problem,
+            expected=found.expected,
+            fix=found.fix,
+            line=line,
+        )
 
 
 def _read(path: Path, deep: bool) -> _File:
@@ -148,7 +160,7 @@ def _read(path: Path, deep: bool) -> _File:
             found += translate(Feed, error, data)
         found += rules_across_keys(data, path.stem)
         found += _deep_mistakes(data) if deep else []
-    file = _File(path, data, document, [], None if found else feed)
+    file = _File(path=path, data=data, document=document, mistakes=[], feed=None if found else feed)
     file.mistakes.extend(sorted(map(file.mistake, found), key=lambda mistake: mistake.line or 0))
     return file
 
@@ -156,7 +168,7 @@ def _read(path: Path, deep: bool) -> _File:
 def _read_folder(folder: Path, deep: bool) -> tuple[list[_File], list[Mistake]]:
     if not folder.is_dir():
         fix = "set TIDEMARK_FEEDS to the folder of feed files"
-        return [], [Mistake(folder, "", "is not a folder", fix=fix)]
+        return [], [Mistake(file=folder, path="", problem="is not a folder", fix=fix)]
     files = [_read(path, deep) for path in _files(folder)]
     across: dict[Path, list[Mistake]] = {}
     published: dict[str, _File] = {}
@@ -175,7 +187,10 @@ def _read_folder(folder: Path, deep: bool) -> tuple[list[_File], list[Mistake]]:
                 across.setdefault(file.path, []).append(file.mistake(found))
     mistakes = [mistake for file in files for mistake in [*file.mistakes, *across.get(file.path, [])]]
     stray = [path for path in sorted(folder.glob("*.yml")) if not path.name.startswith(".")]
-    return files, mistakes + [Mistake(path, "", "is not read", "a name in .yaml", "rename it") for path in stray]
+    return files, mistakes + [
+        Mistake(file=path, path="", problem="is not read", expected="a name in .yaml", fix="rename it")
+        for path in stray
+    ]
 
 
 def _files(folder: Path) -> list[Path]:

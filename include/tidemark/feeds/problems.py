@@ -16,16 +16,22 @@ from pydantic_core import ErrorDetails
 from tidemark.feeds.strict_yaml import YamlPath
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Mistake:
-    """One mistake. ``path`` is where in the file, like ``tables.shop.customers.checks[0].min``; "" is the file."""
+    """One mistake of a feed file, as a person is told of it."""
 
     file: Path
+    """The feed file; or the folder of feed files, where it is the folder's."""
     path: str
+    """Where it is in the file, like ``tables.shop.customers.checks[0].min``; empty: it is of the whole file."""
     problem: str
+    """What is wrong, a phrase that goes on behind the path: ``is missing``."""
     expected: str | None = None
+    """What may stand there; None: the problem says it."""
     fix: str | None = None
+    """What to do; None: nothing is known that helps."""
     line: int | None = None
+    """The line in the file, counted from 1; None: it is of no line."""
 
     def __str__(self) -> str:
         where = f"{self.file}:{self.line}" if self.line else str(self.file)
@@ -40,9 +46,13 @@ class Found:
     """A mistake before it has a file and a line."""
 
     place: YamlPath
+    """Where it is in the file: keys and list indexes from the top; empty: it is of the whole file."""
     problem: str
+    """What is wrong, as in :class:`Mistake`."""
     expected: str | None = None
+    """What may stand there; None: the problem says it."""
     fix: str | None = None
+    """What to do; None: nothing is known that helps."""
 
 
 def path_text(place: YamlPath) -> str:

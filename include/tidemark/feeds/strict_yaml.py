@@ -20,11 +20,14 @@ _TAGS = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "null", "bool", "int", 
 
 @dataclass
 class Document:
-    """A file's content, the line of each value by its path, and what is wrong with its YAML."""
+    """A file's content, and what is wrong with its YAML."""
 
     value: Any = None
+    """What the file holds; None: it is empty, or no YAML."""
     lines: dict[YamlPath, int] = field(default_factory=dict)
-    mistakes: list[tuple[YamlPath, str, str]] = field(default_factory=list)  # path, problem, fix
+    """The line of each value by its path, counted from 1; of a value under a key, that of the key."""
+    mistakes: list[tuple[YamlPath, str, str]] = field(default_factory=list)
+    """What is wrong: the path, the problem, and how to fix it."""
 
     def line(self, path: YamlPath) -> int | None:
         """The line of a path, or of the nearest thing around it that exists."""
