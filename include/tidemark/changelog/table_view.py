@@ -313,7 +313,7 @@ def published_state(log: TableLog, published: PublishedTable, state: FeedState) 
     """What is published of a table, as it stands: no hour is being made, and nothing is evolved. ``state``: all of the
     feed's."""
     (source,), (logged, _) = log.sources, log.carried()
-    definition, unchanged = log.definitions.of(source), TableStats(log.table, [source])
+    definition, unchanged = log.definitions.of(source), TableStats(table=log.table, sources=[source])
     before = PublishedReadings(state.table(log.table).readings, stand=True)
     shape = shape_of(log.feed, unchanged, definition, published.columns(), published.key(), logged, before)
     truncated = emptied_below(log.state, log.sources, log.state.table(log.table).truncated)

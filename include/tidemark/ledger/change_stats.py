@@ -13,48 +13,62 @@ from tidemark.ledger.image_names import bounded, summarize
 from tidemark.ledger.source_transactions import is_waited_for, loose_name, same_transaction, source_transaction
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TableStats:
-    """One table's changes of an hour. ``first``, ``last``: the lowest and the highest position; empty: no change.
-    ``truncated``: the position of the newest row that empties the table, ``truncates``: how many truncates there are.
-    ``reloaded``: where its newest reload stands, if the hour brings it, moves it or takes it back. ``loaded``: the highest
-    position of a row that a full load has read, where messages show it; None: there is none.
-    ``partial``: changes that lack columns; ``links``: of these, key changes, sent as an insert or as one update;
-    ``moves``: updates that change their key. ``collisions``: keys onto which a row moved and which a row left later in
-    the same transaction. ``arrived``, ``began``: of transactions that nothing waits for, when the newest with a key change
-    committed, and when the oldest did; ``arrived_in``, ``began_in``: their names, of the last with a key change and of the
-    first, where the source gives them. ``removing``: deletes and updates; ``untied``: updates that name neither a key nor
-    the row as it was before. ``keys``, ``columns``: texts of :func:`tidemark.ledger.image_names.image_names`: all sets of
-    key names; of columns those that together hold them all.
-    ``unpublishable``: whether there are rows that no table can have. ``schemas``:
-    distinct message schemas, each with the generation of its rows (see
-    :attr:`tidemark.changelog.table_history.Definitions.generation`)."""
+    """One table's changes of an hour, in numbers."""
 
     table: str
+    """The published ``schema.table``."""
     sources: list[str]
+    """The source's tables, as it names them, that the changes are of."""
     landed: int = 0
+    """Changes that landed in the hour, truncates among them."""
     released: int = 0
+    """Changes that an earlier hour held until now, truncates among them."""
     first: str = ""
+    """The lowest position of the changes; empty: there is no change."""
     last: str = ""
+    """The highest position of the changes; empty: there is no change."""
     truncated: str | None = None
+    """The position of the newest row that empties the table (:func:`empties`); None: there is none."""
     truncates: int = 0
+    """How many truncates there are."""
     reloaded: str | None = None
+    """Where the table's newest reload stands, if the hour brings it, moves it or takes it back; empty: nowhere any more.
+    None: the hour does none of this."""
     loaded: str | None = None
+    """The highest position of a row that a full load has read, where messages show it; None: there is none."""
     keyed: int = 0
+    """Changes that come with a key."""
     partial: int = 0
+    """Changes that lack columns."""
     links: int = 0
+    """Of the changes that lack columns, key changes, sent as an insert or as one update."""
     moves: int = 0
+    """Updates that change their key."""
     collisions: int = 0
+    """Keys onto which a row moved and which a row left later in the same transaction."""
     arrived: datetime | None = None
+    """When the newest transaction with a key change committed, of those that nothing waits for; None: there is none."""
     began: datetime | None = None
+    """When the oldest transaction committed, of those that nothing waits for; None: there is none."""
     arrived_in: str | None = None
+    """The name of the last transaction with a key change, of those that nothing waits for; None: the source gives none."""
     began_in: str | None = None
+    """The name of the first transaction, of those that nothing waits for; None: the source gives none."""
     removing: int = 0
+    """Deletes and updates."""
     untied: int = 0
+    """Updates that name neither a key nor the row as it was before."""
     keys: list[str] = field(default_factory=list)
+    """All sets of key names, as texts of :func:`tidemark.ledger.image_names.image_names`."""
     columns: list[str] = field(default_factory=list)
+    """Sets of column names that together hold them all, as such texts."""
     schemas: list[tuple[str, int]] = field(default_factory=list)
+    """The distinct message schemas, each with the generation of its rows (see
+    :attr:`tidemark.changelog.table_history.Definitions.generation`)."""
     unpublishable: bool = False
+    """Whether there are rows that no table can have (:func:`tidemark.ledger.image_names.why_unpublishable`)."""
 
     @property
     def emptied(self) -> str | None:

@@ -32,8 +32,8 @@ _FEW_ROWS = 200_000
 class HourRange(BaseModel):
     """Hours one after the other, each first published by the publication that follows that of the hour before."""
 
-    first: Hour
-    last: Hour
+    first: Hour = Field(description="The oldest of them.")
+    last: Hour = Field(description="The newest of them.")
     sequence: int = Field(description="The publication that first published the first of them.")
     version: int = Field(description="The version of their exports that was published then.")
 
@@ -41,22 +41,24 @@ class HourRange(BaseModel):
 class Republication(BaseModel):
     """A publication of an hour that was published before."""
 
-    sequence: int
+    sequence: int = Field(description="The publication's number.")
     version: int = Field(description="The version of the hour's export that it published.")
 
 
 class NextPublication(BaseModel):
-    """The publication in the making. From ``validated`` on it is only ever finished, never made again."""
+    """The publication in the making."""
 
     sequence: int = Field(description="The number that the attempt has taken: no other attempt ever has the same.")
-    hour: Hour
-    manifest_version: int
+    hour: Hour = Field(description="The hour that it is of.")
+    manifest_version: int = Field(description="The version of the hour's export that it is of.")
     receipt: Receipt | None = Field(None, description="Its receipt; null until all of its tables are staged.")
     staged: list[str] = Field([], description="The tables that have an audit branch.")
     retired: dict[str, list[str]] = Field(
         {}, description="By table, columns that hold nothing any more once it is published."
     )
-    validated: bool = False
+    validated: bool = Field(
+        False, description="Whether its checks let it pass: from here on it is only ever finished, never made again."
+    )
 
     def of(self, manifest: Manifest) -> bool:
         """Whether it is of this version of this hour's export."""
@@ -67,12 +69,12 @@ class FeedState(StoredDocument):
     """What a feed has published so far. A stage reads it once, and replaces it at each step of a publication by
     :func:`tidemark.ledger.state_store.save_state`."""
 
-    feed: str
+    feed: str = Field(description="The feed's name.")
     revision: int = Field(0, description="How often the document was replaced.")
     writer: str = Field("", description="The process that wrote this revision.")
     token: str = Field("", description="By which it knows its own write again, should the answer to it be lost.")
     taken: int = Field(0, description="The highest number that an attempt has taken.")
-    next: NextPublication | None = None
+    next: NextPublication | None = Field(None, description="The publication in the making; null: there is none.")
     unrecorded: Receipt | None = Field(
         None, description="The receipt of the last publication, until the table of receipts has it."
     )

@@ -19,8 +19,11 @@ class HourRun:
     """What every stage of an hour is given."""
 
     spark: SparkSession
+    """The session that the stages work in."""
     feed: Feed
+    """The feed that the hour is of."""
     settings: Settings
+    """The installation's settings."""
     manifest: Manifest
     """What has landed for the hour."""
     state: FeedState

@@ -31,15 +31,15 @@ class TopicStart(BaseModel):
 
 
 class HourStart(StoredDocument):
-    """The first offsets of an hour, by topic."""
+    """Where an hour begins in the topics of a feed."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    feed: str
-    hour: Hour
-    version: int
-    topics: dict[str, TopicStart]
-    created_at: datetime
+    feed: str = Field(description="The feed's name.")
+    hour: Hour = Field(description="The hour that begins there.")
+    version: int = Field(description="The number of this version, from 1. A later one only adds topics.")
+    topics: dict[str, TopicStart] = Field(description="By topic, its first offsets.")
+    created_at: datetime = Field(description="When this version was written.")
 
 
 def load_hour_start(settings: Settings, feed: str, hour: Hour) -> HourStart | None:

@@ -24,13 +24,13 @@ class LandedObject(BaseModel):
     model_config = ConfigDict(extra="forbid", frozen=True)
 
     path: str = Field(description="Where it is, relative to the landing's root.")
-    topic: str
+    topic: str = Field(description="The topic that its records are of.")
     source: str = Field(description="Where it came from: the exporter's own path or s3:// location.")
     fingerprint: str = Field(
         description="The source's ETag, or size and times: while it is the same, so are the bytes."
     )
-    bytes: int
-    sha256: str
+    bytes: int = Field(description="How many bytes it has, as it lies.")
+    sha256: str = Field(description="The SHA-256 of these bytes, in hexadecimal.")
     records: int | None = Field(description="How many records it holds; null: only decoding can tell.")
     plain: bool = Field(
         False,
@@ -45,14 +45,14 @@ class LandedObject(BaseModel):
 
 
 class OffsetRange(BaseModel):
-    """The offsets of one partition that an hour is made of: from ``first`` on, up to the one before ``end``."""
+    """The offsets of one partition that an hour is made of."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    topic: str
-    partition: int
-    first: int
-    end: int
+    topic: str = Field(description="The topic that the partition is of.")
+    partition: int = Field(description="The partition's number.")
+    first: int = Field(description="The first offset.")
+    end: int = Field(description="The offset behind the last. The same as the first: the range is empty.")
 
 
 #: Bytes of an hour's objects, as they landed, below which it counts as small, and from which it counts as large.
@@ -64,11 +64,13 @@ class Manifest(StoredDocument):
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    feed: str
-    hour: Hour
-    version: int
-    objects: list[LandedObject]
-    created_at: datetime
+    feed: str = Field(description="The feed's name.")
+    hour: Hour = Field(description="The hour that landed.")
+    version: int = Field(description="The number of this version of the hour's export, from 1.")
+    objects: list[LandedObject] = Field(
+        description="What the export consisted of when this version landed, also what had landed before."
+    )
+    created_at: datetime = Field(description="When this version was written.")
     recalls: int = Field(
         0,
         description="Not 0: what the hour's publications up to this sequence number put in quarantine is decoded again.",

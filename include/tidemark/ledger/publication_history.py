@@ -22,6 +22,7 @@ class Cut:
     """What the cut of an hour shows."""
 
     hour: str
+    """The hour after which it shows the tables."""
     made_by: int
     """The publication that made it; 0: there is none."""
 
@@ -32,11 +33,13 @@ class Cut:
 
 @dataclass(frozen=True)
 class PublicationHistory:
-    """Receipts of a feed, oldest first. ``unpublished``: numbers that attempts have taken and that were never published;
-    None: those that have no receipt here, because these are all there are."""
+    """A feed's publications, all or some of them, as their receipts tell."""
 
     receipts: list[Receipt] = field(default_factory=list)
+    """One of each publication, oldest first."""
     unpublished: Sequence[int] | None = None
+    """Numbers that attempts have taken and that were never published. None: those that have no receipt here, because these
+    are all there are."""
 
     @cached_property
     def state(self) -> FeedState:

@@ -18,16 +18,16 @@ from tidemark.values.columns import Reading
 
 
 class Counts(BaseModel):
-    """What became of changes. ``released_*``: of changes that landed in earlier hours and were held until now."""
+    """What became of changes: of those that landed in the hour, and of those that an earlier hour held until now."""
 
-    applied: int = 0
-    duplicate: int = 0
-    superseded: int = 0
-    quarantined: int = 0
-    released_applied: int = 0
-    released_duplicate: int = 0
-    released_superseded: int = 0
-    released_quarantined: int = 0
+    applied: int = Field(0, description="Changes that the tables rest on.")
+    duplicate: int = Field(0, description="The same change delivered again.")
+    superseded: int = Field(0, description="Changes that are older than what the table held, and could not alter it.")
+    quarantined: int = Field(0, description="Changes that wait in quarantine.")
+    released_applied: int = Field(0, description="Of released changes, those that the tables rest on.")
+    released_duplicate: int = Field(0, description="Of released changes, those that were delivered again.")
+    released_superseded: int = Field(0, description="Of released changes, those that could not alter the table.")
+    released_quarantined: int = Field(0, description="Of released changes, those that wait in quarantine.")
 
     def plus(self, other: Counts) -> Counts:
         """The sum, count by count."""
@@ -130,7 +130,7 @@ class TableProgress(BaseModel):
 class CheckResult(BaseModel):
     """What a check found in the rows that a publication wrote."""
 
-    check: str
+    check: str = Field(description="The check in words, the column first.")
     consequence: str = Field(description="stop, quarantine or warn.")
     rows: int = Field(description="Rows that were looked at.")
     failed: int | None = Field(
@@ -143,14 +143,16 @@ class CheckResult(BaseModel):
 class TableReceipt(BaseModel):
     """One table's part of an hour."""
 
-    table: str
-    counts: Counts = Counts()
+    table: str = Field(description="The published schema.table.")
+    counts: Counts = Field(Counts(), description="What became of its changes, in all publications of the hour.")
     staged_in: int = Field(0, description="The publication that wrote the rows below; 0: none did.")
-    rows_written: int = 0
-    rows_deleted: int = 0
+    rows_written: int = Field(0, description="Rows that this publication wrote.")
+    rows_deleted: int = Field(0, description="Rows that this publication deleted.")
     rows: int | None = Field(None, description="Rows that the table then has; null: the publication did not write it.")
     waiting: int = Field(0, description="Changes in quarantine of which a value fails a check.")
-    warnings: list[str] = []
+    warnings: list[str] = Field(
+        [], description="Checks with the consequence warn that fail, and what else a person should know of the table."
+    )
     checks: list[CheckResult] = Field([], description="Checks of columns, in the feed file's order.")
     progress: TableProgress = Field(
         TableProgress(), description="No part of the account: what this publication adds to the feed's state."
@@ -172,32 +174,40 @@ class FeedProgress(BaseModel):
 
 
 class Recalled(BaseModel):
-    """How the quarantined entries that a replay takes up again were accounted for so far. ``held``: they were held when
-    their hour was published, and quarantined by the publication that released them."""
+    """How the quarantined entries that a replay takes up again were accounted for so far."""
 
-    landed: int = 0
-    split: int = 0
-    bad: int = 0
-    refused: int = 0
-    held: int = 0
-    alongside: int = 0
-    tables: dict[str, int] = {}
+    landed: int = Field(0, description="Entries that are the first of their record.")
+    split: int = Field(0, description="Entries beyond the first of their record.")
+    bad: int = Field(0, description="Records that could not be decoded.")
+    refused: int = Field(0, description="Changes kept back before they reached a table.")
+    held: int = Field(
+        0,
+        description="Changes that were held when their hour was published, and quarantined by the publication that released "
+        "them.",
+    )
+    alongside: int = Field(0, description="Changes of `tables` that were not refused themselves.")
+    tables: dict[str, int] = Field({}, description="By published table, changes that its `quarantined` counts.")
 
 
 class Receipt(StoredDocument):
-    """The account of one feed-hour. ``sequence`` numbers the publications of a feed, whichever hours they are of."""
+    """The account of one feed-hour."""
 
     model_config = ConfigDict(extra="ignore")
 
-    feed: str
-    hour: Hour
-    sequence: int
-    manifest_version: int
-    objects: int
-    bytes: int
+    feed: str = Field(description="The feed's name.")
+    hour: Hour = Field(description="The hour that is accounted for.")
+    sequence: int = Field(
+        description="The number of the publication among all of the feed's, whichever hours they are of."
+    )
+    manifest_version: int = Field(description="The version of the hour's export that the publication is of.")
+    objects: int = Field(description="How many objects landed for the hour, with all versions of its export.")
+    bytes: int = Field(description="How many bytes these have, as they lie.")
     landed: int = Field(description="Records in the hour's objects.")
     split: int = Field(description="Changes beyond the first in records that hold several.")
-    control: int
+    control: int = Field(
+        description="Entries that are no change of a row: markers, heartbeats, statements; and changes of transactions that "
+        "were rolled back."
+    )
     bad: int = Field(description="Records that could not be decoded.")
     refused: int = Field(0, description="Changes kept back before they reached a table: in quarantine.")
     kept_whole: int = Field(
@@ -217,7 +227,7 @@ class Receipt(StoredDocument):
     )
     newest: datetime | None = Field(None, description="The newest source time in the hour, heartbeats included.")
     held: int = Field(description="Changes whose transaction is not complete, or whose metadata have not come.")
-    held_transactions: int = 0
+    held_transactions: int = Field(0, description="Transactions that stay open after this publication.")
     held_since: Hour | None = Field(
         None, description="The oldest hour of which a transaction that stays open has a change; null where none does."
     )
@@ -232,9 +242,9 @@ class Receipt(StoredDocument):
     reloads: list[str] = Field(
         [], description="The source's tables that an operator had reloaded from this hour on; `*`: all of the feed's."
     )
-    tables: list[TableReceipt] = Field([])
-    published_at: datetime | None = None
-    notes: list[str] = Field([])
+    tables: list[TableReceipt] = Field([], description="The part of each table, of all publications of the hour.")
+    published_at: datetime | None = Field(None, description="When the hour was published; null until then.")
+    notes: list[str] = Field([], description="What a person should know of the hour.")
     stopped: dict[str, str] = Field(
         {}, description="Tables that this publication left as they were, for they cannot go on, and why."
     )

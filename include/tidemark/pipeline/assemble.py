@@ -263,7 +263,7 @@ def with_stats(assembled: Assembled, feed: Feed, state: FeedState) -> tuple[Asse
     unchanged |= {table: source for table, (source, _) in (assembled.withdrawn | again).items()}
     places = {feed.published_name(source): (source, place) for source, place in assembled.reloads.altered.items()}
     unchanged |= {table: source for table, (source, _) in places.items() if table in state.tables}
-    stats += [TableStats(name, [unchanged[name]]) for name in sorted(unchanged.keys() - changed)]
+    stats += [TableStats(table=name, sources=[unchanged[name]]) for name in sorted(unchanged.keys() - changed)]
     return assembled, [replace(one, reloaded=places[one.table][1]) if one.table in places else one for one in stats]
 
 

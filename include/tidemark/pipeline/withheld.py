@@ -52,7 +52,7 @@ def without(
     assembled, stats = with_stats(assembled, feed, hour.run.state)
     withheld, touched = _added(hour.withheld, taken, named.where(~whole).select("tx"), assembled.rows)
     there = {table.table for table in stats}
-    stats += [TableStats(table.table, table.sources) for table in hour.stats if table.table not in there]
+    stats += [TableStats(table=table.table, sources=table.sources) for table in hour.stats if table.table not in there]
     stats.sort(key=lambda table: table.table)
     _log(hour.withheld, withheld)
     return replace(hour, assembled=assembled, stats=stats, withheld=withheld), touched

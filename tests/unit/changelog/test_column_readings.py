@@ -38,7 +38,9 @@ def shaped(
     )  # fmt: skip
     fields = [{"field": name, "type": kind, "name": semantic} for name, (kind, semantic) in (messages or {}).items()]
     schemas = [(json.dumps({"fields": [{"field": "after", "fields": fields}]}), 0)] if fields else []
-    stats = TableStats("s.t", ["s.t"], landed=1, keyed=1, keys=["1\x1fid"], columns=["2\x1fid\x1fc"], schemas=schemas)
+    stats = TableStats(
+        table="s.t", sources=["s.t"], landed=1, keyed=1, keys=["1\x1fid"], columns=["2\x1fid\x1fc"], schemas=schemas
+    )
     stored = {name: kind for name, (kind, _) in (published or {}).items()}
     before = PublishedReadings({name: reading for name, (_, reading) in (published or {}).items()}, stand)
     return shape_of(feed, stats, Definition(), stored, ["id"] if stored else [], None, before)

@@ -297,7 +297,10 @@ def test_a_second_snapshot_that_no_row_ends_is_told(
     if began is not None:
         state = state.making({"S.T": [KNOWN.model_copy(update={"began": Hour(HOURS[began])})]})
     stats = TableStats(
-        "pub.t", ["S.T"], loaded=at_lsn(loaded) if loaded else None, truncated=at_lsn(truncated) if truncated else None
+        table="pub.t",
+        sources=["S.T"],
+        loaded=at_lsn(loaded) if loaded else None,
+        truncated=at_lsn(truncated) if truncated else None,
     )
     told = unended_load(stats, HOURS[3], state, feed_of("debezium"))
     assert (told is not None) == warned
@@ -309,14 +312,20 @@ def test_tables_of_which_a_second_snapshot_sends_no_row_are_told() -> None:
     state, feed = published([], 1), feed_of("debezium")
     first, second, third = (TableProgress(highest=at_lsn(lsn) + "#9") for lsn in (10, 10, 30))
     state.tables |= {"pub.t": first, "pub.u": second, "pub.v": third}
-    read = [TableStats("pub.t", ["S.T"], loaded=at_lsn(20)), TableStats("pub.v", ["S.V"], loaded=at_lsn(20))]
+    read = [
+        TableStats(table="pub.t", sources=["S.T"], loaded=at_lsn(20)),
+        TableStats(table="pub.v", sources=["S.V"], loaded=at_lsn(20)),
+    ]
     note = unread_note(HOURS[3], read, state, feed)
     assert (
         note is not None
         and "of pub.u: where" in note
         and f"`tidemark reload f TABLE --hour {HOURS[3]} --empty`" in note
     )
-    assert unread_note(HOURS[3], [*read, TableStats("pub.u", ["S.U"], loaded=at_lsn(20))], state, feed) is None
-    assert unread_note(HOURS[3], [TableStats("pub.t", ["S.T"], loaded=at_lsn(10))], state, feed) is None, (
-        "the first one"
+    assert (
+        unread_note(HOURS[3], [*read, TableStats(table="pub.u", sources=["S.U"], loaded=at_lsn(20))], state, feed)
+        is None
     )
+    assert (
+        unread_note(HOURS[3], [TableStats(table="pub.t", sources=["S.T"], loaded=at_lsn(10))], state, feed) is None
+    ), "the first one"

@@ -65,7 +65,7 @@ def listing(*lists: str, generation: int = 0) -> list[tuple[str, int]]:
     ],
 )
 def test_messages_that_list_different_columns_are_told(schemas: list[tuple[str, int]], missing: str | None) -> None:
-    stats = TableStats("s.t", ["s.t"], schemas=schemas)
+    stats = TableStats(table="s.t", sources=["s.t"], schemas=schemas)
     told = unlisted_note(feed(), stats, Definitions(), ("i",))
     assert missing is None if told is None else told.startswith(f"some messages of the hour do not list {missing}, ")
     assert unlisted_note(feed(), stats, Definitions(new=frozenset({"s.t"})), ("i",)) is None, "a statement tells why"
@@ -167,7 +167,12 @@ def shaped(
     keys: list[str] = ["1\x1fid"],  # noqa: B006 - only read
 ) -> TableShape:
     found = TableStats(
-        "s.t", ["s.t"], landed=1, keyed=1, keys=keys, schemas=[(json.dumps(schema), 0) for schema in schemas]
+        table="s.t",
+        sources=["s.t"],
+        landed=1,
+        keyed=1,
+        keys=keys,
+        schemas=[(json.dumps(schema), 0) for schema in schemas],
     )
     return shape_of(feed(tables=tables), found, known, stored or {}, ["id"] if stored else [], history)
 
@@ -262,7 +267,7 @@ def test_keys_of_one_hour() -> None:
 
 
 def test_updates_that_name_no_row_stop_a_table_without_a_key() -> None:
-    untied = TableStats("s.t", ["s.t"], landed=3, untied=2)
+    untied = TableStats(table="s.t", sources=["s.t"], landed=3, untied=2)
     with pytest.raises(SchemaError, match="2 updates name neither a key nor the row as it was before"):
         shape_of(feed("debezium"), untied, Definition(), {}, [])
     assert shape_of(feed("debezium", {"s.t": {"key": ["id"]}}), untied, Definition(), {}, []).key == ("id",)
@@ -279,7 +284,7 @@ def test_a_column_written_in_two_ways_is_read_by_each_message_s_own() -> None:
         json.dumps({"fields": [{"field": "after", "fields": [{"field": "at", "type": "int64", "name": kind}]}]})
         for kind in kinds
     ]
-    found = TableStats("s.t", ["s.t"], landed=1, keyed=1, keys=["1\x1fid"], schemas=[(schemas[0], 0)])
+    found = TableStats(table="s.t", sources=["s.t"], landed=1, keyed=1, keys=["1\x1fid"], schemas=[(schemas[0], 0)])
     alone = shape_of(feed("debezium"), found, Definition(), {}, [])
     assert alone.columns["at"] == ColumnType("timestamp_ntz", "epoch_millis") and not alone.rewrites
     both = shape_of(feed("debezium"), found, Definition(), {}, [], LoggedColumns([], [(schemas[1], 0)]))
@@ -291,8 +296,8 @@ def test_two_tables_of_the_source_are_never_one() -> None:
     """Also where the second comes in a later hour; a `name` in the feed file says that the table goes on as another."""
     of = feed("dataworks")
     assert of.published_name("ORCL.HR.JOBS") == of.published_name("ORCL2.HR.JOBS") == "hr.jobs"
-    both = TableStats("hr.jobs", ["ORCL.HR.JOBS", "ORCL2.HR.JOBS"])
-    later = TableStats("hr.jobs", ["ORCL2.HR.JOBS"])
+    both = TableStats(table="hr.jobs", sources=["ORCL.HR.JOBS", "ORCL2.HR.JOBS"])
+    later = TableStats(table="hr.jobs", sources=["ORCL2.HR.JOBS"])
     for stats, before in ((both, set()), (later, {"ORCL.HR.JOBS"})):
         with pytest.raises(SchemaError, match=r"ORCL\.HR\.JOBS and ORCL2\.HR\.JOBS would both be published"):
             refuse_other_sources(of, stats, before)

@@ -32,7 +32,7 @@ from tidemark.settings import Settings
 
 FEED = "unit_table_state"
 STATS = TableStats(
-    TABLE, [SOURCE], landed=1, first="30", last="30", keyed=1, keys=["1\x1fid"], columns=["2\x1fid\x1fa"]
+    table=TABLE, sources=[SOURCE], landed=1, first="30", last="30", keyed=1, keys=["1\x1fid"], columns=["2\x1fid\x1fa"]
 )
 HELD = {"id": "int", "a": "string"}
 
@@ -95,7 +95,7 @@ def test_changes_may_be_late_up_to_the_highest_that_is_published(
     assert [state.is_late(stats) for stats in times] == [False, True, True, False]
     assert not any(map(state.needs_log, times)), "late changes are joined with what is stored"
     assert [state.may_be_partial(replace(STATS, partial=partial)) for partial in (0, 1)] == [False, True]
-    truncating = TableStats(TABLE, [SOURCE], landed=1, first="31", last="31", truncated="31", truncates=1)
+    truncating = TableStats(table=TABLE, sources=[SOURCE], landed=1, first="31", last="31", truncated="31", truncates=1)
     state = opened(spark, settings, feed, HeldTable(spark, held=HELD), before, truncating)
     assert (state.truncated, state.new_truncate) == ("31", True)
     assert state.shape.key == ("id",), "a truncate says nothing of the key"
