@@ -25,7 +25,7 @@ from tidemark.tables.published_table import PublishedTable
 class ParquetCopies(StoredDocument):
     """The copies of a feed's tables after one publication."""
 
-    feed: str
+    feed: str = Field(description="The feed's name.")
     sequence: int = Field(description="The publication.")
     newest_hour: Hour = Field(description="The newest hour that the copies show.")
     tables: dict[str, str] = Field(description="By published table, its folder, relative to the document's.")
