@@ -96,7 +96,14 @@ def shape_of(
                 rewrites.setdefault(text, {})[name] = kind
     live = frozenset().union(*listed)
     said = {name: reading for name, reading in found.items() if reading.by != "nobody" or any(name in s for s in sent)}
-    return TableShape(key, columns, {**ENCODINGS, **format_.ENCODINGS}, rewrites, live, said)
+    return TableShape(
+        key=key,
+        columns=columns,
+        encodings={**ENCODINGS, **format_.ENCODINGS},
+        rewrites=rewrites,
+        live=live,
+        readings=said,
+    )
 
 
 def told_columns(feed: Feed, stats: TableStats, definition: Definition, stored: Iterable[str]) -> set[str]:

@@ -21,31 +21,34 @@ from tidemark.ledger.receipts import Counts
 
 @dataclass(frozen=True, kw_only=True)
 class PublishedChanges:
-    """What is published of a table with a key.
-
-    ``rows``: ROWS of its published changes since the newest truncate. ``stored``: ``key``, ``stored_sort_key`` and
-    ``stored_base_sort_key`` of each row and each tombstone. ``highest``: the highest sort key that is published.
-    ``truncated``: the position of the newest truncate. ``new_truncate``: whether this hour brings a truncate.
-    ``pruned``: the highest sort key of a tombstone that was removed. ``rebuild``: whether all rows are folded again.
-    """
+    """What is published of a table with a key."""
 
     rows: DataFrame
+    """ROWS of its published changes since the newest truncate or reload."""
     stored: DataFrame
+    """``key``, ``stored_sort_key`` and ``stored_base_sort_key`` of each row, and of each key that has only a tombstone."""
     highest: str | None
+    """The highest sort key that is published. None: nothing is."""
     truncated: str | None = None
+    """The position of the newest truncate or reload, of this hour or before. None: there is none."""
     new_truncate: bool = False
+    """Whether this hour brings one."""
     pruned: str = ""
+    """The highest sort key of any tombstone of the feed that was removed; empty: none was."""
     rebuild: bool = False
+    """Whether all rows are folded again."""
 
 
 @dataclass(frozen=True)
 class Classified:
-    """``ordinary``: ROWS to fold onto what is stored. ``refolded``: the FOLDED states of keys that are folded again from
-    the change log. ``counts``: of all changes but the ordinary ones."""
+    """An hour's changes of one table, by what is to be done with them."""
 
     ordinary: DataFrame
+    """ROWS to fold onto what is stored."""
     refolded: DataFrame | None
+    """The FOLDED states of keys that are folded again from the change log. None: no key is."""
     counts: Counts
+    """What became of all changes but the ordinary ones."""
 
 
 def classify(table: PublishedChanges, rows: DataFrame, links: int) -> Classified:

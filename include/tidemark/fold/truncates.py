@@ -13,10 +13,12 @@ from tidemark.ledger.receipts import Counts
 
 @dataclass(frozen=True)
 class UnderTruncate:
-    """``rows``: the log rows that are left to fold. ``counts``: of the truncates, and of the rows that they remove."""
+    """One table's log rows of an hour, once its newest truncate is applied."""
 
     rows: DataFrame
+    """The log rows that are left to fold."""
     counts: Counts
+    """What became of the truncates, and of the rows that they remove."""
 
 
 def under_truncate(rows: DataFrame, truncated: str | None, known: Collection[str]) -> UnderTruncate:

@@ -18,22 +18,24 @@ from tidemark.values.columns import ColumnType, Reading
 from tidemark.values.encodings import REWRITTEN, Encoding, loses_digits, rewrite
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TableShape:
-    """How a table's text is read: key columns in order (none: a multiset), columns in order, encodings by name.
-
-    ``rewrites``: by message schema, the columns whose texts are first rewritten (:meth:`in_one_notation`), and how that
-    schema's messages write them. ``live``: the columns that the feed file, a message or the stream names; a column that
-    only the stored table has is not one of them. ``readings``: of the columns of which anything is known in this hour, and
-    of those that were sent without.
-    """
+    """How a table's text is read."""
 
     key: tuple[str, ...]
+    """The key's columns, in its order. Empty: the table has no key, and is a multiset."""
     columns: Mapping[str, ColumnType]
+    """Column → what it is and how its texts are read, in the table's order."""
     encodings: Mapping[str, Encoding]
+    """By name, the encodings that columns may have: those that all formats share, and the format's own."""
     rewrites: Mapping[str, Mapping[str, ColumnType]] = field(default_factory=dict)
+    """By message schema, the columns whose texts are first rewritten (:meth:`in_one_notation`), and how that schema's
+    messages write them."""
     live: frozenset[str] = frozenset()
+    """The columns that the feed file, a message or the stream names. A column that only the stored table has is not one of
+    them."""
     readings: Mapping[str, Reading] = field(default_factory=dict)
+    """How columns are read: those of which anything is known in this hour, and those that were sent without a type."""
 
     def value(self, column: str, text: Column) -> Column:
         """The typed value of a column's text; null where the text is no such value. Of a key, also where the value has less

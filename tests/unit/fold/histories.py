@@ -17,7 +17,11 @@ from tidemark.values.columns import ColumnType
 from tidemark.values.encodings import ENCODINGS
 
 COLUMNS = ("a", "b", "c")
-SHAPE = TableShape(("id",), {"id": ColumnType("int"), **{name: ColumnType("string") for name in COLUMNS}}, ENCODINGS)
+SHAPE = TableShape(
+    key=("id",),
+    columns={"id": ColumnType("int"), **{name: ColumnType("string") for name in COLUMNS}},
+    encodings=ENCODINGS,
+)
 KEY_TYPE = T.StructType([T.StructField("id", T.IntegerType())])
 ROW_TYPE = T.StructType([*KEY_TYPE, *(T.StructField(name, T.StringType()) for name in COLUMNS)])
 _LOG_TYPE = T.StructType([*CHANGES, T.StructField("landed_this_hour", T.BooleanType())])

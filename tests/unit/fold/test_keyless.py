@@ -161,7 +161,9 @@ OWED = {
 }  # fmt: skip
 
 
-WITH_DECIMAL = TableShape((), {"a": ColumnType("string"), "d": ColumnType("decimal(7,2)")}, ENCODINGS)
+WITH_DECIMAL = TableShape(
+    key=(), columns={"a": ColumnType("string"), "d": ColumnType("decimal(7,2)")}, encodings=ENCODINGS
+)
 
 
 def test_what_is_owed_takes_what_agrees_in_all_columns_that_both_know(spark: SparkSession) -> None:

@@ -80,7 +80,11 @@ def test_a_key_is_whole_when_each_column_can_be_read(spark: SparkSession) -> Non
 
 
 def test_what_cannot_be_read_is_named_and_what_is_stored_is_kept(spark: SparkSession) -> None:
-    shape = TableShape(("id",), {"id": ColumnType("int"), "n": ColumnType("int"), "d": ColumnType("date")}, ENCODINGS)
+    shape = TableShape(
+        key=("id",),
+        columns={"id": ColumnType("int"), "n": ColumnType("int"), "d": ColumnType("date")},
+        encodings=ENCODINGS,
+    )
     rows = [
         {"op": "insert", "key": {"id": "1"}, "after": {"id": "1", "n": "5", "d": "2026-11-20"}},
         {"op": "insert", "key": {"id": "2"}, "after": {"id": "2", "n": "five", "d": "never"}},
@@ -114,7 +118,7 @@ def test_what_cannot_be_read_is_named_and_what_is_stored_is_kept(spark: SparkSes
 def test_columns_that_messages_write_in_two_ways_come_to_one_value(spark: SparkSession) -> None:
     ways = {"days": {"d": ColumnType("date", "epoch_days")}, "text": {"d": ColumnType("date")}}
     columns = {"id": ColumnType("int"), "d": ColumnType("date", REWRITTEN)}
-    shape = TableShape(("id",), columns, ENCODINGS, rewrites=ways)
+    shape = TableShape(key=("id",), columns=columns, encodings=ENCODINGS, rewrites=ways)
     texts = [("1", "days", "20412"), ("2", "text", "2025-11-20"), ("3", "days", "2025-11-20")]
     logged = frame(
         spark,
@@ -141,7 +145,7 @@ def test_a_key_with_more_digits_than_its_type_is_no_key(
 ) -> None:
     """SQL Server's datetime2(7), Db2's TIMESTAMP(12), nanoseconds: two rows would become one."""
     columns = {"at": ColumnType("timestamp_ntz", encoding), "seen": ColumnType("timestamp_ntz", encoding)}
-    shape = TableShape(("at",), columns, ENCODINGS)
+    shape = TableShape(key=("at",), columns=columns, encodings=ENCODINGS)
     rows = spark.createDataFrame([(text,) for text in (whole, finer)], "text string")
     found = rows.select(*(shape.value(name, F.col("text")).isNotNull() for name in columns)).collect()
     assert [tuple(row) for row in found] == [(True, True), (False, True)]

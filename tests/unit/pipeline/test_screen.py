@@ -81,23 +81,25 @@ def judged(spark: SparkSession, shape: TableShape, checks: Any, changes: list[di
 
 
 def test_a_change_is_judged_on_what_it_sent(spark: SparkSession, checks: Any) -> None:
-    shape = TableShape(("id",), {name: ColumnType(kind) for name, kind in COLUMNS.items()}, ENCODINGS)
+    shape = TableShape(
+        key=("id",), columns={name: ColumnType(kind) for name, kind in COLUMNS.items()}, encodings=ENCODINGS
+    )
     found = judged(spark, shape, checks, [change for change, _ in CASES.values()])
     assert dict(zip(CASES, found, strict=True)) == {name: reason for name, (_, reason) in CASES.items()}
 
 
 def test_a_table_without_a_key_needs_none(spark: SparkSession, checks: Any) -> None:
-    shape = TableShape((), {name: ColumnType(kind) for name, kind in COLUMNS.items()}, ENCODINGS)
+    shape = TableShape(key=(), columns={name: ColumnType(kind) for name, kind in COLUMNS.items()}, encodings=ENCODINGS)
     changes = [{"key": None, "after": after} for after in (GOOD, GOOD | {"n": "none"}, GOOD | {"n": "10"})]
     assert judged(spark, shape, checks, changes) == [None, UNREADABLE + 'n (int): "none"', CHECK + "n <= 9"]
-    assert judged(spark, TableShape((), {}, ENCODINGS), {}, changes) == [None] * 3
+    assert judged(spark, TableShape(key=(), columns={}, encodings=ENCODINGS), {}, changes) == [None] * 3
 
 
 def test_a_text_is_judged_as_its_message_writes_it_and_shown_as_it_was_sent(spark: SparkSession) -> None:
     """Milliseconds in one message schema, text in another."""
     kinds = {"v1": {"at": ColumnType("timestamp", "epoch_millis")}, "v2": {"at": ColumnType("timestamp")}}
     columns = {"id": ColumnType("bigint"), "at": ColumnType("timestamp", "rewritten")}
-    shape = TableShape(("id",), columns, ENCODINGS, rewrites=kinds)
+    shape = TableShape(key=("id",), columns=columns, encodings=ENCODINGS, rewrites=kinds)
     sent = [("v1", "1795132800000"), ("v2", "1795132800000"), ("v2", "2026-11-20 00:00:00"), ("v1", "soon")]
     changes = [{"message_schema": schema, "after": {"id": "1", "at": text}} for schema, text in sent]
     found = judged(spark, shape, {}, changes)
