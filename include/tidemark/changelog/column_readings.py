@@ -18,20 +18,26 @@ from tidemark.values.type_changes import fits, unsafe, widens
 _SHOWN = 20
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Told:
-    """What is known of a column: the type that is ``stored``, and how it was read ``before`` (None: not noted); the type
-    ``declared`` in the feed file, ``written`` so there; those of message schemas (``readings``); those of statements
-    (``stated``, oldest first)."""
+    """What is known of a column."""
 
     table: str
+    """The published ``schema.table`` that it is of, for messages to people."""
     name: str
+    """Its name now."""
     stored: str | None = None
+    """The Spark type that is stored. None: the table has no such column yet."""
     before: Reading | None = None
+    """How it was read when it was published last. None: not noted."""
     declared: ColumnType | None = None
+    """The type that the feed file declares. None: it declares none."""
     written: str | None = None
+    """The declared type as it is written there, for messages to people."""
     readings: Sequence[ColumnType] = ()
+    """The types that message schemas give it, one of each schema that has it."""
     stated: Sequence[ColumnType] = ()
+    """The types that statements gave it, oldest first."""
 
 
 def column_type(feed: str, told: Told, *, stand: bool = False) -> tuple[ColumnType, Reading]:

@@ -44,13 +44,15 @@ Reloads = Mapping[str, Sequence[Reload]]
 
 @dataclass(frozen=True)
 class HourReloads:
-    """The reloads of a feed when an hour is made. ``begun``: all that have begun; ``altered``: the source's tables of which
-    the hour brings, moves or takes back reloads, and where the newest stands then (empty: nowhere); ``notes``: for the
-    hour's receipt."""
+    """The reloads of a feed when an hour is made."""
 
     begun: Reloads = field(default_factory=dict)
+    """All that have begun, of whatever hour."""
     altered: Mapping[str, str] = field(default_factory=dict)
+    """The source's tables of which the hour brings, moves or takes back reloads, or brings rows from before their positions
+    began again; and where the newest reload stands then. Empty: nowhere."""
     notes: list[str] = field(default_factory=list)
+    """What the hour's receipt says of reloads."""
 
 
 def hour_reloads(

@@ -13,18 +13,23 @@ from dataclasses import dataclass, replace
 from tidemark.changelog.table_history import ColumnRename, Definition
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class RenamePlan:
-    """``renamed``: (old, new), in place. ``dropped``: columns whose stored values are deleted. ``filled``: new columns with
-    the text that stored rows have in them. ``rebuild``: all rows must be folded again instead. ``left``: columns that were
-    renamed away. ``ids``: of the column renames, for the receipt."""
+    """What must be done to a table for the column renames that it does not follow yet."""
 
     renamed: tuple[tuple[str, str], ...] = ()
+    """(old, new) of columns that are renamed in place, in their order."""
     dropped: tuple[str, ...] = ()
+    """Columns whose stored values are deleted, by their names after the renames."""
     rebuild: bool = False
+    """Whether all rows must be folded again."""
     left: frozenset[str] = frozenset()
+    """Stored columns that were renamed away and are not renamed in place: all rows are folded again."""
     ids: tuple[str, ...] = ()
+    """Of the column renames, and of the filled columns, that the table follows then. The receipt holds them: they are done
+    once."""
     filled: tuple[tuple[str, str], ...] = ()
+    """New columns, with the text that stored rows have in them."""
 
     @property
     def names_now(self) -> dict[str, str]:
@@ -43,15 +48,20 @@ class RenamePlan:
         return columns
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class _Fill:
-    """A column that was added with a value for rows of before. ``now``: its name now; None: it was dropped since."""
+    """A column that was added with a value for rows of before."""
 
     position: str
+    """Where it was added, in the source's order."""
     column: str
+    """The name under which it was added."""
     text: str
+    """The value, as messages write it."""
     id: str
+    """Stands in a receipt once rows of before were given the value."""
     now: str | None
+    """Its name now. None: it was dropped since."""
 
 
 def plan_renames(
@@ -81,7 +91,13 @@ def plan_renames(
 
 def _fills(definition: Definition) -> list[_Fill]:
     return [
-        _Fill(rename.position, column, text, rename.fill_id(column), definition.name_now(column, number))
+        _Fill(
+            position=rename.position,
+            column=column,
+            text=text,
+            id=rename.fill_id(column),
+            now=definition.name_now(column, number),
+        )
         for number, rename in enumerate(definition.column_renames, 1)
         for column, text in rename.filled
     ]
@@ -114,7 +130,9 @@ def _plan_names(
                 if now.lower() != old.lower():
                     del names[old.lower()]
     dropped_now = tuple(dict(renamed).get(name, name) for name in dict.fromkeys(dropped))
-    return RenamePlan(tuple(renamed), dropped_now if keyed else (), not keyed, frozenset(), ids)
+    return RenamePlan(
+        renamed=tuple(renamed), dropped=dropped_now if keyed else (), rebuild=not keyed, left=frozenset(), ids=ids
+    )
 
 
 def _lower(pair: tuple[str, str | None]) -> list[str]:

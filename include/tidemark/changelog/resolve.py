@@ -27,20 +27,22 @@ _SHOWN = 20
 
 @dataclass(frozen=True)
 class LoggedColumns:
-    """The columns that published rows of a table carry, needed where these rows are read again. ``columns``: sets of
-    names, as they are now; ``schemas``: as in :class:`tidemark.ledger.change_stats.TableStats`."""
+    """The columns that published rows of a table carry, needed where these rows are read again."""
 
     columns: list[list[str]] = field(default_factory=list)
+    """Sets of names, as they are now."""
     schemas: list[tuple[str, int]] = field(default_factory=list)
+    """Message schemas, each with the generation of its rows, as in :class:`tidemark.ledger.change_stats.TableStats`."""
 
 
 @dataclass(frozen=True)
 class PublishedReadings:
-    """How the columns of a published table were read last, as far as it was noted. ``stand``: the table is only read, as
-    it stands: what the feed file says since, and the table cannot follow, does not count."""
+    """How the columns of a published table were read last."""
 
     columns: Mapping[str, Reading] = field(default_factory=dict)
+    """By column, as far as it was noted."""
     stand: bool = False
+    """The table is only read, as it stands: what the feed file says since, and the table cannot follow, does not count."""
 
 
 def shape_of(
@@ -87,8 +89,8 @@ def shape_of(
     for name in names:
         readings = {text: kinds[name] for text, kinds in schemas.items() if name in kinds}
         told = Told(
-            stats.table, name, stored.get(name), before.columns.get(name), wanted.get(name),
-            declared.all_columns.get(name), list(readings.values()), defined.get(name, ()),
+            table=stats.table, name=name, stored=stored.get(name), before=before.columns.get(name), declared=wanted.get(name),
+            written=declared.all_columns.get(name), readings=list(readings.values()), stated=defined.get(name, ()),
         )  # fmt: skip
         columns[name], found[name] = column_type(feed.feed, told, stand=before.stand)
         if columns[name].encoding == REWRITTEN:

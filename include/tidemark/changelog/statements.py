@@ -16,16 +16,20 @@ from tidemark.formats.contract import SchemaEntry, TellsTableChanges
 from tidemark.values.table_changes import TableChange, TableName, TableRenamed
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Statement:
-    """``change``: None where nothing matters. ``problem``: why it cannot be understood, for a person. ``said_by``: the
-    entries that it comes from, as (source's table, position)."""
+    """A statement about one table."""
 
     source_table: str
+    """The source's table that it concerns."""
     position: str
+    """Its place in the source's order. Of what was stated of a copy that takes the table's place: where it does so."""
     change: TableChange | None
+    """What it changes. None: nothing that matters, or it cannot be understood."""
     problem: str | None
+    """Why it cannot be understood, for a person. None: it can."""
     said_by: frozenset[tuple[str, str]]
+    """The entries that it comes from, as (source's table, position)."""
 
 
 def statements(entries: Sequence[SchemaEntry], feed: Feed) -> list[Statement]:
@@ -54,11 +58,15 @@ def _read(entry: SchemaEntry, feed: Feed) -> Iterator[Statement]:
     said_by = frozenset({(entry.source_table, entry.position)})
     try:
         change = format_.table_change(entry.text, feed.format_options)
-        yield Statement(entry.source_table, entry.position, change, None, said_by)
+        yield Statement(
+            source_table=entry.source_table, position=entry.position, change=change, problem=None, said_by=said_by
+        )
     except ValueError as error:
         tables = {_in_feed(name, entry) for name in error.tables} if isinstance(error, TableRenamed) else set()
         for table in sorted(tables or {entry.source_table}):
-            yield Statement(table, entry.position, None, str(error), said_by)
+            yield Statement(
+                source_table=table, position=entry.position, change=None, problem=str(error), said_by=said_by
+            )
 
 
 def _in_feed(name: TableName, entry: SchemaEntry) -> str:

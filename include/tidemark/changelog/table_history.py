@@ -30,14 +30,16 @@ _MOST_ENTRIES = 100_000
 
 @dataclass(frozen=True)
 class ColumnRename:
-    """Columns that are renamed (old, new) or dropped (old, None) at a position in the source's order, all at once, and
-    columns that are added there, with the text that rows of before have (``filled``). ``guarded``: old names, in lower case,
-    that the table may not have had: what has the new name then keeps it."""
+    """Columns that are renamed, dropped or added at one position, all at once."""
 
     position: str
+    """Where this happens, in the source's order."""
     names: tuple[tuple[str, str | None], ...]
+    """(old, new) of each that is renamed, (old, None) of each that is dropped."""
     filled: tuple[tuple[str, str], ...] = ()
+    """Columns that are added, with the text that rows of before have."""
     guarded: frozenset[str] = frozenset()
+    """Old names, in lower case, that the table may not have had: what has the new name then keeps it."""
 
     @property
     def id(self) -> str:
@@ -49,17 +51,20 @@ class ColumnRename:
         return json.dumps([self.position, {"filled": column}], ensure_ascii=False)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Definition:
-    """One table, as the stream defines it. ``columns``: by their names now, the types that each was given, oldest first;
-    a dropped column stays in it, and is one of ``dropped``. ``column_renames``: oldest first. ``unfilled``: columns that
-    were added with a value for rows of before that is not known: position, column, why."""
+    """One table, as the stream defines it."""
 
     columns: Mapping[str, tuple[ColumnType, ...]] = field(default_factory=dict)
+    """By their names now, the types that each was given, oldest first. A dropped column stays in it."""
     key: tuple[str, ...] | None = None
+    """The key's columns. Empty: the table has none. None: no statement mentions it."""
     column_renames: tuple[ColumnRename, ...] = ()
+    """Renames, drops and filled columns, oldest first. How many stand before a row is its generation."""
     dropped: frozenset[str] = frozenset()
+    """Columns that were dropped, and have not been added again."""
     unfilled: tuple[tuple[str, str, str], ...] = ()
+    """Columns that were added with a value for rows of before that is not known: position, column, why."""
 
     @cached_property
     def names_now(self) -> list[dict[str, str | None]]:
@@ -127,19 +132,23 @@ def _filled(steps: Sequence[tuple[Mapping[str, str | None], ColumnRename]]) -> d
     return filled
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Definitions:
-    """Of all of a feed's tables, by their source's name. ``entries``: what they were read from; ``new``: the tables of
-    which the hour itself says something; ``notes``: what a person should know of these statements. ``problems``: tables of
-    which a statement cannot be followed, and the first reason. ``described_at``: see
-    :class:`tidemark.formats.contract.BindsRows`."""
+    """What a feed's stream has stated of all of its tables."""
 
     entries: Sequence[SchemaEntry] = ()
+    """The schema entries that this was read from, by table and position."""
     tables: Mapping[str, Definition] = field(default_factory=dict)
+    """By the source's table, what is known of it."""
     new: frozenset[str] = frozenset()
+    """The source's tables of which the hour itself says something."""
     notes: tuple[str, ...] = ()
+    """What a person should know of the hour's statements."""
     problems: Mapping[str, str] = field(default_factory=dict)
+    """The source's tables of which a statement cannot be followed, and the first reason."""
     described_at: Column | None = field(default=None, compare=False)
+    """Of a log row, the position of the entry that it names: see :class:`tidemark.formats.contract.BindsRows`. None: no row
+    names any."""
 
     def of(self, source_table: str) -> Definition:
         """What is known of one table; an empty definition where the stream has stated nothing."""
@@ -253,7 +262,7 @@ def define(
     ordered = sorted(entries, key=lambda entry: (entry.source_table, entry.position, entry.text))
     format_ = load_format(feed.format["type"])
     described_at = format_.described_at(ordered) if isinstance(format_, BindsRows) else None
-    return Definitions(ordered, tables, frozenset(new), problems=problems, described_at=described_at)
+    return Definitions(entries=ordered, tables=tables, new=frozenset(new), problems=problems, described_at=described_at)
 
 
 def _after(known: Definition, said: Statement) -> Definition:
@@ -287,11 +296,12 @@ def _after(known: Definition, said: Statement) -> Definition:
     guarded = frozenset(spelt(name).lower() for name in change.guarded)
     unfilled = tuple((said.position, spelt(name), why) for name, why in sorted(change.unfilled.items()))
     return Definition(
-        {name: columns[name] for name in order},
-        known.key if change.key is None else tuple(spelt(name) for name in change.key),
-        known.column_renames + ((ColumnRename(said.position, names, filled, guarded),) if names or filled else ()),
-        (known.dropped | deleted) - there,
-        known.unfilled + unfilled,
+        columns={name: columns[name] for name in order},
+        key=known.key if change.key is None else tuple(spelt(name) for name in change.key),
+        column_renames=known.column_renames
+        + ((ColumnRename(said.position, names, filled, guarded),) if names or filled else ()),
+        dropped=(known.dropped | deleted) - there,
+        unfilled=known.unfilled + unfilled,
     )
 
 

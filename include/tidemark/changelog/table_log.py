@@ -24,25 +24,32 @@ from tidemark.ledger.system_tables import held_transactions, waiting_entries
 
 @dataclass(frozen=True, kw_only=True)
 class TableLog:
-    """``sources``: the source's tables that are published as ``table``, or as one of those that are ``also`` read.
-    ``definitions``: of all tables of the feed.
-    ``left_out``: transactions (``tx``) that do not count, beside those that are held; ``withdrawn``: entries that do not;
-    None: no others. ``named_by``: the publications whose markers name transactions; None: those of ``state``. ``only``:
-    the log entries of which rows are read; None: all of the tables' (what tells about them is read of the whole log).
-    ``stand_alone``: none of these rows takes its place in the source's order from other entries."""
+    """The published changes of one table."""
 
     spark: SparkSession
+    """The session that reads them."""
     feed: Feed
+    """The feed that the table is of."""
     state: FeedState
+    """The feed's state: what it has published counts, and nothing else."""
     definitions: Definitions
+    """What the stream has stated, of all tables of the feed."""
     table: str
+    """The published ``schema.table``."""
     sources: tuple[str, ...]
+    """The source's tables that are published as ``table``, or as one of those that are ``also`` read."""
     also: tuple[str, ...] = ()
+    """Other published tables of the feed, whose changes are read with it."""
     left_out: DataFrame | None = None
+    """Transactions (``tx``) that do not count, beside those that are held. None: no others."""
     withdrawn: DataFrame | None = None
+    """Entries that are published and no part of the table any more. None: there are none."""
     named_by: FeedState | None = None
+    """The publications whose markers name transactions. None: those of ``state``."""
     only: Column | None = None
+    """Whether a log entry's rows are read; what tells about them is read of the whole log. None: those of all are."""
     stand_alone: bool = False
+    """None of these rows takes its place in the source's order from other entries."""
 
     def columns(self) -> list[str]:
         """Columns of log rows, with ``landed_this_hour``."""

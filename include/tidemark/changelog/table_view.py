@@ -41,35 +41,41 @@ _ANY = "~"
 
 @dataclass(frozen=True, kw_only=True)
 class TableView:
-    """What is published of one table.
-
-    ``highest``: the highest sort key that is published. ``truncated``: the position of the newest truncate or reload, of
-    this hour or before; ``by_source``: of the newest truncate; ``new_truncate``: whether this hour brought one of both.
-    ``rebuild``: all rows are folded again, because they have not been under this name, or because a change of columns or a
-    published comes late, or what rows say that they are of, or a reload has another place than before. ``change``: what
-    the stream states about the columns since the last publication; ``columns``: all that it has then, and their types;
-    ``retired``: those of before that hold nothing then. ``readings``: of columns that were read in another way before, or
-    not at all.
-    ``recount``: of a table without a key, whether its stored rows do not tell what the hour's changes come to, so that its
-    copies are counted from the change log.
-    ``learned``: the highest sort key before the newest column came, where rows may lack others: they do not tell which of
-    their changes came from a table without it.
-    """
+    """What is published of one table, and what it is to be for the changes of an hour. Where no hour is being made, there is
+    no more than the log, the table, its shape and ``truncated``."""
 
     log: TableLog
+    """Its published changes."""
     published: PublishedTable
+    """The table as it is stored."""
     shape: TableShape
+    """Its key and columns, those that the hour brings among them."""
     highest: str | None = None
+    """The highest sort key that is published, or one behind all others where its rows were published under another name.
+    None: none is."""
     truncated: str | None = None
+    """The position of the newest truncate or reload, of this hour or before. None: there is none."""
     by_source: str | None = None
+    """The position of the newest truncate alone."""
     new_truncate: bool = False
+    """Whether this hour brought a truncate or a reload."""
     rebuild: bool = False
+    """Whether all rows are folded again: they were never folded under this name; or a change of columns came late; or
+    published rows have another place, other columns or another text than before, or count no more."""
     change: RenamePlan = field(default_factory=RenamePlan)
+    """What the stream states about the columns since the last publication."""
     columns: dict[str, str] = field(default_factory=dict)
+    """All columns that the table has then, and their Spark types."""
     retired: list[str] = field(default_factory=list)
+    """Columns that are stored, and hold nothing then."""
     readings: Mapping[str, Reading] = field(default_factory=dict)
+    """How columns are read that were read in another way before, or not at all."""
     recount: bool = False
+    """Of a table without a key: whether its stored rows do not tell what the hour's changes come to, so that its copies are
+    counted from the change log."""
     learned: str | None = None
+    """The highest sort key before the newest column came, where rows may lack others: they do not tell which of their
+    changes came from a table without it. None: no column came so."""
 
     @property
     def untyped(self) -> list[str]:

@@ -148,12 +148,16 @@ def plan(known: Definition, stored: str, highest: str | None, *, done: int = 0, 
 def test_what_a_published_table_does_about_it() -> None:
     known = definition_of(("10", "ALTER TABLE t CHANGE a b int"), ("20", "ALTER TABLE t DROP B, DROP x"))
     first, second = (rename.id for rename in known.column_renames)
-    assert plan(known, "id a", "09#1") == RenamePlan((("a", "b"),), ("b",), ids=(first, second))
-    assert plan(known, "id b", "09#1") == RenamePlan((), ("b",), ids=(first, second)), "renamed by a run that died"
-    assert plan(known, "id b", "15#1", done=1) == RenamePlan((), ("b",), ids=(second,))
+    assert plan(known, "id a", "09#1") == RenamePlan(renamed=(("a", "b"),), dropped=("b",), ids=(first, second))
+    assert plan(known, "id b", "09#1") == RenamePlan(renamed=(), dropped=("b",), ids=(first, second)), (
+        "renamed by a run that died"
+    )
+    assert plan(known, "id b", "15#1", done=1) == RenamePlan(renamed=(), dropped=("b",), ids=(second,))
     assert plan(known, "id a b", "09#1") == RenamePlan(rebuild=True, left=frozenset("a"), ids=(first, second))
     assert plan(known, "id A", "25#1") == RenamePlan(rebuild=True, left=frozenset("A"), ids=(first, second)), "late"
-    assert plan(known, "id a", "09#1", keyed=False) == RenamePlan((("a", "b"),), (), True, ids=(first, second))
+    assert plan(known, "id a", "09#1", keyed=False) == RenamePlan(
+        renamed=(("a", "b"),), dropped=(), rebuild=True, ids=(first, second)
+    )
     assert plan(known, "id c", "25#1") == RenamePlan(ids=(first, second)), "it has no such column"
     assert plan(known, "id a b", "25#1", done=2) == RenamePlan()
 
