@@ -1,9 +1,9 @@
-"""The library's rooms: who imports whom."""
+"""The library's rooms: who imports whom; and how its classes tell their fields."""
 
 from __future__ import annotations
 
 import ast
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from functools import cache
 from pathlib import Path
 
@@ -29,6 +29,8 @@ UNKNOWN = {
 SAMPLES, OF_SAMPLES = LIBRARY.parent / "tidemark_samples", {"hours", "formats"}
 #: (module, module it imports) → why it must.
 ARROWS_UP: dict[tuple[str, str], str] = {}
+#: Rooms with classes whose fields do not all say yet what they hold.
+SILENT = {"pipeline", "operations", "orchestration", "page"}
 
 
 def module_name(path: Path) -> str:
@@ -119,6 +121,98 @@ def test_no_stage_reads_the_receipts() -> None:
         for alias in node.names
     }
     assert taken == {"load_receipt", "cuts_made"}
+
+
+def base_names(node: ast.ClassDef) -> set[str]:
+    return {ast.unparse(base).rpartition(".")[2] for base in node.bases}
+
+
+def known_models(classes: Sequence[ast.ClassDef]) -> set[str]:
+    """The names of pydantic's models among the classes, by their bases."""
+    known, found = set[str](), {"BaseModel", "BaseSettings"}
+    while found != known:
+        known, found = found, found | {node.name for node in classes if base_names(node) & found}
+    return found
+
+
+def is_docstring(node: ast.stmt) -> bool:
+    return isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant) and isinstance(node.value.value, str)
+
+
+def is_described(field: ast.AnnAssign) -> bool:
+    return any(isinstance(part, ast.keyword) and part.arg == "description" for part in ast.walk(field))
+
+
+def lacks(node: ast.ClassDef, models: set[str]) -> list[str]:
+    """The fields of a class that say nothing, and the class where it has so many that they must be given by name.
+
+    A dataclass or a NamedTuple says it in a docstring under the field, a model there or in the field's description.
+    """
+    decorators = [ast.unparse(one) for one in node.decorator_list]
+    decorator = next((one for one in decorators if one.partition("(")[0].rpartition(".")[2] == "dataclass"), None)
+    model = decorator is None and node.name in models
+    if decorator is None and not model and "NamedTuple" not in base_names(node):
+        return []
+    followed = zip(node.body, [*node.body[1:], ast.Pass()], strict=True)
+    fields = [
+        (field, below)
+        for field, below in followed
+        if isinstance(field, ast.AnnAssign) and "ClassVar" not in ast.unparse(field.annotation)
+    ]
+    found = [
+        f"{node.name}.{ast.unparse(field.target)} says nothing"
+        for field, below in fields
+        if not is_docstring(below) and not (model and is_described(field))
+    ]
+    if decorator is not None and len(fields) >= 5 and "kw_only=True" not in decorator:
+        found.append(f"{node.name} is not kw_only")
+    return found
+
+
+def test_each_field_says_what_it_holds() -> None:
+    """And of five fields and more nobody counts which is which: they are given by name."""
+    classes = {
+        module_name(path): [node for node in ast.walk(tree(path)) if isinstance(node, ast.ClassDef)] for path in MODULES
+    }
+    models = known_models([node for found in classes.values() for node in found])
+    lacking = [
+        f"{module}: {what}"
+        for module, found in classes.items()
+        if room(module) not in SILENT
+        for node in found
+        for what in lacks(node, models)
+    ]
+    assert not lacking, "\n".join(["", *lacking])
+
+
+def test_the_reader_of_classes_sees_all_kinds() -> None:
+    source = """
+class Model(BaseModel):
+    a: int = Field(description="Its number.")
+    b: int
+class Options(Model):
+    model_config: ClassVar[Any] = {}
+    a: Annotated[int, Field(description="Its number.")] = 1
+    b: int = 2
+    "Another one."
+    c: int = Field(3)
+class Pair(typing.NamedTuple):
+    one: int
+    other: int
+    "The other."
+@dataclass(frozen=True)
+class Many:
+    a: int
+    "Its number."
+    b: int = field(metadata=dict(description="Its number."))
+    c: int; d: int; e: int
+class Plain:
+    a: int
+"""
+    classes = [node for node in ast.parse(source).body if isinstance(node, ast.ClassDef)]
+    assert [what.partition(" ")[0] for node in classes for what in lacks(node, known_models(classes))] == [
+        "Model.b", "Options.c", "Pair.one", "Many.b", "Many.c", "Many.d", "Many.e", "Many",
+    ]  # fmt: skip
 
 
 def test_the_reader_of_imports_sees_all_kinds() -> None:
