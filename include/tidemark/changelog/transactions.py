@@ -34,7 +34,9 @@ class HourEntries:
     """What the transactions of an hour are completed from."""
 
     feed: Feed
+    """The feed, as its file has it now."""
     hour: Hour
+    """The hour."""
     state: FeedState
     """What was published before the hour."""
     ties: TiedHour

@@ -21,18 +21,20 @@ from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.system_tables import waiting_entries
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Described:
-    """``ready``: log rows that can be read, or never will be (``problem``). ``waiting``: rows for the system table
-    ``waiting``, None where there are none; ``counted``: how many entries wait after this publication, of whatever hour;
-    ``since``: the publication from which on their rows count, 0 for this one; ``landed``: how many of ``waiting`` are of
-    the hour."""
+    """Log rows, by whether what describes them is there."""
 
     ready: DataFrame
+    """Rows that can be read, or never will be (``problem``)."""
     waiting: DataFrame | None = None
+    """Rows for the system table ``waiting``; None: there are none."""
     counted: int = 0
+    """How many entries wait after this publication, of whatever hour."""
     since: int = 0
+    """The publication from which on their rows count; 0: this one."""
     landed: int = 0
+    """How many of ``waiting`` are of the hour."""
 
 
 def described(rows: DataFrame, log: DataFrame, definitions: Definitions, feed: Feed, state: FeedState) -> Described:
@@ -54,8 +56,8 @@ def described(rows: DataFrame, log: DataFrame, definitions: Definitions, feed: F
     landed, found = waits.agg(F.count_if("landed_this_hour"), F.count(F.lit(1))).first() or (0, 0)
     kept = 0 if again else state.waiting_entries
     return Described(
-        bound.where("waits_for is null").drop("waits_for"),
-        waits if found else None,
+        ready=bound.where("waits_for is null").drop("waits_for"),
+        waiting=waits if found else None,
         counted=kept + found,
         since=state.waiting_since if kept else 0,
         landed=landed,

@@ -36,6 +36,7 @@ class Fates:
     """What is known of some of a feed's log rows."""
 
     state: FeedState
+    """What the feed has published."""
     counted: Collection[Place]
     """Those that are part of a table, or were before it was emptied."""
     kept: Mapping[Place, str]

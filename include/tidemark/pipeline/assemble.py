@@ -96,6 +96,7 @@ class Assembled:
     refused: DataFrame | None
     """Rows that go to quarantine, with their ``reason``; None: there are none."""
     account: Account
+    """The counts, before anything is screened and folded."""
     definitions: Definitions
     """What the stream has stated about its tables."""
     notes: list[str]
@@ -279,6 +280,7 @@ class _Counted:
     """What an hour's log entries tell before transactions are looked at."""
 
     account: Account
+    """The counts so far."""
     in_transactions: int
     """Entries that name a transaction."""
     await_place: int
