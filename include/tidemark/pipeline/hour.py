@@ -257,41 +257,47 @@ def _tune_session(run: HourRun) -> None:
 def decode_hour(feed: str, hour: str) -> None:
     """The decode job's work."""
     settings = Settings()
-    found, spark = find_feed(feed, settings), open_session(settings, f"decode {feed} {hour}")
-    decode_and_go_on(spark, found, Hour.parse(hour), settings)
+    decode_and_go_on(open_session(settings, f"decode {feed} {hour}"), feed, Hour.parse(hour), settings)
 
 
-def decode_and_go_on(spark: SparkSession, feed: Feed, hour: Hour, settings: Settings) -> None:
+def decode_and_go_on(spark: SparkSession, feed: str, hour: Hour, settings: Settings) -> None:
     """Decode an hour, and then do all the rest of it where it is not large and the feed's next; and go on with those behind
     it that are small and have landed, or are decoded too."""
-    decode_stage(spark, feed, hour, settings)
+    decode_stage(spark, find_feed(feed, settings), hour, settings)
     for number in range(MOST_IN_A_ROW):
         if not go_on(spark, feed, hour.plus(number), settings):
             break
 
 
-def go_on(spark: SparkSession, feed: Feed, hour: Hour, settings: Settings) -> bool:
+def go_on(spark: SparkSession, feed: str, hour: Hour, settings: Settings) -> bool:
     """Publish an hour that has landed in this process, where it is small, or decoded and not large, next in order, and
     nobody is at work on the feed: to start Spark for each stage takes as long as such stages do. Whether it did. What fails
     here is left to the stages' own tasks, which then fail themselves, and are tried again, under their own names."""
-    if not has_landed(settings, feed.feed, hour):
+    if not has_landed(settings, feed, hour):
         return False
-    run = _begin(spark, feed, hour, settings)
-    decoded = decoded_version(settings, feed.feed, hour) == run.manifest.version
-    fits = run.state.is_small(run.manifest) or (decoded and not run.manifest.large)
-    if run.state.is_done(run.manifest) or not (fits and comes_next(settings, run.state, hour)):
-        return False
-    with log_context(feed=feed.feed, hour=hour):
+    with log_context(feed=feed, hour=hour):
         try:
-            with feed_lock(settings, feed.feed, timeout=timedelta(0)) as held:
-                _fold(spark, feed, hour, settings)
-                receipt = _publish(spark, feed, hour, settings, held)
+            # As its own tasks would read it: it may have been edited since the hour before.
+            receipt = _publish_next(spark, find_feed(feed, settings), hour, settings)
         except Exception as error:  # whatever it is, their tasks meet it again
             reason = error.problem if isinstance(error, TidemarkError) else kind_of(error)
             log.info("left the rest of the hour to its own tasks", reason=reason)
             return False
-        _log_receipt(receipt)
-    return True
+        if receipt is not None:
+            _log_receipt(receipt)
+    return receipt is not None
+
+
+def _publish_next(spark: SparkSession, feed: Feed, hour: Hour, settings: Settings) -> Receipt | None:
+    """The receipt of an hour that :func:`go_on` may publish; None: it may not."""
+    run = _begin(spark, feed, hour, settings)
+    decoded = decoded_version(settings, feed.feed, hour) == run.manifest.version
+    fits = run.state.is_small(run.manifest) or (decoded and not run.manifest.large)
+    if run.state.is_done(run.manifest) or not (fits and comes_next(settings, run.state, hour)):
+        return None
+    with feed_lock(settings, feed.feed, timeout=timedelta(0)) as held:
+        _fold(spark, feed, hour, settings)
+        return _publish(spark, feed, hour, settings, held)
 
 
 def fold_hour(feed: str, hour: str) -> None:

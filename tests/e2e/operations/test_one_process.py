@@ -26,7 +26,8 @@ def test_an_hour_that_is_next_is_published_by_the_job_that_decodes_it(
     def published(hour: Hour, *events: object) -> bool:
         feed = run.export(hour, list(events), table={"checks": [CHECK]})
         land(feed, hour, settings)
-        stages.decode_and_go_on(spark, feed, hour, settings)
+        monkeypatch.setattr(stages, "find_feed", lambda *_: feed)
+        stages.decode_and_go_on(spark, run.feed, hour, settings)
         return load_state(settings, run.feed).has(hour)
 
     first, second = event("c", 1, row(1, 1)), event("u", 2, row(1, 2))
@@ -57,7 +58,8 @@ def test_it_goes_on_with_the_hours_behind_it_that_have_landed(
         land(run.export(HOURS[number], [event("c", number + 1, row(number, value))]), HOURS[number], settings)
 
     def published_by_job_of(number: int, **feed: object) -> list[Hour]:
-        stages.decode_and_go_on(spark, run.definition(**feed), HOURS[number], settings)
+        monkeypatch.setattr(stages, "find_feed", lambda *_: run.definition(**feed))
+        stages.decode_and_go_on(spark, run.feed, HOURS[number], settings)
         return [receipt.hour for receipt in load_history(settings, run.feed).receipts]
 
     checked = {"table": {"checks": [CHECK]}}
@@ -72,3 +74,19 @@ def test_it_goes_on_with_the_hours_behind_it_that_have_landed(
     assert rows(settings, run) == [row(number, -1 if number == 3 else number) for number in range(4)]
     monkeypatch.setattr(feed_state, "_FEW_ROWS", 0)
     assert published_by_job_of(4) == HOURS[:5], "the hour 5 is not small any more, and not decoded"
+
+
+@pytest.mark.full
+@pytest.mark.promise(5)
+def test_each_hour_is_published_by_the_feed_file_as_it_is_then(
+    run: OneTableFeed, settings: Settings, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A check is added while the job that decodes the first hour is at work."""
+    checked = run.definition(table={"checks": [CHECK | {"consequence": "quarantine"}]})
+    files = iter([run.definition(), run.definition(), checked, checked])
+    monkeypatch.setattr(stages, "find_feed", lambda *_: next(files))
+    for hour, value in ((HOURS[0], -1), (HOURS[1], -2)):
+        land(run.export(hour, [event("c", 1 - value, row(-value, value))]), hour, settings)
+    stages.decode_and_go_on(spark, run.feed, HOURS[0], settings)
+    assert [receipt.quarantined for receipt in load_history(settings, run.feed).receipts] == [0, 1]
+    assert rows(settings, run) == [row(1, -1)]
