@@ -33,6 +33,7 @@ from tidemark.tables.published_table import PublishedTable
 Checks = Mapping[str, Sequence[tuple[str, Callable[[Column], Column]]]]
 
 _UNREADABLE = "not a value of its column's type: "
+_LACKS = "a table without a key needs all columns, and this lacks "
 
 log = get_logger()
 
@@ -185,9 +186,11 @@ def judge_change(shape: TableShape, checks: Checks) -> Column:
         if found
     ]
     if shape.key:
-        reasons.insert(
-            0, F.when(~_keys_are_whole(shape), F.lit(f"the key ({', '.join(shape.key)}) is missing or cannot be read"))
-        )
+        wrong, says = ~_keys_are_whole(shape), F.lit(f"the key ({', '.join(shape.key)}) is missing or cannot be read")
+    else:
+        # Which row goes, and whether another one is equal, is told by all of its values.
+        wrong, says = F.size(absent) > 0, F.concat(F.lit(_LACKS), F.array_join(absent, ", "))
+    reasons.insert(0, F.when(wrong, says))
     return F.coalesce(*reasons, F.lit(None).cast("string"))
 
 

@@ -20,6 +20,7 @@ from tidemark.ledger.quarantine import list_kept_back
 from tidemark.operations.audit import audit
 from tidemark.operations.read_table import read_snapshot
 from tidemark.settings import Settings
+from tidemark_samples.debezium_wire import UNAVAILABLE
 
 pytestmark = pytest.mark.promise(1, 2, 5)
 
@@ -118,6 +119,27 @@ def test_a_row_is_found_by_its_values_however_they_are_written(
     assert sorted((r["id"], str(r["n"])) for r in pair.rows(pair.fixed, "items")) == [(1, "9.00"), (2, "3.00")]
     assert not receipts[-1].tables[0].warnings
     assert not audit(pair.feed(pair.fixed), settings).findings
+
+
+@pytest.mark.full
+@pytest.mark.promise(4)
+def test_a_change_that_does_not_show_its_whole_row_waits(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    """Images before of Oracle, SQL Server and MySQL hold placeholders for what was not in the log. Which row it was, and
+    what the new one holds, nothing tells."""
+    tables = {"s.items": {"key": [], "columns": {"id": "bigint", "n": "int", "big": "text"}}}
+    pair = FeedPair("unshown", tmp_path, spark, settings, **DEBEZIUM, tables=tables, quarantine={"limit": 1})
+    unsent = {"big": UNAVAILABLE}
+    pair.export(HOURS[0], [
+        sent("c", 1, row(1, 1)), sent("c", 2, row(2, 2)), sent("u", 3, row(1, 5) | unsent, row(1, 1) | unsent),
+        sent("d", 4, None, row(2, 2) | unsent), sent("u", 5, row(2, 6) | unsent, row(2, 2)),
+    ])  # fmt: skip
+    receipt = pair.run(HOURS[0])
+    assert sorted((r["id"], r["n"], r["big"]) for r in pair.rows(pair.fixed, "items")) == [(1, 1, "x"), (2, 2, "x")]
+    assert (receipt.quarantined, receipt.tables[0].warnings) == (3, [])
+    reasons = {kept["reason"] for kept in list_kept_back(settings, pair.fixed)}
+    assert reasons == {"a table without a key needs all columns, and this lacks big"}
 
 
 @pytest.mark.full

@@ -23,6 +23,7 @@ TABLES = {
     },
     "OTHER.T": {"key": ["CODE"], "columns": {"CODE": "CHAR(2)", "N": "DECIMAL(5,1)"}},
     "TEST.NOKEY": {"columns": {"A": "INTEGER", "B": "VARCHAR(9)"}},
+    "TEST.LOBS": {"columns": {"A": "INTEGER", "B": "CLOB(1M)"}},
 }  # fmt: skip
 
 LSN_5, LSN_8 = "0000:0000:0388:4642:0000", "0000:0000:0000:0271:000C:0000:0000:0000"

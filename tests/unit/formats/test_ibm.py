@@ -36,6 +36,8 @@ case("delete", record("DLET", '1,"John",,12.50,,,,'))
 case("key change", record("REPL", '1,"John",,1.00,2,"John",,1.00'))
 case("before not captured", record("REPL", ',,,,2,"John",,1.00'))
 case("keyless", record("DLET", '1,"x",,', table="NOKEY"))
+case("keyless with a LOB", record("DLET", "1,,,", table="LOBS"))
+case("keyless LOB inserted", record("ISRT", ',,1,"x"', table="LOBS"))
 case("final delimiter", INSERT + ",")
 case("strings", record("ISRT", ',,,,1,"say ""hi"", she\nsaid","""",1.00'))
 case("look-alike", record("ISRT", ',,,,1,"a\n10,""IBM"",""2006181"",""182318000005"",x","",1.00'), INSERT)
@@ -205,6 +207,7 @@ def test_key_change(decoded: dict[str, list[Row]]) -> None:
 
 
 def test_a_table_without_key(decoded: dict[str, list[Row]]) -> None:
+    assert only(decoded["keyless LOB inserted"]).after == {"A": "1", "B": "x"}
     row = only(decoded["keyless"])
     assert (row.op, row.key, row.before) == ("delete", None, {"A": "1", "B": "x"})
 
@@ -307,6 +310,7 @@ PROBLEMS = {
     "hex keyless": "its table has no key",
     "hex keyless old": "its table has no key",
     "null keyless": "its table has no key",
+    "keyless with a LOB": "its table has no key, and a LOB",
     "typographic": "typographic quotation mark",
     "typographic bare": "typographic quotation mark",
     "truncated header": "a string is not closed",

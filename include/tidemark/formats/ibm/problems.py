@@ -91,6 +91,10 @@ def _of_values() -> _Rules:
             "the row holds invalid character data, so that not all columns were sent, and its table has no key: nothing "
             "tells which row it is",
         ),
+        (
+            c("unseen"),
+            "its table has no key, and a LOB, of which images before hold nothing: nothing tells which row it is",
+        ),
     ]
 
 
