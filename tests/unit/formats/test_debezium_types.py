@@ -72,6 +72,16 @@ DECLARED: list[tuple[str, dict[str, str], str, Any]] = [
     ("time", {"times": "nanoseconds"}, "86400000000000", "24:00:00"),
     ("time", {"times": "connect"}, "3723456", "01:02:03.456"),
     ("time", {"times": "nanoseconds"}, "3723456789000", "01:02:03.456789"),
+    *[("time(3)", {"connector": "mysql", **more}, count, "01:02:03.456")
+      for more, count in (({}, "3723456000"), ({"times": "adaptive"}, "3723456"))],
+    *[("timestamp(3)", {"connector": connector}, str(SECONDS * 1000 + 456), AT) for connector in ("mysql", "sqlserver")],
+    ("time(3)", {"connector": "sqlserver"}, "3723456", "01:02:03.456"),
+    ("time(7)", {"connector": "sqlserver"}, "3723456789100", "01:02:03.4567891"),
+    ("time(7)", {"connector": "sqlserver", "times": "adaptive_time_microseconds"}, "3723456789", "01:02:03.456789"),
+    *[(f"timestamp({digits})", {"connector": connector, **more}, str(SECONDS * 10**9 + 456_000_000), AT)
+      for digits, connector in ((7, "sqlserver"), (9, "oracle"), (9, "db2"))
+      for more in ({}, {"times": "adaptive_time_microseconds"})],
+    ("timestamp(9)", {}, str(SECONDS * 10**6 + 456_000), AT),  # PostgreSQL makes timestamp(6) of it
     ("timetz", {}, "01:02:03.456Z", "01:02:03.456Z"),
     ("interval", {}, "P1Y2M3DT4H5M6.78S", "P1Y2M3DT4H5M6.78S"),
     ("bigint", {}, "36993906780000", 36993906780000),  # an interval in numeric mode: microseconds

@@ -87,8 +87,10 @@ class Options(BaseModel):
         "be said.",
     )
     binary: Literal["bytes", "base64", "hex"] = Field("bytes", description="The connector's binary.handling.mode.")
-    times: Literal["adaptive", "adaptive_time_microseconds", "connect", "microseconds", "nanoseconds"] = Field(
-        "adaptive", description="The connector's time.precision.mode. Not needed where message schemas are sent."
+    times: Literal["adaptive", "adaptive_time_microseconds", "connect", "microseconds", "nanoseconds"] | None = Field(
+        None,
+        description="The connector's time.precision.mode. null: its default, which is adaptive, and "
+        "adaptive_time_microseconds for mysql. Not needed where message schemas are sent.",
     )
     transactions: str | Annotated[list[str], Field(min_length=1)] | None = Field(
         None,
@@ -114,8 +116,10 @@ class Options(BaseModel):
 def column_types(columns: Mapping[str, str], options: BaseModel) -> dict[str, ColumnType]:
     """Declared PostgreSQL types; ValueError names the first that is not known."""
     assert isinstance(options, Options)
+    connector = CONNECTORS[options.connector]
+    times, digits = options.times or connector.times, connector.digits
     return {
-        name: declared_type(written, decimals=options.decimals, binary=options.binary, times=options.times)
+        name: declared_type(written, decimals=options.decimals, binary=options.binary, times=times, digits=digits)
         for name, written in columns.items()
     }
 

@@ -37,6 +37,10 @@ class Connector:
     commit: Callable[[Column], Column] | None = None
     """Of ``source``, a transaction's place, where the source promises no order of the places of its changes. None: it
     does."""
+    times: str = "adaptive"
+    """Its own default of ``time.precision.mode``."""
+    digits: int = 9
+    """How many digits its database has behind the second at most."""
 
     def numbered(self, source: Column, number: Column) -> Column:
         """The position of a change whose ``number`` in its transaction is known: its own, where that is in order; null
@@ -187,11 +191,13 @@ CONNECTORS = {
     "postgresql": Connector(
         fields="txId: bigint, sequence: string, lsn: bigint", namespace="schema", position=_postgresql, own=_given("lsn"),
         no_position="source.sequence is not two LSNs", together=_given("txId"), gaps=(_DEFERRED, _PARTS),
+        digits=6,  # a timestamp(9) that it is told to make has six
     ),
     "mysql": Connector(
         fields="txId: string, db: string, file: string, pos: bigint, row: bigint", namespace="db",
         position=_mysql, own=_mysql, no_position="source has no file and pos: its place in the order is unknown",
         together=_nothing, gaps=(_CASCADES, _COMPRESSED),
+        times="adaptive_time_microseconds", digits=6,  # the connector refuses `adaptive`
     ),
     "sqlserver": Connector(
         fields="txId: string, commit_lsn: string, change_lsn: string, event_serial_no: bigint", namespace="schema",

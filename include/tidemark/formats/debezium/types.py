@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from functools import partial
 from typing import Any
 
 from pyspark.sql import Column
@@ -40,17 +41,18 @@ _ZONE = "with time zone"
 _QUALIFIED = re.compile(r"[a-z_][a-z0-9_$]*\.([a-z_][a-z0-9_$]*)(\[\])?(.*)")
 
 
-def declared_type(written: str, *, decimals: str, binary: str, times: str = "adaptive") -> ColumnType:
+def declared_type(written: str, *, decimals: str, binary: str, times: str = "adaptive", digits: int = 9) -> ColumnType:
     """A PostgreSQL type as the feed writes it (``numeric(14,2)``, ``timestamp(3)``, ``text[]``).
 
     ``decimals``, ``binary`` and ``times`` are the connector's ``decimal.handling.mode``, ``binary.handling.mode`` and
-    ``time.precision.mode``. An unconstrained ``numeric`` is published as exact text, having no scale. Raises ValueError
-    for an unknown type; ``schema.type`` is an enum where the type is not known.
+    ``time.precision.mode``; ``digits``: how many the database has behind the second at most. An unconstrained ``numeric``
+    is published as exact text, having no scale. Raises ValueError for an unknown type; ``schema.type`` is an enum where
+    the type is not known.
     """
-    options = {"decimals": decimals, "binary": binary, "times": times}
+    of_same = partial(declared_type, decimals=decimals, binary=binary, times=times, digits=digits)
     if qualified := _QUALIFIED.fullmatch(written.strip().lower()):
         try:
-            return declared_type(written.strip().split(".", 1)[1], **options)
+            return of_same(written.strip().split(".", 1)[1])
         except ValueError:
             return _array(ColumnType("string")) if qualified[2] else ColumnType("string")
     match = _WRITTEN.fullmatch(written.strip().lower())
@@ -58,7 +60,7 @@ def declared_type(written: str, *, decimals: str, binary: str, times: str = "ada
         raise ValueError(f"{written!r} is not a PostgreSQL type")
     name, precision, scale, zone, array = match[1] + (match[4] or ""), match[2], match[3], match[4], match[5]
     if array:
-        return _array(declared_type(written.strip()[:-2], **options))
+        return _array(of_same(written.strip()[:-2]))
     if name in _TEXT:
         return ColumnType("string")
     if name in _PLAIN:
@@ -80,19 +82,21 @@ def declared_type(written: str, *, decimals: str, binary: str, times: str = "ada
     if name == "timestamptz" or (match[1] == "timestamp" and zone and zone.strip() == _ZONE):
         return ColumnType("timestamp")
     if match[1] == "timestamp":
-        return ColumnType("timestamp_ntz", f"epoch_{_unit(precision, times, clock=False)}")
+        return ColumnType("timestamp_ntz", f"epoch_{_unit(precision, times, digits, clock=False)}")
     if match[1] == "time":
-        return ColumnType("string", f"time_{_unit(precision, times, clock=True)}")
+        return ColumnType("string", f"time_{_unit(precision, times, digits, clock=True)}")
     raise ValueError(f"{written!r} is not a PostgreSQL type that is known here")
 
 
-def _unit(precision: str | None, times: str, *, clock: bool) -> str:
+def _unit(precision: str | None, times: str, digits: int, *, clock: bool) -> str:
     """The unit in which a time of day (``clock``) or a timestamp without zone is counted."""
     fixed = {"connect": "millis", "microseconds": "micros", "nanoseconds": "nanos"}
     if times in fixed:
         return fixed[times]
-    short = precision is not None and int(precision) <= 3
-    return "millis" if short and not (clock and times == "adaptive_time_microseconds") else "micros"
+    precise = 6 if precision is None else min(int(precision), digits)
+    if 3 < precise <= 6 or (clock and times == "adaptive_time_microseconds"):
+        return "micros"
+    return "millis" if precise <= 3 else "nanos"
 
 
 def _decimal(precision: str | None, scale: str | None, decimals: str) -> ColumnType:
