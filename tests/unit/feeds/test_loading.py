@@ -454,6 +454,17 @@ def test_topics_of_tables_of_one_name_in_two_databases_are_a_mistake(tmp_path: P
     assert "carries dbo.orders, as s.sales.dbo.orders does" in found["topics[2]"].problem
 
 
+def test_a_placeholder_in_hexadecimal_has_two_digits_for_each_byte(tmp_path: Path) -> None:
+    for wrong in ("hex:", "hex:4e4", "hex:4x", "hex:4e 4f"):
+        found = mistakes(tmp_path, GOOD.replace("debezium}", f"debezium, unavailable: '{wrong}'}}"), deep=True)
+        assert list(found) == ["format.unavailable"] and "two hexadecimal digits" in str(found["format.unavailable"]), (
+            wrong
+        )
+        of_oracle = GOOD.replace("debezium}", f"debezium, connector: oracle, unavailable: '{wrong}'}}")
+        assert mistakes(tmp_path, of_oracle, deep=True) == {}, "to that connector it is a text"
+    assert mistakes(tmp_path, GOOD.replace("debezium}", "debezium, unavailable: 'hex:4E4f'}"), deep=True) == {}
+
+
 def test_a_module_of_checks_is_there_and_has_the_class(tmp_path: Path) -> None:
     (tmp_path / "orders.py").write_text("raise SystemExit\nclass Orders: ...\n")
     (tmp_path / "broken.py").write_text("class Broken(:\n")

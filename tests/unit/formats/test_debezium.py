@@ -114,6 +114,19 @@ SENT = {
 }  # fmt: skip
 for kind, value in SENT.items():
     case(f"sent {kind}", event("u", after={"id": 1, "x": value}), {"id": 1})
+ORACLE = {"scn": "2868546", "commit_scn": "2868570", "rs_id": " 0x00000C.0000B10D.0010 ", "ssn": 1, "txId": "0a00"}
+#: A placeholder given in hexadecimal → as its bytes are written in columns of some types.
+IN_HEX: dict[str, dict[str, str]] = {
+    "hex:4E4f56": {"text": "NOV", "bytea": "Tk9W", "hex": "4e4f56", "text[]": '["NOV"]', "hstore": '{"NOV":"NOV"}',
+                   "int[]": "[78,79,86]", "numeric[]": '["Tg==","Tw==","Vg=="]'},
+    "hex:ff1f41": {"text": "\ufffd\x1fA", "bytea": "/x9B", "hex": "ff1f41", "text[]": r'["\ufffd\u001FA"]',
+                   "int[]": "[-1,31,65]", "numeric[]": '["/w==","Hw==","QQ=="]'},
+}  # fmt: skip
+for written, texts in IN_HEX.items():
+    image = {"id": 1, **texts, **{name: json.loads(text) for name, text in texts.items() if text[0] in "[{"}}
+    case(f"unsent {written}", event("u", after=image), {"id": 1}, unavailable=written)
+AS_WORD = {"id": 1, "text": "hex:4e4f", "other": "NO"}
+case("unsent of oracle", event("u", ORACLE, after=AS_WORD), {"id": 1}, connector="oracle", unavailable="hex:4e4f")
 case("truths inserted", event("c", after={"id": 1, "x": UNSENT["boolean[]"]}), {"id": 1})
 case(
     "truths with before", event("u", before={"id": 1, "x": None}, after={"id": 1, "x": UNSENT["boolean[]"]}), {"id": 1}
@@ -214,7 +227,6 @@ case("sqlserver loaded", event("r", SERVER | {"change_lsn": None}), {"id": 1}, *
 case("sqlserver snapshot", event("r", SERVER | {"change_lsn": None, "event_serial_no": None}), connector="sqlserver")
 case("sqlserver without position", event("u"), {"id": 1}, connector="sqlserver")
 case("sqlserver wrong position", event("u", SERVER | {"change_lsn": "0x27"}), {"id": 1}, connector="sqlserver")
-ORACLE = {"scn": "2868546", "commit_scn": "2868570", "rs_id": " 0x00000C.0000B10D.0010 ", "ssn": 1, "txId": "0a00"}
 case("oracle", event("u", ORACLE), {"id": 1}, connector="oracle")
 case("oracle snapshot", event("r", {"scn": "2868000", "txId": None}), {"id": 1}, connector="oracle")
 case("xstream", event("u", ORACLE | {"rs_id": None, "ssn": 0, "lcr_position": "00AF"}), {"id": 1}, connector="oracle")
@@ -254,6 +266,17 @@ def test_the_plain_event(decoded: dict[str, Row]) -> None:
 def test_a_placeholder_alone_makes_its_column_absent(decoded: dict[str, Row], kind: str) -> None:
     for row in (decoded[f"unsent {kind}"], decoded[f"unsent {kind}, with schemas"]):
         assert (row.after, row.absent, row.problem) == ({"id": "1", "y": None}, ["x"], None)
+
+
+def test_a_placeholder_in_hexadecimal_stands_for_its_bytes(decoded: dict[str, Row]) -> None:
+    """PostgreSQL's and MySQL's connectors read it so; for Oracle's it is the text."""
+    for written, texts in IN_HEX.items():
+        row = decoded[f"unsent {written}"]
+        assert (row.after, set(row.absent or ())) == ({"id": "1"}, set(texts)), written
+    assert (decoded["unsent of oracle"].after, decoded["unsent of oracle"].absent) == (
+        {"id": "1", "other": "NO"},
+        ["text"],
+    )
 
 
 @pytest.mark.parametrize("kind", SENT)

@@ -11,7 +11,7 @@ import json
 from collections.abc import Mapping
 from typing import Annotated, Literal
 
-from pydantic import BaseModel, ConfigDict, Field
+from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
@@ -24,7 +24,7 @@ from tidemark.formats.debezium.keys import IMAGE, declared_keys, names_old_key, 
 from tidemark.formats.debezium.sources import CONNECTORS
 from tidemark.formats.debezium.transactions import identity, outside, transaction
 from tidemark.formats.debezium.types import ENCODINGS, declared_type, told_types
-from tidemark.formats.debezium.unavailable import without_unavailable
+from tidemark.formats.debezium.unavailable import placeholder, without_unavailable
 from tidemark.values.columns import ColumnType
 from tidemark.values.encodings import time_of_millis
 from tidemark.values.strict_json import broken, one_document
@@ -109,8 +109,16 @@ class Options(BaseModel):
         "column is null, and a note in the change log names it. A column that is declared as text holds it.",
     )
     unavailable: str = Field(
-        "__debezium_unavailable_value", min_length=1, description="The connector's unavailable.value.placeholder."
+        "__debezium_unavailable_value",
+        min_length=1,
+        description="The connector's unavailable.value.placeholder, as it is written there: also `hex:` and digits.",
     )
+
+    @field_validator("unavailable")
+    @classmethod
+    def _has_bytes(cls, written: str, info: ValidationInfo) -> str:
+        placeholder(written, info.data.get("connector", ""))
+        return written
 
 
 def column_types(columns: Mapping[str, str], options: BaseModel) -> dict[str, ColumnType]:
@@ -213,11 +221,12 @@ def _events(parsed: DataFrame, feed: DeclaredFeed, options: Options) -> DataFram
     number = event["transaction"]["total_order"] - F.col("moved").cast("int")
     known = F.when(event["k"].isNotNull(), number) if options.transactions is not None else F.lit(None).cast("bigint")
     event["position"] = connector.numbered(source, known)
+    word = placeholder(options.unavailable, options.connector)
     updated = ((event["op"] == "u") | F.col("moved")) & event["before"].isNull()
-    event["sent"], event["absent"] = without_unavailable(event["after"], options.unavailable, updated=updated)
+    event["sent"], event["absent"] = without_unavailable(event["after"], word, updated=updated)
     # A row without a key is found by its image before. Oracle, SQL Server and MySQL put placeholders there, too.
     keyless = F.when(event["k"].isNull(), event["before"])
-    _, unknown = without_unavailable(keyless, options.unavailable, updated=F.lit(False))
+    _, unknown = without_unavailable(keyless, word, updated=F.lit(False))
     event["absent"] = F.when(unknown.isNull(), event["absent"]).otherwise(unknown)
     problem = _problem(event, options)
     event["after"] = event.pop("sent")

@@ -3,7 +3,8 @@ absent.
 
 How a placeholder is written in each type is read off the connectors' own code: UnchangedToastedPlaceholder and
 PostgresValueConverter of 1.9 to 3.7 and of its main branch, the proposed changes for geometry and for arrays by their
-items' type, BinlogValueConverters and OracleValueConverters.
+items' type, BinlogValueConverters and OracleValueConverters; how it is given, off getUnavailableValuePlaceholder of each
+connector's configuration.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from __future__ import annotations
 import base64
 import hashlib
 import json
+import re
 import uuid
 from collections.abc import Callable, Iterable
 
@@ -23,17 +25,31 @@ _GEOGRAPHY = "AQEAACDmEAAADCHn/f9/ZkAYQs77/39WQA=="
 _POINT = "AQEAAAAAAAD8g9eXwQAAAPyD15fB"
 
 
-def spellings(word: str) -> list[str]:
-    """The texts by which a column of any type says that its value was not in the log. ``word``: the connector's
-    ``unavailable.value.placeholder``.
+#: The connectors that take ``hex:`` and digits for bytes; to any other it is a word like others.
+_READ_HEX = ("postgresql", "mysql")
 
-    One item stands for the array where items are texts, bytes or UUIDs. Otherwise each byte of the word is an item.
+
+def placeholder(written: str, connector: str) -> bytes:
+    """The bytes of a connector's ``unavailable.value.placeholder``. Raises ValueError where there are none."""
+    if connector not in _READ_HEX or not written.startswith("hex:"):
+        return written.encode()
+    if not re.fullmatch(r"(?:[0-9A-Fa-f]{2})+", digits := written.removeprefix("hex:")):
+        raise ValueError("two hexadecimal digits for each byte behind `hex:`, like `hex:4e4f`")
+    return bytes.fromhex(digits)
+
+
+def spellings(word: bytes) -> list[str]:
+    """The texts by which a column of any type says that its value was not in the log. ``word``: :func:`placeholder`.
+
+    One item stands for the array where items are texts, bytes or UUIDs. Otherwise each byte of the word is an item; Java's
+    have a sign. Where the word is no UTF-8 its text is what Java makes of it.
     """
-    codes, content = list(word.encode()), base64.b64encode(word.encode()).decode()
-    name_based = uuid.UUID(bytes=hashlib.md5(word.encode(), usedforsecurity=False).digest(), version=3)
-    single = [base64.b64encode(bytes([code])).decode() for code in codes]
-    scalars = [word, content, word.encode().hex(), {word: word}]
-    arrays = [[word], [content], [str(name_based)], codes, list(map(float, codes)), single]
+    text, content = word.decode(errors="replace"), base64.b64encode(word).decode()
+    codes = [code - 256 if code > 127 else code for code in word]
+    name_based = uuid.UUID(bytes=hashlib.md5(word, usedforsecurity=False).digest(), version=3)
+    single = [base64.b64encode(bytes([code])).decode() for code in word]
+    scalars = [text, content, word.hex(), {text: text}]
+    arrays = [[text], [content], [str(name_based)], codes, list(map(float, codes)), single]
     variable = [{"scale": 0, "value": digit} for digit in single]
     written = [value if isinstance(value, str) else _json(value) for value in (*scalars, *arrays, variable)]
     return list(dict.fromkeys([*written, *_shapes()]))
@@ -50,10 +66,12 @@ def _shapes() -> Iterable[str]:
 
 
 def _json(value: object) -> str:
-    return json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    written = json.dumps(value, separators=(",", ":"), ensure_ascii=False)
+    # A control character as Jackson writes it.
+    return re.sub(r"\\\\|\\u00[01][0-9a-f]", lambda found: found[0].upper().replace("U", "u"), written)
 
 
-def without_unavailable(image: Column, word: str, *, updated: Column) -> tuple[Column, Column]:
+def without_unavailable(image: Column, word: bytes, *, updated: Column) -> tuple[Column, Column]:
     """An image without its placeholders, and the names of the columns that held one; null: none.
 
     ``updated``: whether the row was there before (an update, the new row of a key change). Only then ``true`` for each
@@ -61,7 +79,7 @@ def without_unavailable(image: Column, word: str, *, updated: Column) -> tuple[C
     placeholder, and are not taken apart.
     """
     anywhere = spellings(word)
-    in_updated = [*anywhere, _json([True] * len(word.encode()))]
+    in_updated = [*anywhere, _json([True] * len(word))]
 
     def where_absent(look: Callable[[list[str]], Column]) -> Column:
         # Asked of the row, not of each value again: the values are looked at one by one, without generated code.
