@@ -140,6 +140,18 @@ KEYS = {
 for which, text in KEYS.items():
     case(f"key {which}", event(), text)
     case(f"key {which}, value with schema", {"schema": {}, "payload": event()}, text)
+#: What ExtractField$Key leaves of a key, with its message schema.
+ALONE = {
+    "number": {"schema": {"type": "int64", "optional": False}, "payload": 7},
+    "number with a default": {"schema": {"type": "int64", "optional": False, "default": 0}, "payload": 7},
+    "text": {"schema": {"optional": False, "type": "string"}, "payload": "abc"},
+    "array": {"schema": {"type": "array", "items": {"type": "int32"}}, "payload": [7]},
+    "null": {"schema": {"type": "int64", "optional": True}, "payload": None},
+}
+for which, scalar in ALONE.items():
+    case(f"key is a {which}", event(), scalar)
+    case(f"declared key, {which}", event(source={"table": "declared"}, after={"a": 1, "b": 2, "c": 3}), scalar)
+case("key of a schema without its kind", event(), {"schema": {}, "payload": 7})
 BOTH = {"schema": "plain", "payload": {"a": 1}}
 case("key of columns schema and payload", event(after=BOTH), BOTH)
 case("no row named", event("u"))
@@ -149,6 +161,7 @@ MOVED = event(after={"id": 1, "x": WORD})
 OLD_KEYS = {
     "plain": '{"id":7}', "with schema": '{"schema": {"type": "struct"}, "payload": {"id": 7}}',
     "line break": '{"id":"a\nb"}', "struct": "Struct{id=7}", "broken": '{"id":7',
+    "number": '{"schema":{"type":"int64"},"payload":7}',
 }  # fmt: skip
 for which, text in OLD_KEYS.items():
     for value in ("plain", "with schema"):
@@ -349,8 +362,15 @@ def test_a_key_is_read_beside_its_value_and_never_for_it(decoded: dict[str, Row]
     assert {decoded[f"key {which}{value}"].after["id"] for which in ("as it is", "hostile", "nothing")} == {"1"}
 
 
+def test_a_key_of_no_columns_is_none_whether_its_schema_is_there_or_not(decoded: dict[str, Row]) -> None:
+    for which in ALONE:
+        assert (decoded[f"key is a {which}"].key, decoded[f"key is a {which}"].problem) == (None, None), which
+        assert decoded[f"declared key, {which}"].key == {"a": "1", "b": "2"}, which
+
+
 def test_columns_named_as_a_message_schema_names_its_parts_are_columns(decoded: dict[str, Row]) -> None:
     assert decoded["key of columns schema and payload"].key == {"schema": "plain", "payload": '{"a":1}'}
+    assert decoded["key of a schema without its kind"].key == {"schema": "{}", "payload": "7"}
 
 
 @pytest.mark.parametrize("value", ["plain", "with schema"])
@@ -358,7 +378,7 @@ def test_an_old_key_is_read_by_its_own_shape(decoded: dict[str, Row], value: str
     for which, key in (("plain", "7"), ("with schema", "7"), ("line break", "a\nb")):
         row = decoded[f"old key {which}, value {value}"]
         assert (row.op, row.prior_key, row.absent, row.problem) == ("insert", {"id": key}, ["x"], None), which
-    for which in ("struct", "broken"):
+    for which in ("struct", "broken", "number"):
         row = decoded[f"old key {which}, value {value}"]
         assert (row.op, "__debezium.oldkey" in row.problem) == ("bad", True), which
     row = decoded["old key not needed"]

@@ -20,10 +20,12 @@ _OLD_KEY = "__debezium.oldkey"
 
 
 def own_shape(document: Column) -> Column:
-    """The columns of a key or a header, whether they stand in ``{"schema", "payload"}`` or by themselves."""
+    """The columns of a key or a header, whether they stand in ``{"schema", "payload"}`` or by themselves; null where it has
+    none: a number or a text with its message schema is no more of a key than one that is sent without."""
     schema, payload = F.element_at(document, F.lit("schema")), F.element_at(document, F.lit("payload"))
-    wrapped = (F.size(document) == 2) & schema.startswith("{") & payload.startswith("{")
-    return F.when(wrapped, exact_json(payload, IMAGE)).otherwise(document)
+    wrapped = (F.size(document) == 2) & schema.startswith("{") & F.map_contains_key(document, "payload")
+    columns = F.when(payload.startswith("{"), exact_json(payload, IMAGE)).when(~schema.contains('"type":'), document)
+    return F.when(wrapped, columns).otherwise(document)
 
 
 def names_old_key(headers: Column) -> Column:
