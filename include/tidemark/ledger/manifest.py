@@ -71,6 +71,10 @@ class Manifest(StoredDocument):
         description="What the export consisted of when this version landed, also what had landed before."
     )
     created_at: datetime = Field(description="When this version was written.")
+    landed: bool = Field(
+        True,
+        description="Whether the hour has landed by this version. false: an operator has named reloads before it did.",
+    )
     recalls: int = Field(
         0,
         description="Not 0: what the hour's publications up to this sequence number put in quarantine is decoded again.",
@@ -114,7 +118,8 @@ class Manifest(StoredDocument):
 
 
 def load_manifests(settings: Settings, feed: str, hour: str) -> list[Manifest]:
-    """All versions of an hour's manifest, oldest first; [] when the hour has not landed."""
+    """All versions of an hour's manifest, oldest first; [] when nothing is said of the hour. Where only reloads have been
+    named so far, the newest says that the hour has not landed."""
     folder = _folder(settings, feed, hour)
     storage = storage_of(folder, settings)
     manifests = []
@@ -133,16 +138,16 @@ def load_manifests(settings: Settings, feed: str, hour: str) -> list[Manifest]:
 
 
 def has_landed(settings: Settings, feed: str, hour: str) -> bool:
-    """Whether an hour has a manifest."""
-    folder = _folder(settings, feed, hour)
-    return bool(storage_of(folder, settings).list_names(folder, "v*.json"))
+    """Whether an hour has landed: a reload may have been named for it before."""
+    manifests = load_manifests(settings, feed, hour)
+    return bool(manifests) and manifests[-1].landed
 
 
 def first_landed(settings: Settings, feed: str) -> Hour | None:
     """The oldest hour of a feed that has landed; None: none has."""
     folder = f"{settings.landing_root}/{feed_manifests_folder(feed)}"
-    manifests = storage_of(folder, settings).list_below(folder, "v*.json")
-    return Hour.parse(manifests[0].split("/")[-2]) if manifests else None
+    hours = dict.fromkeys(path.split("/")[-2] for path in storage_of(folder, settings).list_below(folder, "v*.json"))
+    return next((Hour.parse(hour) for hour in hours if has_landed(settings, feed, hour)), None)
 
 
 def load_manifest(settings: Settings, feed: str, hour: str) -> Manifest:
@@ -159,10 +164,14 @@ def all_objects(settings: Settings, feed: str, hour: str) -> Manifest:
     """
     versions = _landed_versions(settings, feed, hour)
     recalls = max(version.recalls for version in versions)
-    reloads = next((version.reloads for version in reversed(versions) if version.reloads is not None), None)
     return versions[-1].model_copy(
-        update={"objects": counted_objects(versions), "recalls": recalls, "reloads": reloads}
+        update={"objects": counted_objects(versions), "recalls": recalls, "reloads": named_reloads(versions)}
     )
+
+
+def named_reloads(versions: Sequence[Manifest]) -> list[str] | None:
+    """What the newest of an hour's versions that speaks of reloads says; None: none does."""
+    return next((version.reloads for version in reversed(versions) if version.reloads is not None), None)
 
 
 def counted_objects(versions: Sequence[Manifest]) -> list[LandedObject]:
@@ -180,7 +189,7 @@ def save_manifest(settings: Settings, manifest: Manifest) -> bool:
 
 def _landed_versions(settings: Settings, feed: str, hour: str) -> list[Manifest]:
     manifests = load_manifests(settings, feed, hour)
-    if not manifests:
+    if not manifests or not manifests[-1].landed:
         raise ExportError("the hour has not landed", feed=feed, hour=hour, fix="run the stage land for it first")
     return manifests
 

@@ -1,7 +1,8 @@
 """Reloads that an operator names: a table's load begins in this hour, and what stood before it is gone.
 
 As a replay, a reload is a new version of the hour's manifest that brings no object. From there on the hour goes the
-ordinary way through all stages, whoever runs it. It may be named before the hour has landed.
+ordinary way through all stages, whoever runs it. It may be named before the hour has landed: such a version says so, and the
+hour's export is still to come.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tidemark.formats import load_format
 from tidemark.formats.contract import TellsTableChanges, TiesTransactions
 from tidemark.hours import Hour
 from tidemark.lake.lake_marker import open_lake
-from tidemark.ledger.manifest import Manifest, all_objects, load_manifests, save_manifest
+from tidemark.ledger.manifest import Manifest, load_manifests, named_reloads, save_manifest
 from tidemark.ledger.state_store import load_state
 from tidemark.settings import Settings
 
@@ -43,13 +44,13 @@ def name_reloads(
     named = sorted({_named(feed, table, settings) for table in tables}) or [ALL]
     for _ in range(3):  # again when another run wrote the version meanwhile
         versions = load_manifests(settings, feed.feed, hour)
-        before = (all_objects(settings, feed.feed, hour).reloads or []) if versions else []
+        before = named_reloads(versions) or []
         others = [name for name in before if bare(name) not in {*map(bare, named)}]
         now = _without(before, named, feed, hour) if revoke else sorted({*others, *named})
         if now == before:
             break
         newest = versions[-1] if versions else Manifest(
-            feed=feed.feed, hour=hour, version=0, objects=[], created_at=datetime.now(UTC)
+            feed=feed.feed, hour=hour, version=0, objects=[], created_at=datetime.now(UTC), landed=False
         )  # fmt: skip
         version = {"version": newest.version + 1, "created_at": datetime.now(UTC), "reloads": now}
         if save_manifest(settings, newest.model_copy(update=version)):

@@ -165,7 +165,7 @@ def _land_changed(
 
         read = _at_once(read_whole, unread)
         same, new = _split_known(read, landed.values())
-        if former and not new and not told["withdrawn"]:
+        if former and former[-1].landed and not new and not told["withdrawn"]:
             return former[-1]
         version = former[-1].version + 1 if former else 1
         copied = _at_once(lambda one: _copy(one, feed.feed, hour, version, settings), [(one,) for one in new])

@@ -10,6 +10,7 @@ from tests.e2e.one_table_feed import OneTableFeed, rows
 from tidemark.hours import Hour
 from tidemark.ledger import feed_state, manifest
 from tidemark.ledger.publication_history import load_history
+from tidemark.ledger.reloads import name_reloads
 from tidemark.ledger.state_store import load_state
 from tidemark.pipeline import hour as stages
 from tidemark.pipeline.land import land
@@ -65,7 +66,8 @@ def test_it_goes_on_with_the_hours_behind_it_that_have_landed(
     checked = {"table": {"checks": [CHECK]}}
     for number in (2, 1, 0, 4, 5):
         landed(number, number)
-    assert published_by_job_of(0, **checked) == HOURS[:3], "the hour 3 has not landed"
+    name_reloads(run.definition(), ["*"], HOURS[3], settings)
+    assert published_by_job_of(0, **checked) == HOURS[:3], "of the hour 3 only a reload is named"
     landed(3, -1)
     assert published_by_job_of(3, **checked) == HOURS[:3], "its check stops it, and so all behind it"
     with monkeypatch.context() as patched:

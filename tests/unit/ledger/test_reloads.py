@@ -9,11 +9,22 @@ import pytest
 from typer.testing import CliRunner
 
 from tidemark.cli import app
-from tidemark.errors import ConfigError
+from tidemark.errors import ConfigError, ExportError
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
-from tidemark.ledger.manifest import LandedObject, Manifest, all_objects, load_manifests, save_manifest
+from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.hour_order import comes_next
+from tidemark.ledger.manifest import (
+    LandedObject,
+    Manifest,
+    all_objects,
+    first_landed,
+    has_landed,
+    load_manifests,
+    save_manifest,
+)
 from tidemark.ledger.reloads import ALL, name_reloads
+from tidemark.pipeline.land import land
 from tidemark.settings import Settings
 
 HOUR = Hour("2026-11-20T07")
@@ -22,7 +33,7 @@ feed: crm
 description: d
 owner: o
 topics: [crm.a]
-exports: {path: "{topic}/dt={date}/hr={hour}/*"}
+exports: {path: "{topic}/dt={date}/hr={hour}/*", marker: null, settle: 0s, missing: empty}
 container: {type: kafka_json}
 format: {type: qlik}
 tables:
@@ -38,6 +49,7 @@ def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
     monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path))
     monkeypatch.setenv("TIDEMARK_FEEDS", str(tmp_path / "feeds"))
     monkeypatch.setenv("TIDEMARK_LAKE", str(tmp_path / "lake"))
+    monkeypatch.setenv("TIDEMARK_EXPORTS", str(tmp_path / "exports"))
     return Settings()
 
 
@@ -66,7 +78,37 @@ def test_it_is_taken_back(feed: Feed, settings: Settings) -> None:
     with pytest.raises(ConfigError, match=r"names no reload of CRM.ACCOUNTS: it names CRM.ORDERS"):
         name_reloads(feed, ["CRM.ACCOUNTS"], HOUR, settings, revoke=True)
     assert name_reloads(feed, [], HOUR, settings, revoke=True) == ([], False)
+    land(feed, HOUR, settings)
     assert all_objects(settings, "crm", HOUR).reloads == []
+
+
+@pytest.mark.promise(2)
+@pytest.mark.parametrize("exported", [True, False], ids=["with an export", "an empty hour"])
+def test_an_hour_that_is_only_named_has_not_landed(feed: Feed, settings: Settings, exported: bool) -> None:
+    """A job that goes on with the hours behind its own would publish it without its export."""
+    state, before = FeedState(feed="crm"), HOUR.plus(-1)
+
+    def landed() -> tuple[bool, Hour | None, bool]:
+        return has_landed(settings, "crm", HOUR), first_landed(settings, "crm"), comes_next(settings, state, HOUR)
+
+    for table in ("CRM.ACCOUNTS", "CRM.ORDERS"):  # the second finds what the first has said
+        name_reloads(feed, [table], HOUR, settings)
+        assert landed() == (False, None, False)
+    with pytest.raises(ExportError, match="the hour has not landed"):
+        all_objects(settings, "crm", HOUR)
+    if exported:
+        folder = Path(settings.exports, f"crm.a/dt={HOUR.date}/hr={HOUR.clock}")
+        folder.mkdir(parents=True)
+        (folder / "a").write_text("")
+    assert land(feed, HOUR, settings).version == 3
+    assert landed() == (True, HOUR, True)
+    assert land(feed, HOUR, settings).version == 3, "again there is nothing new"
+    whole = all_objects(settings, "crm", HOUR)
+    assert (len(whole.objects), whole.reloads) == (int(exported), ["CRM.ACCOUNTS", "CRM.ORDERS"])
+    name_reloads(feed, ["CRM.ORDERS"], HOUR, settings, revoke=True)
+    assert landed() == (True, HOUR, True)
+    name_reloads(feed, ["CRM.ORDERS"], before, settings)
+    assert first_landed(settings, "crm") == HOUR
 
 
 def test_what_lands_before_and_after_stays(feed: Feed, settings: Settings) -> None:
