@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
 from tidemark.formats.contract import SchemaEntry, TellsTableChanges
-from tidemark.values.table_changes import TableChange, TableName, TableRenamed
+from tidemark.values.table_changes import TableChange, TableName, TableRenamed, UnsentRows
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -30,6 +30,8 @@ class Statement:
     """Why it cannot be understood, for a person. None: it can."""
     said_by: frozenset[tuple[str, str]]
     """The entries that it comes from, as (source's table, position)."""
+    unsent: bool = False
+    """Whether it moves rows which messages do not send: that is why it cannot be followed."""
 
 
 def statements(entries: Sequence[SchemaEntry], feed: Feed) -> list[Statement]:
@@ -65,8 +67,9 @@ def _read(entry: SchemaEntry, feed: Feed) -> Iterator[Statement]:
         tables = {_in_feed(name, entry) for name in error.tables} if isinstance(error, TableRenamed) else set()
         for table in sorted(tables or {entry.source_table}):
             yield Statement(
-                source_table=table, position=entry.position, change=None, problem=str(error), said_by=said_by
-            )
+                source_table=table, position=entry.position, change=None, problem=str(error), said_by=said_by,
+                unsent=isinstance(error, UnsentRows),
+            )  # fmt: skip
 
 
 def _in_feed(name: TableName, entry: SchemaEntry) -> str:

@@ -8,6 +8,7 @@ drop, the column's values are left out. Rows from before a column was added have
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -86,6 +87,16 @@ class Definition:
         return self.names_now[generation].get(name.lower(), name)
 
 
+@dataclass(frozen=True)
+class Unfollowed:
+    """A statement about a table that cannot be followed."""
+
+    why: str
+    """The reason, with the statement, for a person."""
+    unsent: str | None = None
+    """The hour in which it landed, where it moves rows that messages do not send; None: it is about columns."""
+
+
 def _steps(column_renames: Sequence[ColumnRename]) -> list[dict[str, str | None]]:
     """What each column rename makes of the names in it."""
     steps: list[dict[str, str | None]] = []
@@ -144,8 +155,11 @@ class Definitions:
     """The source's tables of which the hour itself says something."""
     notes: tuple[str, ...] = ()
     """What a person should know of the hour's statements."""
-    problems: Mapping[str, str] = field(default_factory=dict)
-    """The source's tables of which a statement cannot be followed, and the first reason."""
+    problems: Mapping[str, Unfollowed] = field(default_factory=dict)
+    """The source's tables of which a statement cannot be followed, and the first of these."""
+    unsent: Mapping[str, str] = field(default_factory=dict)
+    """Declared tables of which the hour itself says that rows were moved without being sent, and what a person should know of
+    it."""
     described_at: Column | None = field(default=None, compare=False)
     """Of a log row, the position of the entry that it names: see :class:`tidemark.formats.contract.BindsRows`. None: no row
     names any."""
@@ -195,15 +209,17 @@ def load_definitions(entries: DataFrame, feed: Feed) -> Definitions:
     """Log entries (``landed_this_hour``: whether they are of the hour that runs) → Definitions. What is collected is
     metadata. A format that sends no such entries costs nothing.
 
-    SchemaError for a statement that cannot be understood, unless the feed file declares the table's columns: then the
-    declared columns count; or says `on_table_stop: table`. SchemaError also for too many statements.
+    SchemaError for a statement that cannot be followed, unless the feed file declares the table's columns: then the
+    declared columns count, and rows that it moved are told; or says `on_table_stop: table`. SchemaError also for too many
+    statements.
     """
     format_ = load_format(feed.format["type"])
     if not isinstance(format_, TellsTableChanges):
         return Definitions()
     text = F.col("message_schema").alias("text")
     statements = entries.where(F.col("op") == "schema").groupBy("source_table", "position", text)
-    rows = statements.agg(F.bool_or("landed_this_hour").alias("landed_this_hour")).limit(_MOST_ENTRIES + 1).collect()
+    of_each = F.bool_or("landed_this_hour").alias("landed_this_hour"), F.min("hour").alias("hour")
+    rows = statements.agg(*of_each).limit(_MOST_ENTRIES + 1).collect()
     if len(rows) > _MOST_ENTRIES:
         raise SchemaError(
             f"the stream makes more than {_MOST_ENTRIES} different statements about its tables",
@@ -212,18 +228,38 @@ def load_definitions(entries: DataFrame, feed: Feed) -> Definitions:
         )
     listed = [SchemaEntry(row.source_table, row.position, row.text) for row in rows]
     of_hour = {(row.source_table, row.position) for row in rows if row.landed_this_hour}
-    found = define(listed, feed, of_hour)
+    found = define(listed, feed, of_hour, {(row.source_table, row.position): row.hour for row in rows})
     return replace(found, notes=tuple(_unfilled(found, {position for _, position in of_hour})))
 
 
-def not_understood(feed: Feed, source_table: str, problem: str) -> SchemaError:
+def not_understood(feed: Feed, source_table: str, problem: Unfollowed) -> SchemaError:
     """A statement about a table that cannot be followed."""
-    return SchemaError(
-        problem,
-        fix=f"declare the table's columns as they are now under tables.{source_table}.columns in the feed file: then that "
-        "counts, and not this",
-        feed=feed.feed,
-        table=source_table,
+    fix = (
+        f"declare the table's columns as they are now under tables.{source_table}.columns in the feed file: then that "
+        "counts, and not this"
+    )
+    if problem.unsent is not None:
+        fix += f"; the table's rows stay as they were, so then {_say_rows(feed, source_table, problem.unsent)}"
+    return SchemaError(problem.why, fix=fix, feed=feed.feed, table=source_table)
+
+
+def _say_rows(feed: Feed, source_table: str, hour: str) -> str:
+    """How to have the rows of a table that the source moved without sending them."""
+    reload = f"tidemark reload {feed.feed} {feed.published_name(source_table)} --hour"
+    return (
+        f"`{reload} {hour} --empty` if the source's table was empty behind the statement; if not, have the source load the "
+        f"table anew, and `{reload} HOUR` with the hour of that load"
+    )
+
+
+def _unsent_note(feed: Feed, source_table: str, found: Sequence[Unfollowed]) -> str:
+    """What the receipt says of a declared table whose rows the source moved without sending them."""
+    first = min(found, key=lambda one: one.unsent or "")
+    why = re.split(r"\s*['(=<>]", first.why, maxsplit=1)[0]  # what comes then may be values of rows
+    more = f" (and {len(found) - 1} more such statements)" if len(found) > 1 else ""
+    return (
+        f"{feed.published_name(source_table)}: {why}{more}: the table's rows stay as they were, and may not be the source's: "
+        f"{_say_rows(feed, source_table, first.unsent or '')}"
     )
 
 
@@ -238,12 +274,16 @@ def _unfilled(found: Definitions, of_hour: Collection[str]) -> list[str]:
 
 
 def define(
-    entries: Sequence[SchemaEntry], feed: Feed, of_hour: Collection[tuple[str, str]] = frozenset()
+    entries: Sequence[SchemaEntry],
+    feed: Feed,
+    of_hour: Collection[tuple[str, str]] = frozenset(),
+    hours: Mapping[tuple[str, str], str] | None = None,
 ) -> Definitions:
-    """What entries, in any order, come to. ``of_hour``: the table and position of those that are new. SchemaError: see
-    :func:`load_definitions`."""
+    """What entries, in any order, come to. ``of_hour``: the table and position of those that are new; ``hours``: where each
+    landed. SchemaError: see :func:`load_definitions`."""
     tables: dict[str, Definition] = {}
-    problems: dict[str, str] = {}
+    problems: dict[str, Unfollowed] = {}
+    unsent: dict[str, list[Unfollowed]] = {}
     new: set[str] = set()
     for said in statements(entries, feed):
         table, known = said.source_table, tables.get(said.source_table, Definition())
@@ -254,15 +294,22 @@ def define(
             tables[table] = _after(known, said)
         except ValueError as error:
             declared = feed.tables.get(table)
+            hour = max((hours or {}).get(said_by, "HOUR") for said_by in said.said_by)
+            problem = Unfollowed(str(error), hour if said.unsent else None)
             # What is no table of the feed concerns nobody.
             if not declared.columns if declared is not None else feed.undeclared == "publish":
-                problems.setdefault(table, str(error))
+                problems.setdefault(table, problem)
+            elif declared is not None and said.unsent and not said.said_by.isdisjoint(of_hour):
+                unsent.setdefault(table, []).append(problem)
     if problems and feed.on_table_stop == "feed":
         raise not_understood(feed, *min(problems.items()))
     ordered = sorted(entries, key=lambda entry: (entry.source_table, entry.position, entry.text))
     format_ = load_format(feed.format["type"])
     described_at = format_.described_at(ordered) if isinstance(format_, BindsRows) else None
-    return Definitions(entries=ordered, tables=tables, new=frozenset(new), problems=problems, described_at=described_at)
+    notes = {table: _unsent_note(feed, table, moves) for table, moves in unsent.items()}
+    return Definitions(
+        entries=ordered, tables=tables, new=frozenset(new), problems=problems, unsent=notes, described_at=described_at
+    )
 
 
 def _after(known: Definition, said: Statement) -> Definition:

@@ -165,7 +165,8 @@ def assemble(run: HourRun) -> Assembled:
         redelivered = _count_redelivered(with_definitions(whole.redelivered, definitions, feed))
     assembled = Assembled(
         rows=rows, open=whole.still_open, refused=whole.given_up, account=_account(counted.account, whole, redelivered),
-        definitions=definitions, notes=[*whole.notes, *definitions.notes, *reloads.notes], recalled=before,
+        definitions=definitions, recalled=before,
+        notes=[*whole.notes, *definitions.notes, *_unsent(definitions, reloads, hour), *reloads.notes],
         moved=_with_reloaded(moved, reloads, feed), withdrawn=_by_table(whole.withdrawn, feed),
         redelivered=redelivered, reloads=reloads, edges=ties.edges,
     )  # fmt: skip
@@ -204,6 +205,14 @@ def _account(counted: Account, whole: WholeTransactions, redelivered: Redelivere
         given_up=whole.given_up_transactions,
         redelivered=again,
     )
+
+
+def _unsent(definitions: Definitions, reloads: HourReloads, hour: str) -> list[str]:
+    """What the hour's receipt says of rows that were moved without being sent, unless a reload has mended it."""
+    return [
+        note for source, note in sorted(definitions.unsent.items())
+        if not any(reload.began >= hour for reload in reloads.begun.get(source, []))
+    ]  # fmt: skip
 
 
 def _with_reloaded(moved: dict[str, str], reloads: HourReloads, feed: Feed) -> dict[str, str]:

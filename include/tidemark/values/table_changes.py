@@ -11,7 +11,11 @@ from tidemark.values.columns import ColumnType
 TableName = tuple[str, str]
 
 
-class TableRenamed(ValueError):
+class UnsentRows(ValueError):
+    """A statement that adds or takes away rows of a table, which messages do not send."""
+
+
+class TableRenamed(UnsentRows):
     """A statement that gives ``tables`` (database or nothing, and name) other names: those of before and behind it."""
 
     def __init__(self, reason: str, tables: Sequence[TableName]) -> None:

@@ -307,3 +307,36 @@ def test_two_tables_of_the_source_are_never_one() -> None:
             refuse_other_sources(of, stats, before)
     refuse_other_sources(of, later, {"ORCL2.HR.JOBS"})
     refuse_other_sources(feed("dataworks", {"ORCL2.HR.JOBS": {"name": "hr.jobs"}}), later, {"ORCL.HR.JOBS"})
+
+
+MOVES = ("20", "INSERT INTO t VALUES ('Smith', 7)"), ("30", "ALTER TABLE t DROP PARTITION p1")
+
+
+def moved(of: Feed, *statements: tuple[str, str]) -> Definitions:
+    """All that is said of s.t, of which each landed in the hour of its position."""
+    entries = [SchemaEntry("s.t", position, json.dumps({"op": "ALTER", "text": sql})) for position, sql in statements]
+    hours = {("s.t", position): f"2026-11-20T{position}" for position, _ in statements}
+    return define(entries, of, hours.keys(), hours)
+
+
+@pytest.mark.promise(1)
+def test_rows_that_move_without_being_sent_stop_a_table_or_are_told() -> None:
+    said = "tidemark reload f s.t --hour"
+    with pytest.raises(SchemaError) as stopped:
+        moved(feed(tables={"s.t": {}}), *MOVES[1:])
+    assert "rows go without being sent" in stopped.value.problem
+    assert stopped.value.fix is not None and "tables.s.t.columns" in stopped.value.fix
+    assert f"`{said} 2026-11-20T30 --empty`" in stopped.value.fix and f"`{said} HOUR`" in stopped.value.fix
+    declared = feed(tables={"s.t": {"columns": {"id": "int"}}})
+    (note,) = moved(declared, *MOVES).unsent.values()
+    assert "s.t: the statement may change rows without sending them: INSERT INTO t VALUES (and 1 more such" in note
+    assert f"`{said} 2026-11-20T20 --empty`" in note and "Smith" not in note
+
+
+def test_what_a_declared_table_is_said_of_its_columns_stays_quiet() -> None:
+    declared = feed(tables={"s.t": {"columns": {"id": "int"}}})
+    assert moved(declared, ("20", "ALTER TABLE t FROBNICATE x"), ("21", "ALTER TABLE t ADD c int")).unsent == {}
+    assert moved(feed(tables={"s.u": {}}).model_copy(update={"undeclared": "quarantine"}), *MOVES).unsent == {}
+    with pytest.raises(SchemaError) as stopped:
+        moved(feed(tables={"s.t": {}}), ("20", "ALTER TABLE t FROBNICATE x"))
+    assert stopped.value.fix is not None and "reload" not in stopped.value.fix

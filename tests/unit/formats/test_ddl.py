@@ -7,7 +7,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tidemark.formats.ddl.statements import DIALECTS, Ddl, read_ddl
-from tidemark.values.table_changes import TableRenamed
+from tidemark.values.table_changes import TableRenamed, UnsentRows
 
 STATEMENTS: list[tuple[str, str, Ddl]] = [
     # MySQL
@@ -107,6 +107,8 @@ def test_what_is_refused_is_named(dialect: str, text: str, reason: str) -> None:
     with pytest.raises(ValueError, match=reason) as error:
         read_ddl(text, dialect)
     assert text in str(error.value)
+    moves_rows = reason in ("a table is renamed", "rows go", "rows come or go", "may change rows")
+    assert isinstance(error.value, UnsentRows) == moves_rows, "what to do depends on it"
 
 
 SWAPS = [

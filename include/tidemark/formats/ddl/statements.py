@@ -38,7 +38,7 @@ from tidemark.formats.ddl.words import (
     ROW_CLAUSES,
     TABLE_VERBS,
 )
-from tidemark.values.table_changes import TableName, TableRenamed
+from tidemark.values.table_changes import TableName, TableRenamed, UnsentRows
 
 #: What Canal's parser (DruidDdlParser), and with it DataWorks, calls an ALTER TABLE whose last clause is of an index or a
 #: key: the clauses before it may be of columns. By these names goes a CREATE INDEX too, which matters to nobody.
@@ -86,7 +86,7 @@ def read_ddl(text: str, dialect: str) -> Ddl | None:
 
     ``dialect`` is a key of :data:`DIALECTS`. Raises ValueError, with the statement in it, for what cannot be
     understood, renames a table (:class:`tidemark.values.table_changes.TableRenamed`) and is no swap, or changes rows without
-    sending them.
+    sending them (:class:`tidemark.values.table_changes.UnsentRows`).
     """
     found: list[Ddl] = []
     try:
@@ -102,6 +102,8 @@ def read_ddl(text: str, dialect: str) -> Ddl | None:
             raise UnreadableStatement("several statements in one")
     except TableRenamed as error:
         raise TableRenamed(f"{error}: {text}", error.tables) from error
+    except UnsentRows as error:
+        raise UnsentRows(f"{error}: {text}") from error
     except (SqlglotError, UnreadableStatement, RecursionError) as error:
         reason = str(error) if isinstance(error, UnreadableStatement) else "its SQL cannot be read"
         raise ValueError(f"{reason}: {text}") from error
@@ -127,9 +129,9 @@ class _Reader:
             self._rename_tables(tokens_of(self.text[tokens[0].end + 1 : tokens[-1].end + 1], self.dialect))
         elif first == "DROP":
             if second in ("TABLE", "DATABASE", "SCHEMA"):
-                raise UnreadableStatement("rows go without being sent")
+                raise UnsentRows("rows go without being sent")
         elif first in CHANGING_VERBS:
-            raise UnreadableStatement("the statement may change rows without sending them")
+            raise UnsentRows("the statement may change rows without sending them")
         elif first not in IRRELEVANT_VERBS:
             raise UnreadableStatement("the statement is not understood")
 
@@ -200,7 +202,7 @@ class _Reader:
         elif verb == "SET":
             self._set(rest)
         elif verb in ROW_CLAUSES:
-            raise UnreadableStatement("rows come or go without being sent")
+            raise UnsentRows("rows come or go without being sent")
         elif verb not in OTHER_CLAUSES:
             raise UnreadableStatement("the statement is not understood")
 
@@ -229,7 +231,7 @@ class _Reader:
         if word == "PRIMARY":
             self.ddl.key = ()
         elif word in ("PARTITION", "SUBPARTITION"):
-            raise UnreadableStatement("rows go without being sent")
+            raise UnsentRows("rows go without being sent")
         elif not tokens:
             raise UnreadableStatement("the statement is not understood")
         elif word not in NO_COLUMN and word != "UNUSED":
