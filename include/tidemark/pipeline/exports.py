@@ -7,7 +7,7 @@ A source is an :class:`HourExport`: objects in folders (:mod:`tidemark.pipeline.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Protocol
 
@@ -31,6 +31,8 @@ class TopicExport:
     """The objects that hold its records."""
     missing: bool
     """Whether not even an empty export of it is there."""
+    removed: bool = field(default=False, kw_only=True)
+    """Whether it has landed, and the source has removed it, or its marker, since: what is left of it has landed too."""
 
 
 @dataclass(frozen=True)
@@ -68,15 +70,15 @@ class HourExport(Protocol):
         """An object whose bytes can be read: the one of the source, or a copy of it in a folder for passing files."""
 
 
-def look_at(feed: Feed, hour: str, settings: Settings) -> HourExport:
-    """The hour's export as it is now."""
+def look_at(feed: Feed, hour: str, settings: Settings, *, anew: bool = False) -> HourExport:
+    """The hour's export as it is now. ``anew``: what has landed does not make up for what the source lacks."""
     if feed.exports.kafka is not None:
         from tidemark.pipeline.kafka_exports import look_at_topics  # its client is loaded by those who need it
 
         return look_at_topics(feed, Hour.parse(hour), settings)
     from tidemark.pipeline.path_exports import look_at_folders
 
-    return look_at_folders(feed, Hour.parse(hour), settings)
+    return look_at_folders(feed, Hour.parse(hour), settings, anew=anew)
 
 
 def is_complete(feed: Feed, hour: str, settings: Settings) -> Readiness:

@@ -72,8 +72,8 @@ def land(feed: Feed, hour: str, settings: Settings, *, anew_behind: int | None =
     Reads the source's objects; writes ``<landing>/<feed>/<topic>/dt=…/hr=…/v00001/…`` and the manifest. The same export
     again writes nothing and returns the manifest that is there. A changed source gives a new version that lists the
     export as it is now; an object that did not change keeps its first copy, and one that was removed from the source stays
-    in the landing and in its version (:func:`tidemark.ledger.manifest.all_objects`). Of two runs at once one writes the
-    version; the other finds it and returns it.
+    in the landing and in its version (:func:`tidemark.ledger.manifest.all_objects`). An export that the source has removed
+    since it landed is nothing new. Of two runs at once one writes the version; the other finds it and returns it.
 
     ``anew_behind``: all that landed with later versions than this one is withdrawn, and the export lands as if it never
     had: see :func:`tidemark.pipeline.hour.land_anew`.
@@ -98,7 +98,9 @@ def _land(feed: Feed, hour: Hour, settings: Settings, anew_behind: int | None) -
     try:
         open_lake(settings)
         for _ in range(3):  # again when another run wrote the version meanwhile
-            export = look_at(feed, hour, settings)
+            former = load_manifests(settings, feed.feed, hour)
+            withdrawn = [] if anew_behind is None else [o for o in counted_objects(former) if o.version > anew_behind]
+            export = look_at(feed, hour, settings, anew=bool(withdrawn))
             require_complete(export)
             _require_topics(feed, export)
             if not export.keep():
@@ -106,8 +108,10 @@ def _land(feed: Feed, hour: Hour, settings: Settings, anew_behind: int | None) -
             notes = export.notes()
             for note in notes:
                 log.warning(note)
-            former = load_manifests(settings, feed.feed, hour)
-            withdrawn = [] if anew_behind is None else [o for o in counted_objects(former) if o.version > anew_behind]
+            if removed := [topic.topic for topic in export.topics if topic.removed]:
+                log.info(
+                    "the source has removed topics since they landed: what landed counts", topics=", ".join(removed)
+                )
             if withdrawn:
                 notes.append(
                     f"landed anew: {len(withdrawn)} objects that had landed and were not published do not count, the first "

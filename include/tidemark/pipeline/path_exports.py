@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Collection
+from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
-from tidemark.ledger.manifest import OffsetRange
+from tidemark.ledger.manifest import OffsetRange, counted_objects, load_manifests
 from tidemark.pipeline.exports import HourExport, Readiness, TopicExport
 from tidemark.settings import Settings
 from tidemark.storage.contract import StoredObject
 from tidemark.storage.objects import storage_of
+
+_REMOVED = "it has landed, and the source has removed it since"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -50,12 +53,14 @@ class _Folders:
 
         Without a marker a topic that has no object yet is waited for: by ``exports.missing: empty`` as long as that, by
         ``fail`` until ``wait`` after the end of the hour. From then on the hour is complete, without it.
+
+        Of what has landed and was removed since nothing is waited for: there is nothing new.
         """
         exports = self.feed.exports
         if exports.marker is not None:
-            unmarked = [export.marker for export in self.topics if not export.marked]
+            unmarked = [export.marker for export in self.topics if not export.marked and not export.removed]
             if not unmarked:
-                return Readiness(True, "the marker is there for every topic")
+                return self._ready("the marker is there for every topic")
             more = f" and {len(unmarked) - 1} more" if len(unmarked) > 1 else ""
             return Readiness(False, f"no marker yet at {unmarked[0]}{more}")
         now, end = _now(), self.hour.end
@@ -65,7 +70,11 @@ class _Folders:
         newest = max([end, *(stored.modified for export in self.topics for stored in export.objects)])
         if now < newest + exports.settle:
             return Readiness(False, f"not yet {exports.settle} without a change: the last was at {newest:%FT%TZ}")
-        return Readiness(True, f"nothing has changed since {newest:%FT%TZ}")
+        return self._ready(f"nothing has changed since {newest:%FT%TZ}")
+
+    def _ready(self, why: str) -> Readiness:
+        removed = [export.topic for export in self.topics if export.removed]
+        return Readiness(True, f"of {', '.join(removed)} there is nothing new to land: {_REMOVED}" if removed else why)
 
     def keep(self) -> bool:
         return True
@@ -85,9 +94,25 @@ class _Folders:
         return stored
 
 
-def look_at_folders(feed: Feed, hour: Hour, settings: Settings) -> HourExport:
-    """The export of every topic. Markers, and objects whose names begin with ``_`` or ``.``, are no data."""
-    return _Folders(feed, hour, settings, [_list_topic(feed, topic, hour, settings) for topic in feed.topics])
+def look_at_folders(feed: Feed, hour: Hour, settings: Settings, *, anew: bool = False) -> HourExport:
+    """The export of every topic. Markers, and objects whose names begin with ``_`` or ``.``, are no data. ``anew``: see
+    :func:`tidemark.pipeline.exports.look_at`."""
+    topics = [_list_topic(feed, topic, hour, settings) for topic in feed.topics]
+    versions = [] if anew else load_manifests(settings, feed.feed, hour)
+    if versions and versions[-1].landed:
+        landed = {(one.topic, one.source, one.fingerprint) for one in counted_objects(versions)}
+        topics = [_without_removed(feed, topic, landed) for topic in topics]
+    return _Folders(feed, hour, settings, topics)
+
+
+def _without_removed(feed: Feed, topic: _Folder, landed: Collection[tuple[str, str, str]]) -> _Folder:
+    """A topic of an hour that has landed, marked where the source has removed it. What has no marker and has not landed is an
+    export that is being written; a topic of which nothing has landed may be new to the feed."""
+    known = any(of == topic.topic for of, _, _ in landed)
+    gone = (known and not topic.objects) or (topic.marker is not None and not topic.marked)
+    new = any((topic.topic, stored.location, stored.fingerprint) not in landed for stored in topic.objects)
+    removed = gone and not new and (known or feed.exports.missing == "empty")
+    return replace(topic, missing=False, removed=True) if removed else topic
 
 
 def _list_topic(feed: Feed, topic: str, hour: Hour, settings: Settings) -> _Folder:

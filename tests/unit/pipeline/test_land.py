@@ -3,6 +3,7 @@ from __future__ import annotations
 import bz2
 import gzip
 import os
+import shutil
 from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
@@ -144,6 +145,54 @@ def test_what_landed_stays_when_the_source_loses_it(source: Source, settings: Se
     second = land(feed(), HOUR, settings)
     assert {Path(o.source).name for o in second.objects} == {"p2", "p3"}
     assert len(all_objects(settings, "shop", HOUR).objects) == 3
+
+
+@pytest.mark.promise(6)
+@pytest.mark.parametrize("marker", [None, "_SUCCESS"])
+@pytest.mark.parametrize("missing", ["fail", "empty"])
+def test_an_hour_whose_export_the_source_has_removed_is_what_landed(
+    source: Source, settings: Settings, marker: str | None, missing: str
+) -> None:
+    """A bucket's lifecycle takes exports away; their hours can run again."""
+
+    def of(*topics: str, wait: str = "0s") -> Feed:
+        return feed(topics=topics, exports={"marker": marker, "missing": missing, "wait": wait})
+
+    for topic in "ab":
+        source.put("p1", f"{topic}\n".encode(), topic)
+        source.put("_SUCCESS", b"", topic)
+    first = land(of("a", "b"), HOUR, settings)
+    shutil.rmtree(source.folder("a"))
+    both = of("a", "b", wait="999999d")  # a topic that must not be missing is waited for
+    assert is_complete(both, HOUR, settings).why == (
+        "of a there is nothing new to land: it has landed, and the source has removed it since"
+    )
+    assert land(both, HOUR, settings) == first
+    source.put("p2", b"new\n", "b")
+    (source.folder("b") / "p1").unlink()
+    assert [Path(o.source).name for o in land(both, HOUR, settings).objects] == ["p2"]
+    assert len(all_objects(settings, "shop", HOUR).objects) == 3, "nothing of what landed is lost"
+    shutil.rmtree(source.root)
+    assert is_complete(both, HOUR, settings).ready
+    assert land(both, HOUR, settings).version == 2
+    source.put("p3")
+    assert is_complete(both, HOUR, settings).ready == (marker is None), "an export that is being written is waited for"
+
+
+@pytest.mark.parametrize("marker", [None, "_SUCCESS"])
+def test_what_has_not_landed_is_waited_for_as_ever(source: Source, settings: Settings, marker: str | None) -> None:
+    exports = {"marker": marker, "missing": "fail", "wait": "999999d"}
+    one, more = feed(exports=exports), feed(topics=["a", "b"], exports=exports)
+    source.put("p1")
+    source.put("_SUCCESS", b"")
+    land(one, HOUR, settings)
+    shutil.rmtree(source.root)
+    assert is_complete(one, HOUR, settings).ready
+    for unlanded, hour in ((one, "2026-11-20T06"), (more, HOUR)):
+        assert not is_complete(unlanded, hour, settings).ready, "another hour, a topic that is new to the feed"
+    with pytest.raises(NotReadyError):
+        land(one, HOUR, settings, anew_behind=0)
+    assert len(all_objects(settings, "shop", HOUR).objects) == 1, "nothing is withdrawn for what is not there"
 
 
 def test_how_often_the_same_bytes_land_does_not_depend_on_when_they_came(source: Source, settings: Settings) -> None:
@@ -398,8 +447,8 @@ def test_an_object_that_grows_before_it_is_read_is_for_the_next_run(
     path = source.put("p1")
     listed = stage.look_at
 
-    def then_grown(*given: Any) -> Any:
-        found = listed(*given)
+    def then_grown(*given: Any, **more: Any) -> Any:
+        found = listed(*given, **more)
         path.write_bytes(LINES + b"more")
         return found
 
