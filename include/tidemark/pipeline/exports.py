@@ -7,7 +7,7 @@ A source is an :class:`HourExport`: objects in folders (:mod:`tidemark.pipeline.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
@@ -19,7 +19,7 @@ from tidemark.settings import Settings
 from tidemark.storage.contract import StoredObject
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class TopicExport:
     """What the source holds of one topic for an hour."""
 
@@ -31,7 +31,7 @@ class TopicExport:
     """The objects that hold its records."""
     missing: bool
     """Whether not even an empty export of it is there."""
-    removed: bool = field(default=False, kw_only=True)
+    removed: bool = False
     """Whether it has landed, and the source has removed it, or its marker, since: what is left of it has landed too."""
 
 

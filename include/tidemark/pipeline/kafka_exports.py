@@ -141,9 +141,9 @@ class _Topics:
         place = "kafka:{}"
         return [
             TopicExport(
-                topic,
-                place.format(topic),
-                [
+                topic=topic,
+                place=place.format(topic),
+                objects=[
                     one.stored(self.hour)
                     for one in self.ranges
                     if one.offsets.topic == topic and one.offsets.first < one.offsets.end
