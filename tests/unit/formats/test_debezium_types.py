@@ -6,12 +6,17 @@ import base64
 import json
 from datetime import UTC, date, datetime
 from decimal import Decimal
+from pathlib import Path
 from typing import Any
 
+import fastavro
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
+from tidemark.containers import connect_avro, connect_parquet
 from tidemark.formats.debezium import decode as debezium
 from tidemark.values import encodings
 from tidemark.values.columns import ColumnType
@@ -82,6 +87,14 @@ DECLARED: list[tuple[str, dict[str, str], str, Any]] = [
       for digits, connector in ((7, "sqlserver"), (9, "oracle"), (9, "db2"))
       for more in ({}, {"times": "adaptive_time_microseconds"})],
     ("timestamp(9)", {}, str(SECONDS * 10**6 + 456_000), AT),  # PostgreSQL makes timestamp(6) of it
+    # As containers write the dates and times of sinks' files.
+    ("date", {}, "2026-11-20", date(2026, 11, 20)),
+    ("date", {}, "2026-11-20T01:02:03", None),
+    *[("timestamp(3)", {"times": times}, f"{AT.isoformat()}{zone}", AT)
+      for times, zone in (("adaptive", ""), ("connect", "Z"), ("microseconds", "Z"), ("nanoseconds", "Z"))],
+    ("timestamp", {"times": "nanoseconds"}, "2026-11-20T01:02:03.1234567", None),
+    ("timestamp", {}, "2026-11-20T01:02:03+01:00", None),
+    ("date[]", {}, '["2026-11-20",null]', [date(2026, 11, 20), None]),
     ("timetz", {}, "01:02:03.456Z", "01:02:03.456Z"),
     ("interval", {}, "P1Y2M3DT4H5M6.78S", "P1Y2M3DT4H5M6.78S"),
     ("bigint", {}, "36993906780000", 36993906780000),  # an interval in numeric mode: microseconds
@@ -205,6 +218,25 @@ def test_every_type_that_messages_tell(spark: SparkSession) -> None:
     typed = [(_told(field, {}), text) for field, text, _ in TOLD]
     for (field, text, expected), found in zip(TOLD, values(spark, typed), strict=True):
         assert _comparable(found, expected) == expected, (field, text)
+
+
+def test_dates_and_times_of_a_sinks_files_are_read_as_they_are(spark: SparkSession, tmp_path: Path) -> None:
+    """Of time.precision.mode=connect: a converter that knows schemas leaves the files' own types in them."""
+    columns = {"day": "date", "at": "timestamp(3)", "clock": "time(3)"}
+    row = {"day": AT.date(), "at": AT.replace(tzinfo=UTC), "clock": AT.time()}
+    logical = {"day": ("int", "date"), "at": ("long", "timestamp-millis"), "clock": ("int", "time-millis")}
+    fields = [{"name": name, "type": {"type": of, "logicalType": kind}} for name, (of, kind) in logical.items()]
+    with (tmp_path / "t+0+0000000000.avro").open("wb") as file:
+        fastavro.writer(file, {"type": "record", "name": "R", "fields": fields}, [row])
+    stamps = pa.array([row["at"]], pa.timestamp("ms", "UTC"))
+    pq.write_table(pa.table({"day": [row["day"]], "at": stamps}), tmp_path / "t+0+0000000000.parquet")
+    types = debezium.column_types(columns, debezium.Options(times="connect"))
+    for container, ending, wanted in ((connect_avro, "avro", [*columns]), (connect_parquet, "parquet", ["day", "at"])):
+        read = container.read(spark, [str(tmp_path / f"t+0+0000000000.{ending}")], container.Options()).first()
+        assert read is not None
+        texts = json.loads(read.value)
+        found = values(spark, [(types[name], str(texts[name])) for name in wanted])
+        assert found == [AT.date(), AT, "01:02:03.456"][: len(wanted)], ending
 
 
 def test_a_schema_does_not_say_that_its_decimals_are_numbers_of_json(spark: SparkSession) -> None:

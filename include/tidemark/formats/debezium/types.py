@@ -16,7 +16,7 @@ from pyspark.sql import functions as F
 
 from tidemark.values.columns import ColumnType
 from tidemark.values.encodings import ENCODINGS as COMMON
-from tidemark.values.encodings import Encoding
+from tidemark.values.encodings import Encoding, plain
 from tidemark.values.strict_json import exact_json
 
 _TEXT = {
@@ -233,5 +233,21 @@ def items(text: Column, spark: str, arg: str | None) -> Column:
     return values(exact_json(text, "array<string>"))
 
 
+def _counted_or_written(count: Encoding) -> Encoding:
+    """A count, or the date or time that it says, as containers write those of sinks' Avro and Parquet files: there
+    ``time.precision.mode=connect`` leaves dates and timestamps. No count looks like one."""
+
+    def read(text: Column, spark: str, arg: str | None) -> Column:
+        # Containers write microseconds. More digits would be cut off, unseen where they are of a key.
+        written = plain(F.when(~text.rlike(r"\.\d{7}"), text), spark, arg)
+        return F.coalesce(count(text, spark, arg), written)
+
+    return read
+
+
 #: Encodings of this format's own.
-ENCODINGS: dict[str, Encoding] = {"bits": bits, "items": items}
+ENCODINGS: dict[str, Encoding] = {
+    "bits": bits,
+    "items": items,
+    **{f"epoch_{unit}": _counted_or_written(COMMON[f"epoch_{unit}"]) for unit in ("days", "millis", "micros", "nanos")},
+}
