@@ -61,7 +61,9 @@ class TableView:
     """Whether this hour brought a truncate or a reload."""
     rebuild: bool = False
     """Whether all rows are folded again: they were never folded under this name; or a change of columns came late; or
-    published rows have another place, other columns or another text than before, or count no more."""
+    published rows have another place, other columns or another text than before, or count no more; or it was taken back."""
+    taken_back: bool = False
+    """Whether somebody has taken it back to an older snapshot by hand."""
     change: RenamePlan = field(default_factory=RenamePlan)
     """What the stream states about the columns since the last publication."""
     columns: dict[str, str] = field(default_factory=dict)
@@ -280,7 +282,9 @@ def open_state(
     def shape_with(logged: LoggedColumns | None) -> TableShape:
         return shape_of(run.feed, stats, definition, applied, stored_key, logged, PublishedReadings(before.readings))
 
-    rebuild = change.rebuild or moved or withdrawn is not None or definitions.describes_anew(stats.sources[0])
+    taken_back = bool(stored) and stats.table in run.state.tables and published.taken_back()
+    anew = moved or taken_back or withdrawn is not None or definitions.describes_anew(stats.sources[0])
+    rebuild = change.rebuild or anew
     # A table that was made by an attempt that was not published is as new as one that is not there.
     fresh = run.state.last_sequence > 0 and not (stored and stats.table in run.state.tables)
     keyless = bool(stored) and not stored_key
@@ -308,8 +312,8 @@ def open_state(
     opened = TableView(
         log=log, published=published, shape=shape, highest=highest,
         truncated=emptied_below(run.state, stats.sources, truncated), by_source=truncated,
-        new_truncate=stats.emptied is not None, rebuild=rebuild, change=change, columns=columns, retired=retired,
-        readings=_new_readings(shape, before), recount=recount, learned=learned,
+        new_truncate=stats.emptied is not None, rebuild=rebuild, taken_back=taken_back, change=change, columns=columns,
+        retired=retired, readings=_new_readings(shape, before), recount=recount, learned=learned,
     )  # fmt: skip
     opened.check_logged_keys()
     return opened

@@ -14,12 +14,14 @@ from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.identifiers import publication_name
 from tidemark.lake.catalog import find_table
+from tidemark.lake.spark_conf import CATALOG
 from tidemark.ledger.publication_history import Cut, PublicationHistory
 from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.retention import expired_hours
 from tidemark.operations.audit_finding import AuditFinding
 from tidemark.settings import Settings
 from tidemark.tables.parquet_copies import copied_tables, copies_folder, is_whole, newest_copies
+from tidemark.tables.published_table import PUBLISHED
 
 #: In place of a publication's name: its snapshot has expired, so the name is no longer known.
 EXPIRED = "an expired snapshot"
@@ -89,7 +91,11 @@ def _wrong_tags(
     now = publication_of(found, found.current_snapshot())
     if wrote and now != EXPIRED and names.get(now or "", 0) < wrote[-1].sequence:
         current = f"readers see {now or 'no publication'}, not the last one, number {wrote[-1].sequence}"
-        back = f"CALL lake.system.rollback_to_snapshot('{table}', <the snapshot of the last publication>)"
+        published = str(found.properties.get(PUBLISHED, "")).partition(" ")[0] or "<that of the last publication>"
+        back = (
+            f"CALL {CATALOG}.system.set_current_snapshot('{table}', {published}); or leave it: the next hour with a change "
+            "of the table folds all of it again from the change log"
+        )
         findings.append(AuditFinding("table", table, current, back))
     return findings
 

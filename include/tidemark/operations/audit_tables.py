@@ -17,6 +17,7 @@ from tidemark.fold.colliding_keys import colliding_keys
 from tidemark.fold.key_changes import is_link, rows_in_reach
 from tidemark.fold.typed_rows import TableShape
 from tidemark.identifiers import TIDEMARK, quote
+from tidemark.lake.spark_conf import CATALOG
 from tidemark.ledger.change_log import changes_table, is_published, is_row
 from tidemark.ledger.feed_state import FeedState
 from tidemark.operations.audit_finding import AuditFinding
@@ -73,8 +74,9 @@ def _compare(state: TableView, stored: dict[str, str], hours: Sequence[str] | No
         "kind is not null"
     )
     fix = (
-        f"take {state.table} back to its last cut that is right (Iceberg's rollback_to_snapshot), and restore the change "
-        "log if it is that which was altered"
+        f"CALL {CATALOG}.system.rollback_to_snapshot('{state.table}', <the snapshot of its last cut that is right>): the "
+        "next hour with a change of the table folds all of it again from the change log. Or restore the change log, if it is "
+        "that which was altered"
     )
     return [
         AuditFinding("table", state.table, f"{count} rows {which} by the change log, like the one of key {key}", fix)

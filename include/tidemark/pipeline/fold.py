@@ -45,6 +45,11 @@ from tidemark.tables.staged_change import StagedChange
 
 log = get_logger()
 
+_TAKEN_BACK = (
+    "the table had been taken back to a snapshot of before its last publication: all of its rows were folded again from the "
+    "change log"
+)
+
 
 @dataclass(frozen=True)
 class FoldedTable:
@@ -269,7 +274,7 @@ def _stage(changes: TableChanges, receipt: TableReceipt, *, first: bool) -> Fold
         )
     warnings = [untyped_warning(stats.sources[0], state.untyped)] if state.untyped else []
     outcome = settle_keyed(changes) if shape.key else settle_keyless(changes)
-    warnings += outcome.warnings
+    warnings += outcome.warnings + ([_TAKEN_BACK] if state.taken_back else [])
     told = [_older_warning(run, stats, outcome.counts), unended_load(stats, run.hour, run.state, run.feed)]
     told += [unlisted_note(run.feed, stats, state.log.definitions, shape.key)]
     warnings += filter(None, told)

@@ -136,6 +136,17 @@ class IcebergMetadata:
             )  # fmt: skip
         return main is not None
 
+    def goes_on_from(self, snapshot: int, sequence: int, now: Any) -> bool:
+        """Whether main is a snapshot, with this sequence number, or was made on it, as far as its history is kept."""
+        if (made := now.currentSnapshot()) is None:
+            return False
+        while made is not None and int(made.snapshotId()) != snapshot:
+            parent = made.parentId()
+            if parent is None or int(made.sequenceNumber()) < sequence:
+                return parent is not None and int(parent) == snapshot
+            made = now.snapshot(parent)
+        return True
+
 
 def _set_schema(update: Any, now: Any, build: Any) -> None:
     schema = update.apply()

@@ -46,6 +46,8 @@ _PROPERTIES = {
 #: In the summary of a staged commit: which publication made it.
 _MARK = "tidemark.publication"
 _KEY = "tidemark.key"
+#: The snapshot that the last publication made main, and its sequence number.
+PUBLISHED = "tidemark.published"
 #: While an hour that is not published has evolved the table: the id of the schema that it had before.
 _BEFORE = "tidemark.schema-before"
 #: It was made by that hour.
@@ -239,11 +241,24 @@ class PublishedTable:
                 if publication_of_branch(name, self.feed) is not None:
                     build.removeRef(name)
             self._metadata.remove_property(build, _BEFORE)
+            build.setProperties({PUBLISHED: f"{made} {now.snapshot(made).sequenceNumber()}"})
             if left := [name for name in retired if name in self.columns()]:
                 self._metadata.drop_columns(left, now, build)
             return True
 
         self._commit("publish", alter)
+
+    def taken_back(self) -> bool:
+        """Whether somebody has taken main back behind the last publication, as Iceberg's rollback_to_snapshot does. What
+        somebody has written on it, and what maintenance has rewritten, goes on from it."""
+        return self._taken_back_from(self._metadata.table().operations().refresh()) is not None
+
+    def _taken_back_from(self, now: Any) -> int | None:
+        """The snapshot of the last publication, where main does not go on from it; None where it does."""
+        if (published := now.properties().get(PUBLISHED)) is None:
+            return None
+        snapshot, sequence = map(int, published.split())
+        return None if self._metadata.goes_on_from(snapshot, sequence, now) else snapshot
 
     def _cannot_publish(self, why: str, hour: Hour) -> ConflictError:
         return ConflictError(why, fix="run the hour again from fold", feed=self.feed, hour=hour, table=self.table)
@@ -294,14 +309,20 @@ class PublishedTable:
         return True
 
     def tag(self, hour: Hour) -> None:
-        """Tag the current table for an hour that did not touch it, so that every table of a feed has the cut. Done before:
-        does nothing again."""
+        """Tag the table as it is published for an hour that did not touch it, so that every table of a feed has the cut. Done
+        before: does nothing again."""
 
         def alter(now: Any, build: Any) -> bool:
             main = now.currentSnapshot()
             if main is None or now.ref(hour.tag) is not None:
                 return False
-            self._metadata.set_tag(build, hour.tag, int(main.snapshotId()))
+            shown = int(main.snapshotId())
+            if (published := self._taken_back_from(now)) is not None:
+                log.warning(
+                    "the table was taken back to an older snapshot: its cut is what was published", table=self.table
+                )
+                shown = published if now.snapshot(published) is not None else shown
+            self._metadata.set_tag(build, hour.tag, shown)
             return True
 
         self._commit(f"tag {hour.tag}", alter)

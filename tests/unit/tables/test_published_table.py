@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from itertools import count
 from pathlib import Path
 from typing import Any
@@ -19,6 +20,7 @@ from tidemark.hours import Hour, hours_between
 from tidemark.identifiers import TIDEMARK, publication_name
 from tidemark.lake.catalog import find_table
 from tidemark.lake.session import full_name
+from tidemark.lake.spark_conf import CATALOG
 from tidemark.settings import Settings
 from tidemark.tables.published_table import PublishedTable, discard_columns
 from tidemark.tables.staged_change import StagedChange
@@ -379,6 +381,38 @@ def test_a_table_that_somebody_has_written_to_is_not_published(spark: SparkSessi
     store.publish([{"id": 3, "a": "z"}])
     with pytest.raises(ConflictError, match=r"its audit branch audit_\S+ is missing"):
         store.published.check(store.hour, publication)
+
+
+@pytest.mark.promise(2)
+def test_a_table_that_is_taken_back_is_told_from_one_that_was_rewritten(spark: SparkSession, store: Store) -> None:
+    def call(procedure: str, given: str) -> None:
+        spark.sql(f"CALL {CATALOG}.system.{procedure}(table => '{store.table}', {given})")
+
+    def ref(name: str) -> int:
+        refs = spark.table(f"{full_name(*store.table.split('.'))}.refs")
+        return int(refs.where(F.col("name") == name).collect()[0].snapshot_id)
+
+    for number in range(3):
+        store.publish([{"id": number, "a": "x"}])
+    first, last = ref(HOURS[1].tag), ref("main")
+    assert not store.published.taken_back()
+    call("rewrite_data_files", "options => map('rewrite-all', 'true')")
+    assert ref("main") != last and not store.published.taken_back()
+    call(
+        "expire_snapshots", f"older_than => TIMESTAMP '{datetime.now(UTC) + timedelta(days=1):%F %T}', retain_last => 1"
+    )
+    assert not store.published.taken_back()
+    spark.table(full_name(*store.table.split("."))).limit(1).writeTo(full_name(*store.table.split("."))).append()
+    assert not store.published.taken_back(), "the audit tells of it"
+
+    call("set_current_snapshot", f"snapshot_id => {first}")
+    assert store.published.taken_back() and len(store.rows()) == 1
+    store.published.tag(HOURS[9])
+    assert len(store.at_cut(HOURS[9]) or []) == 3, "the cut is what was published"
+    call("rewrite_data_files", "options => map('rewrite-all', 'true')")
+    assert store.published.taken_back()
+    store.publish([{"id": 9, "a": "x"}])
+    assert not store.published.taken_back() and len(store.rows()) == 2
 
 
 def test_an_attempt_that_was_overtaken_writes_to_no_table(store: Store) -> None:
