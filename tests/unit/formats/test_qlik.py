@@ -77,6 +77,15 @@ case("flat", {**ROW, **headers("INSERT", columnMask="0F")})
 case("flat update", {**ROW, **headers(columnMask="0F"), "beforeData": {**ROW, "NAME": "A"}})
 prefixed = {f"data_{k}": v for k, v in ROW.items()} | {f"beforeData_{k}": v for k, v in {**ROW, "NAME": "A"}.items()}
 case("flat prefixed", prefixed | {f"headers_{k}": v for k, v in headers(columnMask="0F").items()})
+LEADING = {"ID": 1, "_A": "x", "__B": "y"}
+for between in (".", "_", "__"):
+    content = {f"{section}{between}{k}": v for section in ("data", "beforeData") for k, v in LEADING.items()}
+    case(f"flat by {between}", content | {f"headers{between}{k}": v for k, v in named("LEADING").items()}, "leading")
+NOWHERE = {"none": None, "without the key": {"NAME": "A"}}
+for which, image in NOWHERE.items():
+    case(f"key from nowhere, {which}", message(ROW, headers(changeMask="03", columnMask="0F"), image))
+case("key from somewhere", message(ROW, headers(changeMask="03", columnMask="0F"), {"ID": "6"}))
+case("all marked as changed", message(ROW, headers(changeMask="0F", columnMask="0F")))
 case("pubsub", {"schema": "SALES", "table": "KEY_ONLY", **message({"ID": 1}, headers("INSERT"))}, "metadata")
 case("talend", message(ROW, headers("INSERT", externalSchemaId="A1", lineage="x")))
 case(
@@ -198,7 +207,14 @@ def bound(in_json: tuple[dict[str, Row], ...]) -> dict[str, Row]:
 
 
 def test_the_good_are_good(bound: dict[str, Row]) -> None:
-    refused = {*BAD, *UNBOUND, "several tables of a topic", "no table", "md no table"}
+    refused = {
+        *BAD,
+        *UNBOUND,
+        *(f"key from nowhere, {which}" for which in NOWHERE),
+        "several tables of a topic",
+        "no table",
+        "md no table",
+    }
     assert {name: row.problem for name, row in bound.items() if row.problem and name not in refused} == {}
 
 
@@ -357,3 +373,17 @@ def test_transactions(decoded: dict[str, Row]) -> None:
     assert (part.tx_part, part.tx_ordinal, part.tx_end) == ("12", 12, False)
     assert decoded["mask"].tx_part == "1", "a bad record does not keep its transaction waiting"
     assert (decoded["tombstone"].op, decoded["tombstone"].kind) == ("control", "tombstone")
+
+
+def test_a_key_that_changes_from_nowhere_waits(bound: dict[str, Row]) -> None:
+    """The row that it was stays under its old key otherwise. A source that marks all columns says nothing of any."""
+    for which in NOWHERE:
+        row = bound[f"key from nowhere, {which}"]
+        assert "its key was changed, and the message does not say from what" in row.problem, which
+    assert (bound["key from somewhere"].key, bound["key from somewhere"].prior_key) == ({"ID": "7"}, {"ID": "6"})
+    assert (bound["all marked as changed"].problem, bound["all marked as changed"].prior_key) == (None, None)
+
+
+def test_a_column_may_begin_with_what_stands_behind_its_section(bound: dict[str, Row]) -> None:
+    for between in (".", "_", "__"):
+        assert (bound[f"flat by {between}"].after or {}).keys() == LEADING.keys(), between

@@ -44,8 +44,8 @@ class _Known:
 
 _COLUMN = "struct<name: string, digit: int, digits_with: string>"
 _KNOWN = (
-    f"struct<position: string, schema_id: string, version: string, columns: array<{_COLUMN}>, names: array<string>, "
-    "full: string, key: array<string>, avro: int>"
+    f"struct<position: string, schema_id: string, version: string, columns: array<{_COLUMN}>, "
+    f"key_columns: array<{_COLUMN}>, names: array<string>, full: string, key: array<string>, avro: int>"
 )
 
 
@@ -140,6 +140,7 @@ def _literal(known: _Known) -> dict[str, object]:
         "schema_id": known.schema_id,
         "version": known.version,
         "columns": columns,
+        "key_columns": [column for column in columns or () if column["name"] in known.key],
         "names": None if ordinals is None else list(ordinals),
         "full": full_mask(max(ordinals.values())) if ordinals else None,
         "key": known.key,
@@ -277,6 +278,18 @@ def _note() -> Column:
     )
 
 
+def _moves_from_nowhere() -> Column:
+    """Whether changeMask says that a column of the key was changed, and no image before holds it. A mask of all columns says
+    nothing of any: some sources do not tell which were changed."""
+    known, changed, before = F.col("known"), F.col("changed"), F.col("kept_before")
+
+    def lost(column: Column) -> Column:
+        held = F.coalesce(F.map_contains_key(before, column["name"]), F.lit(False))
+        return is_set(changed, column["digit"], column["digits_with"]) & ~held
+
+    return F.coalesce((changed != known["full"]) & F.exists(known["key_columns"], lost), F.lit(False))
+
+
 def _key(image: Column, other: Column) -> Column:
     """The key's values in an image, in the key's order; where it lacks one, in the other."""
     return F.transform(
@@ -354,6 +367,10 @@ def _problem() -> Column:
         ),
         wide("columnMask", mask, F.element_at("u", F.lit("columnMask"))),
         wide("changeMask", c("changed"), F.element_at("u", F.lit("changeMask"))),
+        F.when(
+            c("keyed") & (c("op") == "update") & _moves_from_nowhere(),
+            F.lit("its key was changed, and the message does not say from what: the task must send images before"),
+        ),
         F.when(
             c("keyed") & ~_has_values(c("own_key")),
             F.concat(F.lit("the message lacks a value of the key "), F.array_join(known["key"], ", ")),

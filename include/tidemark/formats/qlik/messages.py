@@ -100,7 +100,17 @@ def _one_shape(opened: DataFrame, passed: Sequence[str]) -> DataFrame:
         F.exists(F.map_keys(every), lambda name: _matches(name, "headers", r"operation\z")), F.lit(False)
     )
     flat = F.coalesce(prefixed | F.map_contains_key(every, "operation"), F.lit(False))
-    marked = opened.withColumn("prefixed", prefixed).withColumn("flat", flat)
+    operation = F.get(
+        F.filter(F.map_keys(every), lambda n: n.startswith("headers") & n.endswith("operation")), F.lit(0)
+    )
+    marked = opened.withColumns(
+        # What stands between a section and a field: a column's own name may begin with it too.
+        {
+            "prefixed": prefixed,
+            "flat": flat,
+            "between": F.substring(operation, F.lit(len("headers") + 1), F.length(operation) - len("headersoperation")),
+        }
+    )
 
     def is_header(name: Column) -> Column:
         return F.when(c("prefixed"), _matches(name, "headers", _IN_HEADERS)).otherwise(name.isin(*HEADERS))
@@ -169,8 +179,13 @@ def _text(value: Column, path: str) -> Column:
 def _section(every: Column, belongs: Callable[[Column], Column], section: str, prefixed: Column) -> Column:
     """The fields of a flattened section, where it is ``prefixed`` without the section's name in front."""
     own = F.map_filter(every, lambda name, _: belongs(name))
-    bare = F.transform_keys(own, lambda name, _: F.regexp_replace(name, f"^{section}[._]+", ""))
-    return F.when(prefixed, bare).otherwise(own)
+
+    def bare(name: Column) -> Column:
+        begin = F.concat(F.lit(section), F.col("between"))
+        rest = F.substring(name, F.length(begin) + 1, F.length(name))
+        return F.when(name.startswith(begin), rest).otherwise(F.regexp_replace(name, f"^{section}[._]+", ""))
+
+    return F.when(prefixed, F.transform_keys(own, lambda name, _: bare(name))).otherwise(own)
 
 
 def _matches(name: Column, section: str, field: str = "") -> Column:
