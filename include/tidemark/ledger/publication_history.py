@@ -63,11 +63,6 @@ class PublicationHistory:
         return {hour: published.get(self.state.cut_by(hour)) for hour in self.hours}
 
     @property
-    def last_hour(self) -> Hour | None:
-        """The hour of the newest publication."""
-        return self.receipts[-1].hour if self.receipts else None
-
-    @property
     def tables(self) -> set[str]:
         """The tables that any publication names."""
         return {table.table for receipt in self.receipts for table in receipt.tables}

@@ -15,7 +15,7 @@ from tidemark.settings import Settings
 from tidemark.storage.feed_lock import feed_lock
 
 #: What of a state does not follow from receipts.
-_OWN = {"format", "revision", "writer", "token", "taken", "next", "unrecorded"}
+_OWN = {"feed", "format", "revision", "writer", "token", "taken", "next", "unrecorded"}
 
 
 def wrong_state(feed: str, history: PublicationHistory, settings: Settings, *, whole: bool) -> list[AuditFinding]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from tidemark.changelog.folded_log import fold_keyed, fold_keyless, keyed_log_rows
@@ -48,7 +48,8 @@ def wrong_rows(
 
 
 def _compare(state: TableView, stored: dict[str, str], hours: Sequence[str] | None) -> list[AuditFinding]:
-    """What is wrong with one table: rows that are missing or too many, that have another sort key or other values."""
+    """What is wrong with one table: rows that are missing, too many or there twice, that have another sort key or other
+    values."""
     log = state.published_rows()
     wanted = _keyed(state, log, hours) if state.shape.key else _keyless(state, log)
     names = [name for name in stored if name in state.shape.columns]
@@ -57,6 +58,7 @@ def _compare(state: TableView, stored: dict[str, str], hours: Sequence[str] | No
         F.col(f"{TIDEMARK}.sort_key").alias("sort_key"),
         F.struct(*(F.col(quote(name)) for name in names)).alias("row"),
     )
+    there = there.withColumn("copies", F.count(F.lit(1)).over(Window.partitionBy("key")))
     wanted = wanted.select(
         "key", "sort_key", F.struct(*(F.col("row")[name].alias(name) for name in names)).alias("row")
     )
@@ -67,6 +69,7 @@ def _compare(state: TableView, stored: dict[str, str], hours: Sequence[str] | No
     kind = (
         F.when(F.col("t.key").isNull(), "missing")
         .when(F.col("w.key").isNull(), "too many")
+        .when(F.col("t.copies") > 1, "of one key, where one should be")
         .when(F.col("w.sort_key") != F.col("t.sort_key"), "with another sort key")
         .when(~F.col("w.row").eqNullSafe(F.col("t.row")), "with other values")
     )

@@ -217,6 +217,10 @@ DAMAGES: dict[str, tuple[Callable[[Lake], Any], list[tuple[str, str, str]]]] = {
         lambda lake: lake.file(f"{copies_folder(lake.settings, NAME)}/{document_name(4)}", lambda _: None),
         [("copy", f"parquet/{NAME}", "the newest is of publication 3, the last one is 4")],
     ),
+    "a row written twice": (
+        lambda lake: lake.sql(ITEMS, "INSERT INTO {0} SELECT * FROM {0} LIMIT 1"),
+        [("table", ITEMS, "2 rows of one key, where one should be by the change log")],
+    ),
     "rows of the quarantine removed": (
         lambda lake: lake.sql(f"tidemark.{NAME}.quarantine", "DELETE FROM {} WHERE sequence = 1"),
         [("quarantine", f"{HOURS[0]}, undecodable", "0 in quarantine, the receipt says 2")],
