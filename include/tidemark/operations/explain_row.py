@@ -17,6 +17,7 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
+from tidemark.changelog.deliveries import published_by
 from tidemark.changelog.places import awaits_place
 from tidemark.changelog.table_history import load_definitions
 from tidemark.changelog.table_log import TableLog
@@ -286,11 +287,11 @@ def _changes(of: _Row, until: str) -> list[Change]:
     stand_alone = log.state.began_again is None and not any(row.awaits for row in places)
     log = replace(log, only=_near(places), stand_alone=stand_alone)
     found = below(log.known_rows()).select(
-        *ENTRY, "hour", "tx", "at", "position", "op", "published", "absent",
+        *ENTRY, "hour", "tx", "at", "position", "op", "published", "absent", published_by(log.state).alias("came"),
         F.to_json("typed", _WHOLE).alias("key"), F.to_json("left", _WHOLE).alias("left"),
         F.coalesce("after", F.create_map().cast("map<string, string>")).alias("sent"),
     )  # fmt: skip
-    rows = sorted(found.collect(), key=lambda row: (not row.published, row.hour, *place_of(row)))
+    rows = sorted(found.collect(), key=lambda row: (not row.published, row.came, *place_of(row)))
     counted = {place_of(row) for row in below(log.rows(None)).select(*ENTRY).collect()}
     fates = read_fates(log, rows, counted)
     return [change for row in rows for change in _halves(row, wanted, fates.of(row, log.table))]

@@ -13,6 +13,7 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
+from tidemark.changelog.deliveries import published_by
 from tidemark.changelog.places import placed
 from tidemark.changelog.table_history import Definitions
 from tidemark.changelog.table_log import TableLog
@@ -197,6 +198,7 @@ def _told(spark: SparkSession, feed: Feed, state: FeedState, name: str, settings
         of_it.select(
             "hour", "version", *ENTRY, "tx", "op", "kind", "source_table", "table", "position", "committed_at", "problem",
             F.to_json("key").alias("key"), is_published(state).alias("published"), is_row().alias("is_row"),
+            published_by(state).alias("came"),
         )
         .orderBy("hour", "position", *ENTRY).limit(_MOST_ENTRIES + 1).collect()
     )  # fmt: skip
@@ -207,7 +209,9 @@ def _told(spark: SparkSession, feed: Feed, state: FeedState, name: str, settings
     table_log = TableLog(spark=spark, feed=feed, state=state, definitions=Definitions(), table="", sources=())
     counted = table_log.counted(of_it.where(is_published(state) & is_row())).select(*ENTRY).collect()
     fates = read_fates(table_log, rows, {place_of(row) for row in counted})
-    entries = [_entry(row, feed, fates) for row in rows]
+    in_turn = sorted(rows, key=lambda row: (not row.published, row.came, *place_of(row)))
+    told = {place_of(row): _entry(row, feed, fates) for row in in_turn}
+    entries = [told[place_of(row)] for row in rows]
     numbers = Counter(one.ends for one in entries)
     shown = [(row.hour, row.version) for row, one in zip(rows, entries, strict=True) if one.ends in (APPLIED, GONE)]
     cut, note = _first_cut(settings, state, name, shown)

@@ -211,3 +211,16 @@ def test_a_table_that_has_another_name_now_is_told_so(
     with pytest.raises(ConfigError, match=f"{former} is published as {run.table} now"):
         explain_row(known, former, ["1"])
     assert explain_row(known, run.table, ["1"]).given is not None
+
+
+@pytest.mark.full
+def test_what_was_published_first_gives_the_row_whatever_its_hour(
+    run: OneTableFeed, settings: Settings, tmp_path: Path
+) -> None:
+    """The later hour ran first. The same change comes with other content in an earlier one: it is the duplicate."""
+    run(HOURS[1], [event("c", 1, row(1, 11))])
+    run(HOURS[0], [event("c", 1, row(1, 10))])
+    assert rows(settings, run) == [row(1, 11)]
+    found = explain_row(with_feed_file(settings, run, tmp_path), run.table, ["1"])
+    assert found.given is not None and found.given["n"].sent["n"] == "11"
+    assert {one.hour: one.fate for one in found.changes} == {HOURS[1]: "applied", HOURS[0]: "duplicate"}
