@@ -167,7 +167,11 @@ def _masks(deed: Deed) -> dict[str, str]:
     columns = list(_table(change))
     sent = dict(key_row(change)) if change.op == "delete" else row(change)
     bits = sum(1 << columns.index(name) for name in sent)
-    return {"columnMask": f"{bits:02X}", "changeMask": f"{bits & 3:02X}"}
+    stays = key_row(change) if change.op == "update" or change.prior is not None else {}
+    if change.prior is not None:
+        stays = {name: value for name, value in stays.items() if value == prior_row(change)[name]}
+    kept = sum(1 << columns.index(name) for name in stays)
+    return {"columnMask": f"{bits:02X}", "changeMask": f"{bits & 3 & ~kept:02X}"}
 
 
 def _enveloped(body: dict[str, Any], kind: str, schema_id: str | None = None) -> bytes:

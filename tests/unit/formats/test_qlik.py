@@ -86,6 +86,7 @@ for which, image in NOWHERE.items():
     case(f"key from nowhere, {which}", message(ROW, headers(changeMask="03", columnMask="0F"), image))
 case("key from somewhere", message(ROW, headers(changeMask="03", columnMask="0F"), {"ID": "6"}))
 case("all marked as changed", message(ROW, headers(changeMask="0F", columnMask="0F")))
+case("all that were sent marked", message(ROW, headers(changeMask="03", columnMask="03")))
 case("pubsub", {"schema": "SALES", "table": "KEY_ONLY", **message({"ID": 1}, headers("INSERT"))}, "metadata")
 case("talend", message(ROW, headers("INSERT", externalSchemaId="A1", lineage="x")))
 case(
@@ -376,12 +377,13 @@ def test_transactions(decoded: dict[str, Row]) -> None:
 
 
 def test_a_key_that_changes_from_nowhere_waits(bound: dict[str, Row]) -> None:
-    """The row that it was stays under its old key otherwise. A source that marks all columns says nothing of any."""
+    """The row that it was stays under its old key otherwise. A source that marks all that it sends says nothing of any."""
     for which in NOWHERE:
         row = bound[f"key from nowhere, {which}"]
         assert "its key was changed, and the message does not say from what" in row.problem, which
     assert (bound["key from somewhere"].key, bound["key from somewhere"].prior_key) == ({"ID": "7"}, {"ID": "6"})
-    assert (bound["all marked as changed"].problem, bound["all marked as changed"].prior_key) == (None, None)
+    for which in ("all marked as changed", "all that were sent marked"):
+        assert (bound[which].problem, bound[which].prior_key) == (None, None), which
 
 
 def test_a_column_may_begin_with_what_stands_behind_its_section(bound: dict[str, Row]) -> None:

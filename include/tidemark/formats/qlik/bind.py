@@ -279,15 +279,16 @@ def _note() -> Column:
 
 
 def _moves_from_nowhere() -> Column:
-    """Whether changeMask says that a column of the key was changed, and no image before holds it. A mask of all columns says
-    nothing of any: some sources do not tell which were changed."""
+    """Whether changeMask says that a column of the key was changed, and no image before holds it. A mask of all columns, or
+    of all that were sent, says nothing of any: some sources do not tell which were changed."""
     known, changed, before = F.col("known"), F.col("changed"), F.col("kept_before")
+    tells = (changed != known["full"]) & ~changed.eqNullSafe(F.col("mask"))
 
     def lost(column: Column) -> Column:
         held = F.coalesce(F.map_contains_key(before, column["name"]), F.lit(False))
         return is_set(changed, column["digit"], column["digits_with"]) & ~held
 
-    return F.coalesce((changed != known["full"]) & F.exists(known["key_columns"], lost), F.lit(False))
+    return F.coalesce(tells & F.exists(known["key_columns"], lost), F.lit(False))
 
 
 def _key(image: Column, other: Column) -> Column:
