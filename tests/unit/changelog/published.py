@@ -75,6 +75,9 @@ class HeldTable:
     def key(self) -> list[str]:
         return ["id"]
 
+    def taken_back(self) -> bool:
+        return False
+
     def evolve(
         self, columns: dict[str, str], key: tuple[str, ...], renamed: Sequence[tuple[str, str]] = (), *,
         format_version: int = 3,
