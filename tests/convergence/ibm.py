@@ -16,7 +16,7 @@ _COLUMNS = {"id": "BIGINT", "n": "BIGINT", "s": "VARCHAR(40)", "big": "CLOB(1M)"
 _TABLES = {
     "a": _COLUMNS,
     "b": {"id": "BIGINT", "no": "INTEGER"} | _COLUMNS,
-    KEYLESS: _COLUMNS,
+    KEYLESS: _COLUMNS | {"big": "VARCHAR(40)"},  # images before hold no LOBs: what goes would always wait
 }
 #: More than there are units, or messages of one.
 _MOST = 1_000_000
