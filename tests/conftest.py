@@ -26,11 +26,9 @@ PROMISES = {
 }
 #: By what runs it, which tests a tier consists of. Tests that are marked `long` are in neither.
 TIERS = {"make test": "not long and not full", "make test-full": "full and not long"}
-#: What a test of the first tier may take in a whole run, with its fixtures: all of them are run before every landing.
+#: From when on a test of the first tier is named at the end of a whole run, with its fixtures: all of them are run before
+#: every landing. No run fails of it, because a busy machine makes any test slow.
 FIRST_TIER_SECONDS = 20
-#: What it may take in any case: this part of the run's seconds. On a slow machine all tests take longer, and none is to
-#: blame.
-FIRST_TIER_SHARE = 0.03
 #: What one of the second may take before it is ended; those of the first have the limit of pyproject.toml.
 SECOND_TIER_TIMEOUT = 1200
 #: The files that are started first. Two of many short tests, in which the JVM of each worker loads and compiles what all
@@ -122,30 +120,19 @@ def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     _SECONDS[report.nodeid] = _SECONDS.get(report.nodeid, 0.0) + report.duration
 
 
-def pytest_sessionfinish(session: pytest.Session) -> None:
-    """Fail a whole run of the first tier in which a test took too long."""
-    if _too_slow(session.config) and session.exitstatus == pytest.ExitCode.OK:
-        session.exitstatus = pytest.ExitCode.TESTS_FAILED
-
-
 def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
-    """Name the tests that took too long, and the room each belongs to."""
-    if slow := _too_slow(config):
-        terminalreporter.section(f"took longer than {FIRST_TIER_SECONDS} s", red=True)
-        for test, seconds in slow.items():
-            terminalreporter.write_line(f"{seconds:6.1f} s  {Path(test.partition('::')[0]).parent}  {test}")
-        terminalreporter.write_line("Make them shorter, or mark them `full` beside a faster one of the same promise.")
+    """Name the tests of a whole run of the first tier that took long, the slowest first.
 
-
-def _too_slow(config: pytest.Config) -> dict[str, float]:
-    """The tests that blow the fuse, the slowest first. Workers of pytest-xdist leave them to the process that began."""
+    Workers of pytest-xdist leave it to the process that began.
+    """
     if hasattr(config, "workerinput") or not _is_whole_first_tier(config):
-        return {}
-    most = max(FIRST_TIER_SECONDS, FIRST_TIER_SHARE * sum(_SECONDS.values()))
-    by_seconds = sorted(_SECONDS.items(), key=lambda pair: -pair[1])
-    # Each worker's first test takes the JVM's start upon itself.
-    warm = ((test, seconds) for test, seconds in by_seconds if not test.partition("::")[0].endswith(_STARTED_FIRST[:2]))
-    return {test: seconds for test, seconds in warm if seconds > most}
+        return
+    slow = {test: seconds for test, seconds in _SECONDS.items() if seconds > FIRST_TIER_SECONDS}
+    if slow:
+        terminalreporter.section(f"took longer than {FIRST_TIER_SECONDS} s", yellow=True)
+        for test, seconds in sorted(slow.items(), key=lambda pair: -pair[1]):
+            terminalreporter.write_line(f"{seconds:6.1f} s  {test}")
+        terminalreporter.write_line("Make them shorter, or mark them `full` beside a faster one of the same promise.")
 
 
 #: The files whose tests go on from each other, or share services, wherever else each test may go to any process.

@@ -120,15 +120,14 @@ def test_a_commit_that_does_not_exist_is_said() -> None:
         near_tests.changed_since("nosuch")
 
 
-def test_a_test_of_the_first_tier_that_takes_too_long_fails_the_run(monkeypatch: pytest.MonkeyPatch) -> None:
-    slow, quick = {"tests/unit/test_a.py::slow": 20.1}, {"tests/unit/test_a.py::quick": 19.9}
-    session: Any = SimpleNamespace(config=SimpleNamespace(), exitstatus=pytest.ExitCode.OK)
-    monkeypatch.setattr(conftest, "_is_whole_first_tier", lambda config: True)
-    for others, named in ((50, slow), (200, {})):  # of a slow machine the second
-        monkeypatch.setattr(conftest, "_SECONDS", quick | slow | {f"test {number}": 10.0 for number in range(others)})
-        assert conftest._too_slow(session.config) == named
-        session.exitstatus = pytest.ExitCode.OK
-        conftest.pytest_sessionfinish(session)
-        assert session.exitstatus == (pytest.ExitCode.TESTS_FAILED if named else pytest.ExitCode.OK)
-    monkeypatch.setattr(conftest, "_is_whole_first_tier", lambda config: False)
-    assert conftest._too_slow(session.config) == {}
+def test_a_whole_run_of_the_first_tier_names_its_slow_tests(monkeypatch: pytest.MonkeyPatch) -> None:
+    slow = {"tests/unit/test_a.py::slow": 20.1, "tests/unit/test_a.py::slowest": 30.0}
+    monkeypatch.setattr(conftest, "_SECONDS", slow | {"tests/unit/test_a.py::quick": 19.9})
+    for whole in (True, False):
+        monkeypatch.setattr(conftest, "_is_whole_first_tier", lambda config, whole=whole: whole)
+        written: list[str] = []
+        reporter: Any = SimpleNamespace(section=lambda title, **_: None, write_line=written.append)
+        config: Any = SimpleNamespace()
+        conftest.pytest_terminal_summary(reporter, config)
+        named = [line.split()[-1] for line in written if "::" in line]
+        assert named == (["tests/unit/test_a.py::slowest", "tests/unit/test_a.py::slow"] if whole else [])

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import base64
-import functools
 import json
 from typing import Any
 
 import pytest
 from pydantic import ValidationError
-from pyspark.sql import DataFrame, Row, SparkSession
+from pyspark.sql import Row, SparkSession
 
 from tidemark.containers.contract import RECORDS
 from tidemark.feeds.model import Feed
@@ -254,15 +253,16 @@ def _bytes(part: Any) -> bytes | None:
 
 @pytest.fixture(scope="module")
 def decoded(spark: SparkSession) -> dict[str, Row]:
-    changes = []
+    rows_by_case = {}
     for options, cases in CASES.items():
         rows = [
             (name, 1, _bytes(value) or b"", topic, 0, 5, None, _bytes(key), _bytes(value), headers, None)
             for name, (topic, key, value, headers) in cases.items()
         ]
         records = spark.createDataFrame(rows, RECORDS)
-        changes.append(debezium.decode(records, FEED, debezium.Options.model_validate(json.loads(options))))
-    return {row.object: row for row in functools.reduce(DataFrame.unionAll, changes).collect()}
+        changes = debezium.decode(records, FEED, debezium.Options.model_validate(json.loads(options)))
+        rows_by_case |= {row.object: row for row in changes.collect()}
+    return rows_by_case
 
 
 GOOD = "00000000000000000020.00000000000000000030"
