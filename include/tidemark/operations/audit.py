@@ -34,7 +34,8 @@ from tidemark.ledger.manifest import LandedObject, Manifest, counted_objects, lo
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.system_tables import system_table, waiting_entries
-from tidemark.operations.audit_cuts import wrong_copies, wrong_cuts
+from tidemark.operations.audit_copies import wrong_copies
+from tidemark.operations.audit_cuts import wrong_cuts
 from tidemark.operations.audit_finding import AuditFinding
 from tidemark.operations.audit_state import wrong_state
 from tidemark.operations.audit_tables import wrong_rows
@@ -91,7 +92,7 @@ def audit(
     found.findings += _wrong_system_tables(spark, feed, history, receipts)
     progress("cuts")
     found.findings += wrong_cuts(feed, history, receipts, settings)
-    found.findings += wrong_copies(feed, history, settings)
+    found.findings += wrong_copies(spark, feed, history, settings)
     progress("tables")
     whole = len(hours) == len(history.hours)
     found.findings += wrong_rows(spark, feed, history.state, None if whole else hours, settings)

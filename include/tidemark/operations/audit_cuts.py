@@ -20,7 +20,6 @@ from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.retention import expired_hours
 from tidemark.operations.audit_finding import AuditFinding
 from tidemark.settings import Settings
-from tidemark.tables.parquet_copies import copied_tables, copies_folder, is_whole, newest_copies
 from tidemark.tables.published_table import PUBLISHED
 
 #: In place of a publication's name: its snapshot has expired, so the name is no longer known.
@@ -114,27 +113,4 @@ def _wrote(history: PublicationHistory, table: str) -> list[Receipt]:
         receipt
         for receipt in history.receipts
         if any(t.table == table and t.rows_written and t.staged_in == receipt.sequence for t in receipt.tables)
-    ]
-
-
-def wrong_copies(feed: Feed, history: PublicationHistory, settings: Settings) -> list[AuditFinding]:
-    """What is wrong with the copies in Parquet folders, of the tables that have one by the feed file."""
-    wanted = {table for table in copied_tables(feed) & history.tables if find_table(settings, *table.split(".", 1))}
-    if not wanted:
-        return []
-    fix = "the next publication of the feed writes it"
-    try:
-        copies = newest_copies(settings, feed.feed)
-    except ValueError as error:
-        broken = f"their newest document is damaged: {error}"
-        return [AuditFinding("copy", copies_folder(settings, feed.feed), broken, "remove it; " + fix)]
-    last = history.receipts[-1].sequence
-    if copies is None or copies.sequence != last:
-        newest = f"the newest is of publication {copies.sequence}" if copies else "there are none"
-        return [AuditFinding("copy", copies_folder(settings, feed.feed), f"{newest}, the last one is {last}", fix)]
-    folders = {table: copies.tables.get(table) for table in sorted(wanted)}
-    return [
-        AuditFinding("copy", f"table {table}", f"its Parquet folder {folder or ''} is missing or not whole", fix)
-        for table, folder in folders.items()
-        if folder is None or not is_whole(f"{copies_folder(settings, feed.feed)}/{folder}", settings)
     ]

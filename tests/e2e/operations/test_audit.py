@@ -120,6 +120,11 @@ class Lake:
         assert copies is not None
         return f"{copies_folder(self.settings, NAME)}/{copies.tables[table]}/_SUCCESS"
 
+    def file_of_copy(self, table: str) -> str:
+        """The largest file of the newest copy of a table."""
+        parts = Path(self.copy_of(table)).parent.glob("part-*")
+        return str(max(parts, key=lambda part: part.stat().st_size))
+
 
 def flipped(content: bytes) -> bytes:
     return content[:-1] + bytes([content[-1] ^ 1])
@@ -212,6 +217,13 @@ DAMAGES: dict[str, tuple[Callable[[Lake], Any], list[tuple[str, str, str]]]] = {
     ),
     "a copy not written to its end": (
         lambda lake: lake.file(lake.copy_of(FOLDERS), lambda _: None), [("copy", FOLDERS, "is missing or not whole")],
+    ),
+    "a file of a copy removed": (
+        lambda lake: lake.file(lake.file_of_copy(FOLDERS), lambda _: None), [("copy", FOLDERS, "lacks")],
+    ),
+    "a file of a copy altered": (
+        lambda lake: lake.file(lake.file_of_copy(FOLDERS), lambda was: b"x" * len(was)),
+        [("copy", FOLDERS, "cannot be read")],
     ),
     "the newest document of copies removed": (
         lambda lake: lake.file(f"{copies_folder(lake.settings, NAME)}/{document_name(4)}", lambda _: None),
