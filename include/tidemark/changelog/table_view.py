@@ -63,7 +63,7 @@ class TableView:
     """Whether all rows are folded again: they were never folded under this name; or a change of columns came late; or
     published rows have another place, other columns or another text than before, or count no more; or it was taken back."""
     taken_back: bool = False
-    """Whether somebody has taken it back to an older snapshot by hand."""
+    """Whether somebody has taken it back to an older snapshot by hand, or dropped columns of it."""
     change: RenamePlan = field(default_factory=RenamePlan)
     """What the stream states about the columns since the last publication."""
     columns: dict[str, str] = field(default_factory=dict)

@@ -46,8 +46,8 @@ from tidemark.tables.staged_change import StagedChange
 log = get_logger()
 
 _TAKEN_BACK = (
-    "the table had been taken back to a snapshot of before its last publication: all of its rows were folded again from the "
-    "change log"
+    "the table had been taken back to a snapshot of before its last publication, or columns of it had been dropped: all of "
+    "its rows were folded again from the change log"
 )
 
 

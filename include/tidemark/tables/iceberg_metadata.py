@@ -7,7 +7,7 @@ those that are there, in every catalog.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any
 
 from pyspark.sql import SparkSession
@@ -112,6 +112,16 @@ class IcebergMetadata:
         for name in names:
             update = update.deleteColumn(name)
         _set_schema(update, now, build)
+
+    def lost_columns(self, snapshot: int, dropped: Collection[int], now: Any) -> list[str]:
+        """The columns that a snapshot has and main has no more, whatever they are named now, without those ``dropped`` (ids).
+        None are told of a snapshot that has expired."""
+        made = now.snapshot(snapshot)
+        if made is None or made.schemaId() is None or made.schemaId() == now.currentSchemaId():
+            return []
+        columns = now.schemasById().get(made.schemaId()).columns()
+        left = {int(field.fieldId()) for field in now.schema().columns()} | set(dropped)
+        return [str(field.name()) for field in columns if int(field.fieldId()) not in left]
 
     def _type(self, kind: str) -> Any:
         """Iceberg's type of a type of Spark."""

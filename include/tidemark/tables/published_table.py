@@ -46,7 +46,7 @@ _PROPERTIES = {
 #: In the summary of a staged commit: which publication made it.
 _MARK = "tidemark.publication"
 _KEY = "tidemark.key"
-#: The snapshot that the last publication made main, and its sequence number.
+#: The snapshot that the last publication made main, its sequence number, and the ids of the columns that it retired.
 PUBLISHED = "tidemark.published"
 #: While an hour that is not published has evolved the table: the id of the schema that it had before.
 _BEFORE = "tidemark.schema-before"
@@ -241,23 +241,36 @@ class PublishedTable:
                 if publication_of_branch(name, self.feed) is not None:
                     build.removeRef(name)
             self._metadata.remove_property(build, _BEFORE)
-            build.setProperties({PUBLISHED: f"{made} {now.snapshot(made).sequenceNumber()}"})
-            if left := [name for name in retired if name in self.columns()]:
+            left = [name for name in retired if name in self.columns()]
+            ids = [int(now.schema().findField(name).fieldId()) for name in left]
+            build.setProperties({PUBLISHED: " ".join(map(str, [made, now.snapshot(made).sequenceNumber(), *ids]))})
+            if left:
                 self._metadata.drop_columns(left, now, build)
             return True
 
         self._commit("publish", alter)
 
     def taken_back(self) -> bool:
-        """Whether somebody has taken main back behind the last publication, as Iceberg's rollback_to_snapshot does. What
-        somebody has written on it, and what maintenance has rewritten, goes on from it."""
-        return self._taken_back_from(self._metadata.table().operations().refresh()) is not None
+        """Whether somebody has taken main back behind the last publication, as Iceberg's rollback_to_snapshot does, or has
+        dropped columns that it had. What somebody has written on it, and what maintenance has rewritten, goes on from it."""
+        now = self._metadata.table().operations().refresh()
+        return self._taken_back_from(now) is not None or bool(self._lost_columns(now))
+
+    def lost_columns(self) -> list[str]:
+        """The columns of the last publication that somebody has dropped since."""
+        return self._lost_columns(self._metadata.table().operations().refresh())
+
+    def _lost_columns(self, now: Any) -> list[str]:
+        if (published := now.properties().get(PUBLISHED)) is None:
+            return []
+        snapshot, _, *retired = map(int, published.split())
+        return self._metadata.lost_columns(snapshot, retired, now)
 
     def _taken_back_from(self, now: Any) -> int | None:
         """The snapshot of the last publication, where main does not go on from it; None where it does."""
         if (published := now.properties().get(PUBLISHED)) is None:
             return None
-        snapshot, sequence = map(int, published.split())
+        snapshot, sequence, *_ = map(int, published.split())
         return None if self._metadata.goes_on_from(snapshot, sequence, now) else snapshot
 
     def _cannot_publish(self, why: str, hour: Hour) -> ConflictError:

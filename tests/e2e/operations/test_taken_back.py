@@ -67,3 +67,23 @@ def test_the_advice_of_the_audit_brings_a_table_back(tmp_path: Path, spark: Spar
     assert [table.table for table in receipt.tables if table.warnings] == [f"{name}.folders"]
     pair.same("items", "lines", "folders")
     assert [finding for finding in audit(feed, settings).findings if finding.kind == "table"] == []
+
+
+def test_a_column_that_somebody_drops_comes_back_with_its_values(
+    tmp_path: Path, spark: SparkSession, settings: Settings
+) -> None:
+    """Also where the changes to come do not send it, in a table with a key and in one without."""
+    pair = FeedPair("tc", tmp_path, spark, settings, **DEBEZIUM, tables=TABLES)
+    name, feed = pair.fixed, pair.feed(pair.fixed)
+    pair.export(HOURS[0], [event("c", 1, row(1, 1)), event("c", 2, row(2, 2)), line(3, 7)])
+    pair.export(HOURS[1], [event("c", 11, row(3, 3)), line(14, 8)])
+    pair.run_right(HOURS[:2])
+    pair.run(HOURS[0])
+    for table in ("items", "lines"):
+        spark.sql(f"ALTER TABLE {full_name(name, table)} DROP COLUMN n")
+    found = [finding.found for finding in audit(feed, settings).findings if finding.kind == "table"]
+    assert [one for one in found if "are gone" in one] == 2 * ["columns that were published are gone: n"]
+    receipt = pair.run(HOURS[1])
+    assert all("columns of it had been dropped" in "".join(table.warnings) for table in receipt.tables)
+    pair.same("items", "lines")
+    assert [finding for finding in audit(feed, settings).findings if finding.kind == "table"] == []

@@ -415,6 +415,23 @@ def test_a_table_that_is_taken_back_is_told_from_one_that_was_rewritten(spark: S
     assert not store.published.taken_back() and len(store.rows()) == 2
 
 
+def test_a_column_that_somebody_drops_is_told_from_one_that_the_source_has_dropped(
+    spark: SparkSession, store: Store
+) -> None:
+    name = full_name(*store.table.split("."))
+    more = COLUMNS | {"old": "int"}
+    store.publish([{"id": 1, "a": "x", "old": 1}], more)
+    store.published.publish(store.hour, store.stage([{"id": 2, "a": "y"}], more), retired=["old"])
+    assert "old" not in store.published.columns()
+    assert store.published.lost_columns() == [] and not store.published.taken_back()
+    spark.sql(f"ALTER TABLE {name} RENAME COLUMN a TO b")
+    assert store.published.lost_columns() == []
+    spark.sql(f"ALTER TABLE {name} DROP COLUMN b")
+    assert store.published.lost_columns() == ["a"] and store.published.taken_back()
+    store.publish([{"id": 1, "a": "x"}])
+    assert store.published.lost_columns() == [] and not store.published.taken_back()
+
+
 def test_an_attempt_that_was_overtaken_writes_to_no_table(store: Store) -> None:
     store.publish([{"id": 1, "a": "x"}])
     old, publication = store.published, store.stage([{"id": 2, "a": "y"}])
