@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
-from tidemark.formats.contract import MarksLoads, PlacesRows
+from tidemark.formats.contract import LOADED_AT, MarksLoads, PlacesRows
 from tidemark.ledger.change_log import in_hour, is_published, is_row
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.quarantine import ENTRY
@@ -33,6 +33,17 @@ def of_load(feed: Feed) -> Column:
     """Whether a log row was read by a full load of its table; of formats that do not show it, every row may be."""
     format_ = load_format(feed.format["type"])
     return format_.of_load() if isinstance(format_, MarksLoads) else F.lit(True)
+
+
+def place_of_load(feed: Feed) -> Column:
+    """Of a log row that a full load of its table has read, where that load stands; null of others. Not where the format does
+    not show loads (:func:`shows_loads`)."""
+    format_ = load_format(feed.format["type"])
+    if not isinstance(format_, MarksLoads):
+        return F.lit(None).cast("string")
+    position = F.col("position")
+    of_its_load = F.substring_index(position, LOADED_AT, 1)
+    return F.when(format_.of_load(), F.when(format_.without_place(), of_its_load).otherwise(position))
 
 
 def shows_loads(feed: Feed) -> bool:

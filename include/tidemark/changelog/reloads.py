@@ -24,7 +24,7 @@ from pyspark.sql import functions as F
 from tidemark.changelog.places import landed_before, of_load, placed, shows_loads, topic_partition
 from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
-from tidemark.formats.contract import MarksLoads
+from tidemark.formats.contract import LOADED_AT, MarksLoads
 from tidemark.hours import Hour
 from tidemark.ledger.change_log import is_row
 from tidemark.ledger.change_stats import TableStats
@@ -160,7 +160,7 @@ def _warnings(hour: str, loads: Sequence[tuple[str, str]], reloads: Reloads, sta
     notes = []
     for source, place in sorted(loads):
         table = feed.published_name(source)
-        changed = (state.table(table).highest or "") > place + "#9" and hour >= (state.newest_hour or hour)
+        changed = (state.table(table).highest or "") > f"{place}{LOADED_AT}~" and hour >= (state.newest_hour or hour)
         if changed and not any(reload.began <= hour for reload in reloads.get(source, [])):
             notes.append(
                 f"rows of a full load of {table} landed behind changes of it, and replace nothing: if the source loaded it "

@@ -89,6 +89,9 @@ class SchemaEntry:
 #: The note of a row that ends what its table held before the row's position, as a truncate there would: the last row of a
 #: snapshot that read the whole table.
 REPLACES = "the end of a snapshot of its table: what stood there before is gone"
+#: Behind the place of a load, before what tells which of several loads read a row later. It sorts behind the ``#`` of sort
+#: keys, and before the ``+`` behind which a reload stands.
+LOADED_AT = "*"
 
 _IMAGE = T.MapType(T.StringType(), T.StringType())
 
@@ -198,8 +201,8 @@ class BindsRows(Protocol):
     ) -> DataFrame:
         """Log rows, and all schema entries that the log holds by now, of whatever hour → the same columns, completed.
 
-        Completes ``key``, ``prior_key``, ``before``, ``after`` and ``absent`` of rows with ``unbound``, and sets
-        ``problem`` where that cannot be done. So decode needs nothing but its own hour. Rows of other ops pass through.
+        Completes ``position``, ``key``, ``prior_key``, ``before``, ``after`` and ``absent`` of rows with ``unbound``, and
+        sets ``problem`` where that cannot be done. So decode needs nothing but its own hour. Rows of other ops pass through.
         One more column, ``waits_for``: what a row with a problem lacks, where a schema entry that is still to come can
         mend it; such a row is held. Null: it is no use to wait.
         """
@@ -232,7 +235,8 @@ class MarksLoads(Protocol):
         """Whether a log row was read by a full load of its table."""
 
     def without_place(self) -> Column:
-        """Whether such a row has no place of its own in the source's order: it stands where its load began."""
+        """Whether such a row has no place of its own in the source's order: it stands where its load began, or behind that
+        place and :data:`LOADED_AT` by what else tells which of several loads read it later."""
 
 
 @runtime_checkable

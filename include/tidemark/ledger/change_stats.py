@@ -37,7 +37,7 @@ class TableStats:
     """Where the table's newest reload stands, if the hour brings it, moves it or takes it back; empty: nowhere any more.
     None: the hour does none of this."""
     loaded: str | None = None
-    """The highest position of a row that a full load has read, where messages show it; None: there is none."""
+    """The highest place of a full load of which there are rows, where messages show it; None: there is none."""
     keyed: int = 0
     """Changes that come with a key."""
     partial: int = 0
@@ -92,9 +92,9 @@ def empties() -> Column:
     return (F.col("op") == "truncate") | F.coalesce(F.array_contains("notes", REPLACES), F.lit(False))
 
 
-def change_stats(rows: DataFrame, generation: Column | None = None, of_load: Column | None = None) -> list[TableStats]:
+def change_stats(rows: DataFrame, generation: Column | None = None, loaded: Column | None = None) -> list[TableStats]:
     """Statistics of all tables in assembled rows, by name: one Spark job that collects one row per table, and another one
-    where keys change. ``of_load``: whether a full load has read a row; None: nothing shows it.
+    where keys change. ``loaded``: of a row that a full load has read, where that load stands; None: nothing shows it.
 
     SchemaError for a table with too many columns, keys or message schemas.
     """
@@ -127,7 +127,7 @@ def change_stats(rows: DataFrame, generation: Column | None = None, of_load: Col
         highest={
             "last": F.max("position"),
             "truncated": F.max(F.when(empties(), F.col("position"))),
-            "loaded": F.max(F.when(F.lit(False) if of_load is None else of_load, F.col("position"))),
+            "loaded": F.max(F.lit(None).cast("string") if loaded is None else loaded),
             "arrived": F.max(F.when(moved, alone)),
             "arrived_in": F.max(F.when(moved & named.isNotNull(), F.struct("position", named.alias("name")))),
         },

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.changelog.lacking_records import name_lacking_records
-from tidemark.changelog.places import awaits_place, gives_place, moved_by, of_load, placed, shows_loads
+from tidemark.changelog.places import awaits_place, gives_place, moved_by, place_of_load, placed
 from tidemark.changelog.reloads import HourReloads, hour_reloads, unplaced_loads
 from tidemark.changelog.table_history import Definitions, load_definitions, with_definitions
 from tidemark.changelog.ties import NewEdges, TiedHour, edge, tie_hour
@@ -258,14 +258,14 @@ def with_stats(assembled: Assembled, feed: Feed, state: FeedState) -> tuple[Asse
     no table can have: they go to quarantine. A published table whose columns the hour's stream describes, or of which
     changes are withdrawn or reloads have another place, without a change of its rows, has empty statistics."""
     generation = assembled.definitions.generation
-    loads = of_load(feed) if shows_loads(feed) else None
-    stats = change_stats(assembled.rows, generation, loads)
+    loaded = place_of_load(feed)
+    stats = change_stats(assembled.rows, generation, loaded)
     if any(table.unpublishable for table in stats):
         reason = F.coalesce(*map(why_unpublishable, map(F.col, IMAGE_NAMES)))
         marked = assembled.rows.withColumn("reason", reason).localCheckpoint()
         rows = marked.where("reason is null").drop("reason")
         assembled = _refuse(assembled, marked.where("reason is not null"), rows)
-        stats = change_stats(rows, generation, loads)
+        stats = change_stats(rows, generation, loaded)
     changed = {table.table for table in stats}
     described = {feed.published_name(source): source for source in sorted(assembled.definitions.new)}
     unchanged = {table: described[table] for table in described.keys() & state.tables.keys()}

@@ -223,6 +223,34 @@ def test_a_load_replaces_the_table_at_its_place(
         }  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    "order", [(2, 0, 1), pytest.param((0, 1, 2), marks=pytest.mark.full)], ids=["late", "in order"]
+)
+def test_of_a_row_that_is_loaded_more_than_once_the_last_counts(
+    spark: SparkSession, settings: Settings, tmp_path: Path, order: tuple[int, ...]
+) -> None:
+    """Whether in one hour or in several, where no reload is named and within one that is."""
+    task = Task()
+    for table in ("keyed", "other"):
+        task.load(0, table, *((id_, "once") for id_ in range(30)))
+        task.load(0, table, *((id_, "twice") for id_ in range(30)))
+        task.change(1, table, "UPDATE", 10, (2, "changed"))
+        task.load(2, table, (1, "three times"), (2, "three times"), (3, "three times"))
+        task.load(2, table, (3, "four times"))
+    task.load(0, "bare", (0, "a"), (0, "a"))
+    task.load(2, "bare", (0, "a"))
+    lake = Lake(tmp_path, settings, f"reload_often_{order[0]}", task)
+    assert not lake.name_reload("CRM.OTHER")
+    notes = lake.run(*order)[order.index(2)].notes
+    twice = dict.fromkeys(range(30), "twice")
+    found = shown(settings, lake.name)
+    assert dict(found["keyed"]) == twice | {1: "three times", 2: "changed", 3: "four times"}
+    assert dict(found["other"]) == {1: "three times", 2: "three times", 3: "four times"}
+    assert found["bare"] == 3 * [(0, "a")], "without a key each row counts"
+    assert not any("other content" in note for note in notes)
+    assert [str(difference) for difference in audit(lake.feed, settings).findings] == []
+
+
 @pytest.mark.full
 def test_the_cut_of_a_late_hour_knows_only_the_reloads_up_to_it(
     spark: SparkSession, settings: Settings, tmp_path: Path

@@ -276,7 +276,8 @@ def test_numbers_keep_their_digits(bound: dict[str, Row]) -> None:
 def test_the_full_load_stands_before_every_change_and_alone(bound: dict[str, Row]) -> None:
     for name in ("refresh", "read"):
         row = bound[name]
-        assert (row.op, row.position, row.tx, row.tx_part) == ("insert", "0" * 35, None, None)
+        place = f"{'0' * 35}*{row.offset:019}"
+        assert (row.op, row.position, row.tx, row.tx_part) == ("insert", place, None, None)
         assert row.after == ROW and row.key == {"ID": "7"}
     assert bound["refresh"].committed_at is None
     assert bound["read"].committed_at == datetime(2026, 11, 20, 0, 59)

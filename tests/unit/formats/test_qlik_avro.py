@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
 
 from tests.unit.formats.qlik_messages import (
     METADATA,
@@ -22,6 +23,8 @@ from tests.unit.formats.qlik_messages import (
     headers,
     metadata,
 )  # fmt: skip
+from tidemark.formats.contract import CHANGES, SchemaEntry
+from tidemark.formats.qlik import decode as qlik
 
 AVRO: dict[str, tuple[str, bytes | None]] = {}
 
@@ -86,7 +89,7 @@ def in_avro(spark: SparkSession) -> tuple[dict[str, Row], ...]:
     return decode_and_bind(spark, AVRO, feed(TABLES, messages="avro"))
 
 
-def test_avro_rows_are_read_by_their_metadata(in_avro: tuple[dict[str, Row], ...]) -> None:
+def test_avro_rows_are_read_by_their_metadata(spark: SparkSession, in_avro: tuple[dict[str, Row], ...]) -> None:
     decoded, bound = in_avro
     update = bound["update"]
     assert decoded["update"].after is None and decoded["update"].op == "update"
@@ -100,7 +103,14 @@ def test_avro_rows_are_read_by_their_metadata(in_avro: tuple[dict[str, Row], ...
     assert bound["bare"].after["NAME"].startswith("Ada F2026")
     assert (bound["delete"].key, bound["delete"].after) == ({"ID": "7"}, None)
     for name in ("refresh", "refresh with time"):
-        assert (bound[name].position, bound[name].key, bound[name].tx) == ("0" * 35, {"ID": "7"}, None)
+        assert (bound[name].key, bound[name].tx) == ({"ID": "7"}, None)
+        assert bound[name].position == f"{'0' * 35}*{bound[name].offset:019}"
+    schemas = [SchemaEntry(r.source_table, r.position, r.message_schema) for r in decoded.values() if r.op == "schema"]
+    in_reload = spark.createDataFrame([decoded["refresh"]], CHANGES).withColumn("position", F.lit(f"{SEQUENCE}+"))
+    of = feed(TABLES, messages="avro")
+    (row,) = qlik.bind(in_reload, schemas, of, of.format_options).collect()
+    assert (row.position, row.problem) == (f"{SEQUENCE}+*{row.offset:019}", None)
+    assert row.after == bound["refresh"].after
     assert (decoded["md with id"].op, decoded["md with id"].source_table) == ("schema", "SALES.ORDERS")
     assert decoded["md with id"].position.endswith("3")
     assert bound["external id"].problem is None

@@ -13,6 +13,7 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 from pyspark.sql.avro.functions import from_avro
 
+from tidemark.formats.qlik.loads import of_load
 from tidemark.values.encodings import time_micros, time_millis
 
 _IMAGE = "map<string, string>"
@@ -51,8 +52,7 @@ def with_columns(rows: DataFrame, schemas: Mapping[int, tuple[str, T.StructType]
     in_avro = F.element_at("u", F.lit("avro")).isNotNull()
     decoded = rows.withColumn("decoded", F.when(in_avro, read))
     # Bytes read by the schema of another state can look like a row; their headers then do not.
-    full_load = F.col("position") == "0" * 35
-    sequence = F.when(full_load, F.lit("")).otherwise(F.col("position"))
+    sequence = F.when(of_load(), F.lit("")).otherwise(F.col("position"))
     same = (F.col("decoded.sequence") == sequence) & (F.size("decoded.data") > 0)
     decoded = decoded.withColumn("decoded", F.when(same, F.col("decoded")))
     data, before, op = F.col("decoded.data"), F.col("decoded.before"), F.col("op")

@@ -19,6 +19,7 @@ from pyspark.sql import functions as F
 
 from tidemark.formats.contract import DeclaredFeed, SchemaEntry
 from tidemark.formats.qlik.avro_rows import readable, with_columns
+from tidemark.formats.qlik.loads import place_of_row
 from tidemark.formats.qlik.masks import bit_of, bytes_reversed, fits, full_mask, is_set, trimmed
 from tidemark.formats.qlik.metadata import Metadata, read_metadata
 from tidemark.values.strict_json import NOT_UTF_8
@@ -53,7 +54,7 @@ def bind(rows: DataFrame, schemas: Sequence[SchemaEntry], feed: DeclaredFeed) ->
     """Log rows (CHANGES and perhaps more columns) → the same columns, and ``waits_for``; lazily, without a join: metadata
     are literals. See :mod:`tidemark.formats.contract`.
 
-    Completes ``key``, ``prior_key``, ``before``, ``after``, ``absent`` and ``notes`` of rows with ``unbound``;
+    Completes ``position``, ``key``, ``prior_key``, ``before``, ``after``, ``absent`` and ``notes`` of rows with ``unbound``;
     ``problem`` where that cannot be done. Other rows pass through.
     """
     known, avro = _known(schemas, feed)
@@ -206,6 +207,7 @@ def _complete(rows: DataFrame, passed: Sequence[str]) -> DataFrame:
     names = c("known.key")
     moved = _has_values(c("old_key")) & ~c("old_key").eqNullSafe(c("own_key"))
     completed = {
+        "position": place_of_row(c("keyed")),
         "key": F.when(c("keyed"), F.map_from_arrays(names, c("own_key"))),
         "prior_key": F.when(c("keyed") & moved, F.map_from_arrays(names, c("old_key"))),
         "before": c("kept_before"),

@@ -19,6 +19,7 @@ from tidemark.formats.contract import DeclaredFeed, SchemaEntry, as_changes, zer
 from tidemark.formats.qlik import bind as qlik_bind
 from tidemark.formats.qlik import metadata as qlik_metadata
 from tidemark.formats.qlik.avro import avro_messages, in_envelope, is_avro, one_line_base64
+from tidemark.formats.qlik.loads import of_load
 from tidemark.formats.qlik.messages import PASSED, READ, json_messages
 from tidemark.formats.qlik.types import declared_type
 from tidemark.values.columns import ColumnType
@@ -87,11 +88,6 @@ def bind(rows: DataFrame, schemas: Sequence[SchemaEntry], feed: DeclaredFeed, op
 def described_at(schemas: Sequence[SchemaEntry]) -> Column | None:
     """Where the metadata stand that a row names. See :class:`tidemark.formats.contract.BindsRows`."""
     return qlik_bind.described_at(schemas)
-
-
-def of_load() -> Column:
-    """Whether a log row was read by a full load. No message says that a load begins, or that it is a second one."""
-    return F.coalesce(F.col("kind").isin("REFRESH", "READ"), F.lit(False))
 
 
 def without_place() -> Column:
