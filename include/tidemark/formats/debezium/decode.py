@@ -224,10 +224,11 @@ def _events(parsed: DataFrame, feed: DeclaredFeed, options: Options) -> DataFram
     word = placeholder(options.unavailable, options.connector)
     updated = ((event["op"] == "u") | F.col("moved")) & event["before"].isNull()
     event["sent"], event["absent"] = without_unavailable(event["after"], word, updated=updated)
-    # A row without a key is found by its image before. Oracle, SQL Server and MySQL put placeholders there, too.
-    keyless = F.when(event["k"].isNull(), event["before"])
-    _, unknown = without_unavailable(keyless, word, updated=F.lit(False))
-    event["absent"] = F.when(unknown.isNull(), event["absent"]).otherwise(unknown)
+    if not connector.whole_before:
+        # A row without a key is found by its image before.
+        keyless = F.when(event["k"].isNull(), event["before"])
+        _, unknown = without_unavailable(keyless, word, updated=F.lit(False))
+        event["absent"] = F.when(unknown.isNull(), event["absent"]).otherwise(unknown)
     problem = _problem(event, options)
     event["after"] = event.pop("sent")
     event |= _infinities(event, feed, options)

@@ -37,6 +37,9 @@ class Connector:
     commit: Callable[[Column], Column] | None = None
     """Of ``source``, a transaction's place, where the source promises no order of the places of its changes. None: it
     does."""
+    whole_before: bool = False
+    """Whether images before hold every value: PostgreSQL writes its old tuples with the texts of TOAST in them
+    (toast_flatten_tuple in ExtractReplicaIdentity)."""
     times: str = "adaptive"
     """Its own default of ``time.precision.mode``."""
     digits: int = 9
@@ -191,7 +194,7 @@ CONNECTORS = {
     "postgresql": Connector(
         fields="txId: bigint, sequence: string, lsn: bigint", namespace="schema", position=_postgresql, own=_given("lsn"),
         no_position="source.sequence is not two LSNs", together=_given("txId"), gaps=(_DEFERRED, _PARTS),
-        digits=6,  # a timestamp(9) that it is told to make has six
+        whole_before=True, digits=6,  # a timestamp(9) that it is told to make has six
     ),
     "mysql": Connector(
         fields="txId: string, db: string, file: string, pos: bigint, row: bigint", namespace="db",
