@@ -7,7 +7,7 @@ name it takes or gives: a message names but one of them.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from tidemark.feeds.model import Feed
@@ -38,15 +38,16 @@ def statements(entries: Sequence[SchemaEntry], feed: Feed) -> list[Statement]:
     """Entries, in any order, as statements in the source's order."""
     found: list[Statement] = []
     of_copy: dict[str, list[Statement]] = {}
+    known = {*feed.tables, *(entry.source_table for entry in entries)}
     for entry in sorted(entries, key=lambda entry: (entry.position, entry.source_table, entry.text)):
-        for said in _read(entry, feed):
+        for said in _read(entry, feed, known):
             if said.change is None or said.change.swapped is None:
                 found.append(said)
                 if said.change is not None and said.change.created:
                     of_copy[said.source_table] = []
                 of_copy.setdefault(said.source_table, []).append(said)
                 continue
-            copy, table = (_in_feed(name, entry) for name in said.change.swapped)
+            copy, table = (_in_feed(name, entry, known) for name in said.change.swapped)
             found += [
                 replace(s, source_table=table, position=entry.position, said_by=s.said_by | said.said_by)
                 for s in of_copy.pop(copy, [])
@@ -54,7 +55,7 @@ def statements(entries: Sequence[SchemaEntry], feed: Feed) -> list[Statement]:
     return found
 
 
-def _read(entry: SchemaEntry, feed: Feed) -> Iterator[Statement]:
+def _read(entry: SchemaEntry, feed: Feed, known: Collection[str]) -> Iterator[Statement]:
     format_ = load_format(feed.format["type"])
     assert isinstance(format_, TellsTableChanges), "a schema entry of a format that gives none"
     said_by = frozenset({(entry.source_table, entry.position)})
@@ -64,15 +65,18 @@ def _read(entry: SchemaEntry, feed: Feed) -> Iterator[Statement]:
             source_table=entry.source_table, position=entry.position, change=change, problem=None, said_by=said_by
         )
     except ValueError as error:
-        tables = {_in_feed(name, entry) for name in error.tables} if isinstance(error, TableRenamed) else set()
-        for table in sorted(tables or {entry.source_table}):
+        names = error.tables if isinstance(error, TableRenamed) else ()
+        for table in sorted({entry.source_table, *(_in_feed(name, entry, known) for name in names if name[1])}):
             yield Statement(
                 source_table=table, position=entry.position, change=None, problem=str(error), said_by=said_by,
                 unsent=isinstance(error, UnsentRows),
             )  # fmt: skip
 
 
-def _in_feed(name: TableName, entry: SchemaEntry) -> str:
-    """A table that a statement names, as messages do."""
-    database, table = name
-    return f"{database or entry.source_table.rpartition('.')[0]}.{table}"
+def _in_feed(name: TableName, entry: SchemaEntry, known: Collection[str]) -> str:
+    """A table that a statement names, as messages do: it may name as much of it as is not in use, and in any case, where the
+    database folds names. ``known``: tables of the feed."""
+    own = [part for part in name if part]
+    full = ".".join([*entry.source_table.split(".")[: -len(own)], *own])
+    same = [table for table in known if table.lower() == full.lower()]
+    return full if full in known or not same else min(same)
