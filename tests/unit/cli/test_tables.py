@@ -82,7 +82,8 @@ def test_a_folder_without_feed_files_is_not_called_right(tmp_path: Path, capsys:
         ({"type": "debezium", "connector": "db2"}, ["TRUNCATE"]),
         ({"type": "qlik"}, ["TRUNCATE", "a key that the source checks"]),
         ({"type": "canal"}, ["columns", "rows that MySQL"]),
-        ({"type": "ibm"}, []),
+        ({"type": "ibm"}, ["columns that an update"]),
+        ({"type": "dataworks", "transactions": False}, []),
     ],
     ids=str,
 )

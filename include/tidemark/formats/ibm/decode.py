@@ -26,7 +26,7 @@ from tidemark.formats.ibm.problems import problem
 from tidemark.formats.ibm.types import ENCODINGS, column_type, family
 from tidemark.values.columns import ColumnType
 
-__all__ = ["BY_NEIGHBOURS", "ENCODINGS", "Options", "column_types", "decode", "deliveries", "message_types"]
+__all__ = ["BY_NEIGHBOURS", "ENCODINGS", "Options", "column_types", "decode", "deliveries", "gaps", "message_types"]
 
 BY_NEIGHBOURS = False
 
@@ -55,6 +55,14 @@ def column_types(columns: Mapping[str, str], options: BaseModel) -> dict[str, Co
     """Declared Db2 types; ValueError names the first that is not known."""
     assert isinstance(options, Options)
     return {name: column_type(written, options.decimal_character) for name, written in columns.items()}
+
+
+def gaps(options: BaseModel) -> list[str]:
+    """What a publication leaves out by default; see :class:`tidemark.formats.contract.KnowsGaps`."""
+    return [
+        "columns that an update does not change: a publication sends changed columns only unless it is told otherwise "
+        "(CHANGED_COLS_ONLY in IBMQREP_SUBS), and nothing between two delimiters is read as null: set it to N",
+    ]
 
 
 def message_types(schema: str, options: BaseModel) -> dict[str, ColumnType]:
