@@ -17,10 +17,17 @@ from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.receipts import Reload
 
 
-def awaits_place(feed: Feed) -> Column:
-    """Whether the position of a log row may change by what else the log holds."""
+def awaits_place(feed: Feed, until: str) -> Column:
+    """Whether the position of a log row may change by what else the log holds. ``until``: what :func:`places_until` comes to
+    for the rows of the log; empty: none gives a place."""
     format_ = load_format(feed.format["type"])
-    return format_.awaits_place(feed.format_options) if isinstance(format_, PlacesRows) else F.lit(False)
+    return format_.awaits_place(feed.format_options, until) if isinstance(format_, PlacesRows) else F.lit(False)
+
+
+def places_until(feed: Feed) -> Column:
+    """An aggregate of log entries: a text behind the positions that those of them which give places can change; null: none
+    does."""
+    return F.max(F.when(gives_place(feed), F.concat(F.substring_index("position", ".", 1), F.lit("~"))))
 
 
 def gives_place(feed: Feed) -> Column:
@@ -141,10 +148,10 @@ def _in_their_loads(without_place: Column, reloads: Mapping[str, Sequence[Reload
     return position
 
 
-def moved_by(hour: str, log: DataFrame, state: FeedState, feed: Feed) -> dict[str, str]:
+def moved_by(hour: str, log: DataFrame, state: FeedState, feed: Feed, until: str) -> dict[str, str]:
     """Tables with published rows that the hour's entries give another place: the highest of these places. The hour then
-    comes later than what stands behind it, and the tables are folded again."""
-    rows = log.where(is_published(state) & is_row() & awaits_place(feed))
+    comes later than what stands behind it, and the tables are folded again. ``until``: as :func:`awaits_place` has it."""
+    rows = log.where(is_published(state) & is_row() & awaits_place(feed, until))
     before = placed(rows, log.where(~in_hour(hour)), feed, {}).select(*ENTRY, F.col("position").alias("place_before"))
     moved = placed(rows, log, feed, {}).join(before, ENTRY).where("position <> place_before")
     return {

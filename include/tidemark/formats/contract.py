@@ -217,8 +217,9 @@ class PlacesRows(Protocol):
     """A format in which the place of a few rows in the source's order depends on other rows of the log, perhaps of
     another hour."""
 
-    def awaits_place(self, options: BaseModel, /) -> Column:
-        """Whether the position of a log row may change by what else the log holds."""
+    def awaits_place(self, options: BaseModel, until: str, /) -> Column:
+        """Whether the position of a log row may change by what else the log holds. ``until``: a text behind the positions
+        that those of the log which give places can change; empty: none does."""
 
     def gives_place(self, options: BaseModel, /) -> Column:
         """Whether a log row is one by which others are placed."""

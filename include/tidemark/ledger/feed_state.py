@@ -109,6 +109,7 @@ class FeedState(StoredDocument):
     held_since: Hour | None = Field(None, description="The oldest hour of which they have a change, where it is noted.")
     waiting_entries: int = Field(0, description="Entries that wait for what describes them.")
     waiting_since: int = Field(0, description="The publication from which on rows of `waiting` count.")
+    places_until: str = Field("", description="A text behind the positions that rows which place others can change.")
     ever_held: bool = Field(False, description="Whether any publication left a transaction open.")
     ever_waited: bool = Field(False, description="Whether any publication left entries waiting.")
     gave_up: bool = Field(False, description="Whether any transaction was ever given up to quarantine.")
@@ -170,6 +171,7 @@ class FeedState(StoredDocument):
         self._note_recent(receipt)
         self.held_transactions, self.held_since = receipt.held_transactions, receipt.held_since
         self.waiting_entries, self.waiting_since = receipt.waiting_entries, receipt.progress.waiting_since
+        self.places_until = max(self.places_until, receipt.progress.places_until)
         self.ever_held |= receipt.held_transactions > 0
         self.ever_waited |= receipt.waiting_entries > 0
         self.gave_up |= receipt.given_up > 0

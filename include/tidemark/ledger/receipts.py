@@ -171,6 +171,11 @@ class FeedProgress(BaseModel):
     reloads: dict[str, list[Reload]] = Field(
         {}, description="By the source's table: all reloads that have begun, of whatever hour, after this publication."
     )
+    places_until: str = Field(
+        "",
+        description="A text behind the positions that rows of the hour can change, because they place others; empty: none "
+        "does.",
+    )
 
 
 class Recalled(BaseModel):

@@ -278,7 +278,7 @@ def _changes(of: _Row, until: str) -> list[Change]:
     # First only where they are, by narrow columns; then all of them, of what lies there. Their places in the source's order,
     # for which some rows need others, do not matter yet.
     anywhere = of_key(replace(log, stand_alone=True).known_rows())
-    where = anywhere.select("hour", *ENTRY, awaits_place(log.feed).alias("awaits"))
+    where = anywhere.select("hour", *ENTRY, awaits_place(log.feed, log.state.places_until).alias("awaits"))
     places = where.limit(_MOST_CHANGES + 1).collect()
     if len(places) > _MOST_CHANGES:  # some of them would give another answer
         raise ConfigError(f"more than {_MOST_CHANGES} changes speak of {wanted}", fix="read the change log with Spark")

@@ -12,7 +12,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.changelog.lacking_records import name_lacking_records
-from tidemark.changelog.places import awaits_place, gives_place, moved_by, place_of_load, placed
+from tidemark.changelog.places import awaits_place, gives_place, moved_by, place_of_load, placed, places_until
 from tidemark.changelog.reloads import HourReloads, hour_reloads, unplaced_loads
 from tidemark.changelog.table_history import Definitions, load_definitions, with_definitions
 from tidemark.changelog.ties import NewEdges, TiedHour, edge, tie_hour
@@ -117,6 +117,8 @@ class Assembled:
     """The feed's reloads as of this hour."""
     edges: list[str] = field(default_factory=list)
     """The edges of transactions that the hour shows (:class:`tidemark.ledger.receipts.FeedProgress`)."""
+    places_until: str = ""
+    """A text behind the positions that rows of the hour can change, because they place others; empty: none does."""
 
     @property
     def every_row(self) -> DataFrame:
@@ -155,11 +157,12 @@ def assemble(run: HourRun) -> Assembled:
     if counted.in_transactions or held is not None or ties.known:
         whole = _complete(run, ties, counted.account, held, replay=taken is not None)
     reloads = hour_reloads(run.manifest, counted.loads, ties.landed, entries, state, feed)
-    rows, moved = whole.rows, {}
-    if reloads.begun or counted.await_place or (held is not None and not held.where(awaits_place(feed)).isEmpty()):
+    rows, moved, until = whole.rows, {}, max(state.places_until, counted.places_until)
+    awaits = counted.await_place or counted.lowest <= until
+    if reloads.begun or awaits or (held is not None and not held.where(awaits_place(feed, until)).isEmpty()):
         rows = placed(rows, ties.log, feed, reloads.begun)
-    if counted.give_place and state.last_sequence:
-        moved = moved_by(hour, ties.log, state, feed)
+    if counted.places_until and state.last_sequence:
+        moved = moved_by(hour, ties.log, state, feed, until)
     redelivered = None
     if whole.redelivered is not None:
         redelivered = _count_redelivered(with_definitions(whole.redelivered, definitions, feed))
@@ -168,7 +171,7 @@ def assemble(run: HourRun) -> Assembled:
         definitions=definitions, recalled=before,
         notes=[*whole.notes, *definitions.notes, *_unsent(definitions, reloads, hour), *reloads.notes],
         moved=_with_reloaded(moved, reloads, feed), withdrawn=_by_table(whole.withdrawn, feed),
-        redelivered=redelivered, reloads=reloads, edges=ties.edges,
+        redelivered=redelivered, reloads=reloads, edges=ties.edges, places_until=counted.places_until,
     )  # fmt: skip
     if isinstance(load_format(feed.format["type"]), BindsRows):
         return _described(assembled, ties.log, feed, state.making(reloads.begun))
@@ -293,9 +296,11 @@ class _Counted:
     in_transactions: int
     """Entries that name a transaction."""
     await_place: int
-    """Rows whose position may change by what else the log holds."""
-    give_place: int
-    """Entries by which others are placed."""
+    """Rows whose position may change by what else the log holds, by what they say themselves."""
+    lowest: str
+    """The lowest position of the rows by which no others are placed; behind all others: there is none."""
+    places_until: str
+    """What :func:`tidemark.changelog.places.places_until` comes to; empty: no entry places others."""
     edges: NewEdges
     """What they show of transactions that only markers name."""
     loads: list[tuple[str, str]]
@@ -312,8 +317,9 @@ def _count(landed: DataFrame, feed: Feed) -> _Counted:
         F.count_if("tx_rollback").alias("rollbacks"),
         F.max("committed_at").alias("newest"),
         F.count("tx").alias("in_transactions"),
-        F.count_if(is_row() & awaits_place(feed)).alias("await_place"),
-        F.count_if(gives_place(feed)).alias("give_place"),
+        F.count_if(is_row() & awaits_place(feed, "")).alias("await_place"),
+        F.coalesce(F.min(F.when(is_row() & ~gives_place(feed), F.col("position"))), F.lit("~")).alias("lowest"),
+        F.coalesce(places_until(feed), F.lit("")).alias("places_until"),
         F.sort_array(F.collect_set(edge(feed))).alias("edges"),
         unplaced_loads(feed).alias("loads"),
         F.min("position").alias("low"),
@@ -321,10 +327,10 @@ def _count(landed: DataFrame, feed: Feed) -> _Counted:
     ).first()
     assert counted is not None
     counts = counted.asDict()
-    numbers = {name: counts.pop(name) for name in ("in_transactions", "await_place", "give_place")}
+    found = {name: counts.pop(name) for name in ("in_transactions", "await_place", "lowest", "places_until")}
     loads = [(row.source_table, row.position) for row in counts.pop("loads")]
     edges = NewEdges(counts.pop("edges"), counts.pop("low"), counts.pop("high"))
-    return _Counted(account=Account(**counts), **numbers, edges=edges, loads=loads)
+    return _Counted(account=Account(**counts), **found, edges=edges, loads=loads)
 
 
 def _check_landed(feed: Feed, manifest: Manifest, state: FeedState, landed: int) -> None:

@@ -198,6 +198,7 @@ def _receipt(hour: HourChanges, tables: list[TableReceipt]) -> Receipt:
         progress=FeedProgress(
             edges=assembled.edges,
             waiting_since=assembled.waiting_since,
+            places_until=assembled.places_until,
             reloads={source: list(found) for source, found in run.state.reloads.items()},
         ),
         kept_whole=withheld.transactions if withheld is not None else 0,

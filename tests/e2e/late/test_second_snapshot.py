@@ -36,6 +36,9 @@ class Stream:
     def __init__(self) -> None:
         self.hours: list[list[tuple[str, str | None, dict[str, Any]]]] = [[] for _ in HOURS]
         self.commit: int | None = None
+        self.transaction = 0
+        self.restarted: int | None = None
+        self.sent_at = {"ts_ms": 1000}
 
     def snapshot(
         self, hour: int, lsn: int, marked: bool, keyed: dict[int, str], bare: list[str], *, crashes: bool = False
@@ -48,7 +51,12 @@ class Stream:
                 "last" if at + 1 == len(rows) else "last_in_data_collection" if last_of_table and marked else "true"
             )
             self._send(hour, table, "r", lsn, {"id": id_, "v": value}, marker)
-        self.commit = None
+        self.commit, self.transaction = None, lsn
+
+    def restart(self, lsn: int) -> None:
+        """The connector starts again in the first transaction after a snapshot, and goes on behind this event of it."""
+        self.commit = self.restarted = lsn
+        self.sent_at = {"ts_ms": 9000}
 
     def change(
         self, hour: int, table: str, op: str, lsn: int, after: dict[str, Any] | None, before: Any = None
@@ -59,12 +67,19 @@ class Stream:
         self, hour: int, table: str, op: str, lsn: int, after: dict[str, Any] | None, marker: str, before: Any = None
     ) -> None:
         commit = None if op == "r" or self.commit is None else str(self.commit)
+        # Of the first transaction after a snapshot it stays, whatever the connector says of the commit before it.
+        transaction = self.transaction if self.commit in (None, self.restarted) else self.commit
         source = {
-            "schema": "s", "table": table, "lsn": lsn, "txId": 1, "ts_ms": 1000, "name": "srv", "snapshot": marker,
+            "schema": "s", "table": table, "lsn": lsn, "txId": transaction, "ts_ms": 1000, "name": "srv", "snapshot": marker,
             "sequence": json.dumps([commit, str(lsn)]),
         }  # fmt: skip
         key = json.dumps({"id": (after or before)["id"]}) if table == "keyed" else None
-        event = {"op": op, "before": before if table == "bare" or op == "d" else None, "after": after, "source": source}
+        event = {
+            "op": op,
+            "before": before if table == "bare" or op == "d" else None,
+            "after": after,
+            "source": source,
+        } | self.sent_at
         self.hours[hour].append((f"srv.s.{table}", key, event))
 
     def write(self, exports: Path) -> None:
@@ -178,6 +193,31 @@ def stands(stream: Stream, out: Path, settings: Settings, name: str, order: list
     assert [value for _, value in sorted(shown(settings, f"{name}.bare"), key=str)] == BARE
     found = audit(feed_of(out, name), settings).findings
     assert [str(difference) for difference in found] == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0]], ids=["in order", "newest first"])
+def test_the_first_transaction_after_a_snapshot_goes_on_behind_a_restart(
+    spark: SparkSession, settings: Settings, tmp_path: Path, order: list[int]
+) -> None:
+    """It was in flight while the snapshot was read. What was not flushed comes again, and names one of its own events as the
+    commit before it."""
+    stream = Stream()
+    stream.snapshot(0, 1000, True, {1: "a", 2: "b", 3: "c"}, ["a", "b"])
+    stream.change(0, "keyed", "u", 980, {"id": 1, "v": "a1"})
+    stream.change(0, "bare", "c", 984, {"id": None, "v": "c"})
+    stream.change(0, "keyed", "c", 1010, {"id": 4, "v": "d"})
+    stream.restart(980)
+    stream.change(1, "bare", "c", 984, {"id": None, "v": "c"})  # again
+    stream.change(1, "keyed", "c", 1010, {"id": 4, "v": "d"})
+    stream.change(1, "keyed", "u", 988, {"id": 2, "v": "b1"})
+    stream.change(1, "keyed", "u", 1020, {"id": 4, "v": "d1"})
+    stream.change(1, "keyed", "d", 1030, None, {"id": 3, "v": None})
+    stream.change(1, "bare", "d", 1040, None, {"id": None, "v": "a"})
+    stream.commit = 1090
+    stream.change(2, "keyed", "u", 1100, {"id": 1, "v": "a2"})
+    stream.change(2, "bare", "c", 1110, {"id": None, "v": "d"})
+    stands(stream, tmp_path, settings, f"restart_{order[0]}", order, {1: "a2", 2: "b1", 4: "d1"})
 
 
 @pytest.mark.full

@@ -7,7 +7,10 @@ from pyspark.sql import DataFrame, SparkSession
 
 from tidemark.formats.debezium.placing import place
 
-COLUMNS = "name string, hour string, topic string, partition int, offset long, position string, op string, kind string"
+COLUMNS = (
+    "name string, hour string, topic string, partition int, offset long, position string, op string, kind string, "
+    "tx string, tx_part string"
+)
 FIRST_HOUR, SECOND_HOUR, THIRD_HOUR = (f"2026-11-20T0{hour}" for hour in range(3))
 
 
@@ -21,7 +24,7 @@ def logged(spark: SparkSession, *rows: tuple[str, str, int, int | None, int], to
     return spark.createDataFrame(
         [
             (name, hour, topic, partition, offset, at(lsn, lsn) if name == "read" else at(lsn, lsn, lsn), "insert",
-             "r" if name == "read" else "c")
+             "r" if name == "read" else "c", None, None)
             for name, hour, partition, offset, lsn in rows
         ],
         COLUMNS,
@@ -61,4 +64,28 @@ def test_a_snapshot_that_is_read_behind_it_is_not_the_one(spark: SparkSession) -
     )  # fmt: skip
     assert places(rows.unionByName(of_others)) == {
         "changed": at(1000, 1000, 900), "beside it": at(1000, 1000, 901), "without": at(902, 902, 902),
+    }  # fmt: skip
+
+
+@pytest.mark.promise(2)
+def test_what_is_sent_on_after_a_restart_is_of_the_same_transaction(spark: SparkSession) -> None:
+    """It names an event of its own transaction, or the snapshot, as the commit before it."""
+    events = {
+        "first": (at(120, 120, 120), "7", "u"), "last before": (at(128, 128, 128), "7", "c"),
+        "sent again": (at(120, 128), "7", "c"), "sent on": (at(120, 136), "7", "u"),
+        "in the log before": (at(100, 90), "7", "d"), "of another": (at(120, 140), "8", "u"),
+        "behind its commit": (at(200, 136), "7", "u"),
+        "behind the snapshot": (at(100, 110), None, "u"), "read": (at(100, 100), None, "r"),
+    }  # fmt: skip
+    rows = spark.createDataFrame(
+        [
+            (name, FIRST_HOUR, "t", 0, 2 - (kind == "r"), position, "insert" if kind in "cr" else "update", kind, None, tx)
+            for name, (position, tx, kind) in events.items()
+        ],
+        COLUMNS,
+    )  # fmt: skip
+    assert {row.name: row.position for row in place(rows, rows).collect()} == {
+        "first": at(120, 120, 120), "last before": at(128, 128, 128), "sent again": at(128, 128, 128),
+        "sent on": at(136, 136, 136), "in the log before": at(100, 100, 90), "of another": at(120, 140),
+        "behind its commit": at(200, 136), "behind the snapshot": at(110, 110, 110), "read": at(100, 100),
     }  # fmt: skip

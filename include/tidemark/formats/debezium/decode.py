@@ -166,14 +166,14 @@ def gaps(options: BaseModel) -> list[str]:
     return [truncates, *CONNECTORS[options.connector].gaps]
 
 
-def awaits_place(options: BaseModel) -> Column:
+def awaits_place(options: BaseModel, until: str) -> Column:
     """Whether a log row's place depends on the snapshots of the log. See :mod:`tidemark.formats.debezium.placing`."""
-    return placing.first_after_snapshot() if _has_lsns(options) else F.lit(False)
+    return placing.first_after_snapshot() | (F.col("position") <= until) if _has_lsns(options) else F.lit(False)
 
 
 def gives_place(options: BaseModel) -> Column:
-    """Whether a log row is one of a snapshot that rows may be placed behind."""
-    return placing.of_snapshot() if _has_lsns(options) else F.lit(False)
+    """Whether a log row is one of a snapshot that rows may be placed behind, or of the first transaction after one."""
+    return placing.of_snapshot() | placing.first_after_snapshot() if _has_lsns(options) else F.lit(False)
 
 
 def place(rows: DataFrame, log: DataFrame, options: BaseModel) -> DataFrame:
