@@ -23,6 +23,25 @@ STATEMENTS: list[tuple[str, str, Ddl]] = [
     ("mysql", "ALTER TABLE t ADD INDEX i (a), ADD `key` int, DROP `index`", Ddl(columns={"key": "INT"}, dropped={"index"})),
     ("mysql", "ALTER TABLE t CHANGE c c bigint(20) unsigned", Ddl(columns={"c": "BIGINT(20) UNSIGNED"})),
     ("mysql", "ADD COLUMN x int", Ddl(columns={"x": "INT"})),
+    # words that begin a clause with others, and are names without these
+    ("mysql", "ALTER TABLE t ADD COLUMN period INT, ADD system INT, ADD lob int, ADD exclude int, ADD clustered int",
+     Ddl(columns=dict.fromkeys(("period", "system", "lob", "exclude", "clustered"), "INT"))),
+    ("mysql", "ALTER TABLE t ADD COLUMN (period int, INDEX (a), KEY k (b), unused int)",
+     Ddl(columns={"period": "INT", "unused": "INT"})),
+    ("mysql", "ALTER TABLE t DROP COLUMN period, DROP system, DROP COLUMN unused",
+     Ddl(dropped={"period", "system", "unused"})),
+    ("mysql", "ALTER TABLE t MODIFY period int, MODIFY COLUMN nonclustered int",
+     Ddl(columns={"period": "INT", "nonclustered": "INT"})),
+    ("mysql", "CREATE TABLE t (id int primary key, period int, supplemental int, PERIOD FOR SYSTEM_TIME (a, b))",
+     Ddl(columns={"id": "INT", "period": "INT", "supplemental": "INT"}, key=("id",), whole=True)),
+    ("postgres", "CREATE TABLE t (key int PRIMARY KEY, index int, EXCLUDE USING gist (c WITH &&), partition int)",
+     Ddl(columns={"key": "INT", "index": "INT", "partition": "INT"}, key=("key",), whole=True)),
+    ("postgres", "ALTER TABLE t RENAME key TO k, ALTER index TYPE bigint",
+     Ddl(columns={"index": "BIGINT"}, renamed={"key": "k"})),
+    ("oracle", "ALTER TABLE t ADD (period NUMBER(3), partition NUMBER(3))",
+     Ddl(columns={"PERIOD": "NUMBER(3)", "PARTITION": "NUMBER(3)"})),
+    ("oracle", "ALTER TABLE t DROP (key, lob)", Ddl(dropped={"KEY", "LOB"})),
+    ("sqlserver", "ALTER TABLE t DROP COLUMN period, CONSTRAINT c", Ddl(dropped={"period"})),
     ("mysql", "RENAME COLUMN a TO b", Ddl(renamed={"a": "b"})),
     # MariaDB: what is not there is passed over
     ("mysql", "ALTER TABLE t CHANGE COLUMN IF EXISTS a b int", Ddl(columns={"b": "INT"}, renamed={"a": "b"}, guarded={"a"})),
@@ -73,6 +92,12 @@ SAYS_NOTHING = [
     ("oracle", "COMMENT ON COLUMN t.a IS 'x'"), ("oracle", "ALTER TABLE t MODIFY x DEFAULT 3"),
     ("postgres", "ALTER TABLE t OWNER TO x"), ("postgres", "ALTER TABLE t ALTER COLUMN y SET NOT NULL"),
     ("sqlserver", "ALTER TABLE t ADD CONSTRAINT d DEFAULT 3 FOR a"),
+    ("mysql", "ALTER TABLE t ADD SYSTEM VERSIONING"), ("mysql", "ALTER TABLE t ADD PERIOD FOR SYSTEM_TIME (a, b)"),
+    ("mysql", "ALTER TABLE t ADD VECTOR INDEX (v)"), ("oracle", "ALTER TABLE t DROP UNUSED COLUMNS"),
+    ("oracle", "ALTER TABLE t ADD SUPPLEMENTAL LOG DATA (ALL) COLUMNS"), ("oracle", "ALTER TABLE t MODIFY LOB (a) (CACHE)"),
+    ("oracle", "ALTER TABLE t ADD PARTITION p VALUES LESS THAN (9)"),
+    ("postgres", "ALTER TABLE t ADD EXCLUDE USING gist (a WITH =)"),
+    ("sqlserver", "ALTER TABLE t ADD INDEX i CLUSTERED (a)"),
 ]  # fmt: skip
 
 REFUSED = [

@@ -34,6 +34,7 @@ from tidemark.formats.ddl.words import (
     CREATE_FLAGS,
     IRRELEVANT_VERBS,
     NO_COLUMN,
+    NO_COLUMN_PAIRS,
     OTHER_CLAUSES,
     ROW_CLAUSES,
     TABLE_VERBS,
@@ -117,6 +118,7 @@ class _Reader:
         self.text, self.dialect, self.ddl = text, dialect, ddl
         self.altered: TableName = ("", "")
         self.guarded = False
+        self.says_column = False
 
     def statement(self, tokens: list[Token]) -> None:
         first, second = word_at(tokens), word_at(tokens, 1)
@@ -179,16 +181,20 @@ class _Reader:
             if word_at(clause) in TABLE_VERBS:
                 verb = clause[:2] if word_at(clause, 1) == "COLUMN" else clause[:1]
             elif self.dialect == "sqlserver" and word_at(verb) in ("ADD", "DROP"):
-                clause = verb + clause
+                clause = (verb[:1] if word_at(clause) in ("COLUMN", "CONSTRAINT") else verb) + clause
             self._clause(clause)
 
     def _clause(self, tokens: list[Token]) -> None:
         verb, rest = word_at(tokens), tokens[1:]
         steps = {"ADD": self._add, "DROP": self._drop, "MODIFY": self._modify, "CHANGE": self._change}
         if verb in steps:
-            self.guarded, rest = word_at(skip(rest, "COLUMN")) == "IF", without_guard(rest)
+            if self.dialect == "oracle" and verb != "DROP" and word_at(rest) in ("PARTITION", "SUBPARTITION"):
+                return
+            self.guarded, self.says_column = word_at(skip(rest, "COLUMN")) == "IF", word_at(rest) == "COLUMN"
+            rest = without_guard(rest)
             if rest and rest[0].token_type == TokenType.L_PAREN:
                 inside, more = group(rest)
+                self.says_column = False  # MySQL's list may hold indexes too
                 for item in split(inside, TokenType.COMMA):
                     steps[verb](item)
                 if word_at(more) in TABLE_VERBS:  # Oracle puts no comma between its lists
@@ -206,7 +212,18 @@ class _Reader:
         elif verb not in OTHER_CLAUSES:
             raise UnreadableStatement("the statement is not understood")
 
+    def _is_column(self, tokens: list[Token]) -> bool:
+        """Whether an item of a list, or what is behind ADD, DROP or MODIFY, is a column, and no index, constraint or other
+        part of the table."""
+        word = word_at(tokens)
+        return self.says_column or not (
+            word in NO_COLUMN[self.dialect] or (word, word_at(tokens, 1)) in NO_COLUMN_PAIRS
+        )
+
     def _add(self, tokens: list[Token]) -> None:
+        if self.says_column:
+            self._column(tokens, added=True)
+            return
         if word_at(tokens) == "CONSTRAINT":
             named = word_at(tokens, 1) in ("PRIMARY", "UNIQUE", "FOREIGN", "CHECK")
             tokens = tokens[1:] if named else tokens[2:]
@@ -214,7 +231,7 @@ class _Reader:
                 return
         if word_at(tokens) == "PRIMARY":
             self._primary_key(tokens)
-        elif word_at(tokens) not in NO_COLUMN:
+        elif self._is_column(tokens):
             self._column(tokens, added=True)
 
     def _primary_key(self, tokens: list[Token]) -> None:
@@ -227,18 +244,18 @@ class _Reader:
         return tuple(name_of(item[0], self.dialect) for item in split(tokens, TokenType.COMMA))
 
     def _drop(self, tokens: list[Token]) -> None:
-        word = word_at(tokens)
+        word = "" if self.says_column else word_at(tokens)
         if word == "PRIMARY":
             self.ddl.key = ()
         elif word in ("PARTITION", "SUBPARTITION"):
             raise UnsentRows("rows go without being sent")
         elif not tokens:
             raise UnreadableStatement("the statement is not understood")
-        elif word not in NO_COLUMN and word != "UNUSED":
+        elif self._is_column(tokens):
             self.ddl.dropped.add(name_of(tokens[0], self.dialect))
 
     def _modify(self, tokens: list[Token]) -> None:
-        if word_at(tokens) not in NO_COLUMN:
+        if self._is_column(tokens):
             self._column(tokens)
 
     def _change(self, tokens: list[Token]) -> None:
@@ -251,7 +268,8 @@ class _Reader:
         self._column(tokens[1:])
 
     def _rename(self, tokens: list[Token]) -> None:
-        if word_at(tokens) in ("INDEX", "KEY", "CONSTRAINT", "PARTITION", "SUBPARTITION"):
+        of_another = ("INDEX", "KEY", "CONSTRAINT", "PARTITION", "SUBPARTITION")
+        if word_at(tokens) in of_another and word_at(tokens, 1) != "TO":
             return
         guarded, tokens = word_at(skip(tokens, "COLUMN")) == "IF", without_guard(tokens)
         if len(tokens) != 3 or word_at(tokens, 1) != "TO":
@@ -262,7 +280,7 @@ class _Reader:
         self.ddl.guarded |= {old} if guarded else set()
 
     def _alter_column(self, tokens: list[Token]) -> None:
-        if word_at(tokens) in ("INDEX", "CONSTRAINT", "CHECK"):
+        if word_at(tokens) in NO_COLUMN[self.dialect]:
             return
         tokens = without_guard(tokens)
         name, rest = tokens[:1], tokens[1:]
@@ -295,9 +313,9 @@ class _Reader:
         if not tokens:
             raise UnreadableStatement("the statement is not understood")
         name = name_of(tokens[0], self.dialect)
-        written = self.text[tokens[0].start : tokens[0].end + 1]
+        written = "c "  # a name that no parser takes for the beginning of a clause
         if len(tokens) > 1:
-            written += " " + self.text[tokens[1].start : tokens[-1].end + 1]
+            written += self.text[tokens[1].start : tokens[-1].end + 1]
         dialect = DIALECTS[self.dialect]
         table = sqlglot.parse_one(f"CREATE TABLE t ({written})", read=dialect).find(exp.Schema)
         columns = table.expressions if table else []

@@ -26,10 +26,23 @@ OTHER_CLAUSES = {
 }  # fmt: skip
 #: Clauses of ALTER TABLE that add or remove rows.
 ROW_CLAUSES = {"TRUNCATE", "EXCHANGE", "DISCARD", "IMPORT", "SWITCH", "DETACH", "ATTACH"}
-#: First words in a list of columns of what is no column.
+#: Words that begin what is no column, in a list of columns and behind ADD, DROP and MODIFY. The dialect reserves them: a
+#: column of such a name is quoted.
 NO_COLUMN = {
-    "INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK", "PARTITION", "SUBPARTITION", "PERIOD",
-    "SUPPLEMENTAL", "EXCLUDE", "DEFAULT", "CONSTRAINT", "LOB", "CLUSTERED", "NONCLUSTERED", "SYSTEM",
+    "mysql": {
+        "INDEX", "KEY", "UNIQUE", "FULLTEXT", "SPATIAL", "FOREIGN", "CHECK", "PARTITION", "DEFAULT", "CONSTRAINT",
+    },
+    "oracle": {"UNIQUE", "CHECK", "DEFAULT", "CONSTRAINT"},
+    "postgres": {"UNIQUE", "FOREIGN", "CHECK", "DEFAULT", "CONSTRAINT"},
+    "sqlserver": {
+        "INDEX", "KEY", "UNIQUE", "FOREIGN", "CHECK", "DEFAULT", "CONSTRAINT", "CLUSTERED", "NONCLUSTERED",
+    },
+}  # fmt: skip
+#: The same in two words, where the first alone is a name like others.
+NO_COLUMN_PAIRS = {
+    ("FOREIGN", "KEY"), ("PERIOD", "FOR"), ("SYSTEM", "VERSIONING"), ("VECTOR", "INDEX"), ("VECTOR", "KEY"),
+    ("SUPPLEMENTAL", "LOG"), ("LOB", "("), ("UNUSED", "COLUMN"), ("UNUSED", "COLUMNS"), ("EXCLUDE", "USING"),
+    ("EXCLUDE", "("),
 }  # fmt: skip
 #: Words between CREATE and the kind of object that it creates.
 CREATE_FLAGS = {
