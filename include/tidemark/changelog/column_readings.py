@@ -38,6 +38,8 @@ class Told:
     """The types that message schemas give it, one of each schema that has it."""
     stated: Sequence[ColumnType] = ()
     """The types that statements gave it, oldest first."""
+    given_number: bool = False
+    """Whether a statement gives it, in rows of before, a text that messages might mean otherwise: a number."""
 
 
 def column_type(feed: str, told: Told, *, stand: bool = False) -> tuple[ColumnType, Reading]:
@@ -75,7 +77,8 @@ def _agreed(told: Told) -> tuple[ColumnType, Reading]:
         now = Reading((*told.readings, first)[0], "source")
     spark = _widest(told, given)
     _refuse_other_reading(told, now, spark)
-    return _read_as(spark, first, told.readings), now
+    by_value = told.given_number and spark == "string" and bool(told.readings or not told.declared)
+    return _read_as(spark, first, told.readings, by_value=by_value), now
 
 
 def _refuse_other_reading(told: Told, now: Reading, spark: str) -> None:
@@ -131,12 +134,14 @@ def _widest(told: Told, given: Sequence[ColumnType]) -> str:
     return widest
 
 
-def _read_as(spark: str, first: ColumnType | None, readings: Sequence[ColumnType]) -> ColumnType:
+def _read_as(
+    spark: str, first: ColumnType | None, readings: Sequence[ColumnType], *, by_value: bool = False
+) -> ColumnType:
     """How a column's texts are read. Where messages write it in several ways, or in one that does not give the column's
-    type, its texts are first rewritten into one."""
+    type, its texts are first rewritten into one. ``by_value``: some texts are the values themselves."""
     if first and first.of_message:
         return ColumnType(spark, first.encoding, first.arg)
-    ways = {(kind.encoding, kind.arg) for kind in readings}
+    ways = {(kind.encoding, kind.arg) for kind in readings} | ({("plain", None)} if by_value else set())
     if len(ways) > 1 or any(_passes_through(kind, spark) for kind in readings):
         return ColumnType(spark, REWRITTEN)
     if ways:

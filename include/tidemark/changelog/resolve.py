@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
+from decimal import Decimal, InvalidOperation
 
 from tidemark.changelog.column_readings import Told, column_type
 from tidemark.changelog.table_history import Definition, Definitions
@@ -78,6 +79,8 @@ def shape_of(
     # Statements are written in any case.
     spelling = {name.lower(): name for names in (*sent, *listed, stored) for name in names}
     defined = {spelling.get(name.lower(), name): kinds for name, kinds in definition.columns.items()}
+    filled = definition.filled_now[0] if definition.column_renames else {}
+    numbers = {spelling.get(name.lower(), name) for name, text in filled.items() if _is_number(text)}
     listed += [list(defined), *_longest_first(sent)]
     _refuse_many(feed, stats.table, {*stored, *(name for names in listed for name in names)})
     names = list(stored)
@@ -91,6 +94,7 @@ def shape_of(
         told = Told(
             table=stats.table, name=name, stored=stored.get(name), before=before.columns.get(name), declared=wanted.get(name),
             written=declared.all_columns.get(name), readings=list(readings.values()), stated=defined.get(name, ()),
+            given_number=name in numbers,
         )  # fmt: skip
         columns[name], found[name] = column_type(feed.feed, told, stand=before.stand)
         if columns[name].encoding == REWRITTEN:
@@ -106,6 +110,13 @@ def shape_of(
         live=live,
         readings=said,
     )
+
+
+def _is_number(text: str) -> bool:
+    try:
+        return Decimal(text).is_finite()
+    except InvalidOperation:
+        return False
 
 
 def told_columns(feed: Feed, stats: TableStats, definition: Definition, stored: Iterable[str]) -> set[str]:

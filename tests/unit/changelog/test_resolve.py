@@ -257,6 +257,33 @@ def test_rows_of_before_have_the_value_of_a_column_that_was_added(spark: SparkSe
     ]  # fmt: skip
 
 
+@pytest.mark.parametrize(
+    ("kind", "default", "sent", "words"),
+    [
+        ("enum('0','1')", "DEFAULT '1'", "2", ["1", "1"]),
+        ("enum('0','1')", "NOT NULL", "2", ["0", "1"]),
+        ("set('2','1')", "DEFAULT '1'", "3", ["1", "2,1"]),
+        ("enum('a','b')", "DEFAULT 'b'", "1", ["b", "a"]),
+    ],
+)
+@pytest.mark.parametrize("also", [None, "enum('x','0','2','1')"])
+def test_a_default_is_the_word_that_it_is_also_where_messages_send_places(
+    spark: SparkSession, kind: str, default: str, sent: str, words: list[str], also: str | None
+) -> None:
+    """``also``: a list that the column gets later."""
+    known = definition_of(("10", f"ALTER TABLE t ADD st {kind} {default}"))
+    schemas = [{"id": "int"}, {"id": "int", "st": kind}, *([{"id": "int", "st": also}] if also else [])]
+    shape = shaped(schemas, known=known)
+    texts = [("", known.filled_now[0]["st"]), (json.dumps(schemas[1]), sent)]
+    rows = spark.createDataFrame([(n, schema, {"st": text}) for n, (schema, text) in enumerate(texts)],
+                                 "n int, message_schema string, image map<string, string>")  # fmt: skip
+    value = shape.value("st", shape.in_one_notation(F.col("image"))["st"]).alias("st")
+    assert [row.st for row in rows.select("n", value).orderBy("n").collect()] == words
+    alone = shaped([{"id": "int"}], known=known)  # an hour that has the statement alone
+    filled = spark.range(1).select(alone.value("st", F.lit(texts[0][1])).alias("st"))
+    assert [row.st for row in filled.collect()] == words[:1]
+
+
 def test_keys_of_one_hour() -> None:
     two = ["2\x1fa\x1fb", "2\x1fb\x1fa"]
     assert shaped(keys=two).key == ("b", "a"), "their order does not count"
