@@ -95,7 +95,10 @@ CASES: dict[str, tuple[bytes | None, int | None]] = {
     "index": (message("CINDEX", isDdl=True, sql="CREATE INDEX", id=65), 25),
     "index after others": (
         message(
-            "CINDEX", isDdl=True, sql="/* a */ ALTER TABLE item CHANGE name label text, ADD INDEX i (label)", id=66
+            "CINDEX",
+            isDdl=True,
+            sql="/* a */ -- b\n# c\n/*!80000 ALTER TABLE item ADD INDEX i (qty), CHANGE name label text */",
+            id=66,
         ),
         43,
     ),
@@ -344,7 +347,7 @@ def test_statements(decoded: dict[str, list[Row]]) -> None:
     assert canal.table_change(alter.message_schema, canal.Options()) == TableChange(
         columns={"note": ColumnType("string")}
     )
-    (renamed,) = decoded["index after others"]  # Canal names an ALTER TABLE by its last clause
+    (renamed,) = decoded["index after others"]  # Canal names an ALTER TABLE by its first clause
     assert [renamed.op, renamed.source_table] == ["schema", "stock.item"]
     change = canal.table_change(renamed.message_schema, canal.Options())
     assert change is not None and change.renamed == {"name": "label"}

@@ -96,7 +96,7 @@ CASES: dict[str, list[bytes | None]] = {
     "query without table": [message("QUERY", "8", text="CREATE DATABASE x", source={"dbName": "shop"})],
     "create index": [message("CINDEX", "8", text="CREATE INDEX")],
     "index after others": [
-        message("DINDEX", "9", text="ALTER TABLE orders DROP COLUMN name, DROP INDEX i", columns=None)
+        message("DINDEX", "9", text="ALTER TABLE orders DROP INDEX i, DROP COLUMN name", columns=None)
     ],
     "gtid": [message("GTID", None)],
     "heartbeat": [message("MHEARTBEAT", None, columns=None, key=None)],
@@ -324,7 +324,7 @@ def test_statements(decoded: dict[str, Row]) -> None:
         "control",
     ]
     assert [decoded["truncate"].position, decoded["truncate"].source_table] == ["7".zfill(32), "shop.orders"]
-    dropped = decoded["index after others"]  # named by its last clause
+    dropped = decoded["index after others"]  # named by its first clause
     assert [dropped.op, dropped.source_table] == ["schema", "shop.orders"]
     change = dataworks.table_change(dropped.message_schema, dataworks.Options())
     assert change is not None and change.dropped == {"name"}

@@ -54,6 +54,16 @@ STATEMENTS: list[tuple[str, str, Ddl]] = [
      "KEY k (e)) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 /*!50100 PARTITION BY KEY () */",
      Ddl(columns={"id": "BIGINT(20) UNSIGNED", "e": "ENUM('a,', 'b)')", "ts": "TIMESTAMP(3)"}, key=("id",), whole=True)),
     ("mysql", "CREATE TABLE t (a int)", Ddl(columns={"a": "INT"}, key=(), whole=True)),
+    # what MySQL and MariaDB run of comments, and what stands before a statement
+    ("mysql", "ALTER TABLE t /*!80000 ADD a INT DEFAULT 5 */", Ddl(columns={"a": "INT"}, filled={"a": "5"})),
+    ("mysql", "/*!50001 ALTER TABLE t DROP COLUMN a */", Ddl(dropped={"a"})),
+    ("mysql", "ALTER TABLE t ADD a INT /*M!100301 DEFAULT 5 */ /*!80023 INVISIBLE */ /* DEFAULT 6 */ COMMENT '/*! x'",
+     Ddl(columns={"a": "INT"}, filled={"a": "5"})),
+    ("mysql", "ALTER TABLE t ADD (p geometry/*!80003 SRID 0*/, a int /*!50606 STORAGE DISK*/, c text /*!100301 COMPRESSED*/)",
+     Ddl(columns={"p": "GEOMETRY", "a": "INT", "c": "TEXT"})),
+    ("mysql", "SET STATEMENT max_statement_time=60 FOR ALTER TABLE t DROP a", Ddl(dropped={"a"})),
+    ("sqlserver", "ALTER TABLE t WITH NOCHECK ADD a INT NOT NULL DEFAULT 5",
+     Ddl(columns={"a": "INTEGER"}, filled={"a": "5"})),
     # Oracle: unquoted names are in capitals, whatever the statement writes
     ("oracle", "ALTER TABLE s.t ADD (x NUMBER(10,2), \"y\" VARCHAR2(20 CHAR)) MODIFY (z NUMBER(3), n NOT NULL)",
      Ddl(columns={"X": "NUMBER(10, 2)", "y": "VARCHAR2(20 CHAR)", "Z": "NUMBER(3)"})),
@@ -98,6 +108,11 @@ SAYS_NOTHING = [
     ("oracle", "ALTER TABLE t ADD PARTITION p VALUES LESS THAN (9)"),
     ("postgres", "ALTER TABLE t ADD EXCLUDE USING gist (a WITH =)"),
     ("sqlserver", "ALTER TABLE t ADD INDEX i CLUSTERED (a)"),
+    ("sqlserver", "ALTER TABLE t WITH CHECK ADD CONSTRAINT fk FOREIGN KEY (a) REFERENCES b (c)"),
+    ("sqlserver", "ALTER TABLE t WITH CHECK CHECK CONSTRAINT fk"), ("mysql", "ALTER TABLE t DEFAULT CHARACTER SET utf8mb4"),
+    ("oracle", "ALTER TABLE t DISABLE PRIMARY KEY CASCADE DROP INDEX"),
+    ("mysql", "SET PASSWORD FOR a = 'ALTER TABLE t DROP b'"),
+    ("mysql", "ALTER TABLE t PARTITION BY HASH (add) /*!50100 PARTITIONS 4 */"),
 ]  # fmt: skip
 
 REFUSED = [
@@ -110,6 +125,8 @@ REFUSED = [
     ("mysql", "ALTER TABLE t FROBNICATE x", "not understood"), ("mysql", "ALTER TABLE t ADD", "not understood"),
     ("mysql", "ALTER TABLE t ADD a int, FROB b, ADD c int", "not understood"),
     ("mysql", "ALTER TABLE t CHANGE a", "not understood"),
+    ("mysql", "ALTER TABLE t ENGINE=InnoDB ADD a int", "not understood"),
+    ("mysql", "SET STATEMENT a=1 FOR TRUNCATE TABLE t", "may change rows"),
     ("mysql", "CREATE TABLE t (b CONSTRAINT int, c int)", "definition of column b is not understood"),
     ("mysql", "ALTER TABLE t ADD x int 'open", "cannot be read"), ("mysql", "ALTER TABLE t ADD (a int", "not closed"),
     ("mysql", "ALTER TABLE t ADD c int; ALTER TABLE t ADD d int", "several statements"),

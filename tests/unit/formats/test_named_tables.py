@@ -70,6 +70,8 @@ WITHOUT_TABLE = {
     "truncate a": "a statement on a table, and the message names none",
     "RENAME TABLE a TO b": "a statement on a table, and the message names none",
     "ALTER ONLINE IGNORE TABLE a FROB": "a statement on a table, and the message names none",
+    "SET STATEMENT max_statement_time=60 FOR ALTER TABLE a FROB": "a statement on a table, and the message names none",
+    "SET PASSWORD FOR a = 'alter table b'": None,
     "DROP DATABASE x": None,
     "CREATE DATABASE x": None,
     "ALTER DATABASE x CHARACTER SET utf8": None,

@@ -21,12 +21,14 @@ _PART = r"""(?:`[^`]+`|"[^"]+"|[^\s`"'.,;()]+)"""
 _NAME = rf"{_PART}(?:\s*\.\s*{_PART})?"
 _DROP = r"(?is)^\s*drop\s+tables?\b(?:\s*if\s+exists\b)?(.+?)(?:\s(?:nowait|wait\s+\d+))?(?:\s(?:restrict|cascade))?[\s;]*\z"
 _RENAME = r"(?is)^\s*rename\s+tables?\b(?:\s*if\s+exists\b)?(.*)\z"
-_ALTER = rf"(?is)^\s*alter\s+(?:(?:online|offline|ignore)\s+)*table\b(?:\s*if\s+exists\b)?\s*({_NAME})"
+_ALTERS = r"alter\s+(?:(?:online|offline|ignore)\s+)*table"
+_ALTER = rf"(?is)^\s*{_ALTERS}\b(?:\s*if\s+exists\b)?\s*({_NAME})"
 _ALTER_RENAME = rf"(?is)\brename\b\s*(?:(?:to|as)\b|=)?\s*({_NAME})\s*(?:[,;]|\z)"
 
-_CHANGES_ROWS = r"(?i)^\s*(?:insert|update|delete|replace|merge|load|call)\b"
+_SETTINGS = r"(?:set\s+statement\b.*\bfor\s+)?"  # MariaDB's, for one statement
+_CHANGES_ROWS = rf"(?is)^\s*{_SETTINGS}(?:insert|update|delete|replace|merge|load|call)\b"
 _DROPS_DATABASE = rf"(?is)^\s*drop\s+(?:database|schema)\b(?:\s*if\s+exists\b)?\s*({_PART})"
-_ON_TABLES = r"(?i)^\s*(?:drop\s+tables?|truncate|rename\s+tables?|alter\s+(?:(?:online|offline|ignore)\s+)*table)\b"
+_ON_TABLES = rf"(?is)^\s*{_SETTINGS}(?:drop\s+tables?|truncate|rename\s+tables?|{_ALTERS})\b"
 _REPLACES_TABLE = r"(?i)^\s*create\s+or\s+replace\s+table\b"
 _DROPS_TEMPORARY = r"(?i)^\s*drop\s+temporary\b"
 

@@ -20,6 +20,7 @@ from tidemark.formats.ddl.tokens import (
     DIALECTS,
     UnreadableStatement,
     after_name,
+    as_run,
     group,
     name_of,
     skip,
@@ -36,15 +37,18 @@ from tidemark.formats.ddl.words import (
     NO_COLUMN,
     NO_COLUMN_PAIRS,
     OTHER_CLAUSES,
+    PASSED_OVER,
     ROW_CLAUSES,
     TABLE_VERBS,
 )
 from tidemark.values.table_changes import TableName, TableRenamed, UnsentRows
 
-#: What Canal's parser (DruidDdlParser), and with it DataWorks, calls an ALTER TABLE whose last clause is of an index or a
-#: key: the clauses before it may be of columns. By these names goes a CREATE INDEX too, which matters to nobody.
+#: What Canal's parser (DruidDdlParser), and with it DataWorks, calls an ALTER TABLE whose first clause is of an index or a
+#: key: the clauses behind it may be of columns. By these names goes a CREATE INDEX too, which matters to nobody.
 INDEX_KINDS = ("CINDEX", "DINDEX")
-ALTERS_TABLE = r"(?is)^\s*(/\*.*?\*/\s*)*alter\b"
+ALTERS_TABLE = (
+    r"(?is)^(?:\s++|/\*M?!\d*|/\*(?!M?!).*?\*/|--[^\n]*\n|#[^\n]*\n)*+(?:set\s+statement\b.*\bfor\s+)?alter\b"
+)
 
 _FRAGMENT = re.compile(r"\s*(?:add|modify|change|(?:drop|rename|alter)\s+column)\b", re.I)
 _SP_RENAME = re.compile(
@@ -93,7 +97,8 @@ def read_ddl(text: str, dialect: str) -> Ddl | None:
     try:
         if dialect == "sqlserver" and (match := _SP_RENAME.fullmatch(text)):
             return Ddl(renamed={match[1].split(".")[-1].strip("[]"): match[2]})
-        whole = f"ALTER TABLE t {text}" if _FRAGMENT.match(text) else text
+        whole = as_run(text) if dialect == "mysql" else text
+        whole = f"ALTER TABLE t {whole}" if _FRAGMENT.match(whole) else whole
         for statement in split(tokens_of(whole, dialect), TokenType.SEMICOLON):
             ddl = Ddl()
             _Reader(whole, dialect, ddl).statement(statement)
@@ -132,6 +137,9 @@ class _Reader:
         elif first == "DROP":
             if second in ("TABLE", "DATABASE", "SCHEMA"):
                 raise UnsentRows("rows go without being sent")
+        elif (first, second) == ("SET", "STATEMENT"):  # MariaDB's settings for one statement
+            at = next((i for i in range(len(tokens)) if word_at(tokens, i) == "FOR"), len(tokens))
+            self.statement(tokens[at + 1 :])
         elif first in CHANGING_VERBS:
             raise UnsentRows("the statement may change rows without sending them")
         elif first not in IRRELEVANT_VERBS:
@@ -154,7 +162,7 @@ class _Reader:
         if word_at(tokens) != "TABLE":
             return
         self.altered, clauses = table_name(skip(skip(tokens[1:], "IF", "EXISTS"), "ONLY"))
-        self._clauses(clauses)
+        self._clauses(skip(skip(clauses, "WITH", "CHECK"), "WITH", "NOCHECK"))
 
     def _create(self, tokens: list[Token]) -> None:
         while word_at(tokens) in CREATE_FLAGS:
@@ -209,7 +217,7 @@ class _Reader:
             self._set(rest)
         elif verb in ROW_CLAUSES:
             raise UnsentRows("rows come or go without being sent")
-        elif verb not in OTHER_CLAUSES:
+        elif verb not in OTHER_CLAUSES or _changes_more(rest):
             raise UnreadableStatement("the statement is not understood")
 
     def _is_column(self, tokens: list[Token]) -> bool:
@@ -314,8 +322,7 @@ class _Reader:
             raise UnreadableStatement("the statement is not understood")
         name = name_of(tokens[0], self.dialect)
         written = "c "  # a name that no parser takes for the beginning of a clause
-        if len(tokens) > 1:
-            written += self.text[tokens[1].start : tokens[-1].end + 1]
+        written += _definition(self.text, tokens[1:], self.dialect)
         dialect = DIALECTS[self.dialect]
         table = sqlglot.parse_one(f"CREATE TABLE t ({written})", read=dialect).find(exp.Schema)
         columns = table.expressions if table else []
@@ -337,3 +344,25 @@ class _Reader:
                 self.ddl.unfilled[name] = str(reason)
             else:
                 self.ddl.filled |= {} if value is None else {name: value}
+
+
+def _changes_more(tokens: list[Token]) -> bool:
+    """Whether a clause that changes nothing here goes on with one that may. Oracle's DROP INDEX is of a constraint's own."""
+    depth = 0
+    for i, token in enumerate(tokens):
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
+        # CHARACTER SET is no SET
+        if depth == 0 and word_at(tokens, i) in TABLE_VERBS - {"SET"} and word_at(tokens, i + 1) != "INDEX":
+            return True
+    return False
+
+
+def _definition(text: str, tokens: list[Token], dialect: str) -> str:
+    """What stands behind a column's name, for a parser."""
+    words, i = list[str](), 0
+    while i < len(tokens):
+        passed = PASSED_OVER.get(word_at(tokens, i), 0) if dialect == "mysql" and i > 0 else 0
+        if not passed:
+            words.append(text[tokens[i].start : tokens[i].end + 1])
+        i += passed or 1
+    return " ".join(words)

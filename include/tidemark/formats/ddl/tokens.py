@@ -12,8 +12,20 @@ from sqlglot import Token, TokenType
 DIALECTS = {"mysql": "mysql", "oracle": "oracle", "postgres": "postgres", "sqlserver": "tsql"}
 
 
+#: Quoted names and texts and comments, which stay; or the signs around what MySQL and MariaDB run of a comment.
+_RUN = re.compile(
+    r"""('(?:[^'\\]|\\.)*'|"(?:[^"\\]|\\.)*"|`[^`]*`|/\*(?!M?!).*?\*/|--(?=\s)[^\n]*|#[^\n]*)|/\*M?!\d*|\*/""", re.S
+)
+
+
 class UnreadableStatement(Exception):
     """Why a statement cannot be read."""
+
+
+def as_run(text: str) -> str:
+    """A statement of MySQL with what it runs of comments (``/*!80000 … */``) outside of them. What such a comment keeps from
+    the server has no ``!`` any more in its log."""
+    return _RUN.sub(lambda match: match[1] or " ", text)
 
 
 def tokens_of(text: str, dialect: str) -> list[Token]:

@@ -44,6 +44,8 @@ NO_COLUMN_PAIRS = {
     ("SUPPLEMENTAL", "LOG"), ("LOB", "("), ("UNUSED", "COLUMN"), ("UNUSED", "COLUMNS"), ("EXCLUDE", "USING"),
     ("EXCLUDE", "("),
 }  # fmt: skip
+#: What MySQL's column definitions hold that says nothing of values and that no parser need read, with its number of words.
+PASSED_OVER = {"SRID": 2, "STORAGE": 2, "COLUMN_FORMAT": 2, "COMPRESSED": 1, "VISIBLE": 1}
 #: Words between CREATE and the kind of object that it creates.
 CREATE_FLAGS = {
     "OR", "REPLACE", "GLOBAL", "LOCAL", "PRIVATE", "UNLOGGED", "UNIQUE", "FULLTEXT", "SPATIAL", "BITMAP", "CLUSTERED",
