@@ -186,6 +186,7 @@ def test_another_rename_names_its_tables(text: str) -> None:
 FILLED = [
     ("int NOT NULL DEFAULT '5'", "5"), ("bigint default -7", "-7"), ("tinyint(1) default true", "1"),
     ("bit(3) default b'101'", "5"), ("int default 0x10", "16"), ("decimal(10,2) default 1.5", "1.50"),
+    ("decimal default 1.5", "2"), ("numeric not null default -0.4", "0"), ("dec not null", "0"),
     ("decimal(10,2) not null", "0.00"), ("double not null", "0.0"), ("float default 1.1", "1.1"),
     ("varchar(9) default 'it''s \\\\'", "it's \\"), ("varchar(9) default x'4142'", "AB"), ("char(5) default 'a '", "a"),
     ("varchar(9) NOT NULL", ""), ("text not null", ""), ("varbinary(4) default x'00ff'", b"\x00\xff"),
@@ -241,6 +242,9 @@ def test_only_an_added_column_fills_rows(text: str) -> None:
         ("oracle", "ALTER TABLE t ADD (c number default 5 not null, d varchar2(9) default '')", {"C": "5"}),
         ("postgres", "ALTER TABLE t ADD c boolean not null default false", {"c": "false"}),
         ("postgres", "ALTER TABLE t ADD c int not null", {}),
+        ("postgres", "ALTER TABLE t ADD c numeric default 1.5", {"c": "1.5"}),
+        ("sqlserver", "ALTER TABLE t ADD c decimal not null default 1.5", {"c": "2"}),
+        ("oracle", "ALTER TABLE t ADD c number default 1.5", {"C": "1.5"}),
     ],
 )
 def test_defaults_of_other_databases(dialect: str, text: str, filled: dict[str, str]) -> None:

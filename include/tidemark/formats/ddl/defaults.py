@@ -128,10 +128,10 @@ def _as_type(value: Decimal | str | bytes, kind: exp.DataType, dialect: str) -> 
         return _member(value, kind) if isinstance(value, str) else None
     if name in ("DATE", "TIME") or name in _DATETIMES:
         return _as_moment(value, kind) if isinstance(value, str) and dialect == "mysql" else None
-    return _as_number(value, kind)
+    return _as_number(value, kind, dialect)
 
 
-def _as_number(value: Decimal | str, kind: exp.DataType) -> str | None:
+def _as_number(value: Decimal | str, kind: exp.DataType, dialect: str) -> str | None:
     name = _name(kind)
     try:
         number = Decimal(value.strip()) if isinstance(value, str) else value
@@ -144,8 +144,12 @@ def _as_number(value: Decimal | str, kind: exp.DataType) -> str | None:
         if name in _DECIMALS:
             digits = [int(size.name) for size in kind.expressions]
             scale = digits[1] if len(digits) > 1 else 0
-            rounded = number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP) if digits else number
-            return f"{rounded:f}"
+            rounds = digits or dialect in (
+                "mysql",
+                "sqlserver",
+            )  # DECIMAL alone is one of 10 or 18 digits before the point
+            rounded = number.quantize(Decimal(1).scaleb(-scale), ROUND_HALF_UP) if rounds else number
+            return f"{rounded or abs(rounded):f}"  # there is no -0
     except (InvalidOperation, ValueError):
         return None
     # Floats as Java prints them: short ones alone, which are the same in both precisions.
