@@ -54,6 +54,9 @@ STATEMENTS: list[tuple[str, str, Ddl]] = [
      "KEY k (e)) ENGINE=InnoDB DEFAULT CHARSET=utf8mb4 /*!50100 PARTITION BY KEY () */",
      Ddl(columns={"id": "BIGINT(20) UNSIGNED", "e": "ENUM('a,', 'b)')", "ts": "TIMESTAMP(3)"}, key=("id",), whole=True)),
     ("mysql", "CREATE TABLE t (a int)", Ddl(columns={"a": "INT"}, key=(), whole=True)),
+    ("mysql", "ALTER TABLE t ADD (a REAL(10,2), b int8, c middleint, d long, `real` int)",
+     Ddl(columns={"a": "DOUBLE(10, 2)", "b": "BIGINT", "c": "MEDIUMINT", "d": "MEDIUMTEXT", "real": "INT"})),
+    ("sqlserver", "ALTER TABLE t ADD a real", Ddl(columns={"a": "FLOAT"})),
     # what MySQL and MariaDB run of comments, and what stands before a statement
     ("mysql", "ALTER TABLE t /*!80000 ADD a INT DEFAULT 5 */", Ddl(columns={"a": "INT"}, filled={"a": "5"})),
     ("mysql", "/*!50001 ALTER TABLE t DROP COLUMN a */", Ddl(dropped={"a"})),
@@ -187,7 +190,7 @@ FILLED = [
     ("int NOT NULL DEFAULT '5'", "5"), ("bigint default -7", "-7"), ("tinyint(1) default true", "1"),
     ("bit(3) default b'101'", "5"), ("int default 0x10", "16"), ("decimal(10,2) default 1.5", "1.50"),
     ("decimal default 1.5", "2"), ("numeric not null default -0.4", "0"), ("dec not null", "0"),
-    ("decimal(10,2) not null", "0.00"), ("double not null", "0.0"), ("float default 1.1", "1.1"),
+    ("decimal(10,2) not null", "0.00"), ("double not null", "0.0"), ("float default 1.1", "1.1"), ("real default 1.1", "1.1"),
     ("varchar(9) default 'it''s \\\\'", "it's \\"), ("varchar(9) default x'4142'", "AB"), ("char(5) default 'a '", "a"),
     ("varchar(9) NOT NULL", ""), ("text not null", ""), ("varbinary(4) default x'00ff'", b"\x00\xff"),
     ("blob not null", b""), ("date default '2026-02-03'", "2026-02-03"),

@@ -53,6 +53,8 @@ def mysql_type(written: str) -> ColumnType:
     if name in ("decimal", "numeric", "dec", "fixed"):
         precision, scale = ([*re.findall(r"\d+", arguments or "10"), "0"])[:2]
         return ColumnType(f"decimal({precision},{scale})" if int(precision) <= 38 else "string")
+    if name == "float" and arguments and arguments.strip().isdigit() and int(arguments) > 24:  # its precision in bits
+        return ColumnType("double")
     if name in _FLOATS:
         return ColumnType(_FLOATS[name])
     if name in ("bool", "boolean"):

@@ -34,6 +34,7 @@ from tidemark.formats.ddl.words import (
     CHANGING_VERBS,
     CREATE_FLAGS,
     IRRELEVANT_VERBS,
+    MYSQL_TYPES,
     NO_COLUMN,
     NO_COLUMN_PAIRS,
     OTHER_CLAUSES,
@@ -361,8 +362,11 @@ def _definition(text: str, tokens: list[Token], dialect: str) -> str:
     """What stands behind a column's name, for a parser."""
     words, i = list[str](), 0
     while i < len(tokens):
-        passed = PASSED_OVER.get(word_at(tokens, i), 0) if dialect == "mysql" and i > 0 else 0
-        if not passed:
+        word = word_at(tokens, i) if dialect == "mysql" else ""
+        passed = PASSED_OVER.get(word, 0) if i else 0
+        if i == 0 and word in MYSQL_TYPES:
+            words.append(MYSQL_TYPES[word])
+        elif not passed:
             words.append(text[tokens[i].start : tokens[i].end + 1])
         i += passed or 1
     return " ".join(words)
