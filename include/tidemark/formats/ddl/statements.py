@@ -51,6 +51,7 @@ ALTERS_TABLE = (
     r"(?is)^(?:\s++|/\*M?!\d*|/\*(?!M?!).*?\*/|--[^\n]*\n|#[^\n]*\n)*+(?:set\s+statement\b.*\bfor\s+)?alter\b"
 )
 
+_COMPUTED = "values are computed anew without being sent"
 _FRAGMENT = re.compile(r"\s*(?:add|modify|change|(?:drop|rename|alter)\s+column)\b", re.I)
 _SP_RENAME = re.compile(
     r"\s*exec(?:ute)?\s+(?:sys\s*\.\s*)?\[?sp_rename\]?\s+N?'([^']+)'\s*,\s*N?'([^']+)'\s*,\s*N?'column'\s*;?\s*", re.I
@@ -293,6 +294,8 @@ class _Reader:
             return
         tokens = without_guard(tokens)
         name, rest = tokens[:1], tokens[1:]
+        if word_at(rest, 1) == "EXPRESSION" and word_at(rest) == "SET":
+            raise UnsentRows(_COMPUTED)
         typed = skip(skip(rest, "SET", "DATA", "TYPE"), "TYPE")
         if self.dialect != "sqlserver" and len(typed) == len(rest):
             return  # a default, a constraint, statistics
@@ -300,6 +303,23 @@ class _Reader:
             return
         end = next((i for i in range(len(typed)) if word_at(typed, i) == "USING"), len(typed))
         self._column(name + typed[:end])
+        if using := typed[end + 1 :]:
+            self._using(name_of(name[0], self.dialect), self.text[using[0].start : using[-1].end + 1])
+
+    def _using(self, name: str, expression: str) -> None:
+        """PostgreSQL's values for a column's new type, unless they are its values as they are."""
+        dialect, texts = DIALECTS[self.dialect], exp.DataType.TEXT_TYPES
+        value = sqlglot.parse_one(f"SELECT ({expression})", read=dialect).expressions[0].unnest()
+        if isinstance(value, exp.Cast) and name in self.ddl.columns:
+            kind, target = exp.DataType.build(self.ddl.columns[name], dialect=dialect, udt=True), value.to
+            own = exp.DataType.Type.USERDEFINED
+            same = kind.this == target.this != own or kind.sql(dialect) == target.sql(dialect)
+            if same or (kind.this in texts and target.this in texts):
+                value = value.this.unnest()
+            if same and isinstance(value, exp.Cast) and value.to.this in texts:  # by its text, as for an enum
+                value = value.this.unnest()
+        if not isinstance(value, exp.Column) or value.name.lower() != name.lower():
+            raise UnsentRows(_COMPUTED)
 
     def _set(self, tokens: list[Token]) -> None:
         if word_at(tokens) == "SCHEMA":
@@ -336,6 +356,8 @@ class _Reader:
             self.ddl.columns[name] = column.kind.sql(dialect=dialect)
         if not all(isinstance(c, exp.ColumnConstraint) for c in column.constraints):  # `b CONSTRAINT int`: a mere name
             raise UnreadableStatement(f"the definition of column {name} is not understood")
+        if not added and any(isinstance(c.kind, exp.ComputedColumnConstraint) for c in column.constraints):
+            raise UnsentRows(_COMPUTED)
         if any(isinstance(c.kind, exp.PrimaryKeyColumnConstraint) for c in column.constraints):
             self.ddl.key = (name,)
         elif added and isinstance(column.kind, exp.DataType):
