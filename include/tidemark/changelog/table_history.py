@@ -318,6 +318,7 @@ def _after(known: Definition, said: Statement) -> Definition:
     change = said.change
     if change is None:
         return known
+    change = _of_what_is_missing(known, change)
     spelling = {name.lower(): name for name in known.columns}
 
     def spelt(name: str) -> str:
@@ -350,6 +351,19 @@ def _after(known: Definition, said: Statement) -> Definition:
         dropped=(known.dropped | deleted) - there,
         unfilled=known.unfilled + unfilled,
     )
+
+
+def _of_what_is_missing(known: Definition, change: TableChange) -> TableChange:
+    """The change without the columns that the table need not get: it has them, and the change takes them from none."""
+    gone = {name.lower() for name in (*known.dropped, *change.dropped, *change.renamed)}
+    there = {name.lower() for name in known.columns} - gone
+    kept = {name for name in change.if_missing if name.lower() in there}
+    if not kept:
+        return change
+    left = {name: kind for name, kind in change.columns.items() if name not in kept}
+    filled = {name: text for name, text in change.filled.items() if name not in kept}
+    unfilled = {name: why for name, why in change.unfilled.items() if name not in kept}
+    return replace(change, columns=left, filled=filled, unfilled=unfilled)
 
 
 def _deleted(known: Definition, change: TableChange, dropped: set[str]) -> frozenset[str]:

@@ -35,6 +35,8 @@ class TableChange:
     """Old name → new name."""
     guarded: frozenset[str] = frozenset()
     """Old names among the renamed ones that the table may not have (IF EXISTS)."""
+    if_missing: frozenset[str] = frozenset()
+    """Columns that are added only where the table lacks them (IF NOT EXISTS): else nothing happens to them."""
     dropped: frozenset[str] = frozenset()
     """Columns that are deleted at the source. The published column stays."""
     whole: bool = False

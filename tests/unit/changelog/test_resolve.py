@@ -105,6 +105,29 @@ def test_a_rename_that_may_do_nothing_takes_nothing() -> None:
     assert [known.name_now(name, 0) for name in "ab"] == ["b", "b"]
 
 
+@pytest.mark.parametrize(
+    ("before", "filled"),
+    [
+        (["ADD A int"], {}),
+        (["ADD a int", "CHANGE a b int"], {"a": "5"}),
+        (["ADD a int", "DROP a"], {"a": "5"}),
+        (["ADD b int", "CHANGE b a int"], {}),
+        (["ADD b int"], {"a": "5"}),
+        (["ADD a int DEFAULT 4"], {"a": "4"}),
+    ],
+)
+def test_a_column_that_is_there_is_not_added_again(before: list[str], filled: dict[str, str]) -> None:
+    """IF NOT EXISTS: the source passes it over, with its type, its default and the note of one that is no constant."""
+    statements = [(f"1{n}", f"ALTER TABLE t {clause}") for n, clause in enumerate(before)]
+    known = definition_of(*statements, ("20", "ALTER TABLE t ADD COLUMN IF NOT EXISTS a varchar(9) DEFAULT 5"))
+    assert (known.filled_now[0] if known.column_renames else {}) == filled
+    assert (ColumnType("string") in known.columns["a" if "a" in known.columns else "A"]) == ("5" in filled.values())
+    again = definition_of(*statements, ("20", "ALTER TABLE t DROP a, ADD COLUMN IF NOT EXISTS a int DEFAULT 5"))
+    assert list(again.filled_now[-1].values()) == ["5"], "the statement itself drops it"
+    timed = definition_of(*statements, ("20", "ALTER TABLE t ADD COLUMN IF NOT EXISTS a datetime DEFAULT now()"))
+    assert bool(timed.unfilled) == ("5" in filled.values())
+
+
 def test_columns_may_swap_names() -> None:
     known = definition_of(("10", "ALTER TABLE t CHANGE a b int, CHANGE b a int"))
     assert [known.name_now(name, 0) for name in "ab"] == ["b", "a"]

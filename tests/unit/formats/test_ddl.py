@@ -80,7 +80,9 @@ STATEMENTS: list[tuple[str, str, Ddl]] = [
      Ddl(columns={"ID": "NUMBER(10)", "D": "DATE"}, key=("ID",), whole=True)),
     # PostgreSQL
     ("postgres", "ALTER TABLE ONLY s.t ADD COLUMN IF NOT EXISTS X numeric(10,2), ALTER COLUMN y TYPE bigint USING y::bigint",
-     Ddl(columns={"x": "DECIMAL(10, 2)", "y": "BIGINT"})),
+     Ddl(columns={"x": "DECIMAL(10, 2)", "y": "BIGINT"}, if_missing={"x"})),
+    ("mysql", "ALTER TABLE t ADD COLUMN IF NOT EXISTS (a int default 5, b int), ADD c int",
+     Ddl(columns=dict.fromkeys("abc", "INT"), filled={"a": "5"}, if_missing={"a", "b"})),
     ("postgres", "ALTER TABLE t ALTER y SET DATA TYPE varchar(20)", Ddl(columns={"y": "VARCHAR(20)"})),
     ("postgres", "ALTER TABLE t RENAME a TO \"B\"", Ddl(renamed={"a": "B"})),
     ("postgres", "ALTER TABLE t ALTER y TYPE varchar(20) USING (CAST(y AS text)), ALTER \"Z\" TYPE bigint USING \"Z\"",

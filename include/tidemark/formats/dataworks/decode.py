@@ -126,6 +126,7 @@ def table_change(text: str, options: BaseModel) -> TableChange | None:
         key=ddl.key or None,
         renamed=ddl.renamed,
         guarded=frozenset(ddl.guarded),
+        if_missing=frozenset(ddl.if_missing),
         dropped=frozenset(ddl.dropped),
         whole=ddl.whole and None not in types.values(),
         created=created,

@@ -75,6 +75,8 @@ class Ddl:
     """Old name → new name."""
     guarded: set[str] = field(default_factory=set)
     """Old names among the renamed ones that the table may not have (IF EXISTS)."""
+    if_missing: set[str] = field(default_factory=set)
+    """Columns that are added only where the table lacks them (IF NOT EXISTS)."""
     dropped: set[str] = field(default_factory=set)
     """Columns that are deleted."""
     whole: bool = False
@@ -352,6 +354,7 @@ class _Reader:
                 raise UnreadableStatement(f"the definition of column {name} is not understood")
             return
         column = columns[0]
+        self.ddl.if_missing |= {name} if added and self.guarded else set()
         if isinstance(column.kind, exp.DataType):
             self.ddl.columns[name] = column.kind.sql(dialect=dialect)
         if not all(isinstance(c, exp.ColumnConstraint) for c in column.constraints):  # `b CONSTRAINT int`: a mere name
