@@ -126,7 +126,7 @@ class _Reader:
     def __init__(self, text: str, dialect: str, ddl: Ddl) -> None:
         self.text, self.dialect, self.ddl = text, dialect, ddl
         self.altered: TableName = ("", "")
-        self.guarded = False
+        self.guarded = self.ignores = False
         self.says_column = False
 
     def statement(self, tokens: list[Token]) -> None:
@@ -162,7 +162,9 @@ class _Reader:
         self.ddl.swapped = (ghost, renames[0][0])
 
     def _alter(self, tokens: list[Token]) -> None:
-        tokens = skip(skip(skip(tokens, "ONLINE"), "OFFLINE"), "IGNORE")
+        while word_at(tokens) in ("ONLINE", "OFFLINE", "IGNORE"):
+            self.ignores |= word_at(tokens) == "IGNORE"
+            tokens = tokens[1:]
         if word_at(tokens) != "TABLE":
             return
         self.altered, clauses = table_name(skip(skip(tokens[1:], "IF", "EXISTS"), "ONLY"))
@@ -198,6 +200,8 @@ class _Reader:
 
     def _clause(self, tokens: list[Token]) -> None:
         verb, rest = word_at(tokens), tokens[1:]
+        if self.ignores and verb != "DROP" and {"UNIQUE", "PRIMARY"} & {word_at([token]) for token in rest}:
+            raise UnsentRows("rows go that a key would have twice, without being sent")
         steps = {"ADD": self._add, "DROP": self._drop, "MODIFY": self._modify, "CHANGE": self._change}
         if verb in steps:
             if self.dialect == "oracle" and verb != "DROP" and word_at(rest) in ("PARTITION", "SUBPARTITION"):
