@@ -214,14 +214,17 @@ FILLED = [
     ("datetime(3) default '2026-02-03 04:05:06.7'", "2026-02-03 04:05:06.700"), ("time(2) not null", "00:00:00.00"),
     ("year default 26", "2026"), ("year default 70", "1970"), ("year default '0'", "2000"), ("year default 0", "0000"),
     ("year not null", "0000"), ("enum('x','y') not null", "x"), ("enum('x','y') default 'Y'", "y"),
-    ("int default (5)", "5"), ("int", None), ("int null default null", None), ("varchar(9) null", None),
+    ("int default (5)", "5"), ("int", None),
+    ("timestamp null", None), ("datetime", None), ("timestamp default null", None), ("int null default null", None),
+    ("varchar(9) null", None),
 ]  # fmt: skip
 UNFILLED = [
     ("datetime default current_timestamp on update current_timestamp", "no constant: CURRENT_TIMESTAMP"),
     ("datetime(3) default now(3)", "no constant: NOW"), ("int default (a + 1)", "no constant: a"),
     ("varchar(9) default (uuid())", "no constant: UUID"), ("int as (a + 1)", "computes"), ("serial", "computes"),
     ("int not null auto_increment", "computes"), ("date not null", "NOT NULL without a default"),
-    ("json not null", "NOT NULL without a default"), ("timestamp not null", "NOT NULL without a default"),
+    ("json not null", "NOT NULL without a default"),
+    ("timestamp not null", "depends on its version"), ("timestamp(3)", "depends on its version"),
     ("date default '0000-00-00'", "is not known"), ("int default 'x'", "is not known"),
     ("float default 3.14159265", "is not known"),
 ]  # fmt: skip

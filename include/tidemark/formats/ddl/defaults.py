@@ -44,8 +44,14 @@ def default_of(column: exp.ColumnDef, dialect: str, *, with_values: bool = False
     rules = [constraint.kind for constraint in column.constraints]
     if "SERIAL" in _name(kind) or any(isinstance(rule, _COMPUTED) for rule in rules):
         raise NoConstant("the source computes its values")
+    nullable = any(isinstance(rule, exp.NotNullColumnConstraint) and rule.args.get("allow_null") for rule in rules)
     required = any(isinstance(rule, exp.NotNullColumnConstraint) and not rule.args.get("allow_null") for rule in rules)
     given = next((rule.this for rule in rules if isinstance(rule, exp.DefaultColumnConstraint)), None)
+    if given is None and dialect == "mysql" and not nullable and _name(kind).startswith("TIMESTAMP"):
+        # https://dev.mysql.com/doc/refman/5.7/en/server-system-variables.html#sysvar_explicit_defaults_for_timestamp
+        raise NoConstant(
+            "it says neither NULL nor DEFAULT, and what MySQL gives a timestamp then depends on its version and settings"
+        )
     if given is None:
         return _implicit(kind) if required and dialect == "mysql" else None
     if dialect == "sqlserver" and not (required or with_values):
