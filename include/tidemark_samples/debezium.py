@@ -334,10 +334,11 @@ def _topics() -> list[str]:
 
 def _feed(container: str) -> dict[str, Any]:
     declared: dict[str, dict[str, Any]] = {table: {"columns": columns} for table, (columns, _) in TABLES["web"].items()}
-    if container in _NO_KEYS:
-        for tables in TABLES.values():
-            for table, (_, key) in tables.items():
-                declared.setdefault(table, {})["key"] = list(key)
+    for tables in TABLES.values():
+        for table, (_, key) in tables.items():
+            of_table = declared.setdefault(table, {})  # depot's messages tell their columns
+            if container in _NO_KEYS:
+                of_table["key"] = list(key)
     return {
         "feed": FEED,
         "description": "Shop and depot, from PostgreSQL by two Debezium connectors",

@@ -9,11 +9,13 @@ from typing import Any
 import pytest
 from pydantic import ValidationError
 from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
 
 from tidemark.containers.contract import RECORDS
 from tidemark.feeds.model import Feed
 from tidemark.formats.contract import REPLACES
 from tidemark.formats.debezium import decode as debezium
+from tidemark.formats.debezium.transactions import outside
 from tidemark.values import encodings
 
 ENCODINGS = {**encodings.ENCODINGS, **debezium.ENCODINGS}
@@ -32,7 +34,7 @@ def feed(**tables: Any) -> Feed:
 
 #: Options → name of the case → (topic, key, value, headers). Filled by `case`, decoded once.
 CASES: dict[str, dict[str, tuple[str, Any, Any, list[tuple[str, str]]]]] = {}
-FEED = feed(declared={"key": ["a", "b"]})
+FEED = feed(t={}, declared={"key": ["a", "b"]})
 
 
 def case(
@@ -421,6 +423,30 @@ def test_an_end_says_how_many_changes_are_of_tables_outside_the_feed(decoded: di
     assert (row.op, row.tx_count, row.tx_ordinal) == ("control", 7, 3 + 1), "s.other, and a message"
     assert (decoded["end of own"].tx_count, decoded["end of own"].tx_ordinal) == (2, None)
     assert decoded["end, topics renamed"].tx_ordinal is None, "then no table is known to be outside"
+
+
+#: Topics of a feed that declares s.t and s.declared, and of which tables they are known not to be.
+TOPICS: dict[tuple[str, ...], int | None] = {
+    ("p.s.t",): 3 + 1,
+    ("p.db.s.t", "p.s.declared", "__debezium-heartbeat.p"): 3 + 1,
+    ("p.s.t", "p.message"): 3,
+    ("p.s.all_shards",): None,
+    ("p.s.t", "p.s.all_shards"): None,
+    ("p.t",): None,
+    ("p.ss.t",): None,
+    ("q.s.t",): None,
+}
+
+
+@pytest.mark.promise(3)
+def test_tables_are_outside_the_feed_only_where_each_topic_is_that_of_a_declared_table(spark: SparkSession) -> None:
+    """Topics that are routed can keep the prefix: all shards in one, or without the schema."""
+    end = spark.createDataFrame([(_LISTED,)], "listed array<struct<data_collection: string, event_count: bigint>>")
+    found = {}
+    for topics in TOPICS:
+        of_topics = FEED.model_copy(update={"topics": [*topics, "p.transaction"]})
+        (found[topics],) = end.select(outside(F.col("listed"), of_topics, "p.transaction")).first() or ()
+    assert found == TOPICS
 
 
 def test_a_flattened_row_with_a_status_is_no_end_of_a_transaction(decoded: dict[str, Row]) -> None:

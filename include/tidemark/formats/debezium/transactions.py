@@ -36,21 +36,25 @@ def outside(collections: Column, feed: DeclaredFeed, markers: str | Sequence[str
     """How many changes of a transaction are of tables that the feed does not read, by END's ``data_collections``; null:
     none.
 
-    A table's topic is ``<prefix>.<schema>.<table>``, and ``<prefix>.transaction`` beside it. Where a topic of the feed
-    does not begin as one of these does, topics are renamed, and no table is known to be outside.
+    A table's topic is ``<prefix>.<schema>.<table>``, perhaps with a database between, and ``<prefix>.transaction`` beside it.
+    A topic that bears the name of no declared table may be one that others are routed to: then no table is known to be
+    outside.
     """
     of_markers = {markers} if isinstance(markers, str) else set(markers)
-    prefixes = tuple(f"{topic.rpartition('.')[0]}." for topic in of_markers)
-    topics = [topic for topic in feed.topics if topic not in of_markers and not topic.startswith("__debezium")]
-    if not all(topic.startswith(prefixes) for topic in topics):
+    prefixes = [f"{topic.rpartition('.')[0]}." for topic in of_markers]
+    topics = {topic for topic in feed.topics if topic not in of_markers and not topic.startswith("__debezium")}
+    messages = topics & {f"{prefix}message" for prefix in prefixes}
+    known = sorted({_table(_topic_name(source)) for source in feed.tables})
+    behind = {
+        topic: [topic.removeprefix(prefix) for prefix in prefixes if topic.startswith(prefix)] for topic in topics
+    }
+    if not all(any(_table(name) in known for name in behind[topic]) for topic in topics - messages):
         return F.lit(None).cast("bigint")
-    known = sorted({*map(_table, topics), *(_table(_topic_name(source)) for source in feed.tables)})
-    reads_messages = any(topic == f"{prefix}message" for topic in topics for prefix in prefixes)
 
     def is_outside(collection: Column) -> Column:
         name = collection["data_collection"]
         of_table = F.substring_index(F.regexp_replace(name, r"[^A-Za-z0-9._\-]", "_"), ".", -2)
-        unread = F.lit(False) if reads_messages else F.lit(True)
+        unread = F.lit(not messages)
         return F.when(name.contains(_MESSAGES), unread).otherwise(~of_table.isin(known))
 
     count = F.aggregate(
