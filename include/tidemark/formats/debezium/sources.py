@@ -113,11 +113,18 @@ def _mysql(source: Column) -> Column:
     return _joined(_digits(file, 12), _digits(pos), _digits(row, 10))
 
 
-def _lsn(text: Column, width: int) -> Column:
-    """Groups of hexadecimal digits between colons; zeros where a snapshot has none."""
+def _lsn(text: Column, width: int, lacking: str = "0") -> Column:
+    """Groups of hexadecimal digits between colons; where there is none, ``lacking`` in the place of each digit."""
     return F.when(text.rlike(rf"^[0-9A-Fa-f:]{{1,{width}}}\z"), zero_padded(F.lower(text), width)).when(
-        text.isNull(), F.lit("0" * width)
+        text.isNull(), F.lit(lacking * width)
     )
+
+
+def _change_lsn(source: Column, width: int) -> Column:
+    """What a snapshot read has none: it stands behind the commit that it names, the last one of the database then, whose
+    changes it has read. What comes after it is of later commits (getMaxLsn and incrementLsn in
+    https://github.com/debezium/debezium)."""
+    return _lsn(source["change_lsn"], width, lacking="f")
 
 
 def _has_lsn(source: Column) -> Column:
@@ -128,12 +135,12 @@ def _sqlserver(source: Column) -> Column:
     """``<commit LSN>.<change LSN>.<event in the change>``. The change LSN (``__$seqval``) is for no order, says Microsoft,
     but ``__$command_id``, by which the connector reads, and which it does not send."""
     serial = _digits(F.coalesce(source["event_serial_no"].cast("string"), F.lit("0")), 10)
-    return F.when(_has_lsn(source), _joined(_lsn(source["commit_lsn"], 22), _lsn(source["change_lsn"], 22), serial))
+    return F.when(_has_lsn(source), _joined(_lsn(source["commit_lsn"], 22), _change_lsn(source, 22), serial))
 
 
 def _db2(source: Column) -> Column:
     """``<commit LSN>.<change LSN>``."""
-    return F.when(_has_lsn(source), _joined(_lsn(source["commit_lsn"], 48), _lsn(source["change_lsn"], 48)))
+    return F.when(_has_lsn(source), _joined(_lsn(source["commit_lsn"], 48), _change_lsn(source, 48)))
 
 
 def _commit_lsn(source: Column) -> Column:
