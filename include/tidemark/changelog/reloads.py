@@ -180,11 +180,12 @@ def unended_load(stats: TableStats, hour: str, state: FeedState, feed: Feed) -> 
     was not, or something does. ``state``: with the reloads that have begun, the hour's among them."""
     ended = max(filter(None, (state.table(stats.table).truncated, stats.truncated)), default="")
     named = any(reload.began <= hour for source in stats.sources for reload in state.reloads.get(source, []))
-    if not behind_changes(stats, state) or ended >= (stats.loaded or "") or named:
+    if not (stats.twice or behind_changes(stats, state)) or ended >= (stats.loaded or "") or named:
         return None
+    twice = "" if stats.keyed else ", and without a key those that it read again are there twice"
     return (
         "rows of a snapshot landed behind changes of the table, and no row has ended it so far: rows that were deleted while "
-        "nobody listened stay. If all of the table was read anew, and no row of a later hour ends it: "
+        f"nobody listened stay{twice}. If all of the table was read anew, and no row of a later hour ends it: "
         f"`tidemark reload {feed.feed} {stats.table} --hour {hour}`"
     )
 

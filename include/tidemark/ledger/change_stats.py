@@ -38,6 +38,9 @@ class TableStats:
     None: the hour does none of this."""
     loaded: str | None = None
     """The highest place of a full load of which there are rows, where messages show it; None: there is none."""
+    twice: bool = False
+    """Whether rows without a key that such a load has read, and that end nothing, stand behind other rows of the hour: what
+    the table had by then is there twice."""
     keyed: int = 0
     """Changes that come with a key."""
     partial: int = 0
@@ -103,6 +106,8 @@ def change_stats(rows: DataFrame, generation: Column | None = None, loaded: Colu
     moved = F.col("prior_key").isNotNull()
     alone, named = F.when(~is_waited_for(), F.col("committed_at")), loose_name()
     truncate, update = F.col("op") == "truncate", F.col("op") == "update"
+    load = F.lit(None).cast("string") if loaded is None else loaded
+    added = load.isNotNull() & F.col("key").isNull() & ~empties()
     found = summarize(
         rows,
         ["table"],
@@ -121,13 +126,15 @@ def change_stats(rows: DataFrame, generation: Column | None = None, loaded: Colu
         },
         lowest={
             "first": F.min("position"),
+            "beside": F.min(F.when(~added & F.col("op").isin("insert", "update"), F.col("position"))),
             "began": F.min(alone),
             "began_in": F.min(F.when(named.isNotNull(), F.struct("position", named.alias("name")))),
         },
         highest={
             "last": F.max("position"),
             "truncated": F.max(F.when(empties(), F.col("position"))),
-            "loaded": F.max(F.lit(None).cast("string") if loaded is None else loaded),
+            "loaded": F.max(load),
+            "added": F.max(F.when(added, load)),
             "arrived": F.max(F.when(moved, alone)),
             "arrived_in": F.max(F.when(moved & named.isNotNull(), F.struct("position", named.alias("name")))),
         },
@@ -142,6 +149,8 @@ def change_stats(rows: DataFrame, generation: Column | None = None, loaded: Colu
     collisions = _count_collisions(rows.where(F.col("table").isin(moving))) if moving else {}
     for row in tables:
         row["collisions"] = collisions.get(row["table"], 0)
+        added_at, beside = row.pop("added"), row.pop("beside")
+        row["twice"] = added_at is not None and beside is not None and beside < added_at
         row["columns"] = {one.after_names for one in row["columns"]}
         for name in ("arrived_in", "began_in"):
             row[name] = row[name] and row[name].name

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.e2e.debezium_messages import COLUMNS, DEBEZIUM, HOURS, event, row
+from tests.e2e.debezium_messages import COLUMNS, DEBEZIUM, HOURS, event, line, row
 from tests.e2e.feed_pair import FeedPair
 from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.pipeline.hour import run_hour
@@ -29,9 +29,9 @@ CLOSING: dict[str, tuple[list[dict[str, Any]], set[int]]] = {
 }
 
 
-def read_by_the_window(record: dict[str, Any]) -> dict[str, Any]:
+def read_by_the_window(record: dict[str, Any], snapshot: str = "incremental") -> dict[str, Any]:
     value = json.loads(record["value"])
-    value["source"] |= {"snapshot": "incremental"}
+    value["source"] |= {"snapshot": snapshot}
     return record | {"value": json.dumps(value)}
 
 
@@ -52,3 +52,19 @@ def test_what_closes_a_window_comes_behind_its_rows(
     rows = [json.loads(line) for line in json_lines(*read_snapshot(settings, f"{name}.items"))]
     assert {found["id"] for found in rows} == left
     assert closing != "an update" or [found["n"] for found in rows if found["id"] == 2] == [21]
+
+
+@pytest.mark.parametrize(
+    ("snapshot", "read_at", "told"),
+    [("incremental", 30, True), ("last", 30, True), ("incremental", 10, False)],
+    ids=["incremental", "blocking", "before all changes"],
+)
+def test_rows_without_a_key_that_an_ad_hoc_snapshot_reads_again_are_told(
+    tmp_path: Path, spark: SparkSession, settings: Settings, snapshot: str, read_at: int, told: bool
+) -> None:
+    """It may read a part of its table, and replaces nothing: what stands before it is there twice."""
+    name = f"read_again_{snapshot}_{read_at}"
+    pair = FeedPair(name, tmp_path, spark, settings, **DEBEZIUM, tables={"s.lines": {"key": []}})
+    pair.export(HOURS[0], [line(20, 2), read_by_the_window(line(read_at, 2, "r"), snapshot), line(40, 3)])
+    warnings = run_hour(pair.feed(name), HOURS[0], settings).tables[0].warnings
+    assert any("there twice" in warning for warning in warnings) == told

@@ -307,6 +307,18 @@ def test_a_second_snapshot_that_no_row_ends_is_told(
     assert not told or f"`tidemark reload f pub.t --hour {HOURS[3]}`" in told
 
 
+@pytest.mark.parametrize(("truncated", "warned"), [(None, True), (8, True), (30, False)])
+def test_rows_without_a_key_that_are_read_beside_others_of_their_hour_are_told(
+    truncated: int | None, warned: bool
+) -> None:
+    """They would be there twice without a word, also in the first hour of their table."""
+    ended = at_lsn(truncated) if truncated else None
+    stats = TableStats(table="pub.t", sources=["S.T"], loaded=at_lsn(30), truncated=ended, twice=True)
+    told = unended_load(stats, HOURS[3], published([], 1), feed_of("debezium"))
+    assert (told is not None) == warned
+    assert not told or "there twice" in told
+
+
 def test_tables_of_which_a_second_snapshot_sends_no_row_are_told() -> None:
     """One that is empty now sends none, and its rows stay."""
     state, feed = published([], 1), feed_of("debezium")
