@@ -179,6 +179,10 @@ _PARTS = (
     "that a snapshot read a part of its table (`snapshot.select.statement.overrides`): its last row says that the table was "
     "read to its end, and rows that are not in the snapshot go: read such tables whole, or with an ad-hoc snapshot"
 )
+_PARTS_WITHOUT_KEY = (
+    "that a snapshot read a part of a table without a key (`snapshot.select.statement.overrides`, or an ad-hoc one with "
+    "`additional-conditions`): it counts as one of all of the table, and rows that are not in it go: read such tables whole"
+)
 _CASCADES = (
     "rows that MySQL before 9.6 deletes or alters by a foreign key (ON DELETE CASCADE, SET NULL) are not in the binlog, and "
     "stay in their tables as they were: have the application delete them, or use 9.6"
@@ -206,22 +210,22 @@ CONNECTORS = {
     "mysql": Connector(
         fields="txId: string, db: string, file: string, pos: bigint, row: bigint", namespace="db",
         position=_mysql, own=_mysql, no_position="source has no file and pos: its place in the order is unknown",
-        together=_nothing, gaps=(_CASCADES, _COMPRESSED),
+        together=_nothing, gaps=(_CASCADES, _COMPRESSED, _PARTS_WITHOUT_KEY),
         times="adaptive_time_microseconds", digits=6,  # the connector refuses `adaptive`
     ),
     "sqlserver": Connector(
         fields="txId: string, commit_lsn: string, change_lsn: string, event_serial_no: bigint", namespace="schema",
-        position=_sqlserver, own=_sqlserver, no_position=_NO_LSN, together=_given("commit_lsn"), gaps=(_NO_ORDER,),
-        commit=_commit_lsn,
+        position=_sqlserver, own=_sqlserver, no_position=_NO_LSN, together=_given("commit_lsn"),
+        gaps=(_NO_ORDER, _PARTS_WITHOUT_KEY), commit=_commit_lsn,
     ),
     "oracle": Connector(
         fields="txId: string, scn: string, commit_scn: string, rs_id: string, ssn: bigint, lcr_position: string",
         namespace="schema", position=_oracle, own=_oracle,
         no_position="source has no scn: its place in the order is unknown", together=_given("txId"),
-        gaps=(_DEFERRED, _ONE_SCN),
+        gaps=(_DEFERRED, _ONE_SCN, _PARTS_WITHOUT_KEY),
     ),
     "db2": Connector(
         fields="txId: string, commit_lsn: string, change_lsn: string", namespace="schema", position=_db2, own=_db2,
-        no_position=_NO_LSN, together=_given("commit_lsn"),
+        no_position=_NO_LSN, together=_given("commit_lsn"), gaps=(_PARTS_WITHOUT_KEY,),
     ),
 }  # fmt: skip
