@@ -168,6 +168,10 @@ for which, text in OLD_KEYS.items():
     for value in ("plain", "with schema"):
         wrapped = MOVED if value == "plain" else {"schema": {}, "payload": MOVED}
         case(f"old key {which}, value {value}", wrapped, {"id": 1}, headers={"__debezium.oldkey": text})
+#: As ByLogicalTableRouter leaves keys and headers, which adds a column to keys alone; and an old key that is no part of one.
+ROUTED = {"id": 1, "__dbz__physicalTableIdentifier": "p.s.t"}
+case("old key of a routed table", MOVED, ROUTED, headers={"__debezium.oldkey": '{"id":7}'})
+case("old key of other columns", MOVED, ROUTED, headers={"__debezium.oldkey": '{"number":7}'})
 case("old key not needed", event(), {"id": 1}, headers={"__debezium.oldkey": "Struct{id=7}"})
 
 case("declared key", event(source={"table": "declared"}, after={"a": 1, "b": 2, "c": 3}))
@@ -386,6 +390,13 @@ def test_an_old_key_is_read_by_its_own_shape(decoded: dict[str, Row], value: str
         assert (row.op, "__debezium.oldkey" in row.problem) == ("bad", True), which
     row = decoded["old key not needed"]
     assert (row.op, row.prior_key, row.problem) == ("insert", None, None)
+
+
+def test_an_old_key_has_the_columns_that_were_added_to_its_key(decoded: dict[str, Row]) -> None:
+    """The row that moved would not be found by a part of its key."""
+    row = decoded["old key of a routed table"]
+    assert (row.key, row.prior_key) == ({k: str(v) for k, v in ROUTED.items()}, {**row.key, "id": "7"})
+    assert decoded["old key of other columns"].prior_key == {"number": "7"}
 
 
 def test_a_declared_key_stands_in_where_messages_carry_none(decoded: dict[str, Row]) -> None:

@@ -31,7 +31,7 @@ class Looks(NamedTuple):
 LOOKS = {
     ("canal", "kafka_json"): (Looks(3, 25, 3, 22), Looks(4, 31, 3, 24)),
     ("dataworks", "kafka_json"): (Looks(3, 27, 1, 22), Looks(4, 33, 1, 24)),
-    ("debezium", "kafka_json"): (Looks(10, 8, 0, 14), Looks(11, 15, 0, 16)),
+    ("debezium", "kafka_json"): (Looks(10, 8, 0, 15), Looks(11, 15, 0, 17)),
     ("debezium", "lines"): (Looks(3, 6, 0, 14), Looks(3, 6, 0, 14)),
     ("ibm", "kafka_json"): (Looks(1, 7, 0, 14), Looks(2, 14, 0, 16)),
     ("ibm", "raw"): (Looks(0, 7, 7, 10), Looks(0, 7, 11, 11)),

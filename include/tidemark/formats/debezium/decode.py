@@ -20,7 +20,7 @@ from tidemark.formats.contract import REPLACES, DeclaredFeed, as_changes
 from tidemark.formats.debezium import placing
 from tidemark.formats.debezium.equal_rows import begins_again
 from tidemark.formats.debezium.infinities import declared_ways, infinite_columns, without
-from tidemark.formats.debezium.keys import IMAGE, declared_keys, names_old_key, old_key, own_shape
+from tidemark.formats.debezium.keys import IMAGE, declared_keys, names_old_key, old_key, own_shape, whole
 from tidemark.formats.debezium.sources import CONNECTORS
 from tidemark.formats.debezium.transactions import identity, outside, transaction
 from tidemark.formats.debezium.types import ENCODINGS, declared_type, told_types
@@ -213,7 +213,7 @@ def _events(parsed: DataFrame, feed: DeclaredFeed, options: Options) -> DataFram
         "tombstone": F.col("v").isNull(),
         "message_schema": F.when(schemas, v["schema"]),
         "k": own_shape(v_key),
-        "old": F.col("old"),
+        "old": F.when(F.col("moved"), whole(F.col("old"), own_shape(v_key))),
         "table": F.concat(source[connector.namespace], F.lit("."), source["table"]),
     }
     event["k"], event["old"] = declared_keys(event, feed)

@@ -46,6 +46,16 @@ def old_key(headers: Column) -> Column:
     )
 
 
+def whole(old: Column, key: Column) -> Column:
+    """An old key with the columns of the key that it lacks, which are the same then: ByLogicalTableRouter adds one to keys,
+    and leaves headers as they are (ToLogicalTopicRouter in https://github.com/debezium/debezium)."""
+    part = (F.size(old) < F.size(key)) & (F.size(F.array_except(F.map_keys(old), F.map_keys(key))) == 0)
+    filled = F.transform_values(
+        key, lambda name, now: F.when(F.map_contains_key(old, name), F.element_at(old, name)).otherwise(now)
+    )
+    return F.when(part, filled).otherwise(old)
+
+
 def declared_keys(event: dict[str, Column], feed: DeclaredFeed) -> tuple[Column, Column]:
     """``k`` and ``old``; for messages without a key they are taken from the images, where the feed declares the key."""
     k, old, op, before = (event[name] for name in ("k", "old", "op", "before"))
