@@ -73,12 +73,18 @@ def test_a_folder_without_feed_files_is_not_called_right(tmp_path: Path, capsys:
 
 
 _PART = "that a snapshot read a part of a table without a key"
+_ANEW = "that a connector before 3.6.1 starts again"
 
 
 @pytest.mark.parametrize(
     ("format_", "told"),
     [
         ({"type": "debezium"}, ["TRUNCATE", "a key that the database checks", "that a snapshot read a part"]),
+        (
+            {"type": "debezium", "transactions": "t"},
+            ["TRUNCATE", "a key that the database checks", "that a snapshot read a part", _ANEW],
+        ),
+        ({"type": "debezium", "connector": "db2", "transactions": "t"}, ["TRUNCATE", _PART]),
         ({"type": "debezium", "connector": "mysql"}, ["TRUNCATE", "rows that MySQL", "transactions that", _PART]),
         ({"type": "debezium", "connector": "sqlserver"}, ["TRUNCATE", "the order of two changes", _PART]),
         (

@@ -21,7 +21,7 @@ from tidemark.formats.debezium import placing
 from tidemark.formats.debezium.equal_rows import begins_again
 from tidemark.formats.debezium.infinities import declared_ways, infinite_columns, without
 from tidemark.formats.debezium.keys import IMAGE, declared_keys, names_old_key, old_key, own_shape, whole
-from tidemark.formats.debezium.sources import CONNECTORS
+from tidemark.formats.debezium.sources import CONNECTORS, COUNTED_ANEW
 from tidemark.formats.debezium.transactions import identity, outside, transaction
 from tidemark.formats.debezium.types import ENCODINGS, declared_type, told_types
 from tidemark.formats.debezium.unavailable import placeholder, without_unavailable
@@ -163,7 +163,9 @@ def gaps(options: BaseModel) -> list[str]:
     truncates = (
         "TRUNCATE: the connector leaves it out, and the table keeps its rows, unless `skipped.operations` is `none`"
     )
-    return [truncates, *CONNECTORS[options.connector].gaps]
+    connector = CONNECTORS[options.connector]
+    counts = [COUNTED_ANEW] if connector.counts_anew and options.transactions is not None else []
+    return [truncates, *connector.gaps, *counts]
 
 
 def awaits_place(options: BaseModel, until: str) -> Column:

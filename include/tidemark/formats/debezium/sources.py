@@ -34,6 +34,9 @@ class Connector:
     not; null where nothing tells but the time."""
     gaps: tuple[str, ...] = ()
     """What its messages do not show, for a person (docs/formats/debezium.md)."""
+    counts_anew: bool = False
+    """Whether a transaction's events are counted anew when the connector starts again in it (transactionStartedEvent of
+    TransactionMonitor, before 3.6.1; https://github.com/debezium/dbz/issues/633)."""
     commit: Callable[[Column], Column] | None = None
     """Of ``source``, a transaction's place, where the source promises no order of the places of its changes. None: it
     does."""
@@ -200,18 +203,23 @@ _NO_ORDER = (
     "Server promises. Have the connector send transaction metadata, which number them, and name their topic as `transactions`"
 )
 
+COUNTED_ANEW = (
+    "that a connector before 3.6.1 starts again in the middle of a transaction: it counts its events anew, and END those "
+    "alone, so that a part of the transaction may be published where the rest lands in another hour: use 3.6.1"
+)
+
 #: By the name of the option ``connector``.
 CONNECTORS = {
     "postgresql": Connector(
         fields="txId: bigint, sequence: string, lsn: bigint", namespace="schema", position=_postgresql, own=_given("lsn"),
         no_position="source.sequence is not two LSNs", together=_given("txId"), gaps=(_DEFERRED, _PARTS),
-        whole_before=True, digits=6,  # a timestamp(9) that it is told to make has six
+        whole_before=True, counts_anew=True, digits=6,  # a timestamp(9) that it is told to make has six
     ),
     "mysql": Connector(
         fields="txId: string, db: string, file: string, pos: bigint, row: bigint", namespace="db",
         position=_mysql, own=_mysql, no_position="source has no file and pos: its place in the order is unknown",
         together=_nothing, gaps=(_CASCADES, _COMPRESSED, _PARTS_WITHOUT_KEY),
-        times="adaptive_time_microseconds", digits=6,  # the connector refuses `adaptive`
+        counts_anew=True, times="adaptive_time_microseconds", digits=6,  # the connector refuses `adaptive`
     ),
     "sqlserver": Connector(
         fields="txId: string, commit_lsn: string, change_lsn: string, event_serial_no: bigint", namespace="schema",
