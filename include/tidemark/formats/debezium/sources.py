@@ -194,6 +194,10 @@ _ONE_SCN = (
     "two changes of one row in one SCN look like one where the connector sends neither rs_id (LogMiner) nor lcr_position "
     "(XStream): look into a message, and use a release that sends one of them"
 )
+_COMMIT_BEFORE = (
+    "the order of changes, where the connector is older than 2.5: its commit_scn is that of the commit before, until a "
+    "transaction's last change, so that updates may count as older than they are and be lost: use 2.5 or a later release"
+)
 _COMPRESSED = (
     "transactions that MySQL writes compressed (`binlog_transaction_compression`, off by default; any session may set it): "
     "their changes all have one place in the binlog, so that of two changes of a row either may count: leave it off"
@@ -230,7 +234,7 @@ CONNECTORS = {
         fields="txId: string, scn: string, commit_scn: string, rs_id: string, ssn: bigint, lcr_position: string",
         namespace="schema", position=_oracle, own=_oracle,
         no_position="source has no scn: its place in the order is unknown", together=_given("txId"),
-        gaps=(_DEFERRED, _ONE_SCN, _PARTS_WITHOUT_KEY),
+        gaps=(_DEFERRED, _ONE_SCN, _COMMIT_BEFORE, _PARTS_WITHOUT_KEY),
     ),
     "db2": Connector(
         fields="txId: string, commit_lsn: string, change_lsn: string", namespace="schema", position=_db2, own=_db2,
