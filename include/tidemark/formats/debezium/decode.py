@@ -163,9 +163,13 @@ def gaps(options: BaseModel) -> list[str]:
     truncates = (
         "TRUNCATE: the connector leaves it out, and the table keeps its rows, unless `skipped.operations` is `none`"
     )
+    statements = (
+        "rows that come or go with no change of their own: a table that is dropped and made again, or renamed, and "
+        "partitions that are dropped, attached, exchanged or switched: `tidemark reload` with a new snapshot after that"
+    )
     connector = CONNECTORS[options.connector]
     counts = [COUNTED_ANEW] if connector.counts_anew and options.transactions is not None else []
-    return [truncates, *connector.gaps, *counts]
+    return [truncates, statements, *connector.gaps, *counts]
 
 
 def awaits_place(options: BaseModel, until: str) -> Column:

@@ -182,6 +182,10 @@ _PARTS = (
     "that a snapshot read a part of its table (`snapshot.select.statement.overrides`): its last row says that the table was "
     "read to its end, and rows that are not in the snapshot go: read such tables whole, or with an ad-hoc snapshot"
 )
+_GENERATED = (
+    "the values of generated columns, which pgoutput sends from PostgreSQL 18 on, where the publication says so: snapshots "
+    "have them, and with a row's next change they are null: leave them out with `column.exclude.list`"
+)
 _PARTS_WITHOUT_KEY = (
     "that a snapshot read a part of a table without a key (`snapshot.select.statement.overrides`, or an ad-hoc one with "
     "`additional-conditions`): it counts as one of all of the table, and rows that are not in it go: read such tables whole"
@@ -216,7 +220,7 @@ COUNTED_ANEW = (
 CONNECTORS = {
     "postgresql": Connector(
         fields="txId: bigint, sequence: string, lsn: bigint", namespace="schema", position=_postgresql, own=_given("lsn"),
-        no_position="source.sequence is not two LSNs", together=_given("txId"), gaps=(_DEFERRED, _PARTS),
+        no_position="source.sequence is not two LSNs", together=_given("txId"), gaps=(_DEFERRED, _PARTS, _GENERATED),
         whole_before=True, counts_anew=True, digits=6,  # a timestamp(9) that it is told to make has six
     ),
     "mysql": Connector(
