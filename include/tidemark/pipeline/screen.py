@@ -32,6 +32,31 @@ from tidemark.tables.published_table import PublishedTable
 #: By column, what each check of a value is called, and whether a value fails it.
 Checks = Mapping[str, Sequence[tuple[str, Callable[[Column], Column]]]]
 
+_CHANGE = "what is published of them is wrong; change how `format` says that they are written"
+
+
+def _early(below: int) -> Callable[[Column], Column]:
+    """Whether a count is of the first weeks of 1970, but not of its very beginning, which may stand for no time at all."""
+    return lambda text: text.try_cast("bigint").between(10**11, below - 1)
+
+
+#: By encoding, which texts look as if they were written in another one, and what is said where all of an hour's do. Early
+#: counts are those that milliseconds, or microseconds read as nanoseconds, have until the year 2096.
+_OTHERWISE: Mapping[str, tuple[Callable[[Column], Column], str]] = {
+    "unscaled_decimal": (
+        lambda text: text.rlike(r"\A-?\d+(?:\.\d+)?\z"),
+        "are written as plain numbers, and read as bytes in base64, as the feed file says: if the source writes its decimals "
+        f"so, {_CHANGE}",
+    ),
+    **{
+        f"epoch_{unit}": (
+            _early(below),
+            f"are of the first weeks of 1970, read as {unit}econds, as the feed file says: if the source counts them in "
+            f"another unit, {_CHANGE}",
+        )
+        for unit, below in (("micros", 4 * 10**12), ("nanos", 4 * 10**15))
+    },
+}
 _UNREADABLE = "not a value of its column's type: "
 _LACKS = "a table without a key needs all columns, and this lacks "
 
@@ -117,38 +142,35 @@ def _refused(hour: HourChanges) -> tuple[DataFrame | None, dict[str, list[str]]]
     return (refused if found.get["changes"] else None), warnings
 
 
-def _doubts(hour: HourChanges, sent: Collection[str]) -> dict[tuple[str, str], list[Column]]:
-    """Tables' columns whose values are bytes in base64 because the feed file says so, not the messages: how many texts they
-    come with, and how many of these are written as plain numbers (``seen_0``, ``plain_0``, ``seen_1`` …)."""
+def _doubts(hour: HourChanges, sent: Collection[str]) -> dict[tuple[str, str, str], list[Column]]:
+    """Tables' columns whose values are read as they are because the feed file says so, not the messages, with their encoding:
+    how many texts they come with, and how many of these look otherwise (``seen_0``, ``other_0``, ``seen_1`` …)."""
     columns = [
-        (stats.table, name)
+        (stats.table, name, kind.encoding)
         for stats in hour.stats
         if stats.table in sent and stats.table in hour.states and not stats.schemas
         for name, kind in hour.states[stats.table].shape.columns.items()
-        if kind.encoding == "unscaled_decimal"
+        if kind.encoding in _OTHERWISE
     ]
     counts = {}
-    for number, (table, name) in enumerate(columns):
+    for number, (table, name, encoding) in enumerate(columns):
         of_table = (F.col("table") == table) & F.col("op").isin("insert", "update")
         text = F.when(of_table, F.try_element_at("after", F.lit(name)))
-        counts[table, name] = [
+        looks_otherwise, _ = _OTHERWISE[encoding]
+        counts[table, name, encoding] = [
             F.count(text).alias(f"seen_{number}"),
-            F.count_if(text.rlike(r"\A-?\d+(?:\.\d+)?\z")).alias(f"plain_{number}"),
+            F.count_if(looks_otherwise(text)).alias(f"other_{number}"),
         ]
     return counts
 
 
-def _warnings(columns: Sequence[tuple[str, str]], counted: Mapping[str, int]) -> dict[str, list[str]]:
-    """What to say of columns whose texts are all plain numbers. Four digits are bytes in base64 too, of another number; but
-    of a decimal's bytes one in thousands looks so."""
+def _warnings(columns: Sequence[tuple[str, str, str]], counted: Mapping[str, int]) -> dict[str, list[str]]:
+    """What to say of columns whose texts all look as if they were written otherwise than they are read. Four digits are bytes
+    in base64 too, of another number; but of a decimal's bytes one in thousands looks so."""
     warnings: dict[str, list[str]] = {}
-    for number, (table, name) in enumerate(columns):
-        if 0 < counted[f"seen_{number}"] == counted[f"plain_{number}"]:
-            told = (
-                f"column {name}: all {counted[f'seen_{number}']} values of the hour are written as plain numbers, and read "
-                "as bytes in base64, as the feed file says: if the source writes its decimals so, what is published of them "
-                "is wrong; change how `format` says that they are written"
-            )
+    for number, (table, name, encoding) in enumerate(columns):
+        if 0 < counted[f"seen_{number}"] == counted[f"other_{number}"]:
+            told = f"column {name}: all {counted[f'seen_{number}']} values of the hour {_OTHERWISE[encoding][1]}"
             log.warning(told, table=table)
             warnings.setdefault(table, []).append(told)
     return warnings
