@@ -35,43 +35,59 @@ def of_snapshot() -> Column:
     return F.coalesce((F.col("op") == "insert") & (F.col("kind") == "r") & twice, F.lit(False))
 
 
-def _sent_on(rows: DataFrame, log: DataFrame) -> DataFrame:
-    """Log rows, those of the first transaction after a snapshot with their own LSN three times, also where the connector was
-    started again in it. Same columns."""
-    name, before = F.coalesce("tx", "tx_part"), _half(1)
-    of_first = log.where(first_after_snapshot() & name.isNotNull()).groupBy(name.alias("first"))
-    first = of_first.agg(F.min(before).alias("from"), F.max(before).alias("until"))
-    read_at = log.where(of_snapshot()).select(before.alias("read_at")).distinct()
-    in_first = (name == F.col("first")) & before.between(F.col("from"), F.col("until"))
-    joined = rows.join(F.broadcast(first), in_first, "left")
-    joined = joined.join(F.broadcast(read_at), before == F.col("read_at"), "left")
+def _places(log: DataFrame) -> DataFrame:
+    """What tells the places of rows, as one row: ``snapshots`` of the log, by topic and partition, with the last hour and the
+    last offset of each; ``first``, the transactions after them, each from the first to the last of its events; ``read_at``,
+    the LSNs of the snapshots."""
+    read, own = of_snapshot(), _half(1)
+    of_each = log.where(read | first_after_snapshot()).groupBy(
+        *(F.when(read, F.col(name)).alias(name) for name in ("topic", "partition", "position")),
+        F.when(~read, F.coalesce("tx", "tx_part")).alias("tx"),
+    )
+    found = of_each.agg(
+        F.max("offset").alias("last"), F.max("hour").alias("hour"), F.min(own).alias("begins"), F.max(own).alias("ends"),
+    )  # fmt: skip
+    snapshot = F.struct("hour", "position", "topic", "partition", "last")
+    return found.agg(
+        F.collect_list(F.when(F.col("last").isNotNull() & F.col("position").isNotNull(), snapshot)).alias("snapshots"),
+        F.collect_list(F.when(F.col("tx").isNotNull(), F.struct("tx", "begins", "ends"))).alias("first"),
+        F.collect_set(F.when(F.col("position").isNotNull(), F.col("begins"))).alias("read_at"),
+    )
+
+
+def _own_places() -> Column:
+    """The position of a log row; of one of the first transaction after a snapshot its own LSN three times, also where the
+    connector was started again in it."""
+    before, own = _half(1), _half(_LSN + 2)
+    goes_on = F.exists(
+        "first",
+        lambda one: (one["tx"] == F.coalesce("tx", "tx_part")) & before.between(one["begins"], one["ends"]),
+    )
     change = (F.length("position") == _SNAPSHOT) & ~F.coalesce(F.col("kind") == "r", F.lit(False))
-    again = change & (F.col("first").isNotNull() | F.col("read_at").isNotNull())
-    own = _half(_LSN + 2)
-    position = F.when(again, F.concat_ws(".", own, own, own)).otherwise(F.col("position")).alias("position")
-    return joined.select(*(position if column == "position" else F.col(column) for column in rows.columns))
+    again = change & (F.array_contains("read_at", before) | F.coalesce(goes_on, F.lit(False)))
+    return F.when(again, F.concat_ws(".", own, own, own)).otherwise(F.col("position"))
 
 
 def place(rows: DataFrame, log: DataFrame) -> DataFrame:
     """Log rows with their places: ``<snapshot's LSN>.<the same>.<own LSN>``. ``log``: entries of the change log, among
     them the snapshots that stand before the rows. Without offsets the own LSN is all there is."""
-    rows = _sent_on(rows, log)
-    snapshots = (
-        log.where(of_snapshot() & F.col("offset").isNotNull())
-        .groupBy("topic", "partition", "position")
-        .agg(F.max("offset").alias("last"), F.max("hour").alias("hour"))
-        .groupBy("topic")
-        .agg(F.collect_list(F.struct("hour", "position", "partition", "last")).alias("snapshots"))
-    )
+    joined = rows.crossJoin(F.broadcast(_places(log))).withColumn("position", _own_places())
+
+    def in_topic(one: Column) -> Column:
+        return one["topic"] == F.col("topic")
+
     goes_on = F.transform(
-        F.filter("snapshots", lambda one: (one["partition"] == F.col("partition")) & (one["last"] >= F.col("offset"))),
+        F.filter(
+            "snapshots",
+            lambda one: in_topic(one) & (one["partition"] == F.col("partition")) & (one["last"] >= F.col("offset")),
+        ),
         lambda one: one["position"],
     )
     landed = F.filter(
-        "snapshots", lambda one: (one["hour"] <= F.col("hour")) & ~F.array_contains(goes_on, one["position"])
+        "snapshots",
+        lambda one: in_topic(one) & (one["hour"] <= F.col("hour")) & ~F.array_contains(goes_on, one["position"]),
     )
     before = F.when(F.col("offset").isNotNull(), F.array_max(landed)["position"])
     behind = F.when(first_after_snapshot() & (before > F.col("position")), F.concat(before, F.lit("."), _half(1)))
-    joined = rows.join(F.broadcast(snapshots), "topic", "left")
     placed = F.coalesce(behind, F.col("position")).alias("position")
     return joined.select(*(placed if name == "position" else F.col(name) for name in rows.columns))
