@@ -35,7 +35,7 @@ def read_documents(
     """The rows of :func:`read_lines`, and ``line``: each parsed as one JSON object by :func:`one_document`, ``exact``
     where this says so of the line. ``checked``: all are known to be UTF-8."""
     text = F.col("value")
-    line = one_document(text, fields, exact=exact(text) if exact else False, checked=checked)
+    line = one_document(text, f"struct<{fields}>", exact=exact(text) if exact else False, checked=checked)
     return _numbered(spark, paths, "\n", line.alias("line"))
 
 

@@ -20,8 +20,8 @@ _PERMISSIVE = {"columnNameOfCorruptRecord": "broken", "mode": "PERMISSIVE"}
 #: Stands in front of the digits of a number that is written as text while Spark parses. A noncharacter of Unicode: no text
 #: that is meant for others holds it.
 _MARK = "\uffff"
-# What Spark would not keep: fractions, exponents, a negative zero, and integers that a variant cannot hold.
-_FRAGILE = r"-?(?:0|[1-9]\d*+)(?:\.\d++(?:[eE][+-]?+\d++)?|[eE][+-]?+\d++)|-0(?![\d.eE])|-?[1-9]\d{38,}+(?![.eE])"
+# What Spark would not keep: fractions, exponents and a negative zero.
+_FRAGILE = r"-?(?:0|[1-9]\d*+)(?:\.\d++(?:[eE][+-]?+\d++)?|[eE][+-]?+\d++)|-0(?![\d.eE])"
 # The look at the first character keeps texts, which most values are, from being tried in three ways.
 _HOLDS_FRAGILE = rf"[:,\[]\s*+(?=[-\d])(?:{_FRAGILE})\s*+[,}}\]]"
 # From the end of the last one on, over texts as a whole, to the next. Possessive throughout: nothing recurses.
@@ -33,9 +33,10 @@ _MARKED = rf'"?{_MARK}([-+0-9.eE]++)"?'
 
 
 def one_document(
-    text: Column, fields: str, key: Column | None = None, *, exact: bool | Column = False, checked: bool = False
+    text: Column, kind: str, key: Column | None = None, *, exact: bool | Column = False, checked: bool = False
 ) -> Column:
-    """A text that should be one JSON object, parsed: ``struct<d: struct<fields>, closed, broken>``; see :func:`broken`.
+    """A text that should be one JSON object of a ``kind`` (``struct<…>``, or a map), parsed:
+    ``struct<d: kind, closed, broken>``; see :func:`broken`.
 
     It is parsed as a member of an object that ends after it: anything between, another document or rubbish, breaks that
     object or hides its end. This costs almost nothing, unlike a second look at the text. Only members of that object
@@ -56,10 +57,10 @@ def one_document(
         member = "k: map<string, string>, "
     whole = F.concat(head, text, F.lit(',"closed":0}'))
     whole = whole if checked else valid_text(whole)
-    kind = f"struct<{member}d: struct<{fields}>, closed: int, broken: string>"
+    parsed = f"struct<{member}d: {kind}, closed: int, broken: string>"
     if exact is False:
-        return F.from_json(whole, kind, _PERMISSIVE)
-    return exact_json(whole, kind, where=None if exact is True else exact)
+        return F.from_json(whole, parsed, _PERMISSIVE)
+    return exact_json(whole, parsed, where=None if exact is True else exact)
 
 
 def exact_json(text: Column, kind: str, where: Column | None = None) -> Column:
@@ -114,6 +115,15 @@ def _let(value: Column, body: Callable[[Column], Column]) -> Column:
 def valid_text(text: Column) -> Column:
     """The text, where its bytes are UTF-8; otherwise one that no parser takes, by which :func:`broken` knows why."""
     return F.coalesce(F.try_validate_utf8(text), F.when(text.isNotNull(), F.lit(_NOT_UTF_8)))
+
+
+def repeats_name(*images: str | Column) -> Column:
+    """Whether one of some images, maps as Spark reads them from JSON, holds a name more than once."""
+    found = F.lit(False)
+    for image in images:
+        names = F.map_keys(image)
+        found |= F.coalesce(F.size(names) != F.size(F.array_distinct(names)), F.lit(False))
+    return found
 
 
 def broken(parsed: Column, otherwise: str) -> Column:

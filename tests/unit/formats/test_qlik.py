@@ -81,6 +81,10 @@ LEADING = {"ID": 1, "_A": "x", "__B": "y"}
 for between in (".", "_", "__"):
     content = {f"{section}{between}{k}": v for section in ("data", "beforeData") for k, v in LEADING.items()}
     case(f"flat by {between}", content | {f"headers{between}{k}": v for k, v in named("LEADING").items()}, "leading")
+SECTIONS = {"ID": "1", "lineage": "x", "message": "y", "tableStructure": "2", "type": "DT", "data": "z"}
+case("flat with the names of sections", SECTIONS | headers("INSERT"), "sections")
+case("flat by _ with the names of sections", {f"data_{k}": v for k, v in SECTIONS.items()}
+     | {f"headers_{k}": v for k, v in headers("INSERT").items()}, "sections")  # fmt: skip
 NOWHERE = {"none": None, "without the key": {"NAME": "A"}}
 for which, image in NOWHERE.items():
     case(f"key from nowhere, {which}", message(ROW, headers(changeMask="03", columnMask="0F"), image))
@@ -142,6 +146,10 @@ BAD = {
     "broken": (b'{"data":{"ID":1', "no data message and no metadata"),
     "array": (json.dumps([message(ROW, headers())]).encode(), "no data message and no metadata"),
     "not text": (b'{"data":{"ID":"\xff"},"headers":{"operation":"INSERT"}}', "bytes that are not UTF-8"),
+    "rubbish behind it": (json.dumps(message(ROW, headers())).encode() + b"}", "no data message and no metadata"),
+    "column twice": (b'{"data":{"ID":1,"ID":2},"headers":{"operation":"INSERT"}}', "names a column twice"),
+    "column twice, flattened": (b'{"ID":1,"ID":2,"operation":"INSERT"}', "names a column twice"),
+    "header twice": (b'{"data":{"ID":1},"headers":{"operation":"INSERT","operation":"DELETE"}}', "a header is there twice"),
     "text": (b"hello", "no data message and no metadata"),
     "empty": (b"", "no data message and no metadata"),
     "no headers": (json.dumps({"data": ROW}).encode(), "no data message and no metadata"),
@@ -385,6 +393,11 @@ def test_a_key_that_changes_from_nowhere_waits(bound: dict[str, Row]) -> None:
     assert (bound["key from somewhere"].key, bound["key from somewhere"].prior_key) == ({"ID": "7"}, {"ID": "6"})
     for which in ("all marked as changed", "all that were sent marked"):
         assert (bound[which].problem, bound[which].prior_key) == (None, None), which
+
+
+def test_a_column_may_be_named_as_a_section_is(bound: dict[str, Row]) -> None:
+    for name in ("flat with the names of sections", "flat by _ with the names of sections"):
+        assert bound[name].after == SECTIONS, name
 
 
 def test_a_column_may_begin_with_what_stands_behind_its_section(bound: dict[str, Row]) -> None:

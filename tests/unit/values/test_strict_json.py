@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 
 from tidemark.values.strict_json import is_broken, one_document
 
-FIELDS = "a bigint, b string, c struct<x: boolean>, l array<string>"
+KIND = "struct<a: bigint, b: string, c: struct<x: boolean>, l: array<string>>"
 #: What may stand behind a document that was cut, joined to another one or carried on.
 BEHIND = ("}", "]", ",", "{}", ' {"a":2}', ',{"a":2}', "x", "//x", "#", '"', "null", "\x00", "0", ":", "}{")
 
@@ -23,7 +23,7 @@ def parsed(
 ) -> list[tuple[bool, dict[str, Any] | None]]:
     """Of each text: whether it is broken, and what was read of it."""
     frame = spark.createDataFrame(list(enumerate(texts)), "i int, text string")
-    found = frame.select("i", one_document(F.col("text"), FIELDS, exact=exact).alias("v"))
+    found = frame.select("i", one_document(F.col("text"), KIND, exact=exact).alias("v"))
     rows = found.select("i", is_broken(F.col("v")).alias("broken"), "v.d").orderBy("i").collect()
     return [(row.broken, row.d and row.d.asDict(recursive=True)) for row in rows]
 
@@ -83,7 +83,7 @@ def test_what_is_no_object_of_these_fields_is_broken(spark: SparkSession, exact:
 def beside_keys(spark: SparkSession, keys: Sequence[str | None]) -> list[Row]:
     """What is read of a good text beside each of the keys: ``k``, ``a`` and ``broken``."""
     frame = spark.createDataFrame([(i, key, '{"a":7}') for i, key in enumerate(keys)], "i int, key string, text string")
-    found = frame.select("i", one_document(F.col("text"), FIELDS, F.col("key")).alias("v"))
+    found = frame.select("i", one_document(F.col("text"), KIND, F.col("key")).alias("v"))
     return found.orderBy("i").select("v.k", "v.d.a", is_broken(F.col("v")).alias("broken")).collect()
 
 

@@ -32,7 +32,7 @@ from tidemark.formats.ddl.named_tables import concerned_tables, drops_database, 
 from tidemark.formats.ddl.statements import ALTERS_TABLE, INDEX_KINDS, read_ddl
 from tidemark.values.columns import ColumnType
 from tidemark.values.encodings import Encoding
-from tidemark.values.strict_json import broken, one_document
+from tidemark.values.strict_json import broken, one_document, repeats_name
 from tidemark.values.table_changes import TableChange
 
 __all__ = [
@@ -41,9 +41,9 @@ __all__ = [
 ]  # fmt: skip
 
 _VALUE = (
-    "data: array<map<string, string>>, old: array<map<string, string>>, database: string, table: string, isDdl: string, "
-    "type: string, es: string, ts: string, id: string, sql: string, pkNames: array<string>, "
-    "mysqlType: map<string, string>"
+    "struct<data: array<map<string, string>>, old: array<map<string, string>>, database: string, table: string, "
+    "isDdl: string, type: string, es: string, ts: string, id: string, sql: string, pkNames: array<string>, "
+    "mysqlType: map<string, string>>"
 )
 _ROW_IDS = ("__#alibaba_rds_row_id#__", "#alibaba_rds_row_id#")
 _ROWS = ("INSERT", "UPDATE", "DELETE")
@@ -301,13 +301,9 @@ def _row_problem() -> Column:
     row, old = F.col("element.row"), F.col("element.old")
     names = _key_names(row)
     missing = F.filter(names, lambda name: ~F.map_contains_key(row, name))
-    twice = F.lit(False)
-    for image in (row, old):
-        keys = F.map_keys(image)
-        twice |= F.coalesce(F.size(keys) != F.size(F.array_distinct(keys)), F.lit(False))
     return (
         F.when(row.isNull() | (F.size(row) == 0), F.lit("an element of data is no row"))
-        .when(twice, F.lit("an image names a column twice"))
+        .when(repeats_name(row, old), F.lit("an image names a column twice"))
         .when(
             F.size(missing) > 0,
             F.concat(F.lit("the row does not hold its key: "), F.array_join(missing, ", "), F.lit(" missing")),

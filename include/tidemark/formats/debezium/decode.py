@@ -47,7 +47,7 @@ _MEMBERS = (
     "before", "after", "op", "ts_ms", "source", "transaction", "message", "status", "id", "event_count", "data_collections",
 )  # fmt: skip
 #: With message schemas the event is the `payload`, without them the value itself: one schema reads both.
-_VALUE = f"{_EVENT}, schema: string, payload: struct<{_EVENT}>"
+_VALUE = f"struct<{_EVENT}, schema: string, payload: struct<{_EVENT}>>"
 #: The columns of a table of logical messages, written like the message schema of rows.
 _MESSAGE_SCHEMA = json.dumps(
     {

@@ -16,12 +16,19 @@ from collections.abc import Callable, Sequence
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
-from pyspark.sql import types as T
 
 from tidemark.containers.contract import holds_text
-from tidemark.values.strict_json import NOT_UTF_8, holds_fragile_numbers, marked, unmarked
+from tidemark.values.strict_json import NOT_UTF_8, broken, is_broken, one_document, repeats_name
+
+_TWICE = "an image names a column twice, or a header is there twice"
 
 _IMAGE = "map<string, string>"
+_BODY = (
+    f"data: {_IMAGE}, beforeData: {_IMAGE}, headers: {_IMAGE}, schema: string, table: string, "
+    "lineage: struct<schema: string, table: string, tableVersion: string, timestamp: string>, "
+    "tableStructure: struct<tableColumns: string>"
+)
+_MESSAGE = f"struct<magic: string, type: string, messageSchemaId: string, message: struct<{_BODY}>, {_BODY}>"
 
 #: The columns of MESSAGE that pass through.
 PASSED = ("object", "record", "raw", "topic", "partition", "offset", "problem")
@@ -38,77 +45,65 @@ _IN_HEADERS = rf"(?:{'|'.join((*HEADERS, 'schema', 'table'))})\z"
 
 
 def json_messages(records: DataFrame, also: Sequence[str] = ()) -> DataFrame:
-    """RECORDS whose values are JSON → MESSAGE, and the columns ``also`` named, untouched.
+    """RECORDS whose values are JSON → MESSAGE, and the columns ``also`` named, untouched."""
+    passed, text, checked = (*PASSED, *also), F.col("value").cast("string"), holds_text(records)
+    parsed = records.select(
+        *passed, text.alias("text"), one_document(text, _MESSAGE, exact=True, checked=checked).alias("v")
+    )
+    v = F.col("v.d")
+    enveloped = (v["magic"] == "atMSG") | (v["type"].isin("DT", "MD") & v["message"].isNotNull())
+    opened = parsed.withColumn("enveloped", F.coalesce(enveloped, F.lit(False)))
 
-    A variant has no exponents, no zeros at the end of a fraction and 38 digits at most: texts with such numbers are read
-    as :func:`tidemark.values.strict_json.exact_json` reads them.
-    """
-    passed = (*PASSED, *also)
-    text = F.col("value").cast("string")
-    valid = text if holds_text(records) else F.when(F.is_valid_utf8(text), text)
-    looked_at = records.select(
-        *passed, text.alias("text"), holds_fragile_numbers(text).alias("fragile"), valid.alias("j")
+    def body(*names: str) -> Column:
+        inside, outside = v["message"], v
+        for name in names:
+            inside, outside = inside[name], outside[name]
+        return F.when(F.col("enveloped"), inside).otherwise(outside)
+
+    described = body("lineage").isNotNull() | body("tableStructure").isNotNull()
+    is_metadata = body("headers").isNull() & F.coalesce(
+        F.when(F.col("enveloped"), v["type"] == "MD") | described, F.lit(False)
     )
-    parsed = looked_at.select(
-        *(name for name in passed if name != "problem"),
-        "text",
-        "fragile",
-        F.coalesce("problem", F.when(F.col("text").isNotNull() & F.col("j").isNull(), F.lit(NOT_UTF_8))).alias(
-            "problem"
+    # Columns of a flattened message may be named as sections are: whether it is JSON shows when they are read as texts.
+    in_sections = ~is_broken(F.col("v")) & (body("headers").isNotNull() | is_metadata)
+    not_utf_8 = broken(F.col("v"), otherwise="") == NOT_UTF_8
+    return _one_shape(
+        opened.select(
+            *(name for name in passed if name != "problem"),
+            F.coalesce("problem", F.when(F.col("text").isNotNull() & not_utf_8, F.lit(NOT_UTF_8))).alias("problem"),
+            "text",
+            F.when(F.col("enveloped"), v["type"]).alias("type"),
+            F.when(F.col("enveloped"), v["messageSchemaId"]).alias("schema_id"),
+            body("data").alias("data"), body("beforeData").alias("before"), body("headers").alias("headers"),
+            table_name(body("lineage", "schema"), body("lineage", "table")).alias("lineage_table"),
+            table_name(body("schema"), body("table")).alias("top_table"),
+            body("lineage", "tableVersion").alias("lineage_version"),
+            body("lineage", "timestamp").alias("lineage_time"),
+            body("tableStructure", "tableColumns").isNotNull().alias("columns"),
+            is_metadata.alias("is_metadata"),
+            F.when(~in_sections, one_document(F.col("text"), _IMAGE, exact=True, checked=checked)).alias("whole"),
         ),
-        F.try_parse_json(F.when(F.col("fragile"), marked("j")).otherwise(F.col("j"))).alias("v"),
-    )
-    v = F.col("v")
-    enveloped = (_text(v, "$.magic") == "atMSG") | (
-        _text(v, "$.type").isin("DT", "MD") & _get(v, "$.message", "variant").isNotNull()
-    )
-    enveloped = F.coalesce(enveloped, F.lit(False))
-    bodies = parsed.select(
-        *passed,
-        "text",
-        "fragile",
-        F.when(enveloped, _text(v, "$.type")).alias("type"),
-        F.when(enveloped, _text(v, "$.messageSchemaId")).alias("schema_id"),
-        F.when(enveloped, _get(v, "$.message", "variant")).otherwise(v).alias("b"),
-    )
-    b = F.col("b")
-    opened = bodies.select(
-        *passed, "text", "fragile", "type", "schema_id",
-        _image(b, "$.data").alias("data"),
-        _image(b, "$.beforeData").alias("before"),
-        _image(b, "$.headers").alias("headers"),
-        table_name(_text(b, "$.lineage.schema"), _text(b, "$.lineage.table")).alias("lineage_table"),
-        table_name(_text(b, "$.schema"), _text(b, "$.table")).alias("top_table"),
-        _text(b, "$.lineage.tableVersion").alias("lineage_version"),
-        _text(b, "$.lineage.timestamp").alias("lineage_time"),
-        (_get(b, "$.lineage", "variant").isNotNull() | _get(b, "$.tableStructure", "variant").isNotNull()).alias("describes"),
-        _get(b, "$.tableStructure.tableColumns", "variant").isNotNull().alias("columns"),
-        "b",
+        passed,
     )  # fmt: skip
-    is_metadata = F.col("headers").isNull() & ((F.col("type") == "MD") | F.col("describes"))
-    judged = opened.withColumn("is_metadata", F.coalesce(is_metadata, F.lit(False)))
-    flat = F.col("headers").isNull() & ~F.col("is_metadata")
-    every = F.when(flat, _image(b, "$"))
-    return _one_shape(judged.withColumn("every", every).drop("b"), passed)
 
 
 def _one_shape(opened: DataFrame, passed: Sequence[str]) -> DataFrame:
     """Puts the fields of flattened messages back into sections."""
-    c, every = F.col, F.col("every")
+    c, every = F.col, F.col("whole.d")
+    is_json = c("whole").isNull() | ~is_broken(c("whole"))
+    looks_flat = c("headers").isNull() & ~c("is_metadata")
     # A pattern that is not the same for all rows is compiled for each name: here patterns are texts, and asked last.
-    prefixed = F.coalesce(
-        F.exists(F.map_keys(every), lambda name: _matches(name, "headers", r"operation\z")), F.lit(False)
-    )
-    flat = F.coalesce(prefixed | F.map_contains_key(every, "operation"), F.lit(False))
-    operation = F.get(
-        F.filter(F.map_keys(every), lambda n: n.startswith("headers") & n.endswith("operation")), F.lit(0)
-    )
+    operation = F.get(F.filter(F.map_keys(every), lambda name: _matches(name, "headers", r"operation\z")), F.lit(0))
+    prefixed = F.coalesce(looks_flat & operation.isNotNull(), F.lit(False))
+    # What stands between a section and a field: a column's own name may begin with it too.
+    between = F.substring(operation, F.lit(len("headers") + 1), F.length(operation) - len("headersoperation"))
     marked = opened.withColumns(
-        # What stands between a section and a field: a column's own name may begin with it too.
         {
             "prefixed": prefixed,
-            "flat": flat,
-            "between": F.substring(operation, F.lit(len("headers") + 1), F.length(operation) - len("headersoperation")),
+            "flat": prefixed | F.coalesce(looks_flat & F.map_contains_key(every, "operation"), F.lit(False)),
+            "headers": F.when(is_json, c("headers")),
+            "is_metadata": is_json & c("is_metadata"),
+            **{f"begin_{section}": F.concat(F.lit(section), between) for section in ("data", "beforeData", "headers")},
         }
     )
 
@@ -128,6 +123,7 @@ def _one_shape(opened: DataFrame, passed: Sequence[str]) -> DataFrame:
             "data": F.coalesce("data", F.when(c("flat"), data)),
             "before": F.coalesce("before", F.when(c("flat") & (F.size(before) > 0), before)),
             "h": F.map_filter(F.coalesce("headers", F.when(c("flat"), headers)), lambda _, value: F.length(value) > 0),
+            "problem": F.coalesce("problem", F.when(repeats_name("data", "before", "headers", every), F.lit(_TWICE))),
         }
     )
     is_metadata = c("is_metadata")
@@ -160,28 +156,12 @@ def table_name(schema: Column, table: Column) -> Column:
     return F.when(F.length(table) > 0, F.concat_ws(".", F.when(F.length(schema) > 0, schema), table))
 
 
-def _get(value: Column, path: str, kind: str) -> Column:
-    """A part of a variant; null where it is not there, is null, or is of another kind."""
-    found = F.try_variant_get(value, path, kind)
-    return F.when(~F.is_variant_null(found), found) if kind == "variant" else found
-
-
-def _image(value: Column, path: str) -> Column:
-    found = _get(value, path, _IMAGE)
-    exact = F.transform_values(found, lambda _, text: unmarked(text, T.StringType()))
-    return F.when(F.col("fragile"), exact).otherwise(found)
-
-
-def _text(value: Column, path: str) -> Column:
-    return _get(value, path, "string")
-
-
 def _section(every: Column, belongs: Callable[[Column], Column], section: str, prefixed: Column) -> Column:
     """The fields of a flattened section, where it is ``prefixed`` without the section's name in front."""
     own = F.map_filter(every, lambda name, _: belongs(name))
 
     def bare(name: Column) -> Column:
-        begin = F.concat(F.lit(section), F.col("between"))
+        begin = F.col(f"begin_{section}")
         rest = F.substring(name, F.length(begin) + 1, F.length(name))
         return F.when(name.startswith(begin), rest).otherwise(F.regexp_replace(name, f"^{section}[._]+", ""))
 
