@@ -1,5 +1,5 @@
-"""Rows that an incremental snapshot reads carry the place of the event that closes their chunk's window. With `read.only` it
-is sent right behind them, and takes what they are (docs/formats/debezium.md)."""
+"""Rows that an incremental snapshot reads carry the place of what closes their chunk's window. With `read.only` that is an
+event that is sent right behind them, and takes what they are, or a commit (docs/formats/debezium.md)."""
 
 from __future__ import annotations
 
@@ -52,6 +52,30 @@ def test_what_closes_a_window_comes_behind_its_rows(
     rows = [json.loads(line) for line in json_lines(*read_snapshot(settings, f"{name}.items"))]
     assert {found["id"] for found in rows} == left
     assert closing != "an update" or [found["n"] for found in rows if found["id"] == 2] == [21]
+
+
+@pytest.mark.parametrize("order", [[0, 1], [1, 0]], ids=["in order", "later first"])
+def test_rows_whose_window_a_commit_closes_stand_before_what_was_in_flight_then(
+    tmp_path: Path, spark: SparkSession, settings: Settings, order: list[int]
+) -> None:
+    """A commit or a heartbeat has closed it: the rows carry the place of the commit twice. The next transaction to commit can
+    have lower LSNs."""
+
+    def behind_commit(record: dict[str, Any], lsn: int) -> dict[str, Any]:
+        value = json.loads(record["value"])
+        value["source"] |= {"sequence": json.dumps([str(_CLOSES), str(lsn)])}
+        return record | {"value": json.dumps(value)}
+
+    window = [behind_commit(read_by_the_window(event("r", _CLOSES, read)), _CLOSES) for read in READ.values()]
+    changes = [event("u", _CLOSES - 80, row(2, 21)), event("d", _CLOSES - 72, None, key={"id": 3})]
+    name = f"window_of_commit_{order[0]}"
+    pair = FeedPair(name, tmp_path, spark, settings, **DEBEZIUM, tables={"s.items": {"columns": COLUMNS}})
+    pair.export(HOURS[0], window)
+    pair.export(HOURS[1], [behind_commit(change, _CLOSES - at) for change, at in zip(changes, (80, 72), strict=True)])
+    for number in order:
+        run_hour(pair.feed(name), HOURS[number], settings)
+    rows = [json.loads(line) for line in json_lines(*read_snapshot(settings, f"{name}.items"))]
+    assert {found["id"]: found["n"] for found in rows} == {1: 10, 2: 21}
 
 
 @pytest.mark.parametrize(

@@ -70,6 +70,8 @@ case("ad-hoc snapshot", event("r", {"snapshot": "last"}), {"id": 1})
 case("read without a key", event("r", {"snapshot": "true", "sequence": '[null,"30"]'}))
 case("incremental", event("r", {"snapshot": "incremental", "lsn": None, "txId": None}), {"id": 1})
 case("incremental with lsn", event("r", {"snapshot": "incremental"}), {"id": 1})
+BEHIND_COMMIT = {"snapshot": "incremental", "lsn": None, "txId": None, "sequence": '["20","20"]'}
+case("incremental behind a commit", event("r", BEHIND_COMMIT), {"id": 1})
 case("no sequence", event("u", {"sequence": None}), {"id": 1})
 case("sequence of nulls", event("u", {"sequence": "[null,null]"}), {"id": 1})
 case("no lsn", event("u", {"lsn": None}), {"id": 1})
@@ -330,6 +332,8 @@ def test_a_row_of_an_incremental_snapshot_stands_before_the_event_that_closes_it
     for name in ("incremental", "incremental with lsn"):
         row = decoded[name]
         assert (row.op, row.position) == ("insert", f"{20:020}.{29:020}"), name
+    behind = decoded["incremental behind a commit"].position
+    assert behind == f"{20:020}.{0:020}", "the next transaction may have lower LSNs"
     assert decoded["mysql incremental"].position == f"{7:012}.{153:020}.{2:010}"
     assert (decoded["mysql incremental without"].op, decoded["mysql incremental without"].position) == ("bad", None)
 

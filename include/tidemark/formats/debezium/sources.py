@@ -96,13 +96,17 @@ def _postgresql(source: Column) -> Column:
     A snapshot, and the connector's first transaction after it, know of no commit before them: their own LSN stands in
     for it, which is above all that was sent before. An event of that transaction has its own LSN three times: it may
     have been written before the snapshot was taken, see :mod:`tidemark.formats.debezium.placing`. Rows of an
-    incremental snapshot have no LSN of their own but in ``sequence``.
+    incremental snapshot have no LSN of their own but in ``sequence``. Where a commit or a heartbeat closed their window
+    (processTransactionCommittedEvent and processHeartbeat of PostgresReadOnlyIncrementalSnapshotChangeEventSource), it is
+    the commit's: they stand before all of the next transaction, which can have lower LSNs.
     """
     sequence, snapshot = source["sequence"], source["snapshot"]
     commit = F.when(sequence.startswith('["'), F.substring_index(F.substring(sequence, 3, 24), '"', 1))
     in_sequence = F.coalesce(F.regexp_extract(sequence, r',\s*"(\d+)"', 1), F.lit("0"))
+    of_commit = (snapshot == "incremental") & (in_sequence == commit)
     in_sequence = _digits(_in_turn(in_sequence.try_cast("bigint"), snapshot))
     own = F.when(source["lsn"].isNotNull(), _padded(_in_turn(source["lsn"], snapshot))).otherwise(in_sequence)
+    own = F.when(of_commit, _padded(F.lit(0))).otherwise(own)
     first = sequence.startswith("[null") & ~F.coalesce(snapshot.isin(*IN_SNAPSHOT), F.lit(False))
     alone = F.when(own.isNotNull(), F.concat_ws(".", own, own, F.when(first, own)))
     return F.when(commit.isNotNull(), _joined(_digits(commit), own)).otherwise(alone)
