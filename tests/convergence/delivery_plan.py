@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import os
 import random
+from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +16,7 @@ from datetime import datetime
 from pathlib import Path
 
 from tests.convergence.histories import KEYLESS, KEYS, LONGEST, SPREAD, Deed, History, Unit
-from tests.convergence.oracle import Account, Message, Source, account
+from tests.convergence.oracle import Account, Change, Message, Source, account
 from tests.convergence.wire import CHECKED, Format, Sent, transactions
 from tidemark_samples.exporting import Message as Record
 from tidemark_samples.exporting import write_export
@@ -44,11 +45,18 @@ class Size:
 
     def of(self, history: History) -> History:
         """What a history says of these tables: those of a history know nothing of each other."""
-        units = (replace(unit, deeds=tuple(deed for deed in unit.deeds if self._has(deed))) for unit in history.units)
+        units = (
+            replace(unit, deeds=tuple(deed for deed in unit.deeds if self._has(deed)), stood=self._rows(unit.stood),
+                    chunk=self._rows(unit.chunk))
+            for unit in history.units
+        )  # fmt: skip
         return replace(history, units=tuple(unit for unit in units if unit.deeds))
 
     def _has(self, deed: Deed) -> bool:
         return deed[0].table in self.tables
+
+    def _rows(self, read: tuple[Change, ...]) -> tuple[Change, ...]:
+        return tuple(row for row in read if row.table in self.tables)
 
 
 WHOLE = Size(len(HOURS), 2, (*KEYS, KEYLESS))
@@ -87,7 +95,7 @@ class DeliveryPlan:
             self.deliveries += [Delivery(sent, Publication(hour, 1), None) for hour in range(self.size.hours)]
         self.deliveries += self.again
         if not format_.by_offset:
-            self.random.shuffle(self.deliveries)
+            self._shuffle()
         self.objects = self._objects()
         # An export that is the same again is no publication.
         self.order = [at for at in self.order if at.version == 1 or self.delivered(at)]
@@ -100,7 +108,16 @@ class DeliveryPlan:
             order.insert(at, Publication(first.hour, 2))
         return order
 
+    def _shuffle(self) -> None:
+        """Bring all deliveries into any order, but those that their topic keeps in order."""
+        in_turn = [delivery for delivery in self.deliveries if delivery.sent.in_turn]
+        self.random.shuffle(self.deliveries)
+        in_order = iter(in_turn)
+        self.deliveries = [next(in_order) if one.sent.in_turn else one for one in self.deliveries]
+
     def _scattered(self, encoded: list[tuple[Unit, list[Sent]]]) -> Iterator[Delivery]:
+        in_turn = [(unit, one) for unit, sent in encoded for one in sent if one.in_turn and not one.tight]
+        hours = iter(self._cut(in_turn))
         for unit, sent in encoded:
             going = [one for one in sent if one.topic]
             fates = [unit.fates[index % len(unit.fates)] for index in range(len(going))]
@@ -108,8 +125,17 @@ class DeliveryPlan:
             if self.format.in_order:
                 homes.sort(key=self.order.index)
             for one, fate, home in zip(going, fates, homes, strict=True):
+                if one.in_turn:
+                    yield Delivery(one, homes[0] if one.tight else Publication(next(hours), 1), unit)
+                    continue
                 for at in [home, *self._again(home, fate)]:
                     yield Delivery(one, at, unit)
+
+    def _cut(self, stream: list[tuple[Unit, Sent]]) -> list[int]:
+        """The hours of messages that come in order. What cuts them is within a unit, where one can be cut."""
+        within = [at for at in range(1, len(stream)) if stream[at - 1][0] is stream[at][0]]
+        cuts = sorted(self.random.sample(within, min(len(within), self.size.hours - 1)))
+        return [bisect_right(cuts, at) for at in range(len(stream))]
 
     def _home(self, unit: Unit, fate: int) -> Publication:
         """Where a message comes first: mostly in the order of the source, sometimes in the next hour or any."""

@@ -16,7 +16,7 @@ from random import Random
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from tests.convergence.oracle import Change, Image, Key, Value
+from tests.convergence.oracle import Change, Image, Key, Row, Value, rows
 
 #: More than there are ever histories in one feed.
 SPREAD = 1000
@@ -29,6 +29,8 @@ LONGEST = 7  # units of a history
 _TRUNCATING, _UNTIL = 3, 3
 KEYS = {"a": ("id",), "b": ("id", "no"), "d": ("id",), "t0": ("id",), "t1": ("id",)}
 KEYLESS = "m"
+#: The tables of which snapshots show rows: those that no other history truncates.
+SNAPSHOTTED = ("a", "b", "d")
 #: The table whose columns change, what it can have beside those of all tables, and what of it at first.
 ALTERED, POOL, FIRST = "d", ("u", "v", "x", "y", "z"), ("x", "y")
 
@@ -39,7 +41,8 @@ class Traits:
     read again, and where such a reading stands: ``here`` in the order, or ``first``, before all of it. ``split_moves``:
     whether a key change is two messages, which come in any hours where no transaction ties them. ``alters``: what
     becomes of the columns of a table: they are added (``fill``: with a default), dropped, renamed, swapped; ``lists``:
-    all that is said of it is which columns there are."""
+    all that is said of it is which columns there are. ``snapshots``: whether rows are read as they stand, while the log
+    goes on."""
 
     absent: tuple[frozenset[str], ...]
     partial_inserts: bool = False
@@ -51,6 +54,7 @@ class Traits:
     split_moves: bool = False
     alters: tuple[str, ...] = ()
     lists: bool = False
+    snapshots: bool = False
 
 
 #: What the source did as one: a change, or the delete and the insert of a key change.
@@ -60,7 +64,8 @@ Deed = tuple[Change, ...]
 @dataclass(frozen=True)
 class Unit:
     """Deeds that the source committed together, if ``together``. ``ending``: commit, rollback or never. ``choices``: for
-    encoders, which form to take where there are several. ``fates``: how its messages travel."""
+    encoders, which form to take where there are several. ``fates``: how its messages travel. ``stood``: the rows that the
+    source held before it, as inserts; ``chunk``: those of them that an incremental snapshot sends right before it."""
 
     number: int
     deeds: tuple[Deed, ...]
@@ -68,6 +73,8 @@ class Unit:
     ending: str
     choices: tuple[int, ...]
     fates: tuple[int, ...]
+    stood: tuple[Change, ...] = ()
+    chunk: tuple[Change, ...] = ()
 
     def choice(self, index: int, options: int) -> int:
         return self.choices[index % len(self.choices)] % options
@@ -176,6 +183,11 @@ def spoilt(change: Change, fault: int) -> Change:
     )
 
 
+def _whole(row: Row) -> dict[str, Value]:
+    """All values of a source's row. Those that it had before the history began are all the same."""
+    return dict(row.values) | dict.fromkeys(row.absent, "old")
+
+
 @dataclass
 class _Writer:
     """The source: which keys it has, so that it does what a database could. A key that it was never seen to write may
@@ -186,6 +198,7 @@ class _Writer:
     alterations: Sequence[Change] = ()
     stands: dict[tuple[str, Key], bool] = field(default_factory=dict)
     copies: Counter[Image] = field(default_factory=Counter)
+    committed: list[Change] = field(default_factory=list)
 
     def unit(self, index: int, steps: list, kind: int, choices: tuple[int, ...], fates: tuple[int, ...]) -> Unit:
         number = index * SPREAD + self.number
@@ -196,6 +209,8 @@ class _Writer:
         elif together and kind == 8 and self.can.rollbacks:
             ending = "rollback"
         saved = dict(self.stands), Counter(self.copies)
+        stood = self._stood(number) if self.can.snapshots else ()
+        chunk = self._chunk(number, stood, choices)
         deeds = tuple(
             tuple(replace(change, transaction=number if together and change.position else None) for change in deed)
             for at, step in enumerate(steps)
@@ -206,7 +221,29 @@ class _Writer:
         if ending != "commit":
             # What is not there in the end may be written again, so that other changes meet the same keys.
             self.stands, self.copies = saved
-        return Unit(number, deeds, together, ending, choices, fates)
+        else:
+            self.committed += [change for deed in deeds for change in deed]
+        return Unit(number, deeds, together, ending, choices, fates, stood, chunk)
+
+    def _stood(self, number: int) -> tuple[Change, ...]:
+        """The source's rows as they are before a unit, with every value that they have there."""
+        found: list[Change] = []
+        for table in SNAPSHOTTED:
+            own = [change for change in self.committed if change.table == table]
+            altered = [c for c in self.alterations if c.position < number * ROOM] if own and table == ALTERED else []
+            for key, row in sorted(rows([*altered, *own]).items()):
+                at = number * ROOM + 1 + len(found)
+                found.append(Change(table, at, "insert", key, frozenset(_whole(row).items())))
+        return tuple(found)
+
+    def _chunk(self, number: int, stood: Sequence[Change], choices: tuple[int, ...]) -> tuple[Change, ...]:
+        """The rows of a table that were not changed while the window of their chunk was open."""
+        tables = sorted({change.table for change in stood})
+        if not tables:
+            return ()
+        table, opened = tables[choices[2] % len(tables)], (number - choices[3] % 3 * SPREAD) * ROOM
+        changed = {change.key for change in self.committed if change.table == table and change.position > opened}
+        return tuple(change for change in stood if change.table == table and change.key not in changed)
 
     def _deed(
         self, at: int, together: bool, what: str, table: str, one: int, other: int, lacks: int, null: bool, fault: int

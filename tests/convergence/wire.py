@@ -14,7 +14,8 @@ from tests.convergence.oracle import Change, Message, Transaction
 @dataclass(frozen=True)
 class Sent:
     """A message on its way: what it says, and its bytes on a topic. ``needed``: the transaction waits for it.
-    ``tight``: it comes in the hour of the message before it. ``offset``: its own, wherever it is exported; None: as it is
+    ``tight``: it comes in the hour of the message before it; of a unit whose messages do not come in a stream, of the first.
+    ``in_turn``: its topic keeps it in order. ``offset``: its own, wherever it is exported; None: as it is
     delivered. ``delivery``: which of its transaction's deliveries it is part of. ``spread``: it goes to any partition, the
     same message again to another one."""
 
@@ -25,6 +26,7 @@ class Sent:
     headers: tuple[tuple[str, str], ...] = ()
     needed: bool = True
     tight: bool = False
+    in_turn: bool = False
     offset: int | None = None
     delivery: int = 0
     spread: bool = False
