@@ -34,6 +34,7 @@ from tidemark.ledger.change_log import changes_table, is_published
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.publication_history import PublicationHistory, load_history
 from tidemark.ledger.quarantine import ENTRY
+from tidemark.ledger.source_transactions import source_transaction
 from tidemark.ledger.state_store import load_state
 from tidemark.operations.fates import APPLIED, place_of, read_fates
 from tidemark.operations.key_index import hours_of_key, key_types
@@ -50,6 +51,8 @@ _FEW_COLUMNS = 4
 _WHOLE = {
     "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
 }  # fmt: skip
+#: Fields of a change by which rows are told apart, and which tell a person nothing more.
+_HOW_TO_FOLLOW = ("before", "source_tx")
 #: More changes of one key than a person reads.
 _MOST_CHANGES = 10_000
 
@@ -80,6 +83,10 @@ class Change:
     """The columns that it sets, as texts of its message."""
     unsent: Sequence[str] = ()
     """The columns that it leaves alone, as far as it says so."""
+    before: Mapping[str, str | None] = field(default_factory=dict)
+    """The row before it, as texts of its message, as far as this shows it."""
+    source_tx: str | None = None
+    """What tells the source's transaction, its name or its time; None: nothing does."""
     fate: str
     """``applied``, or why it counts for nothing."""
 
@@ -97,6 +104,8 @@ class Explanation:
     given: dict[str, Change] | None
     """The columns of the row as it is, and which change gave each its value. A column that nobody has sent yet is not in it.
     None: there is no row."""
+    left: Mapping[str, dict[str, Change]] = field(default_factory=dict)
+    """The same of the rows that left the key, by the places of the changes that took them."""
 
     def gives(self, change: Change) -> list[str]:
         """The columns of the row that have their values from a change."""
@@ -104,8 +113,19 @@ class Explanation:
 
     @property
     def objects(self) -> list[dict[str, Any]]:
-        """The changes for programs: all fields, and the columns that the row has from each (``gives``)."""
-        return [asdict(one) | {"gives": self.gives(one)} for one in self.changes]
+        """The changes for programs: what each does, and the columns that the row has from it (``gives``)."""
+        found = [asdict(one) | {"gives": self.gives(one)} for one in self.changes]
+        return [{name: value for name, value in one.items() if name not in _HOW_TO_FOLLOW} for one in found]
+
+
+@dataclass(frozen=True)
+class RowsOfKey:
+    """What the changes of one key come to."""
+
+    last: dict[str, Change] | None
+    """Which of them gave each column of the row that the key has its value; None: it has no row."""
+    left: Mapping[str, dict[str, Change]]
+    """The same of the rows that left the key, by the places of the changes that took them."""
 
 
 def explain_row(settings: Settings, table: str, key: Sequence[str], as_of: Hour | None = None) -> Explanation:
@@ -157,22 +177,67 @@ def state_at_cut(history: PublicationHistory, state: FeedState, hour: Hour) -> F
     return shown.state
 
 
-def given_by(
-    changes: Iterable[Change], before: Mapping[tuple[str, str], Mapping[str, Change]]
-) -> dict[str, Change] | None:
-    """Which of the changes of one key gave each column its value; None: no row is left. Changes that do not count are passed
-    over. ``before``: by the key that a row came from and the place at which it left it, what it had there."""
-    given: dict[str, Change] | None = None
-    for change in sorted((one for one in changes if one.counts), key=lambda one: one.place):
-        if change.op == "delete":
-            given = None
+def rows_of_key(changes: Iterable[Change], before: Mapping[tuple[str, str], Mapping[str, Change]]) -> RowsOfKey:
+    """Which of the changes of one key gave each column its value. Changes that do not count are passed over. ``before``: by
+    the key that a row came from and the place at which it left it, what it had there.
+
+    Within a transaction rows move onto keys that are still taken: by the rule of :mod:`tidemark.fold.colliding_keys`.
+    """
+    steps = sorted((one for one in changes if one.counts), key=lambda one: one.place)
+    arrived: dict[str | None, str] = {}
+    for step in steps:
+        if step.came_from is not None and step.source_tx is not None:
+            arrived.setdefault(step.source_tx, step.place)
+    collides = any(step.op == "delete" and arrived.get(step.source_tx, "~") < step.place for step in steps)
+    present, left = list[_Present](), dict[str, dict[str, Change]]()
+    for step in steps:
+        if len(present) > 1 and not _are_together(present[-1].came_by, step):
+            present = present[-1:]
+        of = _row_of(present, step)
+        if step.op == "delete":
+            if of is not None:
+                left[step.place] = of.given
+                present = [one for one in present if one is not of]
             continue
-        kept: Mapping[str, Change] = (given or {}) if change.op == "update" else {}
-        if change.came_from is not None:
-            kept = before.get((change.came_from, change.place), {})
-        unsent = {name: giver for name, giver in kept.items() if name in change.unsent}
-        given = unsent | dict.fromkeys(change.sent, change)
-    return given
+        kept: Mapping[str, Change] = of.given if of is not None and step.op == "update" else {}
+        if step.came_from is not None:
+            kept = before.get((step.came_from, step.place), {})
+        unsent = {name: giver for name, giver in kept.items() if name in step.unsent}
+        given = unsent | dict.fromkeys(step.sent, step)
+        if step.op == "update" and of is not None:
+            present = [_Present(given, of.came_by) if one is of else one for one in present]
+        else:
+            others = present if collides and step.came_from is not None else []
+            present = [*others, _Present(given, step)]
+    return RowsOfKey(present[-1].given if present else None, left)
+
+
+@dataclass(frozen=True)
+class _Present:
+    """One of the rows that a key has."""
+
+    given: dict[str, Change]
+    """Which change gave each of its columns its value."""
+    came_by: Change
+    """The change that brought it."""
+
+    def agrees(self, step: Change) -> int:
+        """In how many columns the row before a change has the same values."""
+        return sum(name in self.given and self.given[name].sent.get(name) == text for name, text in step.before.items())
+
+
+def _row_of(present: Sequence[_Present], step: Change) -> _Present | None:
+    """Which of a key's rows a change is of: the one that its row before shows; where that does not tell, a delete takes the
+    one that was there first, an update the newest."""
+    if not present:
+        return None
+    in_order = present if step.op == "delete" else present[::-1]
+    return max(in_order, key=lambda one: one.agrees(step))
+
+
+def _are_together(one: Change, other: Change) -> bool:
+    """Whether the source made two changes in one transaction."""
+    return one.source_tx is not None and one.source_tx == other.source_tx
 
 
 def explanation_listing(table: str, key: Sequence[str], found: Explanation, column: str | None) -> Listing:
@@ -247,12 +312,14 @@ def _followed(row: _Row, *, until: str = "~", moves: int = 0) -> Explanation:
     for arrival in own:
         if arrival.counts and arrival.came_from is not None and moves < _MOST_MOVES:
             kind = "struct<" + ", ".join(f"{quote(name)}: {type_}" for name, type_ in row.types.items()) + ">"
-            left = replace(row, key=F.from_json(F.lit(arrival.came_from), kind, _WHOLE))
-            # Without the half of the key change that deletes it there.
-            came = _followed(left, until=arrival.place.partition("#")[0] + "#", moves=moves + 1)
-            before[arrival.came_from, arrival.place] = came.given or {}
-            changes += [one for one in came.changes if one not in changes]
-    return Explanation(sorted(changes, key=lambda one: one.place), given_by(own, before))
+            there = replace(row, key=F.from_json(F.lit(arrival.came_from), kind, _WHOLE))
+            position = arrival.place.partition("#")[0]
+            # With the half of the key change that takes the row from there: of several rows it tells which. It is not shown.
+            came = _followed(there, until=f"{position}#1", moves=moves + 1)
+            before[arrival.came_from, arrival.place] = came.left.get(f"{position}#0", came.given or {})
+            changes += [one for one in came.changes if one not in changes and one.place < f"{position}#"]
+    found = rows_of_key(own, before)
+    return Explanation(sorted(changes, key=lambda one: one.place), found.last, found.left)
 
 
 def _changes(of: _Row, until: str) -> list[Change]:
@@ -288,6 +355,7 @@ def _changes(of: _Row, until: str) -> list[Change]:
     log = replace(log, only=_near(places), stand_alone=stand_alone)
     found = below(log.known_rows()).select(
         *ENTRY, "hour", "tx", "at", "position", "op", "published", "absent", published_by(log.state).alias("came"),
+        "before", _source_tx().alias("source_tx"),
         F.to_json("typed", _WHOLE).alias("key"), F.to_json("left", _WHOLE).alias("left"),
         F.coalesce("after", F.create_map().cast("map<string, string>")).alias("sent"),
     )  # fmt: skip
@@ -295,6 +363,12 @@ def _changes(of: _Row, until: str) -> list[Change]:
     counted = {place_of(row) for row in below(log.rows(None)).select(*ENTRY).collect()}
     fates = read_fates(log, rows, counted)
     return [change for row in rows for change in _halves(row, wanted, fates.of(row, log.table))]
+
+
+def _source_tx() -> Column:
+    """A text for the source's transaction of a log row (:func:`tidemark.ledger.source_transactions.same_transaction`)."""
+    of = source_transaction()
+    return F.coalesce(F.concat(F.lit("tx "), of["tx"]), F.concat(F.lit("at "), of["at"].cast("string")))
 
 
 def _near(places: Sequence[Row]) -> Column:
@@ -313,6 +387,8 @@ def _halves(row: Row, key: str, fate: str) -> list[Change]:
         "object": row.object,
         "record": row.record,
         "entry": row.entry,
+        "before": row.before or {},
+        "source_tx": row.source_tx,
         "fate": fate,
     }
     moves = row.left is not None and row.left != row.key

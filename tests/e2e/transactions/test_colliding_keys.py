@@ -19,6 +19,7 @@ from tests.e2e.one_table_feed import OneTableFeed, rows
 from tests.e2e.qlik_messages import qlik
 from tidemark.hours import Hour
 from tidemark.operations.audit import audit
+from tidemark.operations.explain_row import explain_row
 from tidemark.settings import Settings
 
 pytestmark = pytest.mark.promise(2, 4)
@@ -39,6 +40,11 @@ def test_a_statement_that_two_hours_share(spark: SparkSession, settings: Setting
     exports.run(HOURS[1], statement[3:])
     assert exports.rows("b") == WANTED
     assert not audit(exports.feed, settings).findings
+    with_feeds = settings.model_copy(update={"feeds": tmp_path / "feeds"})
+    for id_ in IDS:  # what the message of the move lacks is told to come from the insert of the row that moved
+        found = explain_row(with_feeds, "collide.b", [str(id_ + 1), "7"])
+        assert found.given is not None
+        assert found.given["big"].sent["big"] == WANTED[id_ + 1][1]
 
 
 @pytest.mark.full

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 
-from tidemark.operations.explain_row import Change, given_by
+from tidemark.operations.explain_row import Change, rows_of_key
 
 COLUMNS = ("a", "b", "c", "d")
 
@@ -33,14 +34,14 @@ def history(rng: Random) -> list[Change]:
 
 
 def cells(changes: list[Change]) -> dict[str, str | None]:
-    return {name: change.sent[name] for name, change in (given_by(changes, {}) or {}).items()}
+    return {name: change.sent[name] for name, change in (rows_of_key(changes, {}).last or {}).items()}
 
 
 def test_the_change_that_is_named_gave_the_cell_and_no_other() -> None:
     rng, looked_at = Random(7), 0
     while looked_at < 1000:
         changes = history(rng)
-        for name, giver in (given_by(changes, {}) or {}).items():
+        for name, giver in (rows_of_key(changes, {}).last or {}).items():
             looked_at += 1
             value = cells(changes)[name]
             for one in changes:
@@ -56,23 +57,46 @@ def test_a_row_that_moved_has_what_it_had_where_it_came_from() -> None:
     first = Change(place="1#1", op="insert", key="1", record=1, sent={"id": "1", "a": "x", "b": "y"}, **common)
     moved = Change(place="2#1", op="insert", key="2", came_from="1", record=2, sent={"id": "2", "a": "z"},
                    unsent=("b",), **common)  # fmt: skip
-    assert given_by([moved], {("1", "2#1"): {"id": first, "a": first, "b": first}}) == {
+    assert rows_of_key([moved], {("1", "2#1"): {"id": first, "a": first, "b": first}}).last == {
         "id": moved,
         "a": moved,
         "b": first,
     }
-    assert given_by([moved, Change(place="3#0", op="delete", key="2", record=3, **common)], {}) is None
+    assert rows_of_key([moved, Change(place="3#0", op="delete", key="2", record=3, **common)], {}).last is None
 
 
 def test_an_insert_begins_the_row_again() -> None:
     common = {"key": "1", "hour": "2026-11-20T00", "object": "o", "fate": "applied"}
     first = Change(place="1#1", op="insert", record=1, sent={"id": "1", "a": "x"}, **common)
     again = Change(place="2#1", op="insert", record=2, sent={"id": "1"}, **common)
-    assert given_by([again, first], {}) == {"id": again}
+    assert rows_of_key([again, first], {}).last == {"id": again}
 
 
 def test_a_column_that_an_update_does_not_name_is_none_of_the_table_any_more() -> None:
     common = {"key": "1", "hour": "2026-11-20T00", "object": "o", "fate": "applied"}
     first = Change(place="1#1", op="insert", record=1, sent={"id": "1", "a": "x", "b": "y"}, **common)
     then = Change(place="2#2", op="update", record=2, sent={"id": "1"}, unsent=("a",), **common)
-    assert given_by([first, then], {}) == {"id": then, "a": first}
+    assert rows_of_key([first, then], {}).last == {"id": then, "a": first}
+
+
+def test_rows_that_meet_under_a_key_are_told_apart() -> None:
+    """``UPDATE t SET id = id + 1`` over 1 and 2: for a moment key 2 has two rows. What leaves it was there first."""
+    common = {"hour": "2026-11-20T00", "object": "o", "fate": "applied"}
+    there = Change(place="1#1", op="insert", key="2", record=1, sent={"id": "2", "a": "of 2"}, **common)
+    statement = common | {"source_tx": "tx 9"}
+    arrives = Change(
+        place="2#1", op="insert", key="2", came_from="1", record=2, sent={"id": "2", "a": "of 1"}, **statement
+    )
+    leaves = Change(place="3#0", op="delete", key="2", record=3, **statement)
+    found = rows_of_key([there, arrives, leaves], {})
+    assert found.last == {"id": arrives, "a": arrives}
+    assert found.left == {"3#0": {"id": there, "a": there}}
+    # The row before shows another one; of transactions that follow each other nothing meets.
+    shown = replace(leaves, before={"id": "2", "a": "of 1"})
+    assert rows_of_key([there, arrives, shown], {}).last == {"id": there, "a": there}
+    later = replace(leaves, source_tx="tx 10")
+    assert rows_of_key([there, arrives, later], {}).last is None
+    again = replace(
+        arrives, place="4#2", op="update", came_from=None, sent={"id": "2"}, unsent=("a",), source_tx="tx 11"
+    )
+    assert rows_of_key([there, arrives, leaves, again], {}).last == {"id": again, "a": arrives}
