@@ -1,4 +1,4 @@
-"""Debezium's change events, 1.9 and 3.x, as JSON with or without message schemas: PostgreSQL, and others alike.
+"""Debezium's change events, 1.9 to 3.x, as JSON with or without message schemas: PostgreSQL, and others (Oracle's from 2.5).
 
 Order is the source's own: ``source.sequence`` (LSN of the last commit before this one), then LSN. Topic offsets change
 with redelivery and are no part of a position. A value that was not in the log arrives as the
