@@ -35,7 +35,7 @@ LOOKS = {
     ("debezium", "lines"): (Looks(3, 6, 0, 14), Looks(3, 6, 0, 14)),
     ("ibm", "kafka_json"): (Looks(1, 7, 0, 14), Looks(2, 14, 0, 16)),
     ("ibm", "raw"): (Looks(0, 7, 7, 10), Looks(0, 7, 11, 11)),
-    ("qlik", "kafka_json"): (Looks(5, 26, 0, 18), Looks(6, 32, 0, 20)),
+    ("qlik", "kafka_json"): (Looks(5, 23, 0, 20), Looks(6, 29, 0, 22)),
 }
 
 

@@ -84,7 +84,8 @@ for between in (".", "_", "__"):
 SECTIONS = {"ID": "1", "lineage": "x", "message": "y", "tableStructure": "2", "type": "DT", "data": "z"}
 case("flat with the names of sections", SECTIONS | headers("INSERT"), "sections")
 case("flat by _ with the names of sections", {f"data_{k}": v for k, v in SECTIONS.items()}
-     | {f"headers_{k}": v for k, v in headers("INSERT").items()}, "sections")  # fmt: skip
+     | {f"headers_{k}": v for k, v in headers("INSERT", another="x").items()}, "sections")  # fmt: skip
+case("flat by _ but for the row", SECTIONS | {f"headers_{k}": v for k, v in headers("INSERT").items()}, "sections")
 NOWHERE = {"none": None, "without the key": {"NAME": "A"}}
 for which, image in NOWHERE.items():
     case(f"key from nowhere, {which}", message(ROW, headers(changeMask="03", columnMask="0F"), image))
@@ -396,7 +397,11 @@ def test_a_key_that_changes_from_nowhere_waits(bound: dict[str, Row]) -> None:
 
 
 def test_a_column_may_be_named_as_a_section_is(bound: dict[str, Row]) -> None:
-    for name in ("flat with the names of sections", "flat by _ with the names of sections"):
+    for name in (
+        "flat with the names of sections",
+        "flat by _ with the names of sections",
+        "flat by _ but for the row",
+    ):
         assert bound[name].after == SECTIONS, name
 
 

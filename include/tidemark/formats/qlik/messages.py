@@ -12,7 +12,9 @@ bytes of Avro.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
+from functools import reduce
+from operator import or_
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
@@ -41,7 +43,7 @@ HEADERS = (
     "operation", "changeSequence", "timestamp", "streamPosition", "transactionId", "changeMask", "columnMask",
     "externalSchemaId", "schemaId", "tableVersion", "transactionEventCounter", "transactionLastEvent",
 )  # fmt: skip
-_IN_HEADERS = rf"(?:{'|'.join((*HEADERS, 'schema', 'table'))})\z"
+_OPERATION = r"^headers[._]+operation\z"
 
 
 def json_messages(records: DataFrame, also: Sequence[str] = ()) -> DataFrame:
@@ -92,8 +94,8 @@ def _one_shape(opened: DataFrame, passed: Sequence[str]) -> DataFrame:
     c, every = F.col, F.col("whole.d")
     is_json = c("whole").isNull() | ~is_broken(c("whole"))
     looks_flat = c("headers").isNull() & ~c("is_metadata")
-    # A pattern that is not the same for all rows is compiled for each name: here patterns are texts, and asked last.
-    operation = F.get(F.filter(F.map_keys(every), lambda name: _matches(name, "headers", r"operation\z")), F.lit(0))
+    named_so = F.filter(F.map_keys(every), lambda name: name.startswith("headers") & name.rlike(_OPERATION))
+    operation = F.get(named_so, F.lit(0))
     prefixed = F.coalesce(looks_flat & operation.isNotNull(), F.lit(False))
     # What stands between a section and a field: a column's own name may begin with it too.
     between = F.substring(operation, F.lit(len("headers") + 1), F.length(operation) - len("headersoperation"))
@@ -107,21 +109,23 @@ def _one_shape(opened: DataFrame, passed: Sequence[str]) -> DataFrame:
         }
     )
 
-    def is_header(name: Column) -> Column:
-        return F.when(c("prefixed"), _matches(name, "headers", _IN_HEADERS)).otherwise(name.isin(*HEADERS))
+    def begun(name: Column, *sections: str) -> Column:
+        return reduce(or_, (name.startswith(c(f"begin_{section}")) for section in sections))
 
-    before = _section(every, lambda name: _matches(name, "beforeData"), "beforeData", F.lit(True))
-    data = _section(
-        every,
-        lambda name: ~(is_header(name) | _matches(name, "beforeData") | (name == "beforeData")),
-        "data",
-        c("prefixed"),
+    own_before = F.map_filter(every, lambda name, _: begun(name, "beforeData"))
+    own_headers = F.map_filter(every, lambda name, _: begun(name, "headers"))
+    others = F.map_filter(every, lambda name, _: ~begun(name, "beforeData", "headers"))
+    before = F.when(c("prefixed") & (F.size(own_before) > 0), _bare(own_before, c("begin_beforeData")))
+    headers = F.when(c("prefixed"), _bare(own_headers, c("begin_headers"))).otherwise(
+        F.map_filter(every, lambda name, _: name.isin(*HEADERS))
     )
-    headers = _section(every, is_header, "headers", c("prefixed"))
+    data = F.when(c("prefixed"), _bare(others, c("begin_data"))).otherwise(
+        F.map_filter(every, lambda name, _: ~name.isin(*HEADERS, "beforeData"))
+    )
     restored = marked.withColumns(
         {
             "data": F.coalesce("data", F.when(c("flat"), data)),
-            "before": F.coalesce("before", F.when(c("flat") & (F.size(before) > 0), before)),
+            "before": F.coalesce("before", before),
             "h": F.map_filter(F.coalesce("headers", F.when(c("flat"), headers)), lambda _, value: F.length(value) > 0),
             "problem": F.coalesce("problem", F.when(repeats_name("data", "before", "headers", every), F.lit(_TWICE))),
         }
@@ -156,18 +160,10 @@ def table_name(schema: Column, table: Column) -> Column:
     return F.when(F.length(table) > 0, F.concat_ws(".", F.when(F.length(schema) > 0, schema), table))
 
 
-def _section(every: Column, belongs: Callable[[Column], Column], section: str, prefixed: Column) -> Column:
-    """The fields of a flattened section, where it is ``prefixed`` without the section's name in front."""
-    own = F.map_filter(every, lambda name, _: belongs(name))
+def _bare(fields: Column, begin: Column) -> Column:
+    """A flattened section's fields, without what stands in front of their names."""
 
     def bare(name: Column) -> Column:
-        begin = F.col(f"begin_{section}")
-        rest = F.substring(name, F.length(begin) + 1, F.length(name))
-        return F.when(name.startswith(begin), rest).otherwise(F.regexp_replace(name, f"^{section}[._]+", ""))
+        return F.when(name.startswith(begin), F.substr(name, F.length(begin) + 1)).otherwise(name)
 
-    return F.when(prefixed, F.transform_keys(own, lambda name, _: bare(name))).otherwise(own)
-
-
-def _matches(name: Column, section: str, field: str = "") -> Column:
-    """Whether a field's name begins with that of its section, and goes on as the pattern ``field`` says."""
-    return name.startswith(section) & name.rlike(f"^{section}[._]+{field}")
+    return F.transform_keys(fields, lambda name, _: bare(name))
