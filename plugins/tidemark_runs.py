@@ -27,12 +27,14 @@ def newest_runs(feed: str, hour: Hour, *, hours: int = 0) -> tuple[dict[str, Run
     """
     from airflow.models.dagrun import DagRun
     from airflow.utils.session import create_session
-    from sqlalchemy import or_, select
+    from sqlalchemy import and_, or_, select
     from sqlalchemy.exc import SQLAlchemyError
 
     query = select(DagRun).where(DagRun.dag_id == f"ingest_{feed}")
     if hours:
-        query = query.where(or_(DagRun.logical_date == hour.start, DagRun.run_type == "manual"))
+        # Runs by schedule and by backfill have a logical date within their hour; any other may be of any hour.
+        within = and_(DagRun.logical_date >= hour.start, DagRun.logical_date < hour.end)
+        query = query.where(or_(within, DagRun.run_type.not_in(("scheduled", "backfill"))))
     try:
         with create_session(scoped=False) as session:
             found: dict[str, DagRun] = {}

@@ -415,15 +415,19 @@ def test_a_run_of_airflow_is_found_by_its_hour(page: ModuleType, airflow_databas
         }  # fmt: skip
 
     by_hand = run(3, 9, run_type="manual", conf={"hour": "2026-11-20T07"}, logical_date=None, state="failed")
+    at_a_quarter = run(4, 10) | {"logical_date": datetime(2026, 11, 20, 10, 15, tzinfo=UTC)}
+    by_another_dag = run(5, 12, run_type="operator_triggered", conf={"hour": "2026-11-20T11"})
     try:
         with create_session() as session:
-            for values in (run(1, 7), run(2, 8), by_hand):
+            for values in (run(1, 7), run(2, 8), by_hand, at_a_quarter, by_another_dag):
                 session.execute(insert(DagRun).values(**values))
         found, problem = tidemark_runs.newest_runs("runs", _hour(HOUR))
         assert ({hour: (one.run_id, one.state) for hour, one in found.items()}, problem) == (
-            {HOUR: ("r3", "failed"), "2026-11-20T08": ("r2", "success")}, "",
+            {HOUR: ("r3", "failed"), "2026-11-20T08": ("r2", "success"), "2026-11-20T10": ("r4", "success"),
+             "2026-11-20T11": ("r5", "success")}, "",
         )  # fmt: skip
-        assert list(tidemark_runs.newest_runs("runs", _hour("2026-11-20T08"), hours=1)[0]) == ["2026-11-20T08"]
+        for hour in ("2026-11-20T08", "2026-11-20T10", "2026-11-20T11"):
+            assert list(tidemark_runs.newest_runs("runs", _hour(hour), hours=1)[0]) == [hour]
         states = [tidemark_runs.run_state(dag, "r3") for dag in ("ingest_runs", "ingest_other")]
         assert states == ["failed", None]
     finally:
