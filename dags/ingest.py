@@ -13,20 +13,14 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from airflow.sdk import (
-    DAG,
-    CronDataIntervalTimetable,
-    Param,
-    get_current_context,
-    task,
-)
+from airflow.sdk import DAG, Param, get_current_context, task
 
 from tidemark.feeds.model import Feed
 from tidemark.orchestration.alerts import late_alert, on_failed_run
 from tidemark.orchestration.assets import hourly_asset, published_assets
 from tidemark.orchestration.dag_support import HOUR_PATTERN, describe, longest_run, run_hour, sound_feeds
 from tidemark.orchestration.operators import SparkDecode, SparkStage, WaitForExport, name_run_reloads, task_defaults
-from tidemark.orchestration.timetable import HoursOnRequest
+from tidemark.orchestration.timetable import HoursOnRequest, HoursOnSchedule
 from tidemark.settings import Settings
 
 JOBS = Path(__file__).resolve().parent.parent / "jobs"
@@ -56,7 +50,7 @@ def ingest(feed: Feed) -> DAG:
         dag_id=f"ingest_{feed.feed}",
         description=feed.description,
         doc_md=describe(feed),
-        schedule=CronDataIntervalTimetable(cron, timezone="UTC") if cron else HoursOnRequest(),
+        schedule=HoursOnSchedule(cron, timezone="UTC") if cron else HoursOnRequest(),
         start_date=feed.start if cron else None,
         catchup=bool(cron),
         max_active_runs=4,

@@ -9,12 +9,12 @@ from airflow.plugins_manager import AirflowPlugin
 from tidemark_page import PREFIX, app
 
 from tidemark.orchestration.alerts import EndOfHour
-from tidemark.orchestration.timetable import HoursOnRequest
+from tidemark.orchestration.timetable import HoursOnRequest, HoursOnSchedule
 
 
 class TidemarkPlugin(AirflowPlugin):
     name = "tidemark"
-    timetables: list[Any] = [HoursOnRequest]  # noqa: RUF012 (Airflow declares them so)
+    timetables: list[Any] = [HoursOnRequest, HoursOnSchedule]  # noqa: RUF012 (Airflow declares them so)
     deadline_references: list[Any] = [EndOfHour]  # noqa: RUF012
     listeners: list[Any] = [tidemark_pools]  # noqa: RUF012
     fastapi_apps: list[Any] = [{"app": app, "url_prefix": PREFIX, "name": "Tidemark"}]  # noqa: RUF012

@@ -136,7 +136,7 @@ parameters. The Tidemark page (under *Browse*) lists hours, each with its run.
 {tables}
 
 **One hour by hand**: trigger with the hour in UTC. Without one it is the hour of the run's logical date: of one that is not
-over yet, the run waits for the export.
+over yet, the run waits for the export. A run by hand takes no run's place: the one on schedule comes all the same.
 
     airflow dags trigger {dag_id} --conf '{{"hour": "2026-11-20T07"}}'
 
