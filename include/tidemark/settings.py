@@ -7,10 +7,25 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from tidemark.errors import ConfigError
+
+
+def _place(value: str) -> str:
+    """A path, or a place on S3. Any other address would be taken for a folder of the current directory."""
+    if re.match(r"[A-Za-z][A-Za-z0-9+.-]*:/", value) and not re.match(r"s3://[^/]", value):
+        raise ValueError(
+            "a path, or s3:// with a bucket's name: s3://bucket/prefix (also where Hadoop writes s3a://); a local path "
+            "without file://"
+        )
+    if value.startswith("~"):
+        raise ValueError("a path without `~`: absolute, or relative to TIDEMARK_HOME")
+    return value
+
+
+Place = Annotated[str, AfterValidator(_place)]
 
 
 class Settings(BaseSettings):
@@ -24,9 +39,11 @@ class Settings(BaseSettings):
     home: Path = Field(default_factory=Path.cwd, description="The project's folder: relative paths below start here.")
     feeds: Path = Field(Path("include/feeds"), description="The folder of feed files.")
     checks: Path = Field(Path("include/checks"), description="The folder of Python modules with pandera schemas.")
-    lake: str = Field(".tidemark/lake", description="The lake's root: a path or s3://bucket/prefix.")
-    landing: str = Field("", description="Where exports land. Default: `landing` under the lake.")
-    exports: str = Field(".tidemark/exports", description="The root of export paths that are relative in a feed file.")
+    lake: Place = Field(".tidemark/lake", description="The lake's root: a path or s3://bucket/prefix.")
+    landing: Place = Field("", description="Where exports land. Default: `landing` under the lake.")
+    exports: Place = Field(
+        ".tidemark/exports", description="The root of export paths that are relative in a feed file."
+    )
     catalog_uri: str = Field(
         "",
         description="jdbc:sqlite:…, jdbc:postgresql://… (its query is the JDBC driver's; `sslmode`, `sslrootcert` and "
@@ -73,7 +90,7 @@ class Settings(BaseSettings):
         try:
             super().__init__(**values)
         except ValidationError as error:
-            wrong = [f"{_variable(mistake['loc'])}: {mistake['msg']}" for mistake in error.errors()]
+            wrong = [f"{_variable(mistake['loc'])}: {_needed(mistake['msg'])}" for mistake in error.errors()]
         except SettingsError as error:
             field = re.search(r'field "(\w+)"', str(error))
             wrong = [f"{_variable((field[1],)) if field else 'a setting'}: it is not JSON"]
@@ -104,6 +121,11 @@ class Settings(BaseSettings):
             return self.catalog_uri
         folder = self.path(".tidemark") if "://" in self.lake_root else Path(self.lake_root)
         return f"jdbc:sqlite:{folder}/catalog.db"
+
+
+def _needed(message: str) -> str:
+    """What a setting needs. pydantic says before the message of a rule of ours that it is an error."""
+    return message.removeprefix("Value error, ")
 
 
 def _variable(place: tuple[int | str, ...]) -> str:
