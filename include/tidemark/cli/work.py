@@ -45,6 +45,7 @@ def land(
     hour's receipt says so. What is published stays.
     """
     from tidemark.feeds.loading import find_feed
+    from tidemark.ledger.state_store import load_state
     from tidemark.pipeline.hour import land_anew
     from tidemark.pipeline.land import land as land_export
 
@@ -53,7 +54,10 @@ def land(
     with progress(f"{feed} {hour}: land"):
         manifest = (land_anew if anew else land_export)(found, hour, settings)
     gone = f", withdrew {len(manifest.withdrawn)}" if manifest.withdrawn else ""
-    out.print(f"{feed} {hour}: version {manifest.version}, {len(manifest.objects)} objects{gone}", markup=False)
+    shown = f"version {manifest.version}, {len(manifest.objects)} objects{gone}"
+    if 0 < load_state(settings, feed).version_of(manifest.hour) < manifest.version:
+        shown += f"; the hour is published without it: `tidemark run {feed} --hour {manifest.hour}` publishes it"
+    out.print(f"{feed} {hour}: {shown}", markup=False)
 
 
 def reload(

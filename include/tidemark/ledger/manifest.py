@@ -14,7 +14,13 @@ from tidemark.errors import ExportError, TidemarkError
 from tidemark.hours import Hour
 from tidemark.lake.stored_formats import StoredDocument, parse_document
 from tidemark.settings import Settings
-from tidemark.storage.landing_layout import feed_manifests_folder, manifest_name, manifests_folder, version_of
+from tidemark.storage.landing_layout import (
+    feed_manifests_folder,
+    manifest_name,
+    manifests_folder,
+    named_version,
+    version_of,
+)
 from tidemark.storage.objects import storage_of
 
 
@@ -135,6 +141,12 @@ def load_manifests(settings: Settings, feed: str, hour: str) -> list[Manifest]:
             error.feed, error.hour = feed, hour
             raise
     return sorted(manifests, key=lambda manifest: manifest.version)
+
+
+def newest_version(settings: Settings, feed: str, hour: str) -> int:
+    """The newest version of an hour's manifest, by its name: none is read. 0: nothing is said of the hour."""
+    folder = _folder(settings, feed, hour)
+    return max(map(named_version, storage_of(folder, settings).list_names(folder, "v*.json")), default=0)
 
 
 def has_landed(settings: Settings, feed: str, hour: str) -> bool:

@@ -140,6 +140,12 @@ def _wrong_bytes(
         AuditFinding("manifest", f"{at}, version {version}", "is missing", "restore it from a backup")
         for version in sorted(set(range(1, receipt.manifest_version + 1)) - {m.version for m in manifests})
     ]
+    publish = f"`tidemark run {feed.feed} --hour {receipt.hour}` publishes it"
+    waiting = [
+        AuditFinding("manifest", f"{at}, version {manifest.version}", "is not published", publish)
+        for manifest in manifests
+        if manifest.version > receipt.manifest_version
+    ]
     objects = _published_objects(manifests, receipt)
     with ThreadPoolExecutor(_AT_ONCE) as pool:
         checked = pool.map(lambda landed: _wrong_object(feed, landed, receipt.hour, settings, counted), objects)
@@ -155,7 +161,7 @@ def _wrong_bytes(
         findings.append(
             AuditFinding("records", at, f"its objects hold {records}, the receipt says {receipt.landed}", fix)
         )
-    return findings
+    return findings + waiting
 
 
 def _published_objects(manifests: Iterable[Manifest], receipt: Receipt) -> list[LandedObject]:

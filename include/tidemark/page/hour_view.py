@@ -11,6 +11,7 @@ from pydantic import BaseModel, Field
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour, hours_came_later
 from tidemark.lake.lake_marker import check_lake
+from tidemark.ledger.manifest import newest_version
 from tidemark.ledger.publication_history import PublicationHistory, load_receipts_from
 from tidemark.ledger.receipts import Receipt, TableReceipt
 from tidemark.ledger.state_store import load_state
@@ -97,7 +98,9 @@ class HourView(BaseModel):
     )
     tables: list[TablePart] = Field([], description="The tables that it had changes of.")
     notes: list[str] = Field(
-        [], description="Remarks of the receipt for people, and how many hours came later than its cut."
+        [],
+        description="Remarks of the receipt for people, how many hours came later than its cut, and a version of its export "
+        "that is not published.",
     )
     publications: list[Publication] = Field([], description="Each time that it was published, the oldest first.")
     before: str | None = Field(None, description="The hour before it, published or not.")
@@ -137,7 +140,11 @@ def show_hour(settings: Settings, feed: Feed, hour: Hour, run: Run | None) -> Ho
     kept = hour in hours_with_quarantine(settings, state)
     kind = judge_hour(by_hour[hour], kept_back=kept, out_of_order=hour in out_of_order(by_hour))
     view = HourView(feed=feed.feed, hour=hour, kind=kind, words=KINDS[kind], run=run, **neighbours)
-    return _told(by_hour[hour], view, PublicationHistory(around, state.unpublished).after_cut(hour))
+    told = _told(by_hour[hour], view, PublicationHistory(around, state.unpublished).after_cut(hour))
+    if (version := newest_version(settings, feed.feed, hour)) > state.version_of(hour):
+        again = f"`tidemark run {feed.feed} --hour {hour}` publishes it"
+        told.notes.append(f"version {version} of its export is not published: {again}")
+    return told
 
 
 #: Whether an hour is late, and what came after its cut, is told from so many hours around it.

@@ -41,6 +41,11 @@ def manifest_name(version: int) -> str:
     return f"v{version:05d}.json"
 
 
+def named_version(name: str) -> int:
+    """The version that a name of :func:`manifest_name` is of."""
+    return int(name.removeprefix("v").removesuffix(".json"))
+
+
 def version_of(path: str) -> int:
     """The version of the hour's export that an object came with, by its path relative to the landing's root."""
     return int(path.split("/")[4].removeprefix("v"))

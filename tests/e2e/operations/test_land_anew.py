@@ -8,12 +8,15 @@ from pathlib import Path
 
 import pytest
 from pyspark.sql import SparkSession
+from typer.testing import CliRunner
 
 from tests.e2e.debezium_messages import HOURS, event, row
 from tests.e2e.one_table_feed import OneTableFeed, rows
+from tidemark.cli import app
 from tidemark.errors import ExportError
 from tidemark.ledger.manifest import load_manifest
 from tidemark.operations.audit import audit
+from tidemark.page.hour_view import show_hour
 from tidemark.pipeline.hour import land_anew
 from tidemark.pipeline.land import land
 from tidemark.settings import Settings
@@ -51,3 +54,25 @@ def test_a_damaged_copy_is_named_and_the_hour_lands_anew(
     assert not audit(feed, settings).findings
     land_anew(feed, HOURS[1], settings)
     assert load_manifest(settings, "anew", HOURS[1]).version == 2, "what is published stays"
+
+
+@pytest.mark.full
+@pytest.mark.promise(1)
+def test_what_has_landed_of_a_published_hour_and_is_not_published_is_told(
+    run: OneTableFeed, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(HOURS[0], [event("c", 10, row(1, 1))])
+    feed = run.export(HOURS[0], [event("c", 20, row(2, 2))])
+    for name in ("home", "lake", "jars"):
+        monkeypatch.setenv(f"TIDEMARK_{name.upper()}", str(getattr(settings, name)))
+    monkeypatch.setattr("tidemark.feeds.loading.find_feed", lambda *_: feed)
+    again = f"`tidemark run {feed.feed} --hour {HOURS[0]}` publishes it"
+    landed = CliRunner().invoke(app, ["land", feed.feed, "--hour", HOURS[0]])
+    assert f"version 2, 2 objects; the hour is published without it: {again}" in " ".join(landed.output.split())
+    (found,) = audit(feed, settings).findings
+    assert (found.kind, found.found, found.fix) == ("manifest", "is not published", again)
+    assert found.where == f"hour {HOURS[0]}, version 2"
+    assert show_hour(settings, feed, HOURS[0], None).notes == [f"version 2 of its export is not published: {again}"]
+    assert run(HOURS[0], None).landed == 2
+    assert not audit(feed, settings).findings
+    assert "not published" not in " ".join(show_hour(settings, feed, HOURS[0], None).notes)
