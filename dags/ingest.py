@@ -68,8 +68,9 @@ def ingest(feed: Feed) -> DAG:
             from tidemark.pipeline.land import land as land_hour
 
             context = get_current_context()
-            land_hour(feed, run_hour(context), settings_of(feed))
+            # What has landed may be published at once, by the job of the hour before, and its cut stays as it was made then.
             name_run_reloads(context, feed)
+            land_hour(feed, run_hour(context), settings_of(feed))
 
         decode = SparkDecode(
             task_id="decode", feed=feed.feed, stage="decode", job=str(JOBS / "decode.py"), writes=False

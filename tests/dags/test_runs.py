@@ -217,9 +217,12 @@ def test_a_run_by_hand_names_the_tables_that_are_loaded_anew(
     from tidemark.ledger import reloads
 
     named: list[tuple[str, list[str], str]] = []
-    monkeypatch.setattr(
-        reloads, "name_reloads", lambda feed, tables, hour, settings: named.append((feed.feed, tables, hour))
-    )
+
+    def name_reloads(feed: Feed, tables: list[str], hour: str, settings: Settings) -> None:
+        assert not landed, "what has landed may be published at once, without the reload"
+        named.append((feed.feed, tables, hour))
+
+    monkeypatch.setattr(reloads, "name_reloads", name_reloads)
     assert ingest.test(run_conf={"hour": HOUR, "reload": ["shop.people", " * "]}).state == "success"
     assert landed == [("shop", HOUR)] and named == [("shop", ["shop.people", "*"], HOUR)]
     assert ingest.test(run_conf={"hour": HOUR, "reload": []}).state == "success"

@@ -71,10 +71,10 @@ def run_hour(context: Context) -> str:
 def reloads_of_run(run_type: str, asked: Sequence[str] | None) -> list[str]:
     """The tables whose reload begins in the hour of a DAG run; ``*``: all of the feed's.
 
-    ConfigError for a run that nobody triggered by hand: a backfill would begin the reload again in each of its hours.
+    ConfigError for a run by schedule or by backfill: these would begin the reload again in each of their hours.
     """
     tables = [name.strip() for name in asked or [] if name.strip()]
-    if tables and run_type != "manual":
+    if tables and run_type in ("scheduled", "backfill"):
         raise ConfigError(
             f"this run ({run_type}) cannot begin a reload: it is named once, for the hour in which the load begins",
             fix='trigger that hour by hand, like {"hour": "2026-11-20T07", "reload": ["shop.orders"]}',

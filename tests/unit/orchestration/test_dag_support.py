@@ -57,5 +57,9 @@ def test_the_hours_of_a_replay() -> None:
 def test_a_reload_is_begun_by_hand_alone() -> None:
     assert reloads_of_run("manual", ["shop.orders", " ", " * "]) == ["shop.orders", "*"]
     assert reloads_of_run("backfill", None) == reloads_of_run("scheduled", []) == []
-    with pytest.raises(ConfigError, match=r"this run \(backfill\) cannot begin a reload"):
-        reloads_of_run("backfill", ["shop.orders"])
+    assert reloads_of_run("operator_triggered", ["shop.orders"]) == ["shop.orders"], (
+        "one run, of the hour that it names"
+    )
+    for run_type in ("backfill", "scheduled"):
+        with pytest.raises(ConfigError, match=rf"this run \({run_type}\) cannot begin a reload"):
+            reloads_of_run(run_type, ["shop.orders"])
