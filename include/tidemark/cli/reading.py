@@ -20,6 +20,7 @@ from tidemark.cli.console import (
     progress,
     without_pandas,
 )  # fmt: skip
+from tidemark.errors import ConfigError
 from tidemark.hours import Hour, hours_came_later
 from tidemark.settings import Settings
 
@@ -115,7 +116,12 @@ def status(
     settings = Settings()
     if feed is not None:
         check_known(settings, feed)
-    found = examine_feeds(settings, [feed] if feed is not None else feed_names(settings.path(settings.feeds)))
+        names = [feed]
+    elif not (names := feed_names(folder := settings.path(settings.feeds))):
+        # Whoever watches the exit code watches feeds: a folder that was not mounted is empty.
+        fix = "set TIDEMARK_FEEDS to the folder of feed files, or write the first one"
+        raise ConfigError(f"no feed file is in {folder}", fix=fix)
+    found = examine_feeds(settings, names)
     print_listing(status_listing(found), as_json=as_json)
     if any(one.needs_person for one in found):
         raise typer.Exit(1)

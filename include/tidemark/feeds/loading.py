@@ -25,6 +25,9 @@ if TYPE_CHECKING:  # importing it would import Spark
     from tidemark.formats.contract import Format
 
 
+_SET_FEEDS = "set TIDEMARK_FEEDS to the folder of feed files"
+
+
 def load_feed(path: Path, *, deep: bool = True) -> Feed:
     """Read one feed file.
 
@@ -56,7 +59,9 @@ def find_feed(name: str, settings: Settings, *, deep: bool = True) -> Feed:
 
 
 def feed_names(folder: Path) -> list[str]:
-    """The names of the feeds that have a file in the folder."""
+    """The names of the feeds that have a file in the folder. ConfigError where there is no such folder."""
+    if not folder.is_dir():
+        raise ConfigError(f"there is no folder {folder}", fix=_SET_FEEDS)
     return sorted(path.stem for path in _files(folder))
 
 
@@ -167,8 +172,7 @@ def _read(path: Path, deep: bool) -> _File:
 
 def _read_folder(folder: Path, deep: bool) -> tuple[list[_File], list[Mistake]]:
     if not folder.is_dir():
-        fix = "set TIDEMARK_FEEDS to the folder of feed files"
-        return [], [Mistake(file=folder, path="", problem="is not a folder", fix=fix)]
+        return [], [Mistake(file=folder, path="", problem="is not a folder", fix=_SET_FEEDS)]
     files = [_read(path, deep) for path in _files(folder)]
     across: dict[Path, list[Mistake]] = {}
     published: dict[str, _File] = {}

@@ -185,8 +185,9 @@ def _airflow() -> Finding:
 
 def _next_exports(settings: Settings) -> list[Finding]:
     """Of each feed that has published, whether its next hour's export is whole, and what it lacks."""
-    findings = []
-    for name in feed_names(settings.path(settings.feeds)):
+    findings: list[Finding] = []
+    folder = settings.path(settings.feeds)
+    for name in feed_names(folder) if folder.is_dir() else ():
         try:
             newest = load_state(settings, name).newest_hour
             if newest is not None:

@@ -16,7 +16,8 @@ def published_feeds(settings: Settings) -> list[str]:
 
 def check_known(settings: Settings, feed: str) -> None:
     """ConfigError for a name that no feed has, neither in the folder of feeds nor among what was ever published."""
-    known = set(feed_names(settings.path(settings.feeds)))
+    folder = settings.path(settings.feeds)
+    known = set(feed_names(folder)) if folder.is_dir() else set()  # what is published can be read without feed files
     if feed not in known:
         known |= set(published_feeds(settings))
     if feed not in known:

@@ -97,6 +97,29 @@ def test_feeds_are_listed_and_said_how_they_are(two_feeds: None) -> None:
     assert CliRunner().invoke(cli.app, ["status", "shop"]).exit_code == 0
 
 
+@pytest.mark.parametrize(("folder", "problem"), [("nowhere", "there is no folder"), ("empty", "no feed file is in")])
+def test_nothing_is_well_where_no_feeds_are(
+    folder: str, problem: str, two_feeds: None, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("TIDEMARK_FEEDS", folder)
+    done = CliRunner().invoke(cli.app, ["status"])
+    assert isinstance(done.exception, ConfigError) and done.exit_code == 1
+    assert done.exception.problem == f"{problem} {tmp_path / folder}"
+    assert "set TIDEMARK_FEEDS" in (done.exception.fix or "")
+
+
+@pytest.mark.parametrize(
+    "command", [["feeds", "list"], ["run", "shop", "--hour", "2026-11-20T00"], ["explain", "a.b", "1"]]
+)
+def test_a_folder_of_feeds_that_is_not_there_is_named(
+    command: list[str], two_feeds: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("TIDEMARK_FEEDS", "nowhere")
+    done = CliRunner().invoke(cli.app, command)
+    assert isinstance(done.exception, ConfigError) and "set TIDEMARK_FEEDS" in (done.exception.fix or "")
+
+
 def test_the_version_is_printed() -> None:
     assert CliRunner().invoke(cli.app, ["--version"]).output == f"tidemark {__version__}\n"
 
