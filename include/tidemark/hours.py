@@ -11,7 +11,8 @@ from pydantic_core import CoreSchema, core_schema
 
 from tidemark.errors import ConfigError
 
-_WRITTEN = re.compile(r"(\d{4}-\d{2}-\d{2})T(\d{2})(?::00(?::00(?:\.0+)?)?)?(?:Z|\+00:00)?")
+#: Of the years 1970 to 2999: any other is a slip (0206 for 2026), and at the ends of time no hour is before or after.
+_WRITTEN = re.compile(r"((?:19[7-9]|2\d\d)\d-\d{2}-\d{2})T(\d{2})(?::00(?::00(?:\.0+)?)?)?(?:Z|\+00:00)?")
 
 
 class Hour(str):
@@ -26,7 +27,8 @@ class Hour(str):
     def parse(cls, text: str) -> Hour:
         """Read ``2026-11-20T07``, also with ``:00``, ``:00:00`` and ``Z`` or ``+00:00``.
 
-        ConfigError for a moment inside an hour, and for another time zone: a rounded hour is a wrong hour.
+        ConfigError for a moment inside an hour, and for another time zone: a rounded hour is a wrong hour. For years before
+        1970 and from 3000 on, too.
         """
         if isinstance(text, Hour):
             return text
@@ -36,7 +38,9 @@ class Hour(str):
                 return cls.of(datetime.strptime(f"{match[1]}T{match[2]}", "%Y-%m-%dT%H").replace(tzinfo=UTC))
         except ValueError:
             pass
-        raise ConfigError(f"{text!r} is not a calendar hour in UTC", fix="write it like 2026-11-20T07")
+        raise ConfigError(
+            f"{text!r} is not a calendar hour in UTC of the years 1970 to 2999", fix="write it like 2026-11-20T07"
+        )
 
     @classmethod
     def of(cls, moment: datetime) -> Hour:

@@ -42,10 +42,10 @@ def test_tags_are_as_distinct_as_hours(one: datetime, other: datetime) -> None:
     [
         "2026-11-20T07:30", "2026-11-20T07:00:01", "2026-11-20T07:00:00.5", "2026-11-20T07:00+01:00", "2026-11-20T24",
         "2026-02-30T07", "2026-11-20", "2026-11-20 07", "20261120T07", "", "now", "2026-11-20T7", "../2026-11-20T07",
-        "２０２６-11-20T07x",
+        "２０２６-11-20T07x", "0206-11-20T07", "0001-01-01T00", "1969-12-31T23", "3000-01-01T00", "9999-12-31T23",
     ],
 )  # fmt: skip
-def test_what_is_no_whole_utc_hour_is_refused_not_rounded(text: str) -> None:
+def test_what_is_no_whole_utc_hour_of_our_time_is_refused_not_rounded(text: str) -> None:
     with pytest.raises(ConfigError, match="not a calendar hour"):
         Hour.parse(text)
 
