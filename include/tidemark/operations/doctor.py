@@ -47,7 +47,8 @@ class Finding:
 
 def examine(settings: Settings) -> list[Finding]:
     """All findings. Changes nothing, except that it writes one small file in the lake and reads it back."""
-    found = [_java(), _jars(settings), _versions(settings), _feeds(settings), _lake(settings), _clock(settings)]
+    lake = _lake(settings)
+    found = [_java(), _jars(settings), _versions(settings), _feeds(settings), lake, _clock(settings, lake)]
     found += [] if settings.lake_root.startswith("s3://") else [_disk(settings)]
     return [*found, _format(settings), _catalog(settings), _airflow(), *_next_exports(settings)]
 
@@ -145,15 +146,15 @@ def _catalog(settings: Settings) -> Finding:
     return Finding("catalog", True, f"{uri} answers" + ("" if known else "; the first hour begins it"))
 
 
-def _clock(settings: Settings) -> Finding:
-    """Of this machine and of the lake's storage, by the file that :func:`_lake` has just written."""
+def _clock(settings: Settings, lake: Finding) -> Finding:
+    """Of this machine and of the lake's storage, by the file that :func:`_lake` has just written, where it could."""
     location = f"{settings.lake_root}/_doctor"
     try:
-        written = storage_of(location, settings).find(location)
-    except Exception:  # the finding of the lake says why
+        written = storage_of(location, settings).find(location) if lake.good else None
+    except Exception:  # the storage went away
         written = None
     if written is None:
-        return Finding("clock", False, "nothing could be written to compare with")
+        return Finding("clock", False, "it is compared with the storage of a lake that is well")
     skew = abs((datetime.now(UTC) - written.modified).total_seconds())
     if skew > _SKEW:
         return Finding("clock", False, f"the lake's storage is {skew:.0f} s off: set both clocks by a time server")

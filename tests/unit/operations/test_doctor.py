@@ -22,6 +22,7 @@ from tidemark.ledger.state_store import save_state
 from tidemark.operations import doctor
 from tidemark.operations.doctor import Finding, examine
 from tidemark.settings import Settings
+from tidemark.storage.local_files import LocalFiles
 
 HOUR = Hour("2026-11-20T07")
 
@@ -59,6 +60,21 @@ def test_a_clock_that_is_off(settings: Settings, monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(doctor, "_lake", written_long_ago)
     off = found(settings, "clock")
     assert not off.good and "600 s off: set both clocks by a time server" in off.found
+
+
+def test_a_lake_that_cannot_be_written_says_nothing_of_the_clock(
+    settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its file is of an earlier look."""
+    assert found(settings, "clock").good
+    os.utime(Path(settings.lake_root) / "_doctor", (time.time() - 600,) * 2)
+
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device")
+
+    monkeypatch.setattr(LocalFiles, "write_text", full)
+    assert found(settings, "clock") == Finding("clock", False, "it is compared with the storage of a lake that is well")
+    assert "No space left" in found(settings, "lake").found
 
 
 def test_a_disk_that_is_nearly_full(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
