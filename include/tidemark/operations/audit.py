@@ -71,6 +71,8 @@ def audit(
 
     ConfigError when the feed has published none of them.
     """
+    if first and last and last < first:
+        raise ConfigError(f"the last hour {last} is before the first, {first}", fix="swap them", feed=feed.feed)
     check_lake(settings)
     found = Audit()
     progress("receipts")
@@ -78,7 +80,7 @@ def audit(
     found.findings += wrong_state(feed.feed, history, settings, whole=not found.findings)
     hours = [hour for hour in history.hours if (first or hour) <= hour <= (last or hour)]
     if not hours and not found.findings:
-        raise ConfigError("no hour of it is published", feed=feed.feed, fix="see `tidemark receipts`")
+        raise _none_published(feed, history, first, last)
     receipts = {hour: receipt for hour in hours if (receipt := history.of_hour(hour))}
     found.hours = {hour: receipt.landed for hour, receipt in receipts.items()}
     spark = open_session(settings, f"audit {feed.feed}", small=history.state.has_small_tables)
@@ -97,6 +99,14 @@ def audit(
     whole = len(hours) == len(history.hours)
     found.findings += wrong_rows(spark, feed, history.state, None if whole else hours, settings)
     return found
+
+
+def _none_published(feed: Feed, history: PublicationHistory, first: str | None, last: str | None) -> ConfigError:
+    if not history.hours:
+        return ConfigError("no hour of it is published", feed=feed.feed, fix="run an hour of it first")
+    asked = f"from {first} to {last}" if first and last else f"from {first} on" if first else f"until {last}"
+    fix = f"name hours from {history.hours[0]} to {history.hours[-1]}, where its published ones are"
+    return ConfigError(f"no hour {asked} is published", feed=feed.feed, fix=fix)
 
 
 def _receipts(feed: Feed, settings: Settings, findings: list[AuditFinding]) -> PublicationHistory:

@@ -69,8 +69,13 @@ def test_a_lake_that_is_whole_has_no_difference(feed: Feed, settings: Settings) 
     assert [str(difference) for difference in found.findings] == []
     assert found.hours == {HOURS[0]: 7, HOURS[1]: 6, HOURS[2]: 4}
     assert audit(feed, settings, HOURS[1], HOURS[1]).hours == {HOURS[1]: 6}
-    with pytest.raises(ConfigError, match="no hour of it is published"):
+    with pytest.raises(ConfigError, match=f"no hour from {HOURS[4]} on is published") as refused:
         audit(feed, settings, HOURS[4])
+    assert refused.value.fix == f"name hours from {HOURS[0]} to {HOURS[2]}, where its published ones are"
+    with pytest.raises(ConfigError, match="no hour from 2026-11-19T00 to 2026-11-19T05 is published"):
+        audit(feed, settings, "2026-11-19T00", "2026-11-19T05")
+    with pytest.raises(ConfigError, match="the last hour 2026-11-20T00 is before the first, 2026-11-20T02"):
+        audit(feed, settings, HOURS[2], HOURS[0])
 
 
 class Lake:
