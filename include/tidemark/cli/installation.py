@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 from pathlib import Path
 from typing import Annotated
 
@@ -92,12 +93,13 @@ def sample(
         wanted = Sample(
             hours=hours, events=events, seed=seed, first_hour=first_hour, poison=poison, container=container or ""
         )
-        load_sample(format).generate(out_folder, wanted)
-    (feed,) = (out_folder / "feeds").glob("*.yaml")
-    out.print(f"exports/, feeds/{feed.name} and truth/ are in {out_folder}. To run them:", markup=False)
+        generator = load_sample(format)
+        generator.generate(out_folder, wanted)
+    home, jars = (shlex.quote(str(place)) for place in (out_folder, Settings().path(Settings().jars)))
+    out.print(f"exports/, feeds/{generator.FEED}.yaml and truth/ are in {out_folder}. To run them:", markup=False)
     out.print(
-        f"  TIDEMARK_HOME={out_folder} TIDEMARK_FEEDS=feeds TIDEMARK_EXPORTS=exports "
-        f"TIDEMARK_JARS={Settings().path(Settings().jars)} tidemark run {feed.stem} --hour {first_hour}",
+        f"  TIDEMARK_HOME={home} TIDEMARK_FEEDS=feeds TIDEMARK_EXPORTS=exports "
+        f"TIDEMARK_JARS={jars} tidemark run {generator.FEED} --hour {first_hour}",
         markup=False,
     )
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shlex
 import sys
 from pathlib import Path
 
@@ -27,6 +28,15 @@ def test_a_sample_comes_with_a_feed_file_and_its_truth(tmp_path: Path, format_na
     assert CliRunner().invoke(app, ["feeds", "check", str(feed)]).exit_code == 0
     assert {path.name for path in (tmp_path / "truth").iterdir()} == {"2026-11-20T00", "2026-11-20T01"}
     assert list((tmp_path / "truth").rglob("*.jsonl")) and list((tmp_path / "exports").rglob("_SUCCESS"))
+
+
+def test_samples_may_lie_beside_each_other_in_a_folder_of_any_name(tmp_path: Path) -> None:
+    folder = tmp_path / "my lake"
+    for format_name, feed in (("ibm", "payroll"), ("canal", "inventory")):
+        done = CliRunner().invoke(app, ["sample", format_name, str(folder), "--hours", "1", "--events", "20"])
+        assert done.exit_code == 0, done.exception
+        words = shlex.split(done.output.splitlines()[-1])
+        assert words[0] == f"TIDEMARK_HOME={folder}" and words[-4:] == ["run", feed, "--hour", "2026-11-20T00"]
 
 
 def test_the_same_seed_gives_the_same_bytes(tmp_path: Path) -> None:
