@@ -202,7 +202,8 @@ def save_manifest(settings: Settings, manifest: Manifest) -> bool:
 def _landed_versions(settings: Settings, feed: str, hour: str) -> list[Manifest]:
     manifests = load_manifests(settings, feed, hour)
     if not manifests or not manifests[-1].landed:
-        raise ExportError("the hour has not landed", feed=feed, hour=hour, fix="run the stage land for it first")
+        fix = f"`tidemark run {feed} --hour {hour}` lands and runs it"
+        raise ExportError("the hour has not landed", feed=feed, hour=hour, fix=fix)
     return manifests
 
 

@@ -100,7 +100,8 @@ def _examine(name: str, feed: Feed | None, settings: Settings, now: datetime | N
         quarantined = hours_with_quarantine(settings, state)
         overdue = overdue_transactions(settings, feed, state)
     except TidemarkError as error:
-        return FeedHealth(feed=name, health="stopped", why=str(error).splitlines()[0])
+        problem = str(error).splitlines()[0]
+        return FeedHealth(feed=name, health="stopped", why=f"{problem}: {error.fix}" if error.fix else problem)
     return judge(feed, state, quarantined=quarantined, overdue=overdue, now=now or datetime.now(UTC))
 
 

@@ -68,6 +68,7 @@ def test_an_hour_that_has_not_landed(settings: Settings) -> None:
     with pytest.raises(ExportError, match="has not landed") as raised:
         all_objects(settings, "shop", HOUR)
     assert (raised.value.feed, raised.value.hour) == ("shop", HOUR)
+    assert raised.value.fix == f"`tidemark run shop --hour {HOUR}` lands and runs it"
 
 
 def test_a_damaged_manifest_is_named(settings: Settings) -> None:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from datetime import datetime
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from tidemark.errors import StateError
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.ledger.feed_state import FeedState, HourRange, NextPublication
@@ -120,3 +122,15 @@ def test_who_needs_a_person_is_listed_first() -> None:
         "health": "stopped", "feed": "c", "newest_hour": None, "hours_behind": None, "held": 0, "quarantined": 0,
         "since": None, "why": "",
     }  # fmt: skip
+
+
+def test_of_a_feed_that_cannot_be_read_the_way_out_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def load_state(settings: Settings, name: str) -> FeedState:
+        raise StateError(
+            "the feed's state is damaged", fix="`tidemark audit shop --rebuild-state`", feed=name, object="x"
+        )
+
+    monkeypatch.setattr(feed_health, "load_state", load_state)
+    (found,) = feed_health.examine_loaded(Settings(home=tmp_path), [feed()])
+    assert found.health == "stopped"
+    assert found.why == "feed shop, object x: the feed's state is damaged: `tidemark audit shop --rebuild-state`"
