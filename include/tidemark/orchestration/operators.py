@@ -75,7 +75,7 @@ def name_run_reloads(context: Context, feed: Feed) -> None:
 
 class WaitForExport(BaseOperator):
     """Waits until the export of the run's hour is complete, for at most ``exports.wait``, in the triggerer: no worker is
-    held. What it waits for stands in its log, and as the XCom ``waits_for`` on the run."""
+    held. What it waits for stands in its log, and as the XCom ``waits_for``, which is empty when it waits no more."""
 
     def __init__(self, *, feed: Feed, **kwargs: Any) -> None:
         super().__init__(**kwargs)
@@ -87,6 +87,7 @@ class WaitForExport(BaseOperator):
     def look_again(self, context: Context, event: str) -> None:
         """What comes after the wait. ``event``: until when it may last."""
         self._look(context, datetime.fromisoformat(event))
+        context["ti"].xcom_push(key="waits_for", value="")  # it waits no more
 
     def _look(self, context: Context, until: datetime) -> None:
         from tidemark.orchestration.export_trigger import ExportTrigger
