@@ -74,13 +74,14 @@ def _hour(run: DagRun) -> str | None:
 
 
 def _stages(session: Session, dag: str, runs: Sequence[str]) -> dict[str, dict[str, float]]:
-    """By run, the seconds of each task that has ended, in the order of ending."""
+    """By run, the seconds of each task that began and has ended, in the order of ending."""
     from airflow.models.taskinstance import TaskInstance
     from sqlalchemy import select
 
+    ended = TaskInstance.duration.is_not(None), TaskInstance.state != "upstream_failed"
     query = (
         select(TaskInstance.run_id, TaskInstance.task_id, TaskInstance.duration)
-        .where(TaskInstance.dag_id == dag, TaskInstance.run_id.in_(runs), TaskInstance.duration.is_not(None))
+        .where(TaskInstance.dag_id == dag, TaskInstance.run_id.in_(runs), *ended)
         .order_by(TaskInstance.end_date)
     )
     found: dict[str, dict[str, float]] = {}

@@ -295,6 +295,19 @@ def test_a_jobs_exit_code_says_whether_to_try_again(ingest: Any, submits: Submit
     assert (error.feed, error.hour) == ("shop", HOUR)
 
 
+def test_seconds_are_told_of_the_stages_that_began(
+    ingest: Any, submits: Submits, landed: list[tuple[str, str]], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.syspath_prepend(str(PROJECT / "plugins"))
+    import tidemark_runs
+
+    submits.end(Exit.TERMINAL)
+    run = ingest.test(run_conf={"hour": HOUR})
+    assert states(run)["validate_publish"] == "upstream_failed"
+    found, _ = tidemark_runs.newest_runs("shop", Hour(HOUR), hours=1)
+    assert found[HOUR].state == "failed" and set(found[HOUR].stages) == {"wait", "land", "decode"}
+
+
 def test_a_job_that_died_without_a_word_is_named_with_its_output(ingest: Any, submits: Submits) -> None:
     submits.end(137, "java.lang.OutOfMemoryError")
     error = failure_of(ingest, "assemble_fold")
