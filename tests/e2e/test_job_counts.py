@@ -32,11 +32,14 @@ def everywhere(number: int, op: str, *ids: int, partial: bool = False) -> list[E
     return sent
 
 
-def moved(number: int, old: int, new: int) -> list[Event]:
-    """A transaction that changes a key in all tables, and sends whole rows."""
+def moved(number: int, old: int, new: int, *, partial: bool = False) -> list[Event]:
+    """A transaction that changes a key in all tables, and sends whole rows, or rows without a column."""
     sent = transaction(number, *((op, table, old if op == "d" else new, 1) for table in TABLES for op in "dc"))
     for one in sent[1:-1:2]:
         one["headers"] = [{"key": "__debezium.oldkey", "value": json.dumps({"id": old})}]
+        if partial:
+            value = json.loads(one["value"])
+            one["value"] = json.dumps(value | {"after": value["after"] | {"big": UNSENT}})
     return sent
 
 
@@ -48,6 +51,7 @@ HOURS_OF: dict[str, tuple[list[Event], int, int]] = {
     "redelivered": ([*AGAIN, *everywhere(31, "u", 4, 5)], 16, 3),
     "late": ([*everywhere(13, "u", *range(10), partial=True), *everywhere(41, "u", 4, 5)], 16, 4),
     "a moved key": (moved(51, 1, 91), 15, 2),
+    "a moved key without a column": (moved(51, 1, 91, partial=True), 15, 36),
     "a truncate": ([*everywhere(61, "t", 0), *everywhere(62, "c", 1, 2)], 12, 5),
 }
 

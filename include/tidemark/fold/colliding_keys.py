@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.fold.materialized import materialize
 from tidemark.ledger.source_transactions import same_transaction, source_transaction
 
 _TEXTS = "map<string, string>"
@@ -30,17 +31,17 @@ def is_arrival() -> Column:
 def colliding_keys(rows: DataFrame, new: Column) -> DataFrame:
     """Keys onto which a row moved, and which a row left later in the same transaction (``key``), and whether one of
     these two changes is ``new``. ``new``: a condition of ROWS."""
-    arrived = rows.where(is_arrival()).select(
+    arrived = materialize(rows.where(is_arrival()).select(
         F.col("key").alias("onto"), F.col("sort_key").alias("arrived"), source_transaction().alias("arrived_in"),
         new.alias("arrival_is_new"),
-    ).localCheckpoint()  # fmt: skip
-    if arrived.isEmpty():  # as nearly always: nothing has to be joined
-        return arrived.select(F.col("onto").alias("key"), F.col("arrival_is_new").alias("new"))
+    ))  # fmt: skip
+    if not arrived.count:  # as nearly always: nothing has to be joined
+        return arrived.rows.select(F.col("onto").alias("key"), F.col("arrival_is_new").alias("new"))
     left = rows.where("op = 'delete'").select(
         "key", F.col("sort_key").alias("left"), source_transaction().alias("left_in"), new.alias("leaving_is_new")
     )
     together = same_transaction(F.col("arrived_in"), F.col("left_in")) & (F.col("arrived") < F.col("left"))
-    pairs = arrived.join(left, arrived["onto"] == left["key"]).where(together)
+    pairs = arrived.rows.join(left, arrived.rows["onto"] == left["key"]).where(together)
     return pairs.groupBy("key").agg(F.bool_or(F.col("arrival_is_new") | F.col("leaving_is_new")).alias("new"))
 
 

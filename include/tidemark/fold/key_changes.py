@@ -14,6 +14,7 @@ from pyspark.sql import functions as F
 
 from tidemark.fold.colliding_keys import with_source_rows
 from tidemark.fold.fold_rows import is_base
+from tidemark.fold.materialized import Materialized, materialize
 
 #: Keys that every executor can hold: a hundred bytes each, at most a thousand.
 _FEW_KEYS = 100_000
@@ -47,59 +48,63 @@ def with_ancestors(rows: DataFrame, targets: DataFrame, colliding: DataFrame) ->
         changes = changes.where(F.col("of_row").isNull() | of_wanted_row)
         start = F.max(F.when(is_base(partial=True), F.col("sort_key"))).over(Window.partitionBy("target"))
         changes = changes.withColumn("start", start)
-        changes = changes.where(F.col("start").isNull() | (F.col("sort_key") >= F.col("start"))).localCheckpoint()
+        changes = changes.where(F.col("start").isNull() | (F.col("sort_key") >= F.col("start")))
         inherits = is_link() & (F.col("sort_key") == F.col("start"))
+        found = materialize(changes, inheriting=F.count_if(inherits))
         parts.append(
-            changes.withColumn("op", F.when(inherits, F.lit("update")).otherwise(F.col("op")))
+            found.rows.withColumn("op", F.when(inherits, F.lit("update")).otherwise(F.col("op")))
             .withColumn("key", F.col("target"))
             .select(*rows.columns)
         )
-        frontier = changes.where(inherits).select(
+        if not found.sums["inheriting"]:
+            return reduce(DataFrame.unionByName, parts)
+        frontier = found.rows.where(inherits).select(
             "target",
             F.col("prior").alias("source"),
             # Strictly before the position: the old key's delete, which is part of the key change, does not count.
             F.concat(F.substring_index("sort_key", "#", 1), F.lit("#")).alias("until"),
             F.col("prior_row").alias("wanted_row"),
         )
-        if frontier.isEmpty():
-            return reduce(DataFrame.unionByName, parts)
 
 
 def rows_in_reach(rows: DataFrame, keys: DataFrame) -> DataFrame:
     """ROWS of ``keys`` and of every key that links tie to them, in either direction: all that :func:`with_ancestors` and
     :func:`descendants` can meet from there. Reads ``rows`` twice, whatever is then done with the result."""
-    links = rows.where(is_link()).select("key", "prior").distinct().localCheckpoint()
-    return of_keys(rows, tied_by(links, keys)).localCheckpoint()
+    links = materialize(rows.where(is_link()).select("key", "prior").distinct())
+    return of_keys(rows, tied_by(links.rows if links.count else None, keys)).localCheckpoint()
 
 
 def changed_in_reach(rows: DataFrame, changed: Column) -> tuple[DataFrame, DataFrame]:
     """The keys (``key``) that have a ``changed`` row, and :func:`rows_in_reach` of them. Reads ROWS twice, too."""
     of_interest = rows.where(changed | is_link())
-    noted = of_interest.select("key", "prior", is_link().alias("link"), changed.alias("changed")).distinct()
-    noted = noted.localCheckpoint()
-    keys = noted.where("changed").select("key").distinct()
-    return keys, of_keys(rows, tied_by(noted.where("link"), keys)).localCheckpoint()
+    every = of_interest.select("key", "prior", is_link().alias("link"), changed.alias("changed")).distinct()
+    noted = materialize(every, links=F.count_if("link"))
+    keys = noted.rows.where("changed").select("key").distinct()
+    links = noted.rows.where("link") if noted.sums["links"] else None
+    return keys, of_keys(rows, tied_by(links, keys)).localCheckpoint()
 
 
-def tied_by(links: DataFrame, keys: DataFrame) -> DataFrame:
-    """``keys`` (``key``) and every key that ``links`` (``key``, ``prior``) tie to them, in either direction."""
-    reached = keys.select("key").distinct().localCheckpoint()
-    if links.isEmpty():
+def tied_by(links: DataFrame | None, keys: DataFrame) -> Materialized:
+    """``keys`` (``key``) and every key that ``links`` (``key``, ``prior``) tie to them, in either direction. ``links``: None:
+    there are none."""
+    reached = materialize(keys.select("key").distinct())
+    if links is None:
         return reached
     both = links.select("key", F.col("prior").alias("other"))
     both = both.unionByName(links.select(F.col("prior").alias("key"), F.col("key").alias("other")))
     new = reached
-    while not new.isEmpty():
-        onward = both.join(new, "key", "left_semi").select(F.col("other").alias("key")).distinct()
-        new = onward.join(reached, "key", "left_anti").localCheckpoint()
-        reached = reached.unionByName(new).localCheckpoint()
+    while new.count:
+        onward = both.join(new.rows, "key", "left_semi").select(F.col("other").alias("key")).distinct()
+        new = materialize(onward.join(reached.rows, "key", "left_anti"))
+        if new.count:
+            reached = materialize(reached.rows.unionByName(new.rows))
     return reached
 
 
-def of_keys(rows: DataFrame, keys: DataFrame) -> DataFrame:
+def of_keys(rows: DataFrame, keys: Materialized) -> DataFrame:
     """The rows whose ``key`` is one of ``keys``, which are distinct. Where they are few the rows are not shuffled."""
-    few = keys.limit(_FEW_KEYS + 1).count() <= _FEW_KEYS
-    return rows.join(F.broadcast(keys) if few else keys, "key", "left_semi").select(*rows.columns)
+    chosen = F.broadcast(keys.rows) if keys.count <= _FEW_KEYS else keys.rows
+    return rows.join(chosen, "key", "left_semi").select(*rows.columns)
 
 
 def descendants(rows: DataFrame, keys: DataFrame) -> DataFrame:
@@ -115,9 +120,12 @@ def descendants(rows: DataFrame, keys: DataFrame) -> DataFrame:
     resting = reached.limit(0)
     while True:
         onward = links.join(new, links["from"] == new["key"], "left_semi").select(F.col("to").alias("key"))
-        onward = onward.distinct().localCheckpoint()
-        resting = resting.unionByName(onward)
-        new = onward.join(reached, "key", "left_anti").localCheckpoint()
-        if new.isEmpty():
+        found = materialize(onward.distinct())
+        if not found.count:
             return resting.distinct()
+        resting = resting.unionByName(found.rows)
+        beyond = materialize(found.rows.join(reached, "key", "left_anti"))
+        if not beyond.count:
+            return resting.distinct()
+        new = beyond.rows
         reached = reached.unionByName(new)

@@ -10,12 +10,13 @@ from __future__ import annotations
 
 from dataclasses import dataclass, replace
 
-from pyspark.sql import DataFrame
+from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.fold.colliding_keys import colliding_keys, is_arrival
 from tidemark.fold.fold_rows import fold
 from tidemark.fold.key_changes import descendants, is_link, of_keys, tied_by, with_ancestors
+from tidemark.fold.materialized import Materialized, materialize
 from tidemark.ledger.receipts import Counts
 
 
@@ -62,17 +63,16 @@ def classify(table: PublishedChanges, rows: DataFrame, links: int) -> Classified
     of_hour = rows.withColumn("of_hour", F.lit(True))
     known_and_new = table.rows.withColumn("of_hour", F.lit(False)).unionByName(of_hour)
     colliding = colliding_keys(known_and_new, F.col("of_hour")).localCheckpoint()
-    judged = _judge(table, rows, colliding)
-    counts = _count_fates(judged)
+    judged, counts = _judge(table, rows, colliding)
     without_effect = judged.where(F.col("fate").isin("duplicate", "superseded")).select("key", "sort_key").distinct()
     live = rows.join(without_effect, ["key", "sort_key"], "left_anti").select(*rows.columns)
     targets = _keys_to_refold(table, judged, live, links, colliding)
-    if targets.isEmpty():
+    if not targets.count:
         return Classified(live, None, counts)
-    ordinary = live.join(targets, "key", "left_anti").select(*rows.columns)
-    late = live.join(targets, "key", "left_semi").select(*rows.columns).localCheckpoint()
+    ordinary = live.join(targets.rows, "key", "left_anti").select(*rows.columns)
+    late = live.join(targets.rows, "key", "left_semi").select(*rows.columns)
     everything = table.rows.unionByName(rows).withColumn("counts", F.lit(False))
-    refolded = fold(with_ancestors(everything, targets, colliding), partial=True)
+    refolded = fold(with_ancestors(everything, targets.rows, colliding), partial=True)
     return Classified(ordinary, refolded, counts.plus(applied(late)))
 
 
@@ -82,23 +82,22 @@ def _in_reach(table: PublishedChanges, rows: DataFrame) -> PublishedChanges:
     all that links tie to these."""
     moved = is_arrival() | is_link()
     both = table.rows.where(moved).unionByName(rows.where(moved))
-    moves = both.select("key", "prior", is_link().alias("link")).distinct().localCheckpoint()
+    moves = materialize(both.select("key", "prior", is_link().alias("link")).distinct(), links=F.count_if("link"))
     late = (F.col("sort_key") <= (table.highest or "")) | is_link()
-    keys = rows.where(late).select("key")
-    if not moves.isEmpty():
-        keys = keys.unionByName(rows.select("key").join(moves.select("key"), "key", "left_semi"))
+    # The other ends of the hour's links as well, as a rule all that links tie to these.
+    keys = rows.where(late).select("key").unionByName(rows.where(is_link()).select(F.col("prior").alias("key")))
+    if moves.count:
+        keys = keys.unionByName(rows.select("key").join(moves.rows.select("key"), "key", "left_semi"))
     if table.new_truncate:
         under = keys_under_a_truncate(table.stored, table.truncated or "")
-        keys = keys.unionByName(under).unionByName(moves.select("key"))
-    near = tied_by(moves.where("link"), keys)
-    return replace(
-        table, rows=of_keys(table.rows, near).localCheckpoint(), stored=of_keys(table.stored, near).localCheckpoint()
-    )
+        keys = keys.unionByName(under).unionByName(moves.rows.select("key"))
+    near = tied_by(moves.rows.where("link") if moves.sums["links"] else None, keys)
+    return replace(table, rows=of_keys(table.rows, near).localCheckpoint(), stored=of_keys(table.stored, near))
 
 
-def _judge(table: PublishedChanges, rows: DataFrame, colliding: DataFrame) -> DataFrame:
+def _judge(table: PublishedChanges, rows: DataFrame, colliding: DataFrame) -> tuple[DataFrame, Counts]:
     """The changes that are not simply newer than all: ``key``, ``sort_key``, ``landed_this_hour``, ``counts``,
-    ``fate``."""
+    ``fate``. The duplicates and the superseded ones are counted; ordinary and refolded ones are where they are folded."""
     highest = table.highest or ""
     suspects = rows.where((F.col("sort_key") <= highest) | is_link()).select(
         "key", "sort_key", "landed_this_hour", "counts", is_link().alias("link")
@@ -121,29 +120,25 @@ def _judge(table: PublishedChanges, rows: DataFrame, colliding: DataFrame) -> Da
     collides = colliding.select("key", F.lit(True).alias("collides"))
     joined = suspects.join(known, ["key", "sort_key"], "left").join(table.stored, "key", "left")
     joined = joined.join(collides, "key", "left")
-    return joined.select("key", "sort_key", "landed_this_hour", "counts", fate.alias("fate")).localCheckpoint()
+    judged = joined.select("key", "sort_key", "landed_this_hour", "counts", fate.alias("fate"))
 
+    def number(fate: str, landed: Column) -> Column:
+        return F.count_if(F.col("counts") & (F.col("fate") == fate) & landed)
 
-def _count_fates(judged: DataFrame) -> Counts:
-    """The duplicates and the superseded changes; ordinary and refolded ones are counted where they are folded."""
-    numbers = {
-        (row["fate"], row["landed_this_hour"]): row["count"]
-        for row in judged.where("counts").groupBy("fate", "landed_this_hour").count().collect()
-    }
-    return Counts(
-        duplicate=numbers.get(("duplicate", True), 0),
-        released_duplicate=numbers.get(("duplicate", False), 0),
-        superseded=numbers.get(("superseded", True), 0),
-        released_superseded=numbers.get(("superseded", False), 0),
-    )
+    landed = F.col("landed_this_hour")
+    found = materialize(
+        judged, duplicate=number("duplicate", landed), released_duplicate=number("duplicate", ~landed),
+        superseded=number("superseded", landed), released_superseded=number("superseded", ~landed),
+    )  # fmt: skip
+    return found.rows, Counts(**found.sums)
 
 
 def _keys_to_refold(
     table: PublishedChanges, judged: DataFrame, live: DataFrame, links: int, colliding: DataFrame
-) -> DataFrame:
+) -> Materialized:
     """The keys whose rows come from the change log. ``live``: the hour's ROWS that have an effect."""
     if table.rebuild:
-        return table.rows.select("key").unionByName(live.select("key")).distinct().localCheckpoint()
+        return materialize(table.rows.select("key").unionByName(live.select("key")).distinct())
     altered = colliding.where("new").join(live.select("key").distinct(), "key", "left_semi").select("key")
     if table.new_truncate:
         # Which row of its key a delete took depends on what the truncate ended, too.
@@ -154,8 +149,8 @@ def _keys_to_refold(
         # A superseded change of a key that others rest on may still be what they inherited.
         changed = judged.where("fate <> 'duplicate'").select("key").unionByName(altered).distinct()
         resting = descendants(table.rows.unionByName(live), changed)
-        targets = targets.unionByName(resting).distinct().localCheckpoint()
-    return targets
+        targets = targets.unionByName(resting).distinct()
+    return materialize(targets)
 
 
 def keys_under_a_truncate(stored: DataFrame, truncated: str) -> DataFrame:

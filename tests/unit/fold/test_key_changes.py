@@ -12,6 +12,7 @@ from tests.unit.fold.histories import SHAPE, SIZE, Delivered, folded_rows, log_r
 from tidemark.fold.colliding_keys import colliding_keys
 from tidemark.fold.fold_rows import fold
 from tidemark.fold.key_changes import descendants, of_keys, rows_in_reach, with_ancestors
+from tidemark.fold.materialized import materialize
 from tidemark.fold.typed_rows import keyed_rows
 
 
@@ -80,9 +81,8 @@ def test_what_is_in_reach_is_tied_by_links_in_either_direction(spark: SparkSessi
 
 def test_rows_of_a_few_keys_are_found_without_a_shuffle_of_all(spark: SparkSession) -> None:
     table = spark.range(1000).selectExpr("struct(id % 100 AS id) AS key", "string(id) AS at").groupBy("key")
-    found = of_keys(
-        table.agg(F.max("at").alias("at")), spark.range(3).selectExpr("struct(id) AS key").localCheckpoint()
-    )
+    keys = materialize(spark.range(3).selectExpr("struct(id) AS key"))
+    found = of_keys(table.agg(F.max("at").alias("at")), keys)
     assert sorted(row.key["id"] for row in found.collect()) == [0, 1, 2]
     plan = found._jdf.queryExecution().executedPlan().toString()
     assert plan.index("Aggregate") < plan.index("BroadcastHashJoin"), "joined first, and only then exchanged"
