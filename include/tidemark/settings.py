@@ -61,7 +61,9 @@ class Settings(BaseSettings):
     )
     spark_master: str = Field("local[2]", description="Spark master for work started by the `tidemark` command.")
     spark_conf: dict[str, str] = Field(
-        default_factory=dict, description='More Spark settings, as JSON: {"key": "value"}.'
+        default_factory=dict,
+        description='More Spark settings, as JSON: {"key": "value"}. One on which results depend '
+        "(`spark.sql.session.timeZone`) is refused.",
     )
     tuning: bool = Field(
         True,

@@ -27,35 +27,49 @@ SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
 # A landed object is read by one task, whole: its records are then numbered without a second look at the bytes.
 _NEVER_SPLIT = str(1 << 40)
 
+#: What results depend on. Spark's own defaults are among them, which a cluster's ``spark-defaults.conf`` may change.
+_RESULTS = {
+    "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
+    "spark.sql.session.timeZone": "UTC",
+    # Statements hold names and values of messages: "${env:HOME}" in them is a text like any other.
+    "spark.sql.variable.substitute": "false",
+    "spark.sql.files.maxPartitionBytes": _NEVER_SPLIT,
+    "spark.sql.files.openCostInBytes": _NEVER_SPLIT,
+    "spark.sql.files.ignoreCorruptFiles": "false",
+    "spark.sql.files.ignoreMissingFiles": "false",
+    # IBM's code pages (cp037 …) are not in the short list that decode() knows since Spark 4.
+    "spark.sql.legacy.javaCharsets": "true",
+    # Bytes that are no text in such a page: one record's problem, not the end of the job.
+    "spark.sql.legacy.codingErrorAction": "true",
+    # Kafka allows a header twice, and hostile JSON a field: the last one counts, nothing crashes.
+    "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+    "spark.sql.ansi.enabled": "true",
+    "spark.sql.caseSensitive": "false",
+    "spark.sql.timestampType": "TIMESTAMP_LTZ",
+    "spark.sql.storeAssignmentPolicy": "ANSI",
+    f"spark.sql.catalog.{CATALOG}": "org.apache.iceberg.spark.SparkCatalog",
+    f"spark.sql.catalog.{CATALOG}.cache-enabled": "false",
+}
+#: Which lake and which catalog it is: of the properties of :func:`catalog_conf`, those that Python reads by, too.
+_PLACE = ("type", "uri", "warehouse", "io-impl")
+
 
 def spark_conf(settings: Settings, *, small: bool = False, sent: bool = False) -> dict[str, str]:
     """All settings as ``spark.*`` keys, for ``SparkSession.builder`` or ``spark-submit --conf``. ``small``: for a JVM that
     is started for little work. ``sent``: the driver starts in a folder of another machine, into which the jars are sent
     with the job, and :data:`LOG4J` into its :data:`INSTALLATION`.
 
-    ``settings.spark_conf`` comes last and wins.
+    ``settings.spark_conf`` comes last and wins. ConfigError where it changes what results depend on.
     """
+    _refuse_other_results(settings)
     conf = {
-        "spark.sql.extensions": "org.apache.iceberg.spark.extensions.IcebergSparkSessionExtensions",
-        "spark.sql.session.timeZone": "UTC",
-        # Statements hold names and values of messages: "${env:HOME}" in them is a text like any other.
-        "spark.sql.variable.substitute": "false",
-        "spark.sql.files.maxPartitionBytes": _NEVER_SPLIT,
-        "spark.sql.files.openCostInBytes": _NEVER_SPLIT,
-        # IBM's code pages (cp037 …) are not in the short list that decode() knows since Spark 4.
-        "spark.sql.legacy.javaCharsets": "true",
-        # Bytes that are no text in such a page: one record's problem, not the end of the job.
-        "spark.sql.legacy.codingErrorAction": "true",
-        # Kafka allows a header twice, and hostile JSON a field: the last one counts, nothing crashes.
-        "spark.sql.mapKeyDedupPolicy": "LAST_WIN",
+        **_RESULTS,
         # Java's lower() and upper(): ICU's, with the same result for names, take more than a CPU second to load.
         "spark.sql.icu.caseMappings.enabled": "false",
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": settings.driver_memory,
         "spark.driver.extraJavaOptions": java_options(small=small) if settings.tuning else "",
-        f"spark.sql.catalog.{CATALOG}": "org.apache.iceberg.spark.SparkCatalog",
-        f"spark.sql.catalog.{CATALOG}.cache-enabled": "false",
         **{f"spark.sql.catalog.{CATALOG}.{key}": value for key, value in catalog_conf(settings).items()},
     }
     if settings.tuning:
@@ -81,6 +95,19 @@ def spark_conf(settings: Settings, *, small: bool = False, sent: bool = False) -
     given = (quiet_log, conf["spark.driver.extraJavaOptions"], archive)
     conf["spark.driver.extraJavaOptions"] = " ".join(filter(None, given))
     return conf
+
+
+def _refuse_other_results(settings: Settings) -> None:
+    """ConfigError for a setting of ``settings.spark_conf`` on which results depend, with a value that is not ours."""
+    catalog = catalog_conf(settings)
+    places = {f"spark.sql.catalog.{CATALOG}.{key}": catalog.get(key) for key in _PLACE}
+    ours = _RESULTS | places
+    for key, value in settings.spark_conf.items():
+        if (key in ours or key.startswith("spark.sql.legacy.")) and value != ours.get(key):
+            fix = f"take {key} out of it"
+            if key in places:
+                fix += "; TIDEMARK_LAKE and TIDEMARK_CATALOG_URI say where the lake and its catalog are"
+            raise ConfigError(f"TIDEMARK_SPARK_CONF sets {key}, on which results depend", fix=fix)
 
 
 def as_property(name: str, value: str) -> str:

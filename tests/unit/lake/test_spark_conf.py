@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tidemark.errors import ConfigError
 from tidemark.lake.spark_conf import catalog_conf, rest_properties, spark_conf, spark_home
 from tidemark.lake.tuning import ARCHIVE, QUICK_JAVA, TUNED
 from tidemark.settings import Settings
@@ -60,6 +61,26 @@ def test_what_the_installation_says_wins(tmp_path: Path) -> None:
     settings = Settings(home=tmp_path, jars=tmp_path, spark_conf={"spark.sql.shuffle.partitions": "64"})
     assert spark_conf(settings)["spark.sql.shuffle.partitions"] == "64"
     assert spark_conf(Settings(home=tmp_path, jars=tmp_path))["spark.sql.shuffle.partitions"] == "4"
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("spark.sql.session.timeZone", "Europe/Berlin"),
+        ("spark.sql.files.maxPartitionBytes", "134217728"),
+        ("spark.sql.ansi.enabled", "false"),
+        ("spark.sql.legacy.timeParserPolicy", "LEGACY"),
+        ("spark.sql.catalog.lake.warehouse", "/elsewhere"),
+        ("spark.sql.catalog.lake.io-impl", "org.apache.iceberg.hadoop.HadoopFileIO"),
+    ],
+)
+def test_a_setting_on_which_results_depend_cannot_be_set(key: str, value: str, tmp_path: Path) -> None:
+    plain = Settings(home=tmp_path, jars=tmp_path)
+    with pytest.raises(ConfigError, match=f"^TIDEMARK_SPARK_CONF sets {key}, on which results depend"):
+        spark_conf(plain.model_copy(update={"spark_conf": {key: value}}))
+    same = spark_conf(plain).get(key)
+    if same is not None:
+        assert spark_conf(plain.model_copy(update={"spark_conf": {key: same}}))[key] == same
 
 
 def test_spark_runs_as_it_comes_without_tuning(tmp_path: Path) -> None:
