@@ -21,8 +21,8 @@ LOG4J = Path(__file__).parent / "log4j2.properties"
 #: Where a driver that starts in a folder of another machine finds what of the installation was sent with the job.
 INSTALLATION = "installation"
 
-#: Names of settings whose values are secret: what Spark itself blots out in its logs (``spark.redaction.regex``).
-SECRET = re.compile(r"secret|password|token|access[.]?key", re.IGNORECASE)
+#: Names of settings whose values are secret: Spark's own list, and the ``credential`` of a REST catalog.
+SECRET = re.compile(r"(?i)secret|password|token|access[.]?key|credential")
 
 # A landed object is read by one task, whole: its records are then numbered without a second look at the bytes.
 _NEVER_SPLIT = str(1 << 40)
@@ -66,6 +66,8 @@ def spark_conf(settings: Settings, *, small: bool = False, sent: bool = False) -
         **_RESULTS,
         # Java's lower() and upper(): ICU's, with the same result for names, take more than a CPU second to load.
         "spark.sql.icu.caseMappings.enabled": "false",
+        # What Spark blots out where it logs its settings.
+        "spark.redaction.regex": SECRET.pattern,
         "spark.ui.enabled": "false",
         "spark.ui.showConsoleProgress": "false",
         "spark.driver.memory": settings.driver_memory,

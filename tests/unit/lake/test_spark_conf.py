@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tidemark.errors import ConfigError
-from tidemark.lake.spark_conf import catalog_conf, rest_properties, spark_conf, spark_home
+from tidemark.lake.spark_conf import SECRET, catalog_conf, rest_properties, spark_conf, spark_home
 from tidemark.lake.tuning import ARCHIVE, QUICK_JAVA, TUNED
 from tidemark.settings import Settings
 
@@ -105,6 +105,17 @@ def test_catalogs_are_waited_for_but_not_forever(tmp_path: Path) -> None:
     served = spark_conf(Settings(home=tmp_path, jars=tmp_path, catalog_uri="jdbc:postgresql://db/lake"))
     assert served[f"{prefix}.socketTimeout"] == "60"
     assert f"{prefix}.busy_timeout" not in served
+
+
+@pytest.mark.parametrize("user", ["client", ""])
+def test_what_a_rest_catalog_is_told_in_secret_has_a_secrets_name(user: str, tmp_path: Path) -> None:
+    """It is handed over in a file then, not on a command line, and Spark does not log it."""
+    address = "https://catalog?s3.secret-access-key=sesame"
+    given = {"catalog_uri": address, "catalog_user": user, "catalog_password": "sesame"}
+    conf = spark_conf(Settings(home=tmp_path, jars=tmp_path, **given))
+    secret = [key for key, value in conf.items() if "sesame" in value]
+    assert len(secret) == 2 and all(SECRET.search(key) for key in secret)
+    assert conf["spark.redaction.regex"] == SECRET.pattern
 
 
 def test_a_rest_catalog_is_told_what_its_address_says() -> None:
