@@ -25,6 +25,15 @@ def _place(value: str) -> str:
     return value
 
 
+def _without_password(value: str) -> str:
+    """A catalog's address. What it says is shown, and is on the command line of Spark's JVM."""
+    if re.search(r"://[^/?]*:[^/?]*@", value) or re.search(r"^jdbc:.*[?&]\w*password=", value, re.IGNORECASE):
+        raise ValueError(
+            "an address without a password, which is TIDEMARK_CATALOG_PASSWORD, and its user TIDEMARK_CATALOG_USER"
+        )
+    return value
+
+
 Place = Annotated[str, AfterValidator(_place)]
 
 
@@ -44,11 +53,11 @@ class Settings(BaseSettings):
     exports: Place = Field(
         ".tidemark/exports", description="The root of export paths that are relative in a feed file."
     )
-    catalog_uri: str = Field(
+    catalog_uri: Annotated[str, AfterValidator(_without_password)] = Field(
         "",
         description="jdbc:sqlite:…, jdbc:postgresql://… (its query is the JDBC driver's; `sslmode`, `sslrootcert` and "
         "`currentSchema` count in Python, too) or http(s)://… (REST; its query holds further properties of the "
-        "catalog, `?warehouse=prod&scope=…`). Default: SQLite in the lake's folder.",
+        "catalog, `?warehouse=prod&scope=…`). It holds no password. Default: SQLite in the lake's folder.",
     )
     catalog_user: str = Field("", description="User of the catalog's database; of a REST catalog, the OAuth client.")
     catalog_password: str = Field(
@@ -123,6 +132,11 @@ class Settings(BaseSettings):
             return self.catalog_uri
         folder = self.path(".tidemark") if "://" in self.lake_root else Path(self.lake_root)
         return f"jdbc:sqlite:{folder}/catalog.db"
+
+    @property
+    def shown_catalog(self) -> str:
+        """The same for messages: the query may hold a secret of a REST catalog."""
+        return self.catalog.partition("?")[0]
 
 
 def _needed(message: str) -> str:

@@ -60,6 +60,35 @@ def test_places_are_paths_or_on_s3(place: str, monkeypatch: pytest.MonkeyPatch) 
     assert Settings().landing == place
 
 
+@pytest.mark.parametrize(
+    "address",
+    [
+        f"jdbc:postgresql://h/db?user=me&password={SECRET}",
+        f"jdbc:postgresql://me:{SECRET}@h/db",
+        f"https://me:{SECRET}@h",
+    ],
+)
+def test_a_password_in_a_catalogs_address_is_refused(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    """The address stands in messages and on a command line."""
+    monkeypatch.setenv("TIDEMARK_CATALOG_URI", address)
+    with pytest.raises(ConfigError, match=r"^TIDEMARK_CATALOG_URI: .* TIDEMARK_CATALOG_PASSWORD") as raised:
+        Settings()
+    assert SECRET not in str(raised.value)
+
+
+@pytest.mark.parametrize(
+    "address",
+    [
+        "jdbc:postgresql://h:5432/db?user=me",
+        "jdbc:sqlite:/a@b/c.db",
+        "https://h:8181/api?scope=a:b@c&token-exchange-enabled=false",
+    ],
+)
+def test_an_address_of_a_catalog_without_a_password(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_CATALOG_URI", address)
+    assert Settings().catalog == address
+
+
 def test_all_wrong_settings_are_named_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEMARK_LOG_FORMAT", "xml")
     monkeypatch.setenv("TIDEMARK_LOG_LEVEL", "loud")

@@ -38,19 +38,19 @@ def _open_rest(settings: Settings) -> Iterator[Catalog]:
 
     if not settings.catalog.startswith(("http://", "https://")):
         raise ConfigError(
-            f"TIDEMARK_CATALOG_URI {settings.catalog!r} is no catalog",
+            f"TIDEMARK_CATALOG_URI {settings.shown_catalog!r} is no catalog",
             fix="give jdbc:sqlite:…, jdbc:postgresql://… or http(s)://…",
         )
     try:
         yield load_catalog(CATALOG, type="rest", **_storage(settings), **rest_properties(settings))
     except (ForbiddenError, OAuthError, UnauthorizedError) as error:
         raise ConfigError(
-            f"the catalog {settings.catalog} does not let us in ({type(error).__name__})",
+            f"the catalog {settings.shown_catalog} does not let us in ({type(error).__name__})",
             fix="check TIDEMARK_CATALOG_USER and TIDEMARK_CATALOG_PASSWORD, and what the catalog lets that user do",
         ) from None
     except RESTError as error:
         raise TransientError(
-            f"the catalog {settings.catalog} did not do what it was asked for ({type(error).__name__})",
+            f"the catalog {settings.shown_catalog} did not do what it was asked for ({type(error).__name__})",
             fix="look at the catalog's log; it is tried again",
         ) from error
 

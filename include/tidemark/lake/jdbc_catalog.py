@@ -25,7 +25,7 @@ _COLUMNS_IN_SQLITE = "SELECT name FROM pragma_table_info(?)"
 _COLUMNS_IN_POSTGRESQL = "SELECT attname FROM pg_attribute WHERE attrelid = to_regclass(?)"
 
 #: What the query of a JDBC address may say, and libpq calls by the same name.
-_SAME_IN_BOTH_DRIVERS = ("sslmode", "sslrootcert", "user", "password")
+_SAME_IN_BOTH_DRIVERS = ("sslmode", "sslrootcert", "user")
 #: Of libpq, which would wait for hours where the network is cut: seconds until a connection stands, and milliseconds until
 #: what was sent over it has arrived.
 _TIMEOUTS = {"connect_timeout": 15, "keepalives_idle": 30, "tcp_user_timeout": 60_000}

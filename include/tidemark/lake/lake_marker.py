@@ -77,14 +77,14 @@ def _check_catalog(marker: LakeMarker | None, settings: Settings) -> None:
         return
     if known is None:
         raise ConfigError(
-            f"the catalog {settings.catalog} does not know this lake",
+            f"the catalog {settings.shown_catalog} does not know this lake",
             fix="set TIDEMARK_CATALOG_URI to the catalog that the lake was made with, or restore that from a backup; "
             "to begin a new lake, set TIDEMARK_LAKE to another place",
             object=_location(settings),
         )
     if marker is None or marker.id != known:
         raise ConfigError(
-            f"the catalog {settings.catalog} belongs to another lake",
+            f"the catalog {settings.shown_catalog} belongs to another lake",
             fix=f"set TIDEMARK_LAKE to the lake whose _lake.json has the id {known}, or restore that from a backup; "
             "to begin a new lake, set TIDEMARK_CATALOG_URI to another catalog",
             object=_location(settings),

@@ -142,8 +142,10 @@ def _catalog(settings: Settings) -> Finding:
     try:
         known = lake_of_catalog(settings)
     except Exception as error:  # the doctor reports every failure
-        return Finding("catalog", False, f"{uri} does not answer: {error}")
-    return Finding("catalog", True, f"{uri} answers" + ("" if known else "; the first hour begins it"))
+        return Finding("catalog", False, f"{settings.shown_catalog} does not answer: {error}")
+    return Finding(
+        "catalog", True, f"{settings.shown_catalog} answers" + ("" if known else "; the first hour begins it")
+    )
 
 
 def _clock(settings: Settings, lake: Finding) -> Finding:

@@ -77,6 +77,14 @@ def test_a_lake_that_cannot_be_written_says_nothing_of_the_clock(
     assert "No space left" in found(settings, "lake").found
 
 
+def test_what_a_catalogs_address_asks_for_is_not_shown(settings: Settings) -> None:
+    """It may be a secret of a REST catalog."""
+    told = found(
+        settings.model_copy(update={"catalog_uri": "ftp://127.0.0.1/api?s3.secret-access-key=sesame"}), "catalog"
+    )
+    assert not told.good and "ftp://127.0.0.1/api" in told.found and "sesame" not in told.found
+
+
 def test_a_disk_that_is_nearly_full(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
     assert found(settings, "disk").good
     monkeypatch.setattr(doctor, "_LITTLE_ROOM", 1 << 60)
