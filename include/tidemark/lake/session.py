@@ -13,7 +13,9 @@ from tempfile import NamedTemporaryFile
 from typing import Any
 
 from py4j.java_gateway import JavaClass
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
+from pyspark.errors import PySparkException
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
@@ -32,6 +34,8 @@ log = get_logger()
 _WORTH_A_LINE = 15.0
 #: Masters that are this process itself.
 _LOCAL = re.compile(r"local(\[.*\])?")
+#: As many files Spark lists in the driver; more, on the executors.
+_MOST_LISTED_HERE = 32
 #: What spark-submit has sent along: in the driver these paths may be another machine's.
 _SENT = frozenset({"spark.jars", "spark.files", "spark.archives"})
 
@@ -41,7 +45,7 @@ def open_session(settings: Settings, name: str, *, small: bool = False) -> Spark
     a JVM that this starts has little to do.
 
     Under spark-submit the master is the submit's own; otherwise ``settings.spark_master``. On a cluster it is open when the
-    first executor is there (:func:`_wait_for_executors`).
+    first executor is there (:func:`_wait_for_executors`), and ConfigError where executors do not see a folder of the lake.
     """
     jars = settings.path(settings.jars)
     if not (_submitted() or any(jars.glob("*.jar")) or "spark.jars.packages" in settings.spark_conf):
@@ -66,6 +70,13 @@ def open_session(settings: Settings, name: str, *, small: bool = False) -> Spark
         session = builder.getOrCreate()
     if is_new and not _LOCAL.fullmatch(str(session.sparkContext.master)):
         _wait_for_executors(session)
+        try:
+            for root in (settings.lake_root, settings.landing_root):
+                if not root.startswith("s3://"):
+                    _refuse_unseen(session, root)
+        except Exception:
+            session.stop()  # whoever asks again is refused again
+            raise
     _remember_functions(session)
     for logger in ("DataFrameQueryContextLogger", "SQLQueryContextLogger"):  # quote values of rows; we report the error
         PySparkLogger.getLogger(logger).disabled = True
@@ -79,6 +90,26 @@ def _wait_for_executors(session: SparkSession) -> None:
     session.range(1).count()
     if (waited := time.monotonic() - began) > _WORTH_A_LINE:
         log.info("waited for the cluster's executors", seconds=round(waited, 1))
+
+
+def _refuse_unseen(session: SparkSession, root: str) -> None:
+    """ConfigError where a task does not find in a folder what was written there a moment ago. Its executor has a folder of
+    that name of its own, in which it would leave the data of tables that the driver then publishes."""
+    Path(root).mkdir(parents=True, exist_ok=True)
+    tasks = min(session.sparkContext.defaultParallelism, _MOST_LISTED_HERE)
+    with NamedTemporaryFile("w", dir=root, prefix="seen-", suffix=".txt") as file:
+        file.write("seen")
+        file.flush()
+        try:  # each file is a task; the path is a name, no pattern
+            session.read.option("__globPaths__", "false").text([file.name] * tasks).count()
+        except (Py4JJavaError, PySparkException) as error:
+            if "FILE_NOT_EXIST" not in str(error):
+                raise
+            raise ConfigError(
+                f"the executors of {session.sparkContext.master} do not see the folder {root}",
+                fix="put lake and landing (TIDEMARK_LAKE, TIDEMARK_LANDING) on S3, or on a file system that all nodes mount "
+                "at the same path",
+            ) from error
 
 
 @contextmanager

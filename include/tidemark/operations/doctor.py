@@ -7,6 +7,7 @@ import os
 import platform
 import re
 import shutil
+import socket
 import subprocess
 import urllib.request
 from dataclasses import dataclass
@@ -19,6 +20,7 @@ from tidemark.errors import TidemarkError
 from tidemark.feeds.loading import check_feeds, feed_names, find_feed
 from tidemark.lake.catalog import lake_of_catalog
 from tidemark.lake.lake_marker import NO_CONDITIONS, USE_ANOTHER_STORAGE, check_lake, read_marker
+from tidemark.lake.spark_conf import spark_conf
 from tidemark.lake.stored_formats import FORMAT
 from tidemark.ledger.state_store import load_state
 from tidemark.pipeline.exports import is_complete
@@ -48,7 +50,15 @@ class Finding:
 def examine(settings: Settings) -> list[Finding]:
     """All findings. Changes nothing, except that it writes one small file in the lake and reads it back."""
     lake = _lake(settings)
-    found = [_java(), _jars(settings), _versions(settings), _feeds(settings), lake, _clock(settings, lake)]
+    found = [
+        _java(),
+        _jars(settings),
+        _versions(settings),
+        _spark(settings),
+        _feeds(settings),
+        lake,
+        _clock(settings, lake),
+    ]
     found += [] if settings.lake_root.startswith("s3://") else [_disk(settings)]
     return [*found, _format(settings), _catalog(settings), _airflow(), *_next_exports(settings)]
 
@@ -94,6 +104,26 @@ def _version(package: str) -> str | None:
         return version(package)
     except PackageNotFoundError:
         return None
+
+
+def _spark(settings: Settings) -> Finding:
+    """Whether its settings are what an hour allows, whether a standalone master is there, and what its executors must see."""
+    master = settings.spark_master
+    try:
+        spark_conf(settings)
+        for host, port in re.findall(r"([^/,]+):(\d+)", master) if master.startswith("spark://") else ():
+            socket.create_connection((host, int(port)), timeout=_WITHIN).close()
+    except TidemarkError as error:
+        return Finding("Spark", False, f"{error.problem}: {error.fix}")
+    except OSError as error:
+        return Finding(
+            "Spark", False, f"{master} does not answer ({error}): start it, or set TIDEMARK_SPARK_MASTER right"
+        )
+    folders = {root for root in (settings.lake_root, settings.landing_root) if not root.startswith("s3://")}
+    if master.startswith("local") or not folders:
+        return Finding("Spark", True, f"on {master}")
+    see = f"its executors must see {' and '.join(sorted(folders))}: let all nodes mount it, or use S3"
+    return Finding("Spark", True, f"on {master}; {see}")
 
 
 def _feeds(settings: Settings) -> Finding:

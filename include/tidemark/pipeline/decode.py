@@ -23,7 +23,7 @@ from pyspark.sql import functions as F
 from tidemark.containers import load_container
 from tidemark.containers.objects import behind
 from tidemark.crash import jvm_kinds
-from tidemark.errors import ExportError
+from tidemark.errors import ConfigError, ExportError
 from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
 from tidemark.formats.contract import CHANGES
@@ -69,7 +69,7 @@ _NO_ANSWER = ("software.amazon.", "org.apache.hadoop.fs.s3a.", "java.net.")
 @contextmanager
 def unreadable_named(manifest: Manifest) -> Iterator[None]:
     """ExportError in place of Spark's when it cannot read a landed object: its bytes were spoilt since it landed, or inside
-    a block that landing does not look into."""
+    a block that landing does not look into. ConfigError where it is there, but not for the executors."""
     try:
         yield
     except (Py4JJavaError, PySparkException) as error:
@@ -78,6 +78,14 @@ def unreadable_named(manifest: Manifest) -> Iterator[None]:
         landed = next((landed for landed in manifest.objects if landed.path in first), None)
         if landed is None or any(kind.startswith(_NO_ANSWER) for kind in jvm_kinds(error)):
             raise
+        if told.startswith(".FILE_NOT_EXIST"):
+            raise ConfigError(
+                "the executors do not see its landed copy",
+                fix="put the landing (TIDEMARK_LANDING) on S3, or on a file system that all nodes mount at the same path",
+                feed=manifest.feed,
+                hour=manifest.hour,
+                object=landed.path,
+            ) from error
         fix = f"mend {landed.source} where it is damaged, then `tidemark land {manifest.feed} --hour {manifest.hour} --anew`"
         raise ExportError(
             "its landed copy cannot be read", fix=fix, feed=manifest.feed, hour=manifest.hour, object=landed.path

@@ -13,9 +13,10 @@ import pytest
 from pyspark import SparkContext
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.classic.dataframe import DataFrame
 
 from tidemark.errors import ConfigError
-from tidemark.lake.session import open_session
+from tidemark.lake.session import _refuse_unseen, open_session
 from tidemark.settings import Settings
 
 
@@ -117,6 +118,28 @@ def test_a_secret_that_spark_would_change_is_refused(settings: Settings, monkeyp
     changed = settings.model_copy(update={"spark_conf": {"spark.ssl.keyPassword": "ends in a space "}})
     with pytest.raises(ConfigError, match=r"spark\.ssl\.keyPassword begins or ends with white space"):
         open_session(changed, "again")
+
+
+def test_a_folder_that_executors_do_not_see_is_refused(
+    spark: SparkSession, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """They would leave the data of tables on disks of their own."""
+    lake = tmp_path / "a {lake} [1] of 100%"
+    _refuse_unseen(spark, str(lake))
+    assert not [*lake.iterdir()]
+    count = DataFrame.count
+
+    def elsewhere(files: DataFrame) -> int:
+        """The driver has listed them; where the task runs they are not there."""
+        lake.rename(tmp_path / "gone")
+        try:
+            return count(files)
+        finally:
+            (tmp_path / "gone").rename(lake)
+
+    monkeypatch.setattr(DataFrame, "count", elsewhere)
+    with pytest.raises(ConfigError, match=r"^the executors of local\[1\] do not see the folder .*100%"):
+        _refuse_unseen(spark, str(lake))
 
 
 _ON_A_CLUSTER = """

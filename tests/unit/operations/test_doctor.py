@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import socket
 import threading
 import time
 from collections.abc import Iterator
@@ -46,6 +47,21 @@ def test_a_jar_for_another_spark(settings: Settings) -> None:
     (settings.path(settings.jars) / "iceberg-spark-runtime-3.5_2.12-1.5.0.jar").touch()
     other = found(settings, "versions")
     assert not other.good and other.found.endswith("the Iceberg jar is for Spark 3.5")
+
+
+def test_what_spark_is_started_with(settings: Settings) -> None:
+    assert found(settings, "Spark") == Finding("Spark", True, "on local[2]")
+    conf = {"spark.sql.session.timeZone": "Europe/Berlin"}
+    wrong = found(settings.model_copy(update={"spark_conf": conf}), "Spark")
+    assert not wrong.good and wrong.found.startswith("TIDEMARK_SPARK_CONF sets spark.sql.session.timeZone")
+    nobody = found(settings.model_copy(update={"spark_master": "spark://127.0.0.1:9"}), "Spark")
+    assert not nobody.good and nobody.found.startswith("spark://127.0.0.1:9 does not answer")
+    with socket.create_server(("127.0.0.1", 0)) as master:
+        cluster = {"spark_master": f"spark://127.0.0.1:{master.getsockname()[1]}"}
+        told = found(settings.model_copy(update=cluster), "Spark")
+        assert told.good and f"its executors must see {settings.lake_root} and" in told.found
+        on_s3 = Settings(home=settings.home, lake="s3://bucket/lake", **cluster)
+        assert doctor._spark(on_s3) == Finding("Spark", True, f"on {on_s3.spark_master}")
 
 
 def test_a_clock_that_is_off(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,7 +10,7 @@ from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
 from tidemark.crash import can_pass
-from tidemark.errors import ExportError
+from tidemark.errors import ConfigError, ExportError
 from tidemark.hours import Hour
 from tidemark.ledger.manifest import LandedObject, Manifest
 from tidemark.pipeline.decode import unreadable_named
@@ -26,9 +26,9 @@ MANIFEST = Manifest(
 )
 
 
-def spark_says(spark: SparkSession, cause: Any) -> Py4JJavaError:
+def spark_says(spark: SparkSession, cause: Any, kind: str = "NO_HINT") -> Py4JJavaError:
     jvm: Any = spark._jvm
-    text = f"[FAILED_READ_FILE.NO_HINT] Encountered error while reading file s3://lake/landing/{PATH}. SQLSTATE: KD001"
+    text = f"[FAILED_READ_FILE.{kind}] Encountered error while reading file s3://lake/landing/{PATH}. SQLSTATE: KD001"
     return Py4JJavaError(text, jvm.java.lang.RuntimeException(text, cause))
 
 
@@ -38,6 +38,11 @@ def test_a_spoilt_one_is_named(spark: SparkSession) -> None:
     with pytest.raises(ExportError) as raised, unreadable_named(MANIFEST):
         raise spark_says(spark, jvm.java.util.zip.ZipException("incorrect data check"))
     assert raised.value.object == PATH
+
+
+def test_one_that_executors_do_not_see_is_no_fault_of_the_export(spark: SparkSession) -> None:
+    with pytest.raises(ConfigError, match="the executors do not see its landed copy"), unreadable_named(MANIFEST):
+        raise spark_says(spark, None, "FILE_NOT_EXIST")
 
 
 @pytest.mark.promise(1)
