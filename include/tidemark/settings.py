@@ -7,10 +7,13 @@ from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BeforeValidator, Field, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, ValidationError, ValidationInfo, field_validator
 from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from tidemark.errors import ConfigError
+
+#: What no value holds that is written by hand.
+_LEFTOVERS = re.compile(r"[\0-\x1f\x7f]|\A(['\"]).*\1\Z")
 
 
 def _place(value: str) -> str:
@@ -34,6 +37,13 @@ def _without_password(value: str) -> str:
     return value
 
 
+def _without_marks(value: str) -> str:
+    """A place for tables. Iceberg ends a key on S3 at these marks: all files would have one key."""
+    if value.startswith("s3://") and re.search(r"[#?]", value):
+        raise ValueError("a place on S3 without `#` and `?`")
+    return value
+
+
 Place = Annotated[str, AfterValidator(_place)]
 
 
@@ -43,12 +53,14 @@ class Settings(BaseSettings):
     ConfigError, with all that is wrong, when a variable does not hold what its setting needs.
     """
 
-    model_config = SettingsConfigDict(env_prefix="TIDEMARK_", extra="ignore")
+    model_config = SettingsConfigDict(env_prefix="TIDEMARK_", env_ignore_empty=True, extra="ignore")
 
     home: Path = Field(default_factory=Path.cwd, description="The project's folder: relative paths below start here.")
     feeds: Path = Field(Path("include/feeds"), description="The folder of feed files.")
     checks: Path = Field(Path("include/checks"), description="The folder of Python modules with pandera schemas.")
-    lake: Place = Field(".tidemark/lake", description="The lake's root: a path or s3://bucket/prefix.")
+    lake: Annotated[Place, AfterValidator(_without_marks)] = Field(
+        ".tidemark/lake", description="The lake's root: a path or s3://bucket/prefix."
+    )
     landing: Place = Field("", description="Where exports land. Default: `landing` under the lake.")
     exports: Place = Field(
         ".tidemark/exports", description="The root of export paths that are relative in a feed file."
@@ -94,6 +106,15 @@ class Settings(BaseSettings):
         description="Whether the log shows what an unforeseen error said. That may quote values of rows; secrets of the "
         "environment are left out.",
     )
+
+    @field_validator("*", mode="before")
+    @classmethod
+    def _refuse_leftovers(cls, value: Any, info: ValidationInfo) -> Any:
+        """What a file of variables leaves around a value is no part of a path or an address. A password may have anything."""
+        is_shown = isinstance(value, str) and cls.model_fields[info.field_name or ""].repr
+        if is_shown and (value != value.strip() or _LEFTOVERS.search(value)):
+            raise ValueError("a value without quotes around it, white space at its ends, and control characters")
+        return value
 
     def __init__(self, **values: Any) -> None:
         # A value may be a password: the message names settings and says what they need. pydantic's own error quotes

@@ -48,6 +48,37 @@ def test_an_address_that_is_not_known_is_no_folder(name: str, place: str, monkey
         Settings()
 
 
+@pytest.mark.parametrize("value", ['"s3://b/x"', "'lake'", " s3://b/x", "lake\r", "la\tke", "s3://b/x\n"])
+@pytest.mark.parametrize("name", ["TIDEMARK_LAKE", "TIDEMARK_FEEDS", "TIDEMARK_CATALOG_URI", "TIDEMARK_SPARK_MASTER"])
+def test_what_a_file_of_variables_leaves_is_no_part_of_a_value(
+    name: str, value: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv(name, value)
+    with pytest.raises(ConfigError, match=f"^{name}: a value without quotes around it, white space"):
+        Settings()
+
+
+def test_a_password_may_have_anything(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_KAFKA_PASSWORD", "' '")
+    assert Settings().kafka_password == "' '"
+
+
+def test_a_variable_without_a_value_is_as_good_as_none(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The lake would be the project's folder itself."""
+    for name in ("LAKE", "EXPORTS", "FEEDS", "SPARK_CONF", "LOG_LEVEL"):
+        monkeypatch.setenv(f"TIDEMARK_{name}", "")
+    assert Settings() == Settings(lake=".tidemark/lake")
+
+
+@pytest.mark.parametrize("prefix", ["la#ke", "la?ke"])
+def test_a_lake_on_s3_has_keys_of_its_own(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_LAKE", f"s3://b/{prefix}")
+    with pytest.raises(ConfigError, match=r"^TIDEMARK_LAKE: a place on S3 without `#` and `\?`"):
+        Settings()
+    monkeypatch.setenv("TIDEMARK_LAKE", prefix)
+    assert Settings().lake == prefix
+
+
 def test_a_path_from_a_file_of_variables_has_no_home_of_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEMARK_LAKE", "~/lake")
     with pytest.raises(ConfigError, match=r"^TIDEMARK_LAKE: a path without `~`"):

@@ -15,8 +15,9 @@ PAGE = Path("docs/settings-reference.md")
 _INTRODUCTION = """\
 # Every setting of an installation
 
-Settings are environment variables. Every default works on a laptop: nothing has to be set to begin. A path is a path of
-this machine; where `s3://bucket/prefix` is allowed, the meaning says so. A mapping is written as JSON.
+Settings are environment variables. Every default works on a laptop: nothing has to be set to begin, and an empty
+variable is as good as none. A path is a path of this machine; where `s3://bucket/prefix` is allowed, the meaning says so. A
+mapping is written as JSON.
 
 This page is generated from the model: `make docs`.
 
