@@ -44,6 +44,12 @@ def _without_marks(value: str) -> str:
     return value
 
 
+def _endpoint(value: str) -> str:
+    if value and not re.fullmatch(r"https?://[^/?#@\s]+(/[^?#\s]*)?", value):
+        raise ValueError("http:// or https:// with a host and, where it has another, a port: http://minio:9000")
+    return value
+
+
 Place = Annotated[str, AfterValidator(_place)]
 
 
@@ -94,7 +100,9 @@ class Settings(BaseSettings):
     jars: Path = Field(
         Path(".tidemark/jars"), description="The folder of jars that Spark needs (made by `make setup`)."
     )
-    s3_endpoint: str = Field("", description="URL of an S3 server other than AWS.")
+    s3_endpoint: Annotated[str, AfterValidator(_endpoint)] = Field(
+        "", description="URL of an S3 server other than AWS: http://minio:9000."
+    )
     s3_region: str = Field("us-east-1", description="Region of the S3 buckets.")
     log_format: Literal["console", "json"] = Field("console", description="How log lines are written.")
     log_level: Annotated[Literal["debug", "info", "warning", "error"], BeforeValidator(str.lower)] = Field(

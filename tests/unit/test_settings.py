@@ -79,6 +79,22 @@ def test_a_lake_on_s3_has_keys_of_its_own(prefix: str, monkeypatch: pytest.Monke
     assert Settings().lake == prefix
 
 
+@pytest.mark.parametrize(
+    "address",
+    ["minio:9000", "127.0.0.1:9000", "http://minio:9000/a b", "http://", "http://u:p@h", "htp://minio", "s3://b"],
+)
+def test_an_address_that_is_none_of_an_s3_server(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_S3_ENDPOINT", address)
+    with pytest.raises(ConfigError, match=r"^TIDEMARK_S3_ENDPOINT: http:// or https:// with a host"):
+        Settings()
+
+
+@pytest.mark.parametrize("address", ["http://minio:9000", "https://s3.example.org/v1/s3", "http://[::1]:9000"])
+def test_an_address_of_an_s3_server(address: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_S3_ENDPOINT", address)
+    assert Settings().s3_endpoint == address
+
+
 def test_a_path_from_a_file_of_variables_has_no_home_of_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEMARK_LAKE", "~/lake")
     with pytest.raises(ConfigError, match=r"^TIDEMARK_LAKE: a path without `~`"):
