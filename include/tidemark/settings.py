@@ -12,6 +12,7 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 
 from tidemark.errors import ConfigError
 
+_SQLITE = "jdbc:sqlite:"
 #: What no value holds that is written by hand.
 _LEFTOVERS = re.compile(r"[\0-\x1f\x7f]|\A(['\"]).*\1\Z")
 
@@ -28,19 +29,22 @@ def _place(value: str) -> str:
     return value
 
 
-def _without_password(value: str) -> str:
-    """A catalog's address. What it says is shown, and is on the command line of Spark's JVM."""
+def _catalog_address(value: str) -> str:
+    """A catalog's address, of SQLite with a plain path. What it says is shown, and is on the command line of Spark's JVM."""
     if re.search(r"://[^/?]*:[^/?]*@", value) or re.search(r"^jdbc:.*[?&]\w*password=", value, re.IGNORECASE):
         raise ValueError(
             "an address without a password, which is TIDEMARK_CATALOG_PASSWORD, and its user TIDEMARK_CATALOG_USER"
         )
+    if re.match(r"jdbc:sqlite:(:|file:|\?|\Z)", value):
+        raise ValueError("jdbc:sqlite: and the path of a file, with its options behind `?`")
     return value
 
 
 def _without_marks(value: str) -> str:
-    """A place for tables. Iceberg ends a key on S3 at these marks: all files would have one key."""
-    if value.startswith("s3://") and re.search(r"[#?]", value):
-        raise ValueError("a place on S3 without `#` and `?`")
+    """A place for tables and their catalog. Iceberg ends a key on S3 at these marks: all files would have one key. SQLite's
+    JDBC driver ends the name of a file at the second."""
+    if re.search(r"[#?]", value):
+        raise ValueError("a place without `#` and `?`")
     return value
 
 
@@ -71,9 +75,9 @@ class Settings(BaseSettings):
     exports: Place = Field(
         ".tidemark/exports", description="The root of export paths that are relative in a feed file."
     )
-    catalog_uri: Annotated[str, AfterValidator(_without_password)] = Field(
+    catalog_uri: Annotated[str, AfterValidator(_catalog_address)] = Field(
         "",
-        description="jdbc:sqlite:…, jdbc:postgresql://… (its query is the JDBC driver's; `sslmode`, `sslrootcert` and "
+        description="jdbc:sqlite:PATH, jdbc:postgresql://… (its query is the JDBC driver's; `sslmode`, `sslrootcert` and "
         "`currentSchema` count in Python, too) or http(s)://… (REST; its query holds further properties of the "
         "catalog, `?warehouse=prod&scope=…`). It holds no password. Default: SQLite in the lake's folder.",
     )
@@ -157,10 +161,19 @@ class Settings(BaseSettings):
     @cached_property
     def catalog(self) -> str:
         """The catalog's URI. The embedded default is SQLite beside a local lake, or in the home when the lake is on S3."""
+        if self.catalog_uri.startswith(_SQLITE):
+            file, mark, options = self.catalog_uri.removeprefix(_SQLITE).partition("?")
+            return f"{_SQLITE}{self.path(file)}{mark}{options}"
         if self.catalog_uri:
             return self.catalog_uri
         folder = self.path(".tidemark") if "://" in self.lake_root else Path(self.lake_root)
-        return f"jdbc:sqlite:{folder}/catalog.db"
+        return f"{_SQLITE}{folder}/catalog.db"
+
+    @property
+    def catalog_file(self) -> Path | None:
+        """The file of a catalog in SQLite; None of another."""
+        address = self.shown_catalog
+        return Path(address.removeprefix(_SQLITE)) if address.startswith(_SQLITE) else None
 
     @property
     def shown_catalog(self) -> str:

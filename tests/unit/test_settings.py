@@ -73,10 +73,15 @@ def test_a_variable_without_a_value_is_as_good_as_none(monkeypatch: pytest.Monke
 @pytest.mark.parametrize("prefix", ["la#ke", "la?ke"])
 def test_a_lake_on_s3_has_keys_of_its_own(prefix: str, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEMARK_LAKE", f"s3://b/{prefix}")
-    with pytest.raises(ConfigError, match=r"^TIDEMARK_LAKE: a place on S3 without `#` and `\?`"):
+    with pytest.raises(ConfigError, match=r"^TIDEMARK_LAKE: a place without `#` and `\?`"):
         Settings()
-    monkeypatch.setenv("TIDEMARK_LAKE", prefix)
-    assert Settings().lake == prefix
+
+
+@pytest.mark.parametrize("file", ["", ":memory:", "file:c.db", "?busy_timeout=1000"])
+def test_a_catalog_in_sqlite_is_a_file(file: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("TIDEMARK_CATALOG_URI", f"jdbc:sqlite:{file}")
+    with pytest.raises(ConfigError, match=r"^TIDEMARK_CATALOG_URI: jdbc:sqlite: and the path of a file"):
+        Settings()
 
 
 @pytest.mark.parametrize(

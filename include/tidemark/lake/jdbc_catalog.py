@@ -18,7 +18,6 @@ from tidemark.errors import TerminalError, TransientError
 from tidemark.lake.spark_conf import CATALOG
 from tidemark.settings import Settings
 
-_SQLITE = "jdbc:sqlite:"
 _POSTGRESQL = "jdbc:postgresql:"
 
 _COLUMNS_IN_SQLITE = "SELECT name FROM pragma_table_info(?)"
@@ -35,7 +34,7 @@ _Execute: TypeAlias = Callable[..., list[tuple[Any, ...]]]
 
 def is_jdbc(settings: Settings) -> bool:
     """Whether the lake's catalog is one of these."""
-    return settings.catalog.startswith((_SQLITE, _POSTGRESQL))
+    return settings.catalog_file is not None or settings.catalog.startswith(_POSTGRESQL)
 
 
 #: Iceberg adds the column of the type in a second step: without it, a first run has died while it made the catalog.
@@ -65,7 +64,7 @@ def namespace_property(settings: Settings, namespace: str, key: str) -> str | No
 
 def _select(settings: Settings, made: tuple[str, str], statement: str, *values: str) -> list[tuple[Any, ...]]:
     """Rows of the lake's catalog; [] while the table and column of ``made`` are not."""
-    if (file := _file(settings)) is not None and not file.exists():
+    if (file := settings.catalog_file) is not None and not file.exists():
         return []
     with _connected(settings) as execute:
         columns = execute(_COLUMNS_IN_SQLITE if file is not None else _COLUMNS_IN_POSTGRESQL, made[0])
@@ -76,7 +75,7 @@ def _select(settings: Settings, made: tuple[str, str], statement: str, *values: 
 def _connected(settings: Settings) -> Iterator[_Execute]:
     """What executes a statement, with ``?`` for each value. A failure is ours: a database that does not answer can pass,
     one that is damaged cannot."""
-    file = _file(settings)
+    file = settings.catalog_file
     driver = sqlite3 if file is not None else import_module("psycopg2")
     try:
         with closing(_connect(settings, file, driver)) as connection, closing(connection.cursor()) as cursor:
@@ -109,9 +108,3 @@ def _connect(settings: Settings, file: Path | None, driver: Any) -> Any:
     if settings.catalog_user:
         options |= {"user": settings.catalog_user, "password": settings.catalog_password}
     return driver.connect(f"postgresql://{place.netloc}{place.path}", **options)
-
-
-def _file(settings: Settings) -> Path | None:
-    """The file of a catalog in SQLite."""
-    uri = settings.catalog
-    return Path(uri.removeprefix(_SQLITE)) if uri.startswith(_SQLITE) else None

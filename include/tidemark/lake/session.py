@@ -52,8 +52,8 @@ def open_session(settings: Settings, name: str, *, small: bool = False) -> Spark
         raise ConfigError(f"no jars in {jars}", fix="run `make setup`, or `python -m tidemark.lake.jars`")
     if not settings.lake_root.startswith("s3://"):
         Path(settings.lake_root).mkdir(parents=True, exist_ok=True)
-    if settings.catalog.startswith("jdbc:sqlite:"):
-        Path(settings.catalog.removeprefix("jdbc:sqlite:")).parent.mkdir(parents=True, exist_ok=True)
+    if (file := settings.catalog_file) is not None:
+        file.parent.mkdir(parents=True, exist_ok=True)
     builder = SparkSession.builder.appName(f"tidemark {name}")
     if not _submitted():
         builder = builder.master(settings.spark_master)

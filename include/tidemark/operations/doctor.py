@@ -165,9 +165,7 @@ def _format(settings: Settings) -> Finding:
 
 
 def _catalog(settings: Settings) -> Finding:
-    uri = settings.catalog
-    file = Path(uri.removeprefix("jdbc:sqlite:"))
-    if uri.startswith("jdbc:sqlite:") and not file.exists():
+    if (file := settings.catalog_file) is not None and not file.exists():
         return Finding("catalog", True, f"{file} will be made by the first hour")
     try:
         known = lake_of_catalog(settings)

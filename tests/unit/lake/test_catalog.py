@@ -45,6 +45,23 @@ def test_a_catalog_that_is_not_made_yet_holds_nothing(settings: Settings, statem
     assert load_history(settings, "shop").receipts == []
 
 
+@pytest.mark.parametrize("place", ["{home}/c.db?busy_timeout=1000", "c.db"])
+def test_the_file_of_a_catalog_is_the_one_that_its_driver_takes(
+    tmp_path: Path, place: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Whatever folder the process is in. What stands behind `?` are options of the driver."""
+    with sqlite3.connect(tmp_path / "c.db") as made:
+        made.execute(
+            "CREATE TABLE iceberg_namespace_properties (catalog_name, namespace, property_key, property_value)"
+        )
+        made.execute("INSERT INTO iceberg_namespace_properties VALUES (?, 'tidemark', ?, '7')", (CATALOG, LAKE_ID))
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    settings = Settings(home=tmp_path, catalog_uri=f"jdbc:sqlite:{place.format(home=tmp_path)}")
+    assert lake_of_catalog(settings) == "7"
+    assert settings.catalog.startswith(f"jdbc:sqlite:{tmp_path}/c.db")
+
+
 def test_a_damaged_catalog_is_not_taken_for_an_empty_one(settings: Settings) -> None:
     (Path(settings.lake_root) / "catalog.db").write_bytes(b"no database" * 100)
     with pytest.raises(TerminalError, match="database cannot be used: file is not a database") as refused:
