@@ -6,6 +6,7 @@ takes longer to import than a listing may take in all.
 
 from __future__ import annotations
 
+import re
 import sqlite3
 from collections.abc import Callable, Iterator
 from contextlib import closing, contextmanager
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, TypeAlias
 from urllib.parse import parse_qsl, quote, urlsplit
 
-from tidemark.errors import TerminalError, TransientError
+from tidemark.errors import ConfigError, TerminalError, TransientError
 from tidemark.lake.spark_conf import CATALOG
 from tidemark.settings import Settings
 
@@ -28,6 +29,12 @@ _SAME_IN_BOTH_DRIVERS = ("sslmode", "sslrootcert", "user")
 #: Of libpq, which would wait for hours where the network is cut: seconds until a connection stands, and milliseconds until
 #: what was sent over it has arrived.
 _TIMEOUTS = {"connect_timeout": 15, "keepalives_idle": 30, "tcp_user_timeout": 60_000}
+
+#: How PostgreSQL refuses a connection: libpq hands on no code with its text.
+_REFUSED = re.compile(
+    r"password authentication failed|no password supplied|no pg_hba\.conf entry|(role|database) \".*\" does not exist"
+    r"|permission denied for database"
+)
 
 _Execute: TypeAlias = Callable[..., list[tuple[Any, ...]]]
 
@@ -74,7 +81,7 @@ def _select(settings: Settings, made: tuple[str, str], statement: str, *values: 
 @contextmanager
 def _connected(settings: Settings) -> Iterator[_Execute]:
     """What executes a statement, with ``?`` for each value. A failure is ours: a database that does not answer can pass,
-    one that is damaged cannot."""
+    one that is damaged or refuses the login cannot."""
     file = settings.catalog_file
     driver = sqlite3 if file is not None else import_module("psycopg2")
     try:
@@ -86,6 +93,11 @@ def _connected(settings: Settings) -> Iterator[_Execute]:
 
             yield execute
     except driver.OperationalError as error:
+        if _REFUSED.search(str(error)):
+            raise ConfigError(
+                f"the catalog does not let us in: {error}",
+                fix="check TIDEMARK_CATALOG_USER, TIDEMARK_CATALOG_PASSWORD, and the database in TIDEMARK_CATALOG_URI",
+            ) from error
         raise TransientError(
             f"the catalog does not answer: {error}",
             fix="check TIDEMARK_CATALOG_URI and the network; it is tried again",
@@ -104,7 +116,7 @@ def _connect(settings: Settings, file: Path | None, driver: Any) -> Any:
     asked = dict(parse_qsl(place.query))
     options = {name: asked[name] for name in _SAME_IN_BOTH_DRIVERS if name in asked} | _TIMEOUTS
     if schema := asked.get("currentSchema"):
-        options["options"] = f"-c search_path={schema}"
+        options["options"] = "-c search_path=" + re.sub(r"([\\\s])", r"\\\1", schema)
     if settings.catalog_user:
         options |= {"user": settings.catalog_user, "password": settings.catalog_password}
     return driver.connect(f"postgresql://{place.netloc}{place.path}", **options)

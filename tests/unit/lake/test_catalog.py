@@ -13,7 +13,7 @@ from pyiceberg.catalog.sql import SqlCatalog
 from pyiceberg.expressions import AlwaysTrue, And, EqualTo, GreaterThanOrEqual, In, LessThanOrEqual
 
 from tests.postgres import PASSWORD, USER, postgres
-from tidemark.errors import TerminalError, TransientError
+from tidemark.errors import ConfigError, TerminalError, TransientError
 from tidemark.lake import jdbc_catalog
 from tidemark.lake.catalog import LAKE_ID, find_table, lake_of_catalog, read_rows, row_filter
 from tidemark.lake.spark_conf import CATALOG
@@ -72,9 +72,9 @@ def test_a_damaged_catalog_is_not_taken_for_an_empty_one(settings: Settings) -> 
 def test_a_catalog_in_postgresql_is_read(tmp_path: Path) -> None:
     with postgres("lake") as server:
 
-        def asking(query: str = "", password: str = PASSWORD) -> Settings:
-            uri = f"jdbc:postgresql://127.0.0.1:{server.port}/lake{query}"
-            return Settings(home=tmp_path, lake="lake", catalog_uri=uri, catalog_user=USER, catalog_password=password)
+        def asking(query: str = "", password: str = PASSWORD, user: str = USER, database: str = "lake") -> Settings:
+            uri = f"jdbc:postgresql://127.0.0.1:{server.port}/{database}{query}"
+            return Settings(home=tmp_path, lake="lake", catalog_uri=uri, catalog_user=user, catalog_password=password)
 
         settings = asking()
         assert find_table(settings, "tidemark", "receipts") is None and lake_of_catalog(settings) is None
@@ -90,14 +90,18 @@ def test_a_catalog_in_postgresql_is_read(tmp_path: Path) -> None:
             {"sequence": 3},
         ]
         assert find_table(settings, "tidemark", "shop", "quarantine") is None
-        with pytest.raises(TransientError, match="the catalog does not answer") as refused:
-            lake_of_catalog(asking(password="xyzzy"))
-        assert "xyzzy" not in str(refused.value)
+        for wrong in (asking(password="xyzzy"), asking(user="nobody"), asking(database="none")):
+            with pytest.raises(ConfigError, match="the catalog does not let us in") as refused:
+                lake_of_catalog(wrong)
+            assert "xyzzy" not in str(refused.value) and "TIDEMARK_CATALOG_USER" in str(refused.value)
         elsewhere = asking("?currentSchema=lake&ApplicationName=x")
         assert lake_of_catalog(elsewhere) is None
         with psycopg2.connect(server.url("lake", "postgresql")) as database, database.cursor() as cursor:
             cursor.execute("CREATE SCHEMA lake; ALTER TABLE iceberg_namespace_properties SET SCHEMA lake")
         assert lake_of_catalog(elsewhere) == 'it\'s "7"'
+        with psycopg2.connect(server.url("lake", "postgresql")) as database, database.cursor() as cursor:
+            cursor.execute('ALTER SCHEMA lake RENAME TO "a b"')
+        assert lake_of_catalog(asking('?currentSchema="a%20b",public')) == 'it\'s "7"'
         with pytest.raises(TransientError, match="does not support SSL"):
             lake_of_catalog(asking("?sslmode=require"))
 
