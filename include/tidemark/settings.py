@@ -13,6 +13,10 @@ from pydantic_settings import BaseSettings, SettingsConfigDict, SettingsError
 from tidemark.errors import ConfigError
 
 _SQLITE = "jdbc:sqlite:"
+#: Of Spark's masters, `local-cluster[…]` is for tests.
+_MASTER = re.compile(
+    r"local(\[(\*|[1-9]\d*)(, *\d+)?\])?|local-cluster\[ *\d+ *, *\d+ *, *\d+ *\]|spark://\S+:\d+|yarn|k8s://\S+"
+)
 #: What no value holds that is written by hand.
 _LEFTOVERS = re.compile(r"[\0-\x1f\x7f]|\A(['\"]).*\1\Z")
 
@@ -54,6 +58,18 @@ def _endpoint(value: str) -> str:
     return value
 
 
+def _memory(value: str) -> str:
+    if not re.fullmatch(r"[1-9]\d*[kmgt]b?", value, re.IGNORECASE):
+        raise ValueError("a whole number and k, m, g or t: 4g")
+    return value
+
+
+def _master(value: str) -> str:
+    if not _MASTER.fullmatch(value):
+        raise ValueError("local[2], local[*], spark://HOST:PORT, yarn or k8s://ADDRESS")
+    return value
+
+
 Place = Annotated[str, AfterValidator(_place)]
 
 
@@ -90,7 +106,9 @@ class Settings(BaseSettings):
     kafka_key_password: str = Field(
         "", description="Password of the private keys that feeds name as `exports.kafka.key`.", repr=False
     )
-    spark_master: str = Field("local[2]", description="Spark master for work started by the `tidemark` command.")
+    spark_master: Annotated[str, AfterValidator(_master)] = Field(
+        "local[2]", description="Spark master for work started by the `tidemark` command."
+    )
     spark_conf: dict[str, str] = Field(
         default_factory=dict,
         description='More Spark settings, as JSON: {"key": "value"}. One on which results depend '
@@ -100,7 +118,7 @@ class Settings(BaseSettings):
         True,
         description="Whether Spark is set up for short jobs. No result depends on it; without, Spark runs as it comes.",
     )
-    driver_memory: str = Field("2g", description="Memory of the Spark driver.")
+    driver_memory: Annotated[str, AfterValidator(_memory)] = Field("2g", description="Memory of the Spark driver.")
     jars: Path = Field(
         Path(".tidemark/jars"), description="The folder of jars that Spark needs (made by `make setup`)."
     )

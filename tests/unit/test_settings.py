@@ -100,6 +100,29 @@ def test_an_address_of_an_s3_server(address: str, monkeypatch: pytest.MonkeyPatc
     assert Settings().s3_endpoint == address
 
 
+@pytest.mark.parametrize(
+    ("name", "good", "wrong"),
+    [
+        ("DRIVER_MEMORY", ["4g", "512m", "2GB"], ["4 GB", "lots", "4", "0g", "1.5g"]),
+        (
+            "SPARK_MASTER",
+            ["local", "local[4]", "local[*]", "local[2,3]", "spark://a:7077,b:7077", "yarn", "k8s://https://h:6443"],
+            ["local[two]", "local[0]", "spark://host", "host:7077", "yarn-cluster", "k8s://"],
+        ),
+    ],
+)
+def test_what_spark_is_started_with(
+    name: str, good: list[str], wrong: list[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for value in good:
+        monkeypatch.setenv(f"TIDEMARK_{name}", value)
+        assert getattr(Settings(), name.lower()) == value
+    for value in wrong:
+        monkeypatch.setenv(f"TIDEMARK_{name}", value)
+        with pytest.raises(ConfigError, match=f"^TIDEMARK_{name}: "):
+            Settings()
+
+
 def test_a_path_from_a_file_of_variables_has_no_home_of_the_shell(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("TIDEMARK_LAKE", "~/lake")
     with pytest.raises(ConfigError, match=r"^TIDEMARK_LAKE: a path without `~`"):

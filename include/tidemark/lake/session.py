@@ -15,11 +15,12 @@ from typing import Any
 from py4j.java_gateway import JavaClass
 from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
-from pyspark.errors import PySparkException
+from pyspark.errors import PySparkException, PySparkRuntimeError
 from pyspark.logger import PySparkLogger
 from pyspark.sql import SparkSession
 
-from tidemark.errors import ConfigError
+from tidemark.crash import jvm_kinds, kind_of
+from tidemark.errors import ConfigError, TransientError
 from tidemark.identifiers import quote
 from tidemark.lake.catalog import LAKE_ID
 from tidemark.lake.lake_marker import read_marker, write_marker
@@ -34,6 +35,8 @@ log = get_logger()
 _WORTH_A_LINE = 15.0
 #: Masters that are this process itself.
 _LOCAL = re.compile(r"local(\[.*\])?")
+#: What the JVM throws at a value that a setting cannot have.
+_NO_VALUE = "java.lang.IllegalArgumentException"
 #: As many files Spark lists in the driver; more, on the executors.
 _MOST_LISTED_HERE = 32
 #: What spark-submit has sent along: in the driver these paths may be another machine's.
@@ -66,7 +69,7 @@ def open_session(settings: Settings, name: str, *, small: bool = False) -> Spark
     for key in conf.keys() - secrets.keys():
         builder = builder.config(key, conf[key])
     is_new = SparkContext._active_spark_context is None
-    with _handed_over(secrets):
+    with _handed_over(secrets), _start_named(settings):
         session = builder.getOrCreate()
     if is_new and not _LOCAL.fullmatch(str(session.sparkContext.master)):
         _wait_for_executors(session)
@@ -131,6 +134,20 @@ def _handed_over(secrets: Mapping[str, str]) -> Iterator[None]:
             os.environ.pop("PYSPARK_SUBMIT_ARGS")
             if given is not None:
                 os.environ["PYSPARK_SUBMIT_ARGS"] = given
+
+
+@contextmanager
+def _start_named(settings: Settings) -> Iterator[None]:
+    """What to look at, where Spark does not start. A cluster may be there the next time."""
+    try:
+        yield
+    except (Py4JJavaError, PySparkRuntimeError) as error:
+        master = "the cluster of this submit" if _submitted() else settings.spark_master
+        wrong = f"Spark could not be started on {master} ({kind_of(error)})"
+        fix = "see what it wrote above; check TIDEMARK_SPARK_MASTER, TIDEMARK_SPARK_CONF and TIDEMARK_DRIVER_MEMORY"
+        if isinstance(error, PySparkRuntimeError) or _LOCAL.fullmatch(master) or _NO_VALUE in jvm_kinds(error):
+            raise ConfigError(wrong, fix=fix) from error
+        raise TransientError(wrong, fix=f"{fix}; it is tried again") from error
 
 
 class _Remembering(JavaClass):  # type: ignore[misc]

@@ -10,13 +10,15 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from py4j.protocol import Py4JJavaError
 from pyspark import SparkContext
+from pyspark.errors import PySparkRuntimeError
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql.classic.dataframe import DataFrame
 
-from tidemark.errors import ConfigError
-from tidemark.lake.session import _refuse_unseen, open_session
+from tidemark.errors import ConfigError, TransientError
+from tidemark.lake.session import _refuse_unseen, _start_named, open_session
 from tidemark.settings import Settings
 
 
@@ -140,6 +142,21 @@ def test_a_folder_that_executors_do_not_see_is_refused(
     monkeypatch.setattr(DataFrame, "count", elsewhere)
     with pytest.raises(ConfigError, match=r"^the executors of local\[1\] do not see the folder .*100%"):
         _refuse_unseen(spark, str(lake))
+
+
+def test_spark_that_does_not_start_says_what_to_look_at(spark: SparkSession) -> None:
+    jvm: Any = spark._jvm
+    bad_value = Py4JJavaError("", jvm.java.lang.NumberFormatException("1 gb"))
+    no_master = Py4JJavaError("", jvm.java.lang.IllegalStateException("stopped"))
+    no_jvm = PySparkRuntimeError(errorClass="JAVA_GATEWAY_EXITED", messageParameters={})
+    here, there = (Settings(spark_master=master) for master in ("local[2]", "spark://h:7077"))
+    for settings, error, kind in (
+        (here, no_jvm, ConfigError), (there, no_jvm, ConfigError), (here, no_master, ConfigError),
+        (there, bad_value, ConfigError), (there, no_master, TransientError),
+    ):  # fmt: skip
+        with pytest.raises(kind, match="Spark could not be started on") as raised, _start_named(settings):
+            raise error
+        assert settings.spark_master in str(raised.value) and "TIDEMARK_SPARK_MASTER" in str(raised.value)
 
 
 _ON_A_CLUSTER = """
