@@ -12,6 +12,7 @@ import subprocess
 import urllib.request
 from dataclasses import dataclass
 from datetime import UTC, datetime
+from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -33,6 +34,8 @@ _LITTLE_ROOM = 1 << 30
 #: maintenance may remove, is told by comparing them.
 _SKEW = 30.0
 _WITHIN = 3.0
+#: Variables that scripts of the project read.
+_OF_SCRIPTS = ("TIDEMARK_AIRFLOW_HOME", "TIDEMARK_STACK_", "TIDEMARK_TEST_")
 
 
 @dataclass(frozen=True)
@@ -51,6 +54,7 @@ def examine(settings: Settings) -> list[Finding]:
     """All findings. Changes nothing, except that it writes one small file in the lake and reads it back."""
     lake = _lake(settings)
     found = [
+        _variables(),
         _java(),
         _jars(settings),
         _versions(settings),
@@ -61,6 +65,21 @@ def examine(settings: Settings) -> list[Finding]:
     ]
     found += [] if settings.lake_root.startswith("s3://") else [_disk(settings)]
     return [*found, _format(settings), _catalog(settings), _airflow(), *_next_exports(settings)]
+
+
+def _variables() -> Finding:
+    """Whether every variable ``TIDEMARK_*`` is a setting: another is not read, as one that is misspelt."""
+    settings = [f"TIDEMARK_{name.upper()}" for name in Settings.model_fields]
+    others = [
+        name
+        for name in sorted(os.environ)
+        if name.upper().startswith("TIDEMARK_") and name.upper() not in settings and not name.startswith(_OF_SCRIPTS)
+    ]
+    if not others:
+        return Finding("settings", True, "every variable TIDEMARK_… is one")
+    near = get_close_matches(others[0].upper(), settings, 1, 0.85)
+    fix = f"{near[0]} is one" if near else "docs/settings-reference.md has them all"
+    return Finding("settings", False, f"{', '.join(others)}: no setting, nothing reads it; {fix}")
 
 
 def _java() -> Finding:

@@ -49,6 +49,20 @@ def test_a_jar_for_another_spark(settings: Settings) -> None:
     assert not other.good and other.found.endswith("the Iceberg jar is for Spark 3.5")
 
 
+def test_a_variable_that_is_no_setting(settings: Settings, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in ("TIDEMARK_LAKE", "tidemark_landing", "TIDEMARK_STACK_NET"):
+        monkeypatch.setenv(name, "x")
+    assert found(settings, "settings").good
+    monkeypatch.setenv("TIDEMARK_LAKES", "s3://bucket/lake")
+    told = found(settings, "settings")
+    assert (
+        not told.good and told.found.startswith("TIDEMARK_LAKES: no setting") and "; TIDEMARK_LAKE is one" in told.found
+    )
+    monkeypatch.delenv("TIDEMARK_LAKES")
+    monkeypatch.setenv("TIDEMARK_XYZZY", "1")
+    assert "docs/settings-reference.md" in found(settings, "settings").found
+
+
 def test_what_spark_is_started_with(settings: Settings) -> None:
     assert found(settings, "Spark") == Finding("Spark", True, "on local[2]")
     conf = {"spark.sql.session.timeZone": "Europe/Berlin"}
