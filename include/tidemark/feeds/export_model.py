@@ -90,7 +90,7 @@ class Exports(Model):
         None,
         description="Path template over {topic}, {date} and {hour}, ending in a file pattern: "
         "`{topic}/dt={date}/hr={hour}/*`. Relative to TIDEMARK_EXPORTS, or absolute, or s3://bucket/… Objects in folders "
-        "below are not read; the receipt says so where it sees some.",
+        "below are not read; the receipt says so where it sees some. By folder and name an object is of one topic.",
     )
     kafka: Kafka | None = Field(
         None, description="Instead of `path`: the topics are read from Kafka itself (docs/kafka.md)."

@@ -11,6 +11,7 @@ import warnings
 from collections import Counter
 from collections.abc import Iterable, Iterator
 from datetime import datetime, timedelta
+from fnmatch import fnmatchcase
 from pathlib import PurePosixPath
 from typing import Any
 
@@ -220,6 +221,7 @@ def _exports(data: dict[str, Any]) -> Iterator[Found]:
         return
     if "{topic}" not in path and len(_texts(data.get("topics"))) > 1:
         yield Found(("exports", "path"), "is the same for every topic", "{topic} in it", "add it")
+    yield from _of_two_topics(path, _texts(data.get("topics")))
     folder = str(PurePosixPath(path).parent)
     missing = [f"{{{name}}}" for name in ("date", "hour") if f"{{{name}}}" not in f"{folder}/{marker}"]
     if isinstance(marker, str) and missing and all(name in path for name in missing):
@@ -227,6 +229,25 @@ def _exports(data: dict[str, Any]) -> Iterator[Found]:
         yield Found(
             ("exports", "marker"), "would be the same object for many hours", f"{', '.join(missing)} in it", fix
         )
+
+
+def _of_two_topics(path: str, topics: list[str]) -> Iterator[Found]:
+    """The first two topics of which one's objects, by their names, are the other's too. In folders by topic none are."""
+    folder, _, pattern = path.rpartition("/")
+    if "{topic}" in folder or "{topic}" not in pattern:
+        return
+    for topic in topics:
+        name = pattern.replace("{topic}", topic).replace("*", "")
+        other = next(
+            (one for one in topics if fnmatchcase(name, pattern.replace("{topic}", one)) and one != topic), None
+        )
+        if other is not None:
+            yield Found(
+                ("exports", "path"), f"takes objects of {topic} for those of {other} too, like {name}",
+                "names by which each object is of one topic",
+                "have them written to folders by topic, or with a character behind the topic that no topic's name has",
+            )  # fmt: skip
+            return
 
 
 def _kafka(data: dict[str, Any], exports: dict[str, Any]) -> Iterator[Found]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
+from tidemark.errors import ExportError
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.ledger.manifest import OffsetRange, counted_objects, load_manifests
@@ -96,13 +97,29 @@ class _Folders:
 
 def look_at_folders(feed: Feed, hour: Hour, settings: Settings, *, anew: bool = False) -> HourExport:
     """The export of every topic. Markers, and objects whose names begin with ``_`` or ``.``, are no data. ``anew``: see
-    :func:`tidemark.pipeline.exports.look_at`."""
+    :func:`tidemark.pipeline.exports.look_at`. ExportError for an object of two topics."""
     topics = [_list_topic(feed, topic, hour, settings) for topic in feed.topics]
+    _require_one_topic(feed, hour, topics)
     versions = [] if anew else load_manifests(settings, feed.feed, hour)
     if versions and versions[-1].landed:
         landed = {(one.topic, one.source, one.fingerprint) for one in counted_objects(versions)}
         topics = [_without_removed(feed, topic, landed) for topic in topics]
     return _Folders(feed, hour, settings, topics)
+
+
+def _require_one_topic(feed: Feed, hour: Hour, topics: list[_Folder]) -> None:
+    """Read twice, an object would count twice, and stand in for one of the other topic that is missing."""
+    of: dict[str, str] = {}
+    for topic, stored in ((export.topic, stored) for export in topics for stored in export.objects):
+        if of.setdefault(stored.location, topic) != topic:
+            raise ExportError(
+                f"by `exports.path` it is an object of {of[stored.location]} and of {topic}",
+                fix="have exports written to folders by topic, or named with a character behind the topic that no topic's "
+                "name has, and say so in `exports.path`",
+                feed=feed.feed,
+                hour=hour,
+                object=stored.location,
+            )
 
 
 def _without_removed(feed: Feed, topic: _Folder, landed: Collection[tuple[str, str, str]]) -> _Folder:

@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 from datetime import UTC, datetime, timedelta
@@ -208,6 +209,29 @@ def test_one_folder_for_all_topics_or_one_marker_for_all_hours_is_a_mistake(tmp_
     assert set(found) == {"exports.path", "exports.marker"}
     by_hour = GOOD.replace("'{topic}/dt={date}/hr={hour}/*'", "'{topic}/{date}-{hour}-*'\n  marker: '{date}-{hour}.ok'")
     assert mistakes(tmp_path, by_hour) == {}
+
+
+@pytest.mark.parametrize(
+    ("pattern", "topics", "good"),
+    [
+        ("{topic}.*.json", "shop.orders, shop.orders.items", False),
+        ("{topic}.*.json", "shop.orders.items, shop.orders", False),
+        ("{topic}*", "shop.orders, shop.orders2", False),
+        ("{topic}-*", "shop-a, shop", False),
+        ("{topic}=*.json", "shop.orders, shop.orders.items", True),
+        ("{topic}.*.json", "shop.orders, shop.ordersitems", True),
+        ("{topic}*", "shop.orders, shop.items", True),
+    ],
+)
+def test_topics_whose_objects_names_do_not_tell_them_apart_are_a_mistake(
+    tmp_path: Path, pattern: str, topics: str, good: bool
+) -> None:
+    in_one_folder = GOOD.replace("{topic}/dt={date}/hr={hour}/*", f"{{date}}/{{hour}}/{pattern}")
+    given = re.sub(r"topics: \[.*\]", f"topics: [{topics}]", in_one_folder)
+    assert topics in given
+    assert set(mistakes(tmp_path, given)) == (set() if good else {"exports.path"})
+    by_folder = given.replace("{date}/{hour}", "{topic}/{date}/{hour}")
+    assert mistakes(tmp_path, by_folder) == {}
 
 
 def test_yaml_is_read_as_it_is_written(tmp_path: Path) -> None:

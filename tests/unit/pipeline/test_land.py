@@ -256,6 +256,18 @@ def test_only_names_that_match_the_pattern_are_data(source: Source, settings: Se
     assert [Path(o.source).name for o in manifest.objects] == ["p1.json"]
 
 
+@pytest.mark.promise(1)
+def test_an_object_is_of_one_topic(source: Source, settings: Settings) -> None:
+    """Taken for two topics' it would count twice, and hide that the one has none."""
+    two = feed(topics=["shop.orders", "shop.orders.items"], exports={"path": "{date}/{hour}/{topic}.*"})
+    folder = source.root / "2026-11-20" / "07"
+    folder.mkdir(parents=True)
+    (folder / "shop.orders.items.0").write_bytes(LINES)
+    with pytest.raises(ExportError, match=r"object of shop\.orders and of shop\.orders\.items") as raised:
+        land(two, HOUR, settings)
+    assert (raised.value.object, raised.value.hour) == (str(folder / "shop.orders.items.0"), HOUR)
+
+
 def test_an_absolute_template_with_one_topic_in_its_folder(source: Source, settings: Settings) -> None:
     source.put("20-07-p.txt")
     path = f"{source.root}/a/dt={{date}}/hr=07/20-{{hour}}-*"
