@@ -17,13 +17,19 @@ from tidemark.settings import Settings
 from tidemark.storage.landing_layout import hour_starts_folder, manifest_name
 from tidemark.storage.objects import storage_of
 
+#: In the place of a topic's id: the brokers knew no such topic. The hour begins at offset 0 of the topic that is made later,
+#: whatever the times of its records, for the hours before have landed without it.
+NOT_THERE = ""
+
 
 class TopicStart(BaseModel):
     """Where an hour begins in a topic."""
 
     model_config = ConfigDict(extra="forbid", frozen=True)
 
-    id: str = Field(description="Kafka's id of the topic: another topic of the same name has another.")
+    id: str = Field(
+        description="Kafka's id of the topic: another topic of the same name has another. Empty: there was no topic."
+    )
     offsets: dict[int, int] = Field(
         description="The first offset by partition. A partition that was made later is not here: the hour begins at its 0."
     )

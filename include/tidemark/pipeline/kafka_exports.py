@@ -21,7 +21,7 @@ from tidemark.errors import ConfigError, ExportError, TransientError
 from tidemark.feeds.export_model import Kafka
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
-from tidemark.ledger.hour_starts import HourStart, TopicStart, load_hour_start, save_hour_start
+from tidemark.ledger.hour_starts import NOT_THERE, HourStart, TopicStart, load_hour_start, save_hour_start
 from tidemark.ledger.manifest import OffsetRange
 from tidemark.pipeline.exports import HourExport, Readiness, TopicExport
 from tidemark.pipeline.hour_offsets import Around, first_offset, may_have_lost
@@ -73,8 +73,8 @@ class _Topics:
     """By hour, what was decided of its start in other runs; None: nothing was. Of the hour and the next one; where that is
     not all decided, of the hours around these too."""
     starts: dict[Hour, dict[str, TopicStart]] = field(default_factory=dict)
-    """Where the hour and the next one begin in each topic: as was decided, else as is decided now. A topic that the brokers
-    do not know is not here."""
+    """Where the hour and the next one begin in each topic: as was decided, else as is decided now. A topic that was known to
+    an hour around, and is not to the brokers, is not here."""
     waits: list[str] = field(default_factory=list)
     """Why the hour cannot land yet, each a place in a partition; empty: nothing keeps it."""
     lost: list[str] = field(default_factory=list)
@@ -88,7 +88,14 @@ class _Topics:
                 look = self.looks[topic]
                 if topic not in self.starts[hour] and look is not None:
                     self.starts[hour][topic] = self._decide(topic, look, number)
+                elif topic not in self.starts[hour] and not self._was_known(topic):
+                    self.starts[hour][topic] = TopicStart(id=NOT_THERE, offsets={})
         self.ranges = [one for topic in self.feed.topics for one in self._ranges(topic)]
+
+    def _was_known(self, topic: str) -> bool:
+        """Whether an hour around knows the topic: that the brokers do not may pass."""
+        around = (kept.topics.get(topic) for kept in self.kept.values() if kept)
+        return any(start and start.id != NOT_THERE for start in around)
 
     def _decide(self, topic: str, look: TopicLook, number: int) -> TopicStart:
         """Where the hour (0) or the next (1) begins in a topic of which nothing is decided."""
@@ -96,7 +103,7 @@ class _Topics:
         before, after = self._offsets(hour.plus(-1), topic, look.id), self._offsets(hour.plus(1), topic, look.id)
         offsets, notes = {}, []
         for partition, one in sorted(look.partitions.items()):
-            around = Around(before.get(partition, 0), after.get(partition, 0) if after else None)
+            around = Around((before or {}).get(partition, 0), None if after is None else after.get(partition, 0))
             first = first_offset(one, number, hour.start, now, settle, around)
             place = f"{topic}, partition {partition}"
             offsets[partition] = first.offset
@@ -110,22 +117,22 @@ class _Topics:
                 self.lost.append(f"{place}: the first offset that is left is {one.low}, which may be inside the hour")
         return TopicStart(id=look.id, offsets=offsets, notes=notes)
 
-    def _offsets(self, hour: Hour, topic: str, id_: str) -> dict[int, int]:
-        """What is decided of an hour's start in a topic; {} where nothing is."""
+    def _offsets(self, hour: Hour, topic: str, id_: str) -> dict[int, int] | None:
+        """What is decided of an hour's start in a topic; None where nothing is."""
         decided = self.starts.get(hour)
         if decided is None:
             kept = self.kept.get(hour)
             decided = kept.topics if kept else {}
         start = decided.get(topic)
-        return start.offsets if start and start.id == id_ else {}
+        return start.offsets if start and start.id in (id_, NOT_THERE) else None
 
     def _ranges(self, topic: str) -> list[_Range]:
         start, end = (self.starts[hour].get(topic) for hour in (self.hour, self.hour.plus(1)))
         if start is None or end is None:
             return []
-        if start.id != end.id:
+        if start.id != end.id and NOT_THERE not in (start.id, end.id):
             self.lost.append(f"{topic}: the topic was deleted and made again within the hour")
-        first = self._offsets(self.hour, topic, end.id)
+        first = self._offsets(self.hour, topic, end.id) or {}
         return [
             _Range(end.id, OffsetRange(topic=topic, partition=one, first=begin, end=max(begin, offset)))
             for one, offset in sorted(end.offsets.items())
@@ -148,9 +155,10 @@ class _Topics:
                     for one in self.ranges
                     if one.offsets.topic == topic and one.offsets.first < one.offsets.end
                 ],
-                missing=topic not in self.starts[self.hour.plus(1)],
+                missing=end is None or (end.id == NOT_THERE and self.looks[topic] is None),
             )
             for topic in self.feed.topics
+            for end in (self.starts[self.hour.plus(1)].get(topic),)
         ]
 
     def readiness(self) -> Readiness:

@@ -253,6 +253,40 @@ def test_a_topic_that_is_not_there(cluster: Cluster, settings: Settings, at: Any
 
 
 @pytest.mark.promise(1)
+@pytest.mark.parametrize("without", [[0], [0, 1], [1, 0], [1]])
+def test_a_topic_that_is_made_after_an_hour_landed_without_it(
+    cluster: Cluster, settings: Settings, at: Any, without: list[int]
+) -> None:
+    """As by a mirror, which keeps times: its records are of hours that have landed, and lie in none of them."""
+    lenient = feed(exports={"missing": "empty"})
+    made = cluster.topics.pop("a")
+    for number in without:
+        assert land(lenient, hour(number), settings).empty
+    cluster.topics["a"] = made
+    for minutes in (-5, 10, 20, 70, 80, 130, 190):
+        made[0].put(minutes)
+    found = {number: land(lenient, hour(number), settings) for number in (3, 1, 0, 2)}
+    assert sorted(offset for one in found.values() for offset in offsets(settings, one)) == list(range(7))
+    assert offsets(settings, found[max(without) + 1])[0] == 0
+    assert all(found[number].empty for number in without)
+
+
+def test_a_topic_that_the_brokers_do_not_know_for_a_while_is_not_read_anew(
+    cluster: Cluster, settings: Settings, at: Any
+) -> None:
+    log = cluster.topics["a"][0]
+    lenient = feed(exports={"missing": "empty"})
+    for minutes in (10, 70, 130):
+        log.put(minutes)
+    assert offsets(settings, land(lenient, hour(0), settings)) == [0]
+    known = cluster.topics.pop("a")
+    land(lenient, hour(1), settings)
+    cluster.topics["a"] = known
+    assert offsets(settings, land(lenient, hour(2), settings)) == [2]
+    assert offsets(settings, land(lenient, hour(1), settings)) == [1]
+
+
+@pytest.mark.promise(1)
 def test_records_that_were_removed_before_they_landed_are_told(cluster: Cluster, settings: Settings, at: Any) -> None:
     log = cluster.topics["a"][0]
     for minutes in (1, 2, 61, 121):
