@@ -111,7 +111,8 @@ class Exports(Model):
     )
     missing: Literal["fail", "empty"] = Field(
         "fail",
-        description="An hour in which a topic has no object at all: fail, or an empty hour. With `kafka`: a topic that the "
+        description="An hour in which a topic has no object at all: fail, or an empty hour. While not even "
+        "the folder of exports is there (a mount that is missing) the hour waits. With `kafka`: a topic that the "
         "brokers do not know (one without records in the hour is an empty hour).",
     )
 

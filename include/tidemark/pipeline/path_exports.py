@@ -23,6 +23,8 @@ _REMOVED = "it has landed, and the source has removed it since"
 class _Folder(TopicExport):
     """What one topic's export of an hour holds at this moment. Its objects hold data only: a marker is not among them."""
 
+    root: str
+    """The folder that is there whether an hour has exports or not: TIDEMARK_EXPORTS, or what `exports.path` begins with."""
     pattern: str
     """The pattern of the objects' names, in which `exports.path` ends."""
     marker: str | None
@@ -55,9 +57,14 @@ class _Folders:
         Without a marker a topic that has no object yet is waited for: by ``exports.missing: empty`` as long as that, by
         ``fail`` until ``wait`` after the end of the hour. From then on the hour is complete, without it.
 
+        Where the root of exports is not there (a mount that is missing), nobody can tell whether there is an export.
         Of what has landed and was removed since nothing is waited for: there is nothing new.
         """
         exports = self.feed.exports
+        for export in self.topics:
+            if export.missing and "://" not in export.root and not Path(export.root).is_dir():
+                why = f"there is no folder {export.root}: mount it, or mend TIDEMARK_EXPORTS or `exports.path`"
+                return Readiness(False, why)
         if exports.marker is not None:
             unmarked = [export.marker for export in self.topics if not export.marked and not export.removed]
             if not unmarked:
@@ -150,8 +157,9 @@ def _list_topic(feed: Feed, topic: str, hour: Hour, settings: Settings) -> _Fold
     marked = marker is not None and storage.find(f"{folder}/{marker}") is not None
     place = f"{folder}/{marker}" if marker else None
     return _Folder(
-        topic=topic, place=folder, objects=objects, missing=not objects, pattern=pattern, marker=place, marked=marked
-    )
+        topic=topic, place=folder, objects=objects, missing=not objects, root=root, pattern=pattern, marker=place,
+        marked=marked,
+    )  # fmt: skip
 
 
 def _now() -> datetime:

@@ -44,6 +44,7 @@ tables:
 
 @pytest.fixture
 def settings(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Settings:
+    (tmp_path / "exports").mkdir()
     (tmp_path / "feeds").mkdir()
     (tmp_path / "feeds/crm.yaml").write_text(FILE)
     monkeypatch.setenv("TIDEMARK_HOME", str(tmp_path))

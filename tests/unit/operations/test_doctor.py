@@ -160,4 +160,6 @@ def test_what_the_next_hour_of_a_feed_waits_for(settings: Settings) -> None:
     hours = [HourRange(first=HOUR, last=HOUR, sequence=1, version=1)]
     save_state(settings, FeedState(feed="shop", last_sequence=1, hours=hours))
     assert "shop 2026-11-20T08: " in found(settings, "export").found
+    assert "there is no folder" in found(settings, "export").found
+    settings.path("exports").mkdir()
     assert "_SUCCESS" in found(settings, "export").found

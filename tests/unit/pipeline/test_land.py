@@ -371,7 +371,20 @@ def test_a_topic_without_objects_fails_or_is_empty_as_the_feed_says(source: Sour
     assert land(empty, "2020-01-01T00", settings) == nothing
 
 
+@pytest.mark.promise(1)
+@pytest.mark.parametrize("where", ["exports", "path"])
+def test_a_root_of_exports_that_is_not_there_is_no_empty_hour(settings: Settings, tmp_path: Path, where: str) -> None:
+    """A mount that is missing. An hour that landed without it would never be read again."""
+    path = {"path": f"{tmp_path}/exports/{{topic}}/dt={{date}}/hr={{hour}}/*"} if where == "path" else {}
+    lenient = feed(exports={"missing": "empty", **path})
+    with pytest.raises(NotReadyError, match=f"there is no folder {tmp_path}/exports: mount it"):
+        land(lenient, HOUR, settings)
+    (tmp_path / "exports").mkdir()
+    assert land(lenient, HOUR, settings).empty
+
+
 def test_objects_that_come_after_an_empty_hour_make_a_version(source: Source, settings: Settings) -> None:
+    source.root.mkdir()
     late = feed(exports={"missing": "empty", "path": "{topic}/dt={date}/hr={hour}/p*"})
     hour = "2020-01-01T07"
     assert land(late, hour, settings).empty
