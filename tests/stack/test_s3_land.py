@@ -16,6 +16,7 @@ from botocore.awsrequest import AWSResponse
 from tidemark.errors import ConflictError, ExportError, NotReadyError, TerminalError, TransientError
 from tidemark.feeds.model import Feed
 from tidemark.ledger.manifest import all_objects, load_manifest
+from tidemark.operations.doctor import Finding, examine
 from tidemark.pipeline.exports import is_complete
 from tidemark.pipeline.land import land
 from tidemark.settings import Settings
@@ -219,6 +220,15 @@ def test_an_object_that_changed_since_it_was_listed(s3: S3Client, bucket: str, s
     with pytest.raises(ConflictError):
         objects.copy_from(objects, stored, f"s3://{bucket}/copy", "")
     assert keys(s3, bucket, "copy") == []
+
+
+def test_the_doctor_tells_that_the_right_to_delete_is_missing(settings: Settings, on_wire: tuple[Any, Any]) -> None:
+    def lake() -> Finding:
+        return next(one for one in examine(settings) if one.what == "lake")
+
+    assert lake().good and lake().good
+    on_wire[1](lambda request: failure(403, "AccessDenied") if request.method == "DELETE" else None)
+    assert not lake().good and "read, write and delete" in lake().found
 
 
 def test_a_damaged_object_lands_nothing(s3: S3Client, bucket: str, settings: Settings) -> None:

@@ -11,15 +11,17 @@ import os
 import socket
 import uuid
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 
 from tidemark.errors import ConflictError, StateError, TidemarkError, TransientError
 from tidemark.lake.catalog import read_rows
 from tidemark.lake.stored_formats import parse_document
 from tidemark.ledger.feed_state import FeedState
-from tidemark.logs import current_context
+from tidemark.logs import current_context, get_logger
 from tidemark.settings import Settings
 from tidemark.storage.objects import storage_of
+
+log = get_logger()
 
 #: Tells processes apart that have the same number, on machines of the same name.
 _RUN = uuid.uuid4().hex[:12]
@@ -76,9 +78,11 @@ def save_state(settings: Settings, state: FeedState) -> FeedState:
     revisions = _revisions(settings, state.feed)
     if not written or revisions[-1] != state.revision:
         raise _overtaken(state)
-    for old in revisions[:-_KEPT]:
-        with suppress(TransientError):  # the next revision removes it
+    try:
+        for old in revisions[:-_KEPT]:
             storage.remove(_location(settings, state.feed, old))
+    except TidemarkError as error:  # the state is stored; the next one removes them
+        log.warning("old revisions of the feed's state stay", why=error.problem, fix=error.fix, object=error.object)
     return state
 
 

@@ -162,7 +162,8 @@ def _lake(settings: Settings) -> Finding:
     location = f"{settings.lake_root}/_doctor"
     try:
         storage = storage_of(location, settings)
-        storage.write_text(location, "well")
+        storage.remove(location)
+        storage.write_new(location, "well")
         good = storage.read_text(location) == "well"
         conditional = not storage.write_new(location, "well")
     except Exception as error:  # the doctor reports every failure

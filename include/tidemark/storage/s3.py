@@ -249,6 +249,6 @@ def _raise_answer(response: Any, location: str, error: Exception) -> NoReturn:
     if status == 404:
         raise TerminalError(f"is not there ({summary})", object=location, fix="check bucket and path") from error
     if status in (401, 403):
-        fix = "give the credentials in use the right to list, read and write there"
+        fix = "give the credentials in use the right to list, read, write and delete there"
         raise TerminalError(f"may not be read or written ({summary})", object=location, fix=fix) from error
     raise TerminalError(summary, object=location) from error

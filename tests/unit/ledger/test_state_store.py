@@ -12,7 +12,7 @@ import boto3
 import pytest
 from moto import mock_aws
 
-from tidemark.errors import ConflictError, StateError, StoredFormatError, TransientError
+from tidemark.errors import ConflictError, StateError, StoredFormatError, TerminalError, TransientError
 from tidemark.hours import Hour
 from tidemark.ledger import state_store
 from tidemark.ledger.feed_state import FeedState
@@ -89,6 +89,23 @@ def test_who_was_paused_while_old_revisions_were_removed_is_refused(
         assert load_state(settings, "shop") == state
     assert len(state_store._revisions(settings, "shop")) <= 4
     assert save_state(settings, state).revision == 6
+
+
+def test_without_the_right_to_delete_the_state_is_saved_and_the_old_ones_are_told(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    def refuse(self: LocalFiles, location: str) -> None:
+        raise TerminalError("may not be removed", object=location)
+
+    monkeypatch.setattr(state_store, "_KEPT", 2)
+    monkeypatch.setattr(LocalFiles, "remove", refuse)
+    settings = Settings(home=tmp_path)
+    state = load_state(settings, "shop")
+    for revision in (1, 2, 3, 4):
+        state = save_state(settings, state)
+        assert load_state(settings, "shop") == state and state.revision == revision
+    told = [record.getMessage() for record in caplog.records]
+    assert len(told) == 2 and "may not be removed" in told[0], "one line a save"
 
 
 @pytest.mark.parametrize("arrives", [True, False])

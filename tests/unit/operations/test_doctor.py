@@ -102,7 +102,7 @@ def test_a_lake_that_cannot_be_written_says_nothing_of_the_clock(
     def full(*_: object) -> None:
         raise OSError(28, "No space left on device")
 
-    monkeypatch.setattr(LocalFiles, "write_text", full)
+    monkeypatch.setattr(LocalFiles, "write_new", full)
     assert found(settings, "clock") == Finding("clock", False, "it is compared with the storage of a lake that is well")
     assert "No space left" in found(settings, "lake").found
 
