@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 import pytest
 from botocore.awsrequest import AWSResponse
 
-from tidemark.errors import ConflictError, ExportError, NotReadyError, TerminalError, TransientError
+from tidemark.errors import ConfigError, ConflictError, ExportError, NotReadyError, TerminalError, TransientError
 from tidemark.feeds.model import Feed
 from tidemark.ledger.manifest import all_objects, load_manifest
 from tidemark.operations.doctor import Finding, examine
@@ -109,8 +109,14 @@ def test_from_s3_to_s3_by_server_side_copy(
         assert hashlib.sha256(body).hexdigest() == object_.sha256
     assert object_.source.startswith(f"s3://{bucket}/{PLACE}/")
     sent = on_wire[0]
-    assert [line.split()[0] for line in sent if "/_manifests/" not in line].count("COPY") == 2
-    written = [line for line in sent if line.startswith("PUT") and "/_manifests/" not in line]
+    assert [
+        line.split()[0] for line in sent if "/_manifests/" not in line and "/_conditional_writes" not in line
+    ].count("COPY") == 2
+    written = [
+        line
+        for line in sent
+        if line.startswith("PUT") and "/_manifests/" not in line and "/_conditional_writes" not in line
+    ]
     assert [line for line in written if not line.endswith("/_lake.json")] == [], "no bytes pass through here"
     sent.clear()
     assert land(feed(), HOUR, settings) == manifest
@@ -222,6 +228,23 @@ def test_an_object_that_changed_since_it_was_listed(s3: S3Client, bucket: str, s
     assert keys(s3, bucket, "copy") == []
 
 
+@pytest.mark.parametrize("place", ["lake", "landing"])
+def test_a_storage_without_conditional_writes_is_refused(
+    settings: Settings, on_wire: tuple[Any, Any], place: str
+) -> None:
+    def ignore_it(request: Any) -> None:
+        if request.method == "PUT":
+            request.headers.pop("If-None-Match", None)
+
+    on_wire[1](ignore_it)
+    here = settings if place == "lake" else settings.model_copy(update={"lake": "lake", "landing": settings.lake})
+    for _ in range(2):
+        with pytest.raises(ConfigError, match="only where none is") as raised:
+            land(feed(), HOUR, here)
+        assert raised.value.object == f"{settings.lake}/_conditional_writes"
+    assert place == "landing" or not next(one for one in examine(here) if one.what == "lake").good
+
+
 def test_the_doctor_tells_that_the_right_to_delete_is_missing(settings: Settings, on_wire: tuple[Any, Any]) -> None:
     def lake() -> Finding:
         return next(one for one in examine(settings) if one.what == "lake")
@@ -229,6 +252,21 @@ def test_the_doctor_tells_that_the_right_to_delete_is_missing(settings: Settings
     assert lake().good and lake().good
     on_wire[1](lambda request: failure(403, "AccessDenied") if request.method == "DELETE" else None)
     assert not lake().good and "read, write and delete" in lake().found
+
+
+def test_an_object_that_is_replaced_before_its_copy_does_not_land(
+    s3: S3Client, bucket: str, settings: Settings, on_wire: tuple[Any, Any]
+) -> None:
+    """By one of the same size, on a server that ignores x-amz-copy-source-if-match, as this one does."""
+    put(s3, bucket, "p1", b"one\n")
+
+    def replaced(request: Any) -> None:
+        if "x-amz-copy-source" in request.headers:
+            put(s3, bucket, "p1", b"two\n")
+
+    on_wire[1](replaced)
+    with pytest.raises(ConflictError, match="changed while it was copied"):
+        land(feed(marker=None, settle="0s"), HOUR, settings)
 
 
 def test_a_damaged_object_lands_nothing(s3: S3Client, bucket: str, settings: Settings) -> None:

@@ -17,6 +17,7 @@ from tidemark.errors import ConfigError, TerminalError
 from tidemark.lake.catalog import lake_of_catalog
 from tidemark.lake.stored_formats import check_format, current_format
 from tidemark.settings import Settings
+from tidemark.storage.conditional_writes import require_conditional_writes
 from tidemark.storage.objects import storage_of
 from tidemark.storage.retry import retry
 
@@ -36,28 +37,20 @@ class LakeMarker(BaseModel):
     """Whether the catalog has been told the id: not before the first hour makes a table."""
 
 
-#: Without it, two runs of one feed could both go on from the same state.
-NO_CONDITIONS = "the lake's storage writes over an object that is there, though asked to write only where none is"
-USE_ANOTHER_STORAGE = (
-    "put the lake (TIDEMARK_LAKE) on a storage with conditional writes: files, S3, or most servers like it"
-)
-
-
 @retry
 def open_lake(settings: Settings) -> None:
-    """Called before anything is written to the lake: refuse what :func:`check_lake` refuses, and mark a new lake.
+    """Called before anything is written to the lake: refuse what :func:`check_lake` refuses, and mark a new lake,
+    whose storage, and its landing's, has conditional writes.
 
     Two processes that open a new lake at once agree: one writes the marker, and both read it.
     """
     check_lake(settings)
     if read_marker(settings) is None:
+        for root in (settings.lake_root, *([settings.landing_root] if settings.landing else [])):
+            require_conditional_writes(root, settings)
         location = _location(settings)
         marker = LakeMarker(format=current_format(), made_by=__version__, id=uuid.uuid4().hex)
-        storage = storage_of(location, settings)
-        storage.write_new(location, _text(marker))
-        if storage.write_new(location, _text(marker)):
-            storage.remove(location)
-            raise ConfigError(NO_CONDITIONS, fix=USE_ANOTHER_STORAGE, object=location)
+        storage_of(location, settings).write_new(location, _text(marker))
         check_lake(settings)
 
 

@@ -20,12 +20,13 @@ from tidemark import __version__
 from tidemark.errors import TidemarkError
 from tidemark.feeds.loading import check_feeds, feed_names, find_feed
 from tidemark.lake.catalog import lake_of_catalog
-from tidemark.lake.lake_marker import NO_CONDITIONS, USE_ANOTHER_STORAGE, check_lake, read_marker
+from tidemark.lake.lake_marker import check_lake, read_marker
 from tidemark.lake.spark_conf import spark_conf
 from tidemark.lake.stored_formats import FORMAT
 from tidemark.ledger.state_store import load_state
 from tidemark.pipeline.exports import is_complete
 from tidemark.settings import Settings
+from tidemark.storage.conditional_writes import require_conditional_writes
 from tidemark.storage.objects import storage_of
 
 #: Free bytes under a lake of files, below which the next hour may not find room.
@@ -51,7 +52,7 @@ class Finding:
 
 
 def examine(settings: Settings) -> list[Finding]:
-    """All findings. Changes nothing, except that it writes one small file in the lake and reads it back."""
+    """All findings. Changes nothing, except that it writes two small files in the lake and reads one back."""
     lake = _lake(settings)
     found = [
         _variables(),
@@ -165,11 +166,9 @@ def _lake(settings: Settings) -> Finding:
         storage.remove(location)
         storage.write_new(location, "well")
         good = storage.read_text(location) == "well"
-        conditional = not storage.write_new(location, "well")
+        require_conditional_writes(settings.lake_root, settings)
     except Exception as error:  # the doctor reports every failure
         return Finding("lake", False, f"{settings.lake_root} cannot be written: {error}")
-    if not conditional:
-        return Finding("lake", False, f"{NO_CONDITIONS}: {USE_ANOTHER_STORAGE}")
     return Finding("lake", good, f"{settings.lake_root} can be written")
 
 

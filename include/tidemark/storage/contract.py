@@ -16,6 +16,13 @@ from typing import BinaryIO
 #: From this size on an object is copied and uploaded in parts of this size, several at once.
 PART_BYTES = 16 * 2**20
 
+#: What to do about a storage that does not keep conditions. Without them, two runs of one feed could both go on from the same
+#: state.
+CONDITIONAL_WRITES = (
+    "put lake and landing (TIDEMARK_LAKE, TIDEMARK_LANDING) on a storage with conditional writes: files, S3, or most servers "
+    "like it"
+)
+
 #: So many objects are looked at in folders below a folder: the folder may be that of all hours.
 MOST_LOOKED_AT = 10_000
 

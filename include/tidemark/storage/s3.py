@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from base64 import b64decode
 from collections.abc import Iterator
 from contextlib import contextmanager
 from fnmatch import fnmatchcase
@@ -152,7 +153,8 @@ class S3Objects(Storage):
             self._s3.delete_object(Bucket=bucket, Key=key)
 
     def copy_from(self, source: Storage, stored: StoredObject, target: str, sha256: str) -> None:
-        """From S3 the server copies by itself, held to the ETag that was listed; files are uploaded with SHA-256."""
+        """From S3 the server copies by itself, held to the ETag that was listed and, where it went in one part, to the
+        SHA-256 that the server has of it; files are uploaded with SHA-256."""
         bucket, key = _split(target)
         with _s3_errors(target):
             if isinstance(source, S3Objects):
@@ -165,6 +167,10 @@ class S3Objects(Storage):
                     SourceClient=source._s3,
                     Config=self._transfer,
                 )
+                if stored.size < self._transfer.multipart_threshold:  # not every server keeps the condition on the ETag
+                    head = self._s3.head_object(Bucket=bucket, Key=key, ChecksumMode="ENABLED")
+                    if b64decode(head.get("ChecksumSHA256", "")).hex() not in ("", sha256):
+                        raise ConflictError("changed while it was copied", object=stored.location, fix=FIX_CHANGED)
             else:
                 with source.open(stored) as stream:
                     self._s3.upload_fileobj(
