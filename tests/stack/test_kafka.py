@@ -22,7 +22,7 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from tests.stack.kafka import Broker, running_broker
-from tidemark.errors import ConfigError, ExportError, NotReadyError, TransientError
+from tidemark.errors import ConfigError, ConflictError, ExportError, NotReadyError, TransientError
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.ledger.manifest import Manifest
@@ -218,6 +218,36 @@ def test_a_topic_that_is_made_again_and_one_that_is_not_there(
     with pytest.raises(ExportError, match="deleted and made again"):
         land(one, HOUR.plus(1), settings)
     assert values(settings, land(feed(broker, topic, removed="accept"), HOUR.plus(1), settings)) == ["65", "66"]
+
+
+@pytest.mark.promise(1)
+def test_a_topic_that_is_made_again_while_it_is_read(
+    broker: Broker, admin: AdminClient, topic: str, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    put(plain(broker), topic, 1, 2, 70)
+    read = kafka_topics.KafkaCluster.read
+
+    def made_again(self: kafka_topics.KafkaCluster, *where: Any) -> Any:
+        admin.delete_topics([topic])[topic].result()
+        wait_until(lambda: topic not in admin.list_topics(timeout=10).topics)
+        make(admin, topic)
+        put(plain(broker), topic, 31, 32, 33)
+        return read(self, *where)
+
+    monkeypatch.setattr(kafka_topics.KafkaCluster, "read", made_again)
+    with pytest.raises(ConflictError, match="made again, while it was read"):
+        land(feed(broker, topic), HOUR, settings)
+
+
+@pytest.mark.promise(1)
+def test_a_topic_that_is_made_late(broker: Broker, admin: AdminClient, settings: Settings) -> None:
+    lenient = feed(broker, "made-late")
+    lenient = lenient.model_copy(update={"exports": lenient.exports.model_copy(update={"missing": "empty"})})
+    assert land(lenient, HOUR, settings).empty
+    make(admin, "made-late")
+    put(plain(broker), "made-late", 10, 20, 70, 130)
+    assert values(settings, land(lenient, HOUR.plus(1), settings)) == ["10", "20", "70"]
+    assert land(lenient, HOUR, settings).empty
 
 
 def test_many_records_are_read_in_little_memory(broker: Broker, topic: str, settings: Settings) -> None:

@@ -17,7 +17,7 @@ from typing import Any
 
 from isal.igzip import IGzipFile
 
-from tidemark.errors import ConfigError, ExportError, TransientError
+from tidemark.errors import ConfigError, ConflictError, ExportError, TransientError
 from tidemark.feeds.export_model import Kafka
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
@@ -229,9 +229,18 @@ class _Topics:
         path = folder / f"{uuid.uuid4().hex}.jsonl.gz"
         records = self.cluster.read(topic, o.partition, first, end) if first < end else ()
         _write_lines(path, topic, o.partition, records)
+        if first < end:
+            self._require_topic(topic, one.id)
         fetched = storage_of(str(path), self.settings).find(str(path))
         assert fetched is not None
         return fetched
+
+    def _require_topic(self, topic: str, id_: str) -> None:
+        """ConflictError where a topic is another by now. It is read by its name, and offsets of the other mean others."""
+        now = self.cluster.look([topic], [])[topic]
+        if now is None or now.id != id_:
+            problem = f"{topic}: the topic was deleted, or made again, while it was read"
+            raise ConflictError(problem, fix="run the hour again, which says what is gone")
 
 
 def look_at_topics(feed: Feed, hour: Hour, settings: Settings, cluster: KafkaTopics | None = None) -> HourExport:

@@ -13,7 +13,7 @@ from typing import Any
 
 import pytest
 
-from tidemark.errors import ConfigError, ExportError, NotReadyError
+from tidemark.errors import ConfigError, ConflictError, ExportError, NotReadyError
 from tidemark.feeds.export_model import Kafka
 from tidemark.feeds.model import Feed
 from tidemark.ledger.manifest import Manifest
@@ -331,6 +331,31 @@ def test_a_topic_that_was_made_again_is_not_taken_for_the_old_one(
         land(feed(), hour(1), settings)
     manifest = land(feed(kafka={"removed": "accept"}), hour(1), settings)
     assert ranges(manifest) == [("a", 0, 0, 2)] and "made again" in manifest.notes[0]
+
+
+@pytest.mark.promise(1)
+@pytest.mark.parametrize("accept", [True, False])
+def test_a_topic_that_is_made_again_while_it_is_read_does_not_land(
+    cluster: Cluster, settings: Settings, at: Any, monkeypatch: pytest.MonkeyPatch, accept: bool
+) -> None:
+    for minutes in (1, 61):
+        cluster.topics["a"][0].put(minutes)
+    one, read = feed(kafka={"removed": "accept"} if accept else {}), Cluster.read
+
+    def made_again(self: Cluster, *where: Any) -> Iterator[KafkaRecord]:
+        self.ids["a"], self.topics["a"] = "another", {0: Partition()}
+        for minutes in (31, 32):
+            self.topics["a"][0].put(minutes)
+        return read(self, *where)
+
+    with monkeypatch.context() as patch, pytest.raises(ConflictError, match="a: the topic was deleted, or made again"):
+        patch.setattr(Cluster, "read", made_again)
+        land(one, hour(0), settings)
+    if accept:
+        assert "were of a topic that was deleted" in land(one, hour(0), settings).notes[0]
+    else:
+        with pytest.raises(ExportError, match="were of a topic that was deleted"):
+            land(one, hour(0), settings)
 
 
 def test_a_clock_that_is_years_ahead_does_not_stop_the_hours(cluster: Cluster, settings: Settings, at: Any) -> None:
