@@ -245,6 +245,36 @@ def test_a_storage_without_conditional_writes_is_refused(
     assert place == "landing" or not next(one for one in examine(here) if one.what == "lake").good
 
 
+@pytest.mark.parametrize(
+    ("status", "code", "kind", "says"),
+    [
+        (400, "ExpiredToken", TransientError, "renew the credentials"),
+        (403, "RequestTimeTooSkewed", TerminalError, "clock"),
+        (403, "InvalidAccessKeyId", TerminalError, "AWS_ACCESS_KEY_ID"),
+        (403, "SignatureDoesNotMatch", TerminalError, "AWS_SECRET_ACCESS_KEY"),
+        (400, "AuthorizationHeaderMalformed", TerminalError, "TIDEMARK_S3_REGION"),
+        (403, "AccessDenied", TerminalError, "right to list, read, write and delete"),
+    ],
+)
+def test_an_answer_says_what_to_do(
+    s3: S3Client, bucket: str, settings: Settings, on_wire: tuple[Any, Any], monkeypatch: pytest.MonkeyPatch,
+    status: int, code: str, kind: type[Exception], says: str,
+) -> None:  # fmt: skip
+    monkeypatch.setattr("time.sleep", lambda _: None)
+    on_wire[1](lambda request: failure(status, code) if request.method == "GET" else None)
+    with pytest.raises(kind, match=says) as raised:
+        storage_of("s3://x", settings).list_objects(f"s3://{bucket}/{PLACE}")
+    assert code in str(raised.value)
+
+
+def test_a_server_that_does_not_know_conditional_writes_is_no_passing_failure(
+    settings: Settings, on_wire: tuple[Any, Any]
+) -> None:
+    on_wire[1](lambda request: failure(501, "NotImplemented") if "If-None-Match" in request.headers else None)
+    with pytest.raises(TerminalError, match="a storage with conditional writes"):
+        land(feed(), HOUR, settings)
+
+
 def test_the_doctor_tells_that_the_right_to_delete_is_missing(settings: Settings, on_wire: tuple[Any, Any]) -> None:
     def lake() -> Finding:
         return next(one for one in examine(settings) if one.what == "lake")

@@ -10,12 +10,28 @@ from functools import lru_cache
 from typing import TYPE_CHECKING, Any, BinaryIO, NoReturn, cast
 
 from tidemark.errors import ConflictError, ExportError, TerminalError, TidemarkError, TransientError
-from tidemark.storage.contract import MOST_LOOKED_AT, PART_BYTES, Storage, StoredObject, is_below
+from tidemark.storage.contract import CONDITIONAL_WRITES, MOST_LOOKED_AT, PART_BYTES, Storage, StoredObject, is_below
 from tidemark.storage.retry import retry
 from tidemark.storage.verified_stream import FIX_CHANGED, VerifiedStream
 
 if TYPE_CHECKING:
     from mypy_boto3_s3 import S3Client
+
+
+_KEYS = "set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY, or the profile or role, to those of this server"
+#: What to do about answers whose status alone says something else.
+_ANSWERS: dict[str, tuple[type[TidemarkError], str, str]] = {
+    "NotImplemented": (TerminalError, "the server does not know what was asked with the request", CONDITIONAL_WRITES),
+    "ExpiredToken": (TransientError, "the credentials have expired", "renew the credentials; it is tried again"),
+    "RequestTimeTooSkewed": (
+        TerminalError,
+        "the clocks differ",
+        "set this machine's clock and the server's by a time server",
+    ),
+    "InvalidAccessKeyId": (TerminalError, "the server does not know the access key", _KEYS),
+    "SignatureDoesNotMatch": (TerminalError, "the secret key is not that of the access key", _KEYS),
+    "AuthorizationHeaderMalformed": (TerminalError, "the region is another", "set TIDEMARK_S3_REGION to the bucket's"),
+}
 
 
 class S3Objects(Storage):
@@ -250,6 +266,9 @@ def _raise_answer(response: Any, location: str, error: Exception) -> NoReturn:
     summary = f"S3 answered {status} {code}"
     if status == 412:
         raise ConflictError("changed since it was listed", object=location, fix=FIX_CHANGED) from error
+    if code in _ANSWERS:
+        kind, problem, fix = _ANSWERS[code]
+        raise kind(f"{problem} ({summary})", object=location, fix=fix) from error
     if status in (408, 409, 429) or status >= 500:
         raise TransientError(summary, object=location, fix="it is tried again") from error
     if status == 404:
