@@ -175,7 +175,7 @@ class KafkaCluster:
                     if sizes := [len(message) for message in messages if message.error() is None]:
                         heard, largest = time.monotonic(), max(1, *sizes, (largest + 1) // 2)
                     elif time.monotonic() - heard > _QUIET:
-                        raise TransientError(f"{topic}, partition {partition}: no record for {_QUIET:.0f} seconds")
+                        raise KafkaException(KafkaError(KafkaError._TIMED_OUT))
             finally:
                 consumer.close()
 
