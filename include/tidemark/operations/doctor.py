@@ -11,7 +11,7 @@ import socket
 import subprocess
 import urllib.request
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
@@ -19,6 +19,7 @@ from pathlib import Path
 from tidemark import __version__
 from tidemark.errors import TidemarkError
 from tidemark.feeds.loading import check_feeds, feed_names, find_feed
+from tidemark.hours import Hour
 from tidemark.lake.catalog import lake_of_catalog
 from tidemark.lake.lake_marker import check_lake, read_marker
 from tidemark.lake.spark_conf import spark_conf
@@ -35,6 +36,7 @@ _LITTLE_ROOM = 1 << 30
 #: maintenance may remove, is told by comparing them.
 _SKEW = 30.0
 _WITHIN = 3.0
+_HOUR = timedelta(hours=1)
 #: Variables that scripts of the project read.
 _OF_SCRIPTS = ("TIDEMARK_AIRFLOW_HOME", "TIDEMARK_STACK_", "TIDEMARK_TEST_")
 
@@ -234,15 +236,15 @@ def _airflow() -> Finding:
 
 
 def _next_exports(settings: Settings) -> list[Finding]:
-    """Of each feed that has published, whether its next hour's export is whole, and what it lacks."""
+    """Of each feed, whether the export of the hour behind its newest is whole, and what it lacks; where it has published
+    none, of its first hour on schedule, or of the hour that ended last: whether the place of its exports answers."""
     findings: list[Finding] = []
-    folder = settings.path(settings.feeds)
+    folder, ended = settings.path(settings.feeds), datetime.now(UTC).replace(minute=0, second=0, microsecond=0) - _HOUR
     for name in feed_names(folder) if folder.is_dir() else ():
         try:
-            newest = load_state(settings, name).newest_hour
-            if newest is not None:
-                hour, feed = newest.plus(1), find_feed(name, settings, deep=False)
-                findings.append(Finding("export", True, f"{name} {hour}: {is_complete(feed, hour, settings).why}"))
+            newest, feed = load_state(settings, name).newest_hour, find_feed(name, settings, deep=False)
+            hour = newest.plus(1) if newest else Hour.of(feed.start or ended)
+            findings.append(Finding("export", True, f"{name} {hour}: {is_complete(feed, hour, settings).why}"))
         except TidemarkError as error:
             findings.append(Finding("export", False, f"{name}: {str(error).splitlines()[0]}"))
     return findings

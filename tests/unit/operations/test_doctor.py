@@ -9,6 +9,7 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
+from datetime import UTC, datetime, timedelta
 from http.server import BaseHTTPRequestHandler, HTTPServer
 from pathlib import Path
 from typing import Any
@@ -155,7 +156,11 @@ def test_what_the_next_hour_of_a_feed_waits_for(settings: Settings) -> None:
         "container": {"type": "kafka_json"}, "exports": {"path": "{topic}/dt={date}/hr={hour}/*"},
     }  # fmt: skip
     (settings.path(settings.feeds) / "shop.yaml").write_text(yaml.safe_dump(feed))
-    assert not [one for one in examine(settings) if one.what == "export"], "it has published nothing"
+    an_hour_ago = datetime.now(UTC) - timedelta(hours=1)
+    assert found(settings, "export").found.startswith(f"shop {an_hour_ago:%Y-%m-%dT%H}: "), "it ended last"
+    feed |= {"start": "2026-11-19T05:00:00Z"}
+    (settings.path(settings.feeds) / "shop.yaml").write_text(yaml.safe_dump(feed))
+    assert found(settings, "export").found.startswith("shop 2026-11-19T05: "), "it has published nothing"
     open_lake(settings)
     hours = [HourRange(first=HOUR, last=HOUR, sequence=1, version=1)]
     save_state(settings, FeedState(feed="shop", last_sequence=1, hours=hours))
