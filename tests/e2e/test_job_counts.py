@@ -51,7 +51,7 @@ HOURS_OF: dict[str, tuple[list[Event], int, int]] = {
     "redelivered": ([*AGAIN, *everywhere(31, "u", 4, 5)], 16, 3),
     "late": ([*everywhere(13, "u", *range(10), partial=True), *everywhere(41, "u", 4, 5)], 16, 4),
     "a moved key": (moved(51, 1, 91), 15, 2),
-    "a moved key without a column": (moved(51, 1, 91, partial=True), 15, 36),
+    "a moved key without a column": (moved(51, 1, 91, partial=True), 15, 31),
     "a truncate": ([*everywhere(61, "t", 0), *everywhere(62, "c", 1, 2)], 12, 5),
 }
 

@@ -52,8 +52,9 @@ class Classified:
     """What became of all changes but the ordinary ones."""
 
 
-def classify(table: PublishedChanges, rows: DataFrame, links: int) -> Classified:
-    """Classify the hour's ROWS of one table. ``links``: how many of them rest on another key.
+def classify(table: PublishedChanges, rows: DataFrame, links: int, *, late: bool) -> Classified:
+    """Classify the hour's ROWS of one table. ``links``: how many of them rest on another key. ``late``: whether one of them
+    may be older than what is published; else nothing of them is there already or superseded, and no stored row is asked.
 
     Of what is published only the keys that the hour's late changes can meet are taken, so that the joins and folds after
     it are of their size and not of the table's."""
@@ -63,17 +64,23 @@ def classify(table: PublishedChanges, rows: DataFrame, links: int) -> Classified
     of_hour = rows.withColumn("of_hour", F.lit(True))
     known_and_new = table.rows.withColumn("of_hour", F.lit(False)).unionByName(of_hour)
     colliding = colliding_keys(known_and_new, F.col("of_hour")).localCheckpoint()
-    judged, counts = _judge(table, rows, colliding)
-    without_effect = judged.where(F.col("fate").isin("duplicate", "superseded")).select("key", "sort_key").distinct()
-    live = rows.join(without_effect, ["key", "sort_key"], "left_anti").select(*rows.columns)
+    live, counts = rows, Counts()
+    if late or table.rebuild:
+        judged, counts = _judge(table, rows, colliding)
+        without_effect = (
+            judged.where(F.col("fate").isin("duplicate", "superseded")).select("key", "sort_key").distinct()
+        )
+        live = rows.join(without_effect, ["key", "sort_key"], "left_anti").select(*rows.columns)
+    else:
+        judged = rows.where(is_link()).select("key", "sort_key", F.lit("refold").alias("fate"))
     targets = _keys_to_refold(table, judged, live, links, colliding)
     if not targets.count:
         return Classified(live, None, counts)
     ordinary = live.join(targets.rows, "key", "left_anti").select(*rows.columns)
-    late = live.join(targets.rows, "key", "left_semi").select(*rows.columns)
+    taken_in = live.join(targets.rows, "key", "left_semi").select(*rows.columns)
     everything = table.rows.unionByName(rows).withColumn("counts", F.lit(False))
     refolded = fold(with_ancestors(everything, targets.rows, colliding), partial=True)
-    return Classified(ordinary, refolded, counts.plus(applied(late)))
+    return Classified(ordinary, refolded, counts.plus(applied(taken_in)))
 
 
 def _in_reach(table: PublishedChanges, rows: DataFrame) -> PublishedChanges:

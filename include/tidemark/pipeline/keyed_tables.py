@@ -106,7 +106,8 @@ def _join_late(
 def _fold_from_log(changes: TableChanges, rows: DataFrame) -> TableOutcome:
     """Fold with what the change log holds, where the stored rows do not tell enough."""
     shape, stats, hour = changes.shape, changes.stats, changes.run.hour
-    classified = late_changes.classify(changes.state.published_changes(), rows, stats.links)
+    published, late = changes.state.published_changes(), changes.state.is_late(stats)
+    classified = late_changes.classify(published, rows, stats.links, late=late)
     settled = settle(fold(classified.ordinary, partial=stats.partial > 0), shape, hour)
     if classified.refolded is not None:
         log.info("folding keys again from the change log", reason="changes came late, or rest on another key")

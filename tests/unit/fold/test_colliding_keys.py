@@ -161,7 +161,7 @@ def test_any_part_published_first_gives_the_same(spark: SparkSession) -> None:
     highest = published.agg(F.max("sort_key")).first()
     assert highest is not None
     table = PublishedChanges(rows=published, stored=stored, highest=highest[0])
-    found = classify(table, hour, links=1)
+    found = classify(table, hour, links=1, late=True)
     assert found.refolded is not None
     refolded = found.refolded.localCheckpoint()
     wanted = {key: (dict(row.values), row.absent) for key, row in rows({*first, *second}).items()}

@@ -32,7 +32,7 @@ def test_any_part_published_first_gives_the_oracles_table(spark: SparkSession) -
         partial=True,
     ).localCheckpoint()
     table = PublishedChanges(rows=published, stored=_stored(held), highest=max(map(place, first)))
-    found = classify(table, hour, links)
+    found = classify(table, hour, links, late=True)
     assert found.refolded is not None
     ordinary = found.ordinary.localCheckpoint()
 
@@ -43,6 +43,31 @@ def test_any_part_published_first_gives_the_oracles_table(spark: SparkSession) -
     assert counts.duplicate >= len(again)
     assert counts.duplicate + counts.superseded + counts.applied + ordinary.count() == len(second) + len(again)
     assert counts.superseded, "some late changes can alter nothing any more"
+
+
+def test_of_an_hour_in_order_no_stored_row_is_asked(spark: SparkSession) -> None:
+    """It comes to the same table as if one were."""
+    rng = Random(23)
+    steps = sorted(
+        (step for family in range(60) for step in random_family(rng, family, moves=True)), key=lambda s: place(s[0])
+    )
+    middle = len(steps) // 2
+    first, second = ([change for step in part for change in step] for part in (steps[:middle], steps[middle:]))
+    second = [change for change in second if place(change) > max(map(place, first))]
+    published, hour = _rows(spark, first), _rows(spark, second)
+    links = sum(change.prior is not None and bool(change.absent) for change in second)
+    held = fold(
+        with_ancestors(published, published.select("key").distinct(), colliding_keys(published, F.lit(False))),
+        partial=True,
+    ).localCheckpoint()
+    nothing = _stored(held).select(*(F.raise_error(F.lit("a stored row is asked")).cast(kind).alias(name)
+                                     for name, kind in _stored(held).dtypes))  # fmt: skip
+    table = PublishedChanges(rows=published, stored=nothing, highest=max(map(place, first)))
+    found = classify(table, hour, links, late=False)
+    assert links and found.refolded is not None
+    ordinary = found.ordinary.localCheckpoint()
+    assert _merged(folded_rows(held.collect()), fold(ordinary, partial=True), found.refolded) == _wanted(first + second)
+    assert found.counts.applied + ordinary.count() == len(second)
 
 
 def test_a_change_that_came_twice_in_the_hour_is_applied_once(spark: SparkSession) -> None:
@@ -68,21 +93,21 @@ def test_what_else_has_a_key_folded_again(spark: SparkSession) -> None:
 
     hour = _rows(spark, [late])
     as_usual = PublishedChanges(rows=published, stored=stored, highest=place(other))
-    assert keys(classify(as_usual, hour, 0)) == ({3}, set())
+    assert keys(classify(as_usual, hour, 0, late=True)) == ({3}, set())
     after_truncate = PublishedChanges(
         rows=published.where(F.col("position") >= f"{20:012d}"), stored=stored, highest=place(other),
         truncated=f"{20:012d}", new_truncate=True,
     )  # fmt: skip
-    found = classify(after_truncate, hour, 0)
+    found = classify(after_truncate, hour, 0, late=True)
     assert keys(found) == ({3}, {1}), "key 1 is newer than the truncate, but rests on an older insert"
     assert found.refolded is not None
     assert folded_rows(found.refolded.collect()) == {
         (1,): ({"id": 1, "a": "new", "b": None, "c": None}, frozenset("bc"))
     }
     pruned = PublishedChanges(rows=published, stored=stored, highest=place(other), pruned=f"{28:012d}#0")
-    assert keys(classify(pruned, hour, 0)) == (set(), {3})
+    assert keys(classify(pruned, hour, 0, late=True)) == (set(), {3})
     rebuilt = PublishedChanges(rows=published, stored=stored, highest="~", rebuild=True)
-    assert keys(classify(rebuilt, hour, 0)) == (set(), {1, 2, 3})
+    assert keys(classify(rebuilt, hour, 0, late=True)) == (set(), {1, 2, 3})
 
 
 def test_a_late_truncate_tells_which_row_a_delete_took(spark: SparkSession) -> None:
@@ -103,7 +128,7 @@ def test_a_late_truncate_tells_which_row_a_delete_took(spark: SparkSession) -> N
         rows=published.where(F.col("position") >= truncated), stored=_stored(before).localCheckpoint(),
         highest=place(passing[-1]), truncated=truncated, new_truncate=True,
     )  # fmt: skip
-    found = classify(under_it, published.limit(0), 0)
+    found = classify(under_it, published.limit(0), 0, late=True)
     assert found.refolded is not None
     assert _merged(folded_rows(before.collect()), found.ordinary, found.refolded) == _wanted([emptied, *passing])
 
