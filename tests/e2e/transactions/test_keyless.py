@@ -42,9 +42,11 @@ def test_a_message_that_comes_again_at_once_counts_once(
     )
     twice = [sent for sent in one for _ in range(2)]
     receipt = exports.run(HOURS[0], [*twice, *other])
+    # A connector that starts again within the transaction sends them once more.
+    events = sum(len(sent.says.changes) for sent in (*twice, *other))
     rows, _ = read_snapshot(settings, f"{exports.name}.{KEYLESS}", HOURS[0])
     assert [row["id"] for row in rows.to_pylist()] == [1, 1]
-    assert (receipt.counts.applied, receipt.counts.duplicate) == (2, 1)
+    assert (receipt.counts.applied, receipt.counts.duplicate) == (2, events - 2)
 
 
 def sent(op: str, lsn: int, after: Event | None, before: Event | None = None) -> Event:
