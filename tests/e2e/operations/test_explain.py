@@ -30,10 +30,12 @@ def known(settings: Settings, run: OneTableFeed, tmp_path: Path) -> Settings:
     moved["headers"] = [{"key": "__debezium.oldkey", "value": json.dumps({"id": 1})}]
     first = event("c", 10, row(1, 1, "large"))
     run(HOURS[0], [first, event("c", 11, row(2, 2)), event("u", 20, row(1, 2, UNSENT))])
-    run(HOURS[1], [
+    receipt = run(HOURS[1], [
         first | {"offset": 99}, event("u", 30, row(1, "no number", UNSENT)), event("d", 41, None, key={"id": 1}), moved,
         event("u", 50, row(9, 5, UNSENT)),
     ])  # fmt: skip
+    # Also beside a row that moved and was not sent whole, for which the change log is asked.
+    assert (receipt.counts.applied, receipt.counts.duplicate) == (3, 1)
     assert rows(settings, run) == [row(2, 2), row(9, 5, "large")]
     return with_feed_file(settings, run, tmp_path)
 
