@@ -32,6 +32,11 @@ class RenamePlan:
     """New columns, with the text that stored rows have in them."""
 
     @property
+    def alters_rows(self) -> bool:
+        """Whether stored rows are altered by it."""
+        return bool(self.renamed or self.dropped or self.filled)
+
+    @property
     def names_now(self) -> dict[str, str]:
         """The columns that are renamed in place, and their names now."""
         now: dict[str, str] = {}

@@ -107,11 +107,11 @@ class TableView:
 
     def needs_log(self, stats: TableStats) -> bool:
         """Whether only the change log tells what the hour's changes come to."""
-        return self.rebuild or _needs_log(stats, self.highest, self.learned, self.log)
+        return self.rebuild or _needs_log(stats, self.highest, self.learned, self.log, self.change)
 
     def entangles(self, stats: TableStats) -> bool:
         """Whether changes of the hour rest on other keys, or rows meet at one key, perhaps with those of an earlier hour."""
-        return _entangles(stats, self.log.state)
+        return stats.links > 0 or _may_collide(stats, self.log.state)
 
     def may_be_partial(self, stats: TableStats) -> bool:
         """Whether a row may have columns that are newer than its base."""
@@ -204,19 +204,25 @@ def _may_be_partial(stats: TableStats, state: FeedState) -> bool:
     return stats.partial > 0 or state.table(stats.table).partial
 
 
-def _entangles(stats: TableStats, state: FeedState) -> bool:
+def _may_collide(stats: TableStats, state: FeedState) -> bool:
+    """Whether rows meet at one key, perhaps with those of an earlier hour."""
     before = state.table(stats.table)
     goes_on = before.arrived is not None and stats.began is not None and stats.began <= before.arrived
     goes_on |= before.arrived_in is not None and stats.began_in == before.arrived_in
-    return bool(stats.links or stats.collisions or goes_on)
+    return bool(stats.collisions or goes_on)
 
 
-def _needs_log(stats: TableStats, highest: str | None, learned: str | None, log: TableLog) -> bool:
-    """What rests on other keys is in no row's own state; nor is a key whose tombstone may have been removed, nor which
-    changes came before a column did (``learned``)."""
-    if _entangles(stats, log.state):
+def _needs_log(
+    stats: TableStats, highest: str | None, learned: str | None, log: TableLog, change: RenamePlan
+) -> bool:  # fmt: skip
+    """Which of two rows a change is of is in no row's own state; nor is what a late change's row inherited from another key,
+    nor a key whose tombstone may have been removed, nor which changes came before a column did (``learned``)."""
+    if _may_collide(stats, log.state):
         return True
     late = _is_late(stats, highest)
+    # What rests on another key goes on from the stored row, which is to be as it was before the hour.
+    if stats.links and (late or stats.emptied is not None or change.alters_rows):
+        return True
     # A row that a transaction moves onto a key may meet one which left that key in an hour that has come before.
     met = stats.arrived is not None
     before = log.state.table(log.table)
@@ -290,7 +296,7 @@ def open_state(
     keyless = bool(stored) and not stored_key
     recount = fresh or rebuild or _recounts(stats, highest, before.copies)
     logged = None
-    if recount if keyless else fresh or rebuild or _needs_log(stats, highest, before.learned, log):
+    if recount if keyless else fresh or rebuild or _needs_log(stats, highest, before.learned, log, change):
         logged, truncated_in_log = log.carried()
         if fresh and logged.columns:  # its rows are in the log, under another name
             rebuild, highest = True, _ANY

@@ -24,10 +24,10 @@ _MOST_TEXT = 1_000_000
 _CAST_BACK = ("tinyint", "smallint", "int", "bigint", "decimal", "date", "timestamp")
 
 
-def key_texts(key: StructType) -> dict[str, Column]:
-    """By key column, its value as a text. ``key``: the type of ROWS' column of this name."""
+def key_texts(key: StructType, of: str = "key") -> dict[str, Column]:
+    """By key column, its value as a text. ``key``: the type of ROWS' column of this name. ``of``: what has it."""
     kinds = {field.name: field.dataType.simpleString() for field in key.fields}
-    return {name: F.col("key")[name].cast("string") for name, kind in kinds.items() if _literal(kind, "") is not None}
+    return {name: F.col(of)[name].cast("string") for name, kind in kinds.items() if _literal(kind, "") is not None}
 
 
 def key_values(key: DataType, texts: Mapping[str, Iterable[str]]) -> KeyValues:

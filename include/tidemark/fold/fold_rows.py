@@ -3,6 +3,9 @@
 For each key, begin at the last insert or delete, or at the last update that sent every column. Then take, column by
 column, the newest value that was sent. A column that no change sent stays absent. The sort keys of columns that are
 newer than where it begins are kept, so that what comes late can be joined (:mod:`tidemark.fold.row_join`).
+
+A row that moved from another key without all of its columns rests on what that key held just before
+(:mod:`tidemark.fold.moved_rows`).
 """
 
 from __future__ import annotations
@@ -13,7 +16,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
-from tidemark.fold.contract import COUNTED
+from tidemark.fold.contract import COUNTED, RESTING
 
 #: The order of changes that share a position: the delete of a key change stands before its insert.
 _RANK = {"delete": "0", "insert": "1", "update": "2"}
@@ -33,13 +36,19 @@ def is_base(partial: bool) -> Column:
     return F.col("op").isin("insert", "delete") | (F.size("absent") == 0) if partial else F.lit(True)
 
 
-def fold(rows: DataFrame, *, partial: bool) -> DataFrame:
-    """ROWS → FOLDED, one row per key. ``partial``: whether any change lacks columns.
+def is_link() -> Column:
+    """Whether a change of ROWS rests on another key: the insert of a key change that lacks columns."""
+    return F.col("prior").isNotNull() & (F.col("op") == "insert") & (F.size("absent") > 0)
+
+
+def fold(rows: DataFrame, *, partial: bool, links: bool = False) -> DataFrame:
+    """ROWS → FOLDED, one row per key. ``partial``: whether any change lacks columns. ``links``: whether it is to be told
+    which rows rest on another key, in ``rests`` and ``first``.
 
     One exchange and one sort, by key and sort key.
     """
     flat, key = _flat(rows)
-    folded = _with_steps(_with_base(flat, key, partial=partial), key).where("newest")
+    folded = _with_steps(_with_base(flat, key, partial=partial, links=links), key).where("newest")
     if partial:
         several = F.size("steps") > 0
         folded = folded.withColumn("state", F.when(several, fold_steps(F.col("steps"))))
@@ -50,16 +59,28 @@ def fold(rows: DataFrame, *, partial: bool) -> DataFrame:
         after, absent, newer = F.col("sent"), F.col("absent"), F.lit(None).cast("map<string, string>")
     return folded.select(
         "key", "sort_key", (F.col("op") == "delete").alias("deleted"), after.alias("after"), absent.alias("absent"),
-        F.col("base").alias("base_sort_key"), newer.alias("newer"), "tx", "committed_at", *COUNTED,
+        F.when(F.col("rests").isNull(), F.col("base")).alias("base_sort_key"), newer.alias("newer"), "tx", "committed_at",
+        *COUNTED, *(RESTING if links else ()),
     )  # fmt: skip
 
 
-def _with_base(rows: DataFrame, key: list[str], *, partial: bool) -> DataFrame:
+def _with_base(rows: DataFrame, key: list[str], *, partial: bool, links: bool) -> DataFrame:
     """ROWS with ``sent`` (``after``, never null), ``duplicate`` (the same change again), and for each key: ``last`` (the
-    newest sort key), ``base`` (the sort key where its fold begins; null: none), ``landed_count``, ``released_count``."""
+    newest sort key), ``base`` (the sort key where its fold begins; null: none), ``landed_count``, ``released_count``,
+    ``rests`` and, with ``links``, ``first``, as in FOLDED."""
     in_order = Window.partitionBy(*key).orderBy("sort_key")
     of_key = in_order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     landed, counts = F.col("landed_this_hour") & F.col("counts"), F.col("counts")
+    linked: list[Column] = [F.lit(None).alias("rests")]
+    if links:
+        # The old key's delete, which is part of the key change, is not before it.
+        before = F.struct(
+            F.col("prior").alias("key"), F.concat(F.substring_index("sort_key", "#", 1), F.lit("#")).alias("until")
+        )
+        base = F.max(F.when(is_base(partial), F.struct("sort_key", F.when(is_link(), before).alias("rests")))).over(
+            of_key
+        )
+        linked = [base["rests"].alias("rests"), F.min("sort_key").over(of_key).alias("first")]
     return rows.select(
         *(F.coalesce("after", _no_columns()).alias("sent") if name == "after" else name for name in rows.columns),
         F.coalesce(F.lag("sort_key").over(in_order) == F.col("sort_key"), F.lit(False)).alias("duplicate"),
@@ -67,6 +88,7 @@ def _with_base(rows: DataFrame, key: list[str], *, partial: bool) -> DataFrame:
         F.max(F.when(is_base(partial), F.col("sort_key"))).over(of_key).alias("base"),
         F.sum(landed.cast("int")).over(of_key).alias("landed_count"),
         F.sum((counts & ~F.col("landed_this_hour")).cast("int")).over(of_key).alias("released_count"),
+        *linked,
     )
 
 
@@ -78,8 +100,11 @@ def _with_steps(rows: DataFrame, key: list[str]) -> DataFrame:
     )
     base, duplicate, counts = F.col("base"), F.col("duplicate"), F.col("counts")
     needed = ~duplicate & (base.isNull() | (F.col("sort_key") >= base))
-    several = base.isNull() | (base < F.col("last"))
-    step = F.struct("sort_key", "op", F.col("sent").alias("after"), "absent")
+    rests = F.col("rests").isNotNull()
+    several = base.isNull() | (base < F.col("last")) | rests
+    # What goes on from another key's row is an update of it.
+    op = F.when(rests & (F.col("sort_key") == base), F.lit("update")).otherwise(F.col("op")).alias("op")
+    step = F.struct("sort_key", op, F.col("sent").alias("after"), "absent")
     return rows.select(
         "*",
         # As a column: Spark 4.1 cannot always reason about a filter on the equality itself.

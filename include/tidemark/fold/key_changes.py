@@ -13,16 +13,11 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tidemark.fold.colliding_keys import with_source_rows
-from tidemark.fold.fold_rows import is_base
+from tidemark.fold.fold_rows import is_base, is_link
 from tidemark.fold.materialized import Materialized, materialize
 
 #: Keys that every executor can hold: a hundred bytes each, at most a thousand.
 _FEW_KEYS = 100_000
-
-
-def is_link() -> Column:
-    """Whether a change of ROWS rests on another key: the insert of a key change that lacks columns."""
-    return F.col("prior").isNotNull() & (F.col("op") == "insert") & (F.size("absent") > 0)
 
 
 def with_ancestors(rows: DataFrame, targets: DataFrame, colliding: DataFrame) -> DataFrame:

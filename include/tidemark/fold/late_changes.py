@@ -1,9 +1,9 @@
 """Changes that no row's own state tells enough of: classified by what is published, and folded again from the change log.
 
-Only needed when a change rests on another key, or when keys collide, in this hour or, for what comes late, in any before it;
-and when all rows are folded again. Such a change is one of three: the change log has it already (*duplicate*); the key's row
-rests wholly on newer changes, or a newer delete stands (*superseded*); or it can still fill or alter columns. In the last
-case its key is folded again from the change log (*refold*).
+Only needed when keys collide in this hour, or when a change comes late and it or any before it rests on another key or met
+another row at its own; and when all rows are folded again. Such a change is one of three: the change log has it already
+(*duplicate*); the key's row rests wholly on newer changes, or a newer delete stands (*superseded*); or it can still fill or
+alter columns. In the last case its key is folded again from the change log (*refold*).
 """
 
 from __future__ import annotations
@@ -14,8 +14,8 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.fold.colliding_keys import colliding_keys, is_arrival
-from tidemark.fold.fold_rows import fold
-from tidemark.fold.key_changes import descendants, is_link, of_keys, tied_by, with_ancestors
+from tidemark.fold.fold_rows import fold, is_link
+from tidemark.fold.key_changes import descendants, of_keys, tied_by, with_ancestors
 from tidemark.fold.materialized import Materialized, materialize
 from tidemark.ledger.receipts import Counts
 

@@ -12,7 +12,7 @@ from functools import partial
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.fold.contract import COUNTED, tidemark
+from tidemark.fold.contract import COUNTED, RESTING, tidemark
 from tidemark.fold.fold_rows import sort_key
 from tidemark.values.columns import ColumnType, Reading
 from tidemark.values.encodings import REWRITTEN, Encoding, loses_digits, rewrite
@@ -158,8 +158,8 @@ def unreadable(shape: TableShape, texts: Mapping[str, Column], row: Column) -> C
 
 
 def settle(folded: DataFrame, shape: TableShape, hour: str, *, whole: bool = False) -> DataFrame:
-    """FOLDED → SETTLED, plus the counts of FOLDED and ``unreadable``: the columns whose text is not a value of their
-    type, as one text; empty: none.
+    """FOLDED → SETTLED, plus what FOLDED counts and says of other keys, and ``unreadable``: the columns whose text is not a
+    value of their type, as one text; empty: none.
 
     ``whole``: the rows were folded from all published changes of their keys, so they take the place of what is stored.
     """
@@ -171,7 +171,7 @@ def settle(folded: DataFrame, shape: TableShape, hour: str, *, whole: bool = Fal
     # Of a deleted row nothing is known: where it is not the newest, that is what its columns come to.
     absent = F.when(deleted, F.array(*map(F.lit, others)).cast("array<string>")).otherwise(F.col("absent"))
     newer = F.map_filter("newer", lambda name, _: ~name.isin(list(shape.key)))
-    counts = [name for name in COUNTED if name in folded.columns]
+    told = [name for name in (*COUNTED, *RESTING) if name in folded.columns]
     return typed.select(
         "key",
         "deleted",
@@ -181,5 +181,5 @@ def settle(folded: DataFrame, shape: TableShape, hour: str, *, whole: bool = Fal
             F.col("sort_key"), F.col("base_sort_key"), F.col("tx"), F.col("committed_at"), hour, absent, newer
         ).alias("tidemark"),
         F.when(deleted, F.lit("")).otherwise(unreadable(shape, texts, F.col("row"))).alias("unreadable"),
-        *counts,
+        *told,
     )

@@ -14,7 +14,8 @@ from tidemark.changelog.table_log import TableLog
 from tidemark.changelog.table_view import TableView, published_state
 from tidemark.feeds.model import Feed
 from tidemark.fold.colliding_keys import colliding_keys
-from tidemark.fold.key_changes import is_link, rows_in_reach
+from tidemark.fold.fold_rows import is_link
+from tidemark.fold.key_changes import rows_in_reach
 from tidemark.fold.typed_rows import TableShape
 from tidemark.identifiers import TIDEMARK, quote
 from tidemark.lake.spark_conf import CATALOG

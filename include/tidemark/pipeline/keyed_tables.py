@@ -1,7 +1,8 @@
 """Tables with a key: the hour's changes of each key are folded, and what they come to is joined with what is stored.
 
-A change that comes late needs no other way than one in order: it is joined like it (:mod:`tidemark.fold.row_join`). Only
-what is in no row's own state is folded again from the change log (:mod:`tidemark.fold.late_changes`).
+A change that comes late needs no other way than one in order: it is joined like it (:mod:`tidemark.fold.row_join`). A row
+that moved to another key without all of its columns is joined with the one that it was (:mod:`tidemark.fold.moved_rows`).
+Only what is in no row's own state is folded again from the change log (:mod:`tidemark.fold.late_changes`).
 """
 
 from __future__ import annotations
@@ -10,14 +11,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import cast
 
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from tidemark.fold import late_changes
-from tidemark.fold.contract import COUNTED
-from tidemark.fold.few_keys import FEW_CHANGES, KeyValues, key_texts, key_values, list_keys
+from tidemark.fold.contract import COUNTED, RESTING
+from tidemark.fold.few_keys import FEW_CHANGES, KeyValues, condition, key_texts, key_values, list_keys
 from tidemark.fold.fold_rows import fold
+from tidemark.fold.moved_rows import join_changes_before, join_stored
 from tidemark.fold.superseded import deletes_at, late_keys, without_superseded
 from tidemark.fold.typed_rows import keyed_rows, settle
 from tidemark.ledger.receipts import Counts
@@ -49,7 +51,11 @@ class SettledSizes:
     unknown_columns: list[str]
     """Columns that some row does not know: its changes never sent them, and it rests on the stored row."""
     key_values: KeyValues
-    """The values of the rows' keys; empty: they are not listed."""
+    """The values of the rows' keys, and of the keys that they rest on; empty: they are not listed."""
+    resting: int = 0
+    """Rows that rest on other keys."""
+    chained: bool = False
+    """Whether some of these rest on other changes of the hour, or that is not known."""
 
     @property
     def counts(self) -> Counts:
@@ -73,7 +79,10 @@ def settle_keyed(changes: TableChanges) -> TableOutcome:
     texts = key_texts(cast(StructType, rows.schema["key"].dataType)) if few else {}
     if late:
         rows = _join_late(changes, rows, superseded, texts)
-    settled, sizes = _settled(settle(fold(rows, partial=stats.partial > 0), shape, changes.run.hour), texts)
+    folded = fold(rows, partial=stats.partial > 0, links=stats.links > 0)
+    settled, sizes = _settled(settle(folded, shape, changes.run.hour), texts)
+    if sizes.resting:
+        settled = _join_moved(changes, rows, settled, sizes)
     counts = changes.counts.plus(sizes.counts)
     if late:
         counts = counts.plus(
@@ -83,9 +92,22 @@ def settle_keyed(changes: TableChanges) -> TableOutcome:
     if late and state.may_be_partial(stats):
         joined = frozenset(shape.columns) - frozenset(shape.key)
     return TableOutcome(
-        settled=settled, written=sizes.written, deleted=sizes.deleted, counts=counts, joined=joined,
+        settled=settled.drop(*RESTING), written=sizes.written, deleted=sizes.deleted, counts=counts, joined=joined,
         key_values=sizes.key_values,
     )  # fmt: skip
+
+
+def _join_moved(changes: TableChanges, rows: DataFrame, settled: DataFrame, sizes: SettledSizes) -> DataFrame:
+    """SETTLED rows, those that rest on other keys joined with what these held. ``rows``: the hour's ROWS."""
+    shape, state = changes.shape, changes.state
+    if sizes.chained:
+        settled = join_changes_before(settled, rows, shape, changes.run.hour)
+    if state.highest is None:  # nothing is stored
+        return settled
+    stored = state.published.read()
+    if sizes.key_values:
+        stored = F.broadcast(stored.where(condition(sizes.key_values)))
+    return join_stored(settled, stored, shape.key).localCheckpoint()
 
 
 def _join_late(
@@ -123,24 +145,40 @@ def _fold_from_log(changes: TableChanges, rows: DataFrame) -> TableOutcome:
 def _settled(settled: DataFrame, texts: Mapping[str, Column]) -> tuple[DataFrame, SettledSizes]:
     """SETTLED rows, materialised, and what they come to; without those that earlier hours made unreadable, under another
     type: they stay as they are stored. ``texts``: of keys that are listed."""
-    key, found = settled.schema["key"].dataType, Observation()
-    listed = F.struct(*(F.collect_set(text).alias(name) for name, text in texts.items())) if texts else F.lit(None)
-    settled = settled.observe(found, *_sums(), listed.alias("keys")).localCheckpoint()
+    links, key, found = "rests" in settled.columns, cast(StructType, settled.schema["key"].dataType), Observation()
+    others = key_texts(key, "rests.key") if links else {}
+    every = {name: F.collect_set(text) for name, text in texts.items()}
+    every |= {name: F.array_union(every[name], F.collect_set(text)) for name, text in others.items() if texts}
+    asked = [F.struct(*(values.alias(name) for name, values in every.items())).alias("keys")] if texts else []
+    if links and texts:
+        until = F.when(F.col("rests").isNotNull(), F.struct(*others.values(), "rests.until"))
+        asked += [F.collect_set(F.struct(*texts.values(), "first")).alias("first"), F.collect_set(until).alias("until")]
+    settled = settled.observe(found, *_sums(links=links), *asked).localCheckpoint()
     sums = dict(found.get)
-    keys = sums.pop("keys")
-    values = key_values(key, keys.asDict()) if texts else {}
-    sizes = SettledSizes(**sums, key_values=values)
+    values = key_values(key, sums.pop("keys").asDict()) if texts else {}
+    chained = _chained(sums.pop("first"), sums.pop("until")) if links and texts else links
+    sizes = SettledSizes(**sums, key_values=values, chained=chained)
     if sizes.unreadable:
         settled = settled.where("unreadable = ''")
-        again = settled.agg(*_sums()).first()
+        again = settled.agg(*_sums(links=links)).first()
         assert again is not None
-        sizes = SettledSizes(**again.asDict(), key_values=values)
+        sizes = SettledSizes(**again.asDict(), key_values=values, chained=chained)
     return settled.drop("unreadable", *COUNTED), sizes
 
 
-def _sums() -> list[Column]:
-    unknown = F.when(F.col("joins") & F.col("tidemark.base_sort_key").isNull(), F.col("tidemark.absent"))
+def _chained(first: list[Row], until: list[Row]) -> bool:
+    """Whether rows rest on changes of the hour. ``first``: texts of keys, and the lowest sort key of the changes of each.
+    ``until``: texts of keys that rows rest on, and until where."""
+    at = {tuple(key): lowest for *key, lowest in sorted(first, reverse=True)}
+    return any(at.get(tuple(key), end) < end for *key, end in until)
+
+
+def _sums(*, links: bool) -> list[Column]:
+    without_base = F.col("joins") & F.col("tidemark.base_sort_key").isNull()
+    resting = F.col("rests").isNotNull() if links else F.lit(False)
+    unknown = F.when(without_base & ~resting, F.col("tidemark.absent"))
     return [
+        F.count_if(resting).alias("resting"),
         *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in COUNTED),
         F.count_if(F.col("unreadable") != "").alias("unreadable"),
         F.count_if(~F.col("deleted")).alias("written"),

@@ -78,7 +78,7 @@ def test_the_first_hour_makes_the_table(spark: SparkSession, settings: Settings,
     assert (state.highest, state.truncated, state.rebuild, state.retired) == (None, None, False, [])
     assert not state.is_late(STATS)
     assert not state.needs_log(STATS)
-    assert state.needs_log(replace(STATS, links=1)), "it rests on another key"
+    assert not state.needs_log(replace(STATS, links=1)), "what it rests on is stored, or of the hour"
     assert state.needs_log(replace(STATS, collisions=1)), "for a moment a key had two rows"
     assert held.evolved == [], "to look at it changes nothing"
     state.evolve()
@@ -94,10 +94,12 @@ def test_changes_may_be_late_up_to_the_highest_that_is_published(
     times = [replace(STATS, first=first) for first in ("", "29", "30", "31")]
     assert [state.is_late(stats) for stats in times] == [False, True, True, False]
     assert not any(map(state.needs_log, times)), "late changes are joined with what is stored"
+    assert [state.needs_log(replace(stats, links=1)) for stats in times] == [False, True, True, False], "not as of then"
     assert [state.may_be_partial(replace(STATS, partial=partial)) for partial in (0, 1)] == [False, True]
     truncating = TableStats(table=TABLE, sources=[SOURCE], landed=1, first="31", last="31", truncated="31", truncates=1)
     state = opened(spark, settings, feed, HeldTable(spark, held=HELD), before, truncating)
     assert (state.truncated, state.new_truncate) == ("31", True)
+    assert [state.needs_log(replace(truncating, links=links)) for links in (0, 1)] == [False, True]
     assert state.shape.key == ("id",), "a truncate says nothing of the key"
 
 

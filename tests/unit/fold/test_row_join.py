@@ -15,6 +15,7 @@ from tests.convergence.oracle import Change, rows
 from tests.unit.fold.histories import COLUMNS, ROW_TYPE, SHAPE, Delivered, log_rows, place, random_family
 from tidemark.fold.contract import TIDEMARK_TYPE
 from tidemark.fold.fold_rows import fold
+from tidemark.fold.moved_rows import join_changes_before, join_stored
 from tidemark.fold.row_join import is_deleted, joined_stamp, joined_value
 from tidemark.fold.superseded import deletes_at, late_keys, without_superseded
 from tidemark.fold.typed_rows import keyed_rows, settle
@@ -57,7 +58,10 @@ class Table:
         new = keyed_rows(log_rows(self.spark, delivered), SHAPE, expand=False)
         if joined:
             new = without_superseded(new, self.stored(late_keys(new, "~").distinct()), Observation())
-        settled = settle(fold(new, partial=True), SHAPE, "h").localCheckpoint()
+        settled = settle(fold(new, partial=True, links=not joined), SHAPE, "h").localCheckpoint()
+        if not joined:
+            settled = join_changes_before(settled, new.localCheckpoint(), SHAPE, "h")
+            settled = join_stored(settled, self.rows, SHAPE.key).localCheckpoint()
         deleted = settled.where("deleted").select("key", F.col("tidemark.sort_key").alias("deleted_at"))
         self.tombstones = deleted if self.tombstones is None else self.tombstones.unionByName(deleted)
         self.rows = merge_rows(self.rows, settled).localCheckpoint()
@@ -98,14 +102,16 @@ def test_changes_in_any_hours_merged_in_any_order_and_again_come_to_the_same_row
     assert table.shown() == wanted(changes), "the same again changes nothing"
 
 
-def test_in_order_nothing_has_to_be_looked_up(spark: SparkSession) -> None:
+@pytest.mark.parametrize("moves", [False, True])
+def test_in_order_nothing_has_to_be_looked_up(spark: SparkSession, moves: bool) -> None:
+    """Where rows move without all of their columns, too: in chains, in one hour and over hours."""
     rng = Random(4)
-    changes = [change for family in range(500) for (change,) in random_family(rng, family, moves=False)]
-    changes.sort(key=lambda change: change.position)
-    table, third = Table(spark), len(changes) // 3
-    for start in range(0, len(changes), third):
-        table.merge(changes[start : start + third], joined=False)
-    assert table.shown() == wanted(changes)
+    steps = [step for family in range(500) for step in random_family(rng, family, moves=moves)]
+    steps.sort(key=lambda step: step[0].position)
+    table, third = Table(spark), len(steps) // 3
+    for start in range(0, len(steps), third):
+        table.merge([change for step in steps[start : start + third] for change in step], joined=False)
+        assert table.shown() == wanted([change for step in steps[: start + third] for change in step])
 
 
 def test_a_truncate_that_comes_late_takes_what_rows_hold_from_before_it(spark: SparkSession) -> None:
