@@ -5,6 +5,7 @@ from __future__ import annotations
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.changelog.deliveries import published_by
 from tidemark.feeds.model import Feed
 from tidemark.fold import keyless
 from tidemark.fold.colliding_keys import colliding_keys
@@ -14,11 +15,12 @@ from tidemark.fold.owed_copies import match_owed, removed_images
 from tidemark.fold.typed_rows import TableShape, in_one_notation, key_is_whole, keyed_rows, settle
 from tidemark.formats import load_format
 from tidemark.formats.contract import MarksLoads, SharesPositions
+from tidemark.ledger.feed_state import FeedState
 
 
-def keyed_log_rows(shape: TableShape, log_rows: DataFrame) -> DataFrame:
-    """Log rows of a table with a key → ROWS that :func:`fold_keyed` takes."""
-    rows = keyed_rows(log_rows, shape, expand=True).where(key_is_whole(shape))
+def keyed_log_rows(shape: TableShape, log_rows: DataFrame, state: FeedState) -> DataFrame:
+    """Log rows of a table with a key → ROWS that :func:`fold_keyed` takes. ``state``: what has published them."""
+    rows = keyed_rows(log_rows, shape, expand=True, came=published_by(state)).where(key_is_whole(shape))
     return rows.withColumn("counts", F.lit(False))
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from tidemark.changelog.deliveries import published_by
 from tidemark.changelog.renames import RenamePlan, plan_renames
 from tidemark.changelog.resolve import (
     LoggedColumns,
@@ -136,7 +137,7 @@ class TableView:
 
     def published_changes(self) -> PublishedChanges:
         """What late changes are classified by."""
-        logged = keyed_rows(self.published_rows(), self.shape, expand=True)
+        logged = keyed_rows(self.published_rows(), self.shape, expand=True, came=published_by(self.log.state))
         return PublishedChanges(
             rows=logged.where(key_is_whole(self.shape)),
             # What is withdrawn is stored still: nothing is older than it.

@@ -50,6 +50,8 @@ def rows_type(key: T.StructType) -> T.StructType:
             T.StructField("tx", T.StringType()),
             T.StructField("tx_part", T.StringType()),  # without tx: a name that only tells which changes are together
             T.StructField("committed_at", T.TimestampType()),
+            # which publication brought it; null: the one in the making
+            T.StructField("came", T.LongType()),
             # where it came from
             T.StructField("object", T.StringType()),
             T.StructField("record", T.LongType()),

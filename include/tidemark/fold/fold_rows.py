@@ -15,6 +15,7 @@ from typing import cast
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
+from pyspark.sql.window import WindowSpec
 
 from tidemark.fold.contract import COUNTED, RESTING
 
@@ -68,7 +69,7 @@ def _with_base(rows: DataFrame, key: list[str], *, partial: bool, links: bool) -
     """ROWS with ``sent`` (``after``, never null), ``duplicate`` (the same change again), and for each key: ``last`` (the
     newest sort key), ``base`` (the sort key where its fold begins; null: none), ``landed_count``, ``released_count``,
     ``rests`` and, with ``links``, ``first``, as in FOLDED."""
-    in_order = Window.partitionBy(*key).orderBy("sort_key")
+    in_order = _in_order(key)
     of_key = in_order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     landed, counts = F.col("landed_this_hour") & F.col("counts"), F.col("counts")
     linked: list[Column] = [F.lit(None).alias("rests")]
@@ -95,9 +96,7 @@ def _with_base(rows: DataFrame, key: list[str], *, partial: bool, links: bool) -
 def _with_steps(rows: DataFrame, key: list[str]) -> DataFrame:
     """With ``newest`` (whether the row is the key's newest change), the key's counts of duplicates, and ``steps``: the
     changes to fold, in order; empty where the newest change alone gives the row."""
-    of_key = (
-        Window.partitionBy(*key).orderBy("sort_key").rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
-    )
+    of_key = _in_order(key).rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     base, duplicate, counts = F.col("base"), F.col("duplicate"), F.col("counts")
     needed = ~duplicate & (base.isNull() | (F.col("sort_key") >= base))
     rests = F.col("rests").isNotNull()
@@ -113,6 +112,16 @@ def _with_steps(rows: DataFrame, key: list[str]) -> DataFrame:
         F.sum((counts & ~F.col("landed_this_hour") & duplicate).cast("int")).over(of_key).alias("released_duplicates"),
         F.collect_list(F.when(needed & several, step)).over(of_key).alias("steps"),
     )
+
+
+def _in_order(key: list[str]) -> WindowSpec:
+    """The changes of each key. Of a change that came again the first stands, also where it says something else then."""
+    return Window.partitionBy(*key).orderBy("sort_key", *first_come())
+
+
+def first_come() -> list[Column]:
+    """By what ROWS of the same change are ordered."""
+    return [F.col("came").asc_nulls_last(), F.col("object"), F.col("record"), F.col("entry")]
 
 
 def _flat(rows: DataFrame) -> tuple[DataFrame, list[str]]:

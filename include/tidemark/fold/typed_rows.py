@@ -98,8 +98,8 @@ def _rewritten(shape: TableShape, kinds: Mapping[str, ColumnType], column: Colum
     return found
 
 
-def keyed_rows(log_rows: DataFrame, shape: TableShape, *, expand: bool) -> DataFrame:
-    """Log rows of a table with a key → ROWS.
+def keyed_rows(log_rows: DataFrame, shape: TableShape, *, expand: bool, came: Column | None = None) -> DataFrame:
+    """Log rows of a table with a key → ROWS. ``came``: which publication brought a log row; None: the one in the making.
 
     ``expand``: an update that changes its key becomes the old key's delete and the new key's insert; some formats send
     these two as one change. A change whose key cannot be read has a null in its key, see :func:`key_is_whole`.
@@ -124,7 +124,9 @@ def keyed_rows(log_rows: DataFrame, shape: TableShape, *, expand: bool) -> DataF
         _completed(shape).alias("after"),
         F.coalesce("absent", F.array().cast("array<string>")).alias("absent"),
         shape.key_struct(F.col("prior_key")).alias("prior"),
-        "landed_this_hour", "counts", "tx", "tx_part", "committed_at", "object", "record", "entry", "topic", "position",
+        "landed_this_hour", "counts", "tx", "tx_part", "committed_at",
+        (F.lit(None).cast("long") if came is None else came).alias("came"),
+        "object", "record", "entry", "topic", "position",
     )  # fmt: skip
 
 

@@ -105,12 +105,13 @@ def _key_of(shape: TableShape) -> Column:
 
 def _touched(state: TableView, log: DataFrame, hours: Sequence[str]) -> DataFrame:
     """The keys that the hours' changes touch."""
-    return keyed_log_rows(state.shape, log.where(F.col("hour").isin(list(hours)))).select("key").distinct()
+    rows = keyed_log_rows(state.shape, log.where(F.col("hour").isin(list(hours))), state.log.state)
+    return rows.select("key").distinct()
 
 
 def _keyed(state: TableView, log: DataFrame, hours: Sequence[str] | None) -> DataFrame:
     """``key``, ``sort_key`` and typed ``row`` of each row that should be there."""
-    rows = keyed_log_rows(state.shape, log)
+    rows = keyed_log_rows(state.shape, log, state.log.state)
     if hours is None:
         rows = rows.localCheckpoint()  # the log is read once, however often the fold looks at its rows
         targets = rows.select("key").distinct().localCheckpoint()

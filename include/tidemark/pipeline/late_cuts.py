@@ -165,11 +165,12 @@ def _make(hour: LateHour, source: str, published: PublishedTable) -> int | None:
     shape = published_state(table_log, published, hour.all).shape
     whole = base is None or not shape.key
     if whole or oldest is None or _needs_log(hour, table_log, before):
-        settled = _fold_from_log(shape, rows, hour.feed, hour.receipt.hour).localCheckpoint()
+        settled = _fold_from_log(shape, rows, hour).localCheckpoint()
         change, number = StagedChange(settled=settled, key=shape.key, only_new=whole), settled.count()
     else:
         partial = hour.all.table(published.table).partial
-        change, number = _join(shape, rows, oldest, hour.receipt.hour, partial=partial)
+        every = keyed_log_rows(shape, rows.where(F.col("position") >= oldest), hour.all)
+        change, number = _join(shape, every, hour.receipt.hour, partial=partial)
     published.cut(hour.hour, hour.publication, None if whole else base, change)
     return number
 
@@ -185,12 +186,10 @@ def _needs_log(hour: LateHour, table_log: TableLog, before: FeedState) -> bool:
     return _tell_of_others(since, hour.feed)
 
 
-def _join(shape: TableShape, rows: DataFrame, oldest: str, hour: str, *, partial: bool) -> tuple[StagedChange, int]:
-    """What the marked rows, the ``oldest`` of which has this position, and what is newer of their keys come to; of how many
-    keys."""
-    near, found = keyed_log_rows(shape, rows.where(F.col("position") >= oldest)), Observation()
-    touched = near.where("landed_this_hour").select("key").distinct()
-    folded = fold(near.join(touched, "key", "left_semi").select(*near.columns), partial=True)
+def _join(shape: TableShape, rows: DataFrame, hour: str, *, partial: bool) -> tuple[StagedChange, int]:
+    """What marked ROWS, and those of their keys that are newer than the oldest of them, come to; of how many keys."""
+    touched, found = rows.where("landed_this_hour").select("key").distinct(), Observation()
+    folded = fold(rows.join(touched, "key", "left_semi").select(*rows.columns), partial=True)
     settled = settle(folded, shape, hour).drop("unreadable", *COUNTED)
     settled = settled.observe(found, F.count(F.lit(1)).alias("keys")).localCheckpoint()
     joined = frozenset(shape.columns) - frozenset(shape.key) if partial else frozenset()
@@ -236,11 +235,11 @@ def _marked(hour: LateHour, rows: DataFrame, before: FeedState) -> DataFrame:
     return marked.withColumn("landed_this_hour", lacking).select(*rows.columns)
 
 
-def _fold_from_log(shape: TableShape, rows: DataFrame, feed: Feed, hour: str) -> DataFrame:
+def _fold_from_log(shape: TableShape, rows: DataFrame, hour: LateHour) -> DataFrame:
     """SETTLED rows: of a table with a key those of the keys that marked rows touch, else all."""
     if not shape.key:
-        return fold_keyless(shape, rows, feed, hour).where("not deleted")
-    every = keyed_log_rows(shape, rows)
+        return fold_keyless(shape, rows, hour.feed, hour.receipt.hour).where("not deleted")
+    every = keyed_log_rows(shape, rows, hour.all)
     changed, near = changed_in_reach(every, F.col("landed_this_hour"))
     touched = changed.unionByName(descendants(near, changed)).distinct().localCheckpoint()
-    return fold_keyed(shape, near, touched, hour).drop("unreadable", *COUNTED)
+    return fold_keyed(shape, near, touched, hour.receipt.hour).drop("unreadable", *COUNTED)

@@ -9,6 +9,7 @@ from pyspark.sql import SparkSession
 
 from tests.e2e.debezium_messages import HOURS, event, row
 from tests.e2e.one_table_feed import OneTableFeed, rows
+from tidemark.operations.audit import audit
 from tidemark.settings import Settings
 
 
@@ -26,3 +27,22 @@ def test_other_content_at_a_known_place_is_told(spark: SparkSession, settings: S
     assert "record 2 of told/t/dt=2026-11-20/hr=01/" in warning and "record 1 of told/t/dt=2026-11-20/hr=00/" in warning
     assert [one["n"] for one in rows(settings, run)] == [1, 1, 1]
     assert not run(HOURS[2], [event("c", 10, row(0, 1)), event("d", 13, None, key={"id": 1})]).tables[0].warnings
+
+
+@pytest.mark.full
+@pytest.mark.promise(2, 6)
+@pytest.mark.parametrize("first", [0, 1])
+@pytest.mark.parametrize("other", ["a", "z"])
+def test_what_was_published_first_stands_where_rows_are_folded_again(
+    spark: SparkSession, settings: Settings, tmp_path: Path, other: str, first: int
+) -> None:
+    """In a table that is built anew from the change log, in cuts, and for the audit."""
+    run = OneTableFeed(f"first_{other}{first}", tmp_path, settings)
+    run(HOURS[first], [event("c", 1, row(1, 1, "m")), event("c", 2, row(2, 2))])
+    run(HOURS[1 - first], [event("c", 1, row(1, 1, other))])
+    assert rows(settings, run)[0]["big"] == "m"
+    assert not audit(run.definition(), settings).findings
+    run.table += "_2"
+    run(HOURS[2], [event("u", 10, row(2, 3))])
+    assert rows(settings, run)[0]["big"] == "m"
+    assert not audit(run.definition(), settings).findings

@@ -11,6 +11,7 @@ from tests.convergence.oracle import Change, rows
 from tests.unit.fold.histories import SHAPE, Delivered, folded_rows, log_rows, place, random_family
 from tidemark.fold.fold_rows import fold
 from tidemark.fold.typed_rows import keyed_rows
+from tidemark.operations.newest_values import newest_values
 
 
 def test_changes_fold_to_what_the_oracle_says_in_any_order_and_with_repeats(spark: SparkSession) -> None:
@@ -58,3 +59,21 @@ def test_a_half_that_does_not_count_is_folded_and_not_counted(spark: SparkSessio
     delivered = keyed_rows(log_rows(spark, [Delivered(change)]), SHAPE, expand=False).withColumn("counts", F.lit(False))
     (row,) = fold(delivered, partial=True).collect()
     assert (row.after["a"], row.landed_count, row.released_count) == ("x", 0, 0)
+
+
+def test_of_a_change_that_came_again_with_other_content_the_first_stands(spark: SparkSession) -> None:
+    """What was published first; of what came together, what lies first."""
+    rng = Random(9)
+    came = {number: rng.choice((3, 4, None)) for number in range(400)}
+    said = [Change("t", 1, "insert", (number % 40,), frozenset({("id", number % 40), ("a", f"a{number}")}))
+            for number in came]  # fmt: skip
+    delivered = [Delivered(change, number=number) for number, change in enumerate(said)]
+    rng.shuffle(delivered)
+    known = F.create_map(*(F.lit(part) for number, when in came.items() if when for part in (number, when)))
+    logged = log_rows(spark, delivered).withColumn("came_with", F.element_at(known, F.col("record").cast("int")))
+    rows_ = keyed_rows(logged, SHAPE, expand=False, came=F.col("came_with").cast("long")).repartition(7)
+    first = {key: min((n for n in came if n % 40 == key), key=lambda n: (came[n] or 9, n)) for key in range(40)}
+    wanted = {(key,): f"a{number}" for key, number in first.items()}
+    assert {key: values["a"] for key, (values, _) in folded_rows(fold(rows_, partial=True).collect()).items()} == wanted
+    audited = newest_values(SHAPE, rows_).collect()
+    assert {(row.key["id"],): row.row["a"] for row in audited} == wanted
