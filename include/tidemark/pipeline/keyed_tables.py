@@ -25,6 +25,7 @@ from tidemark.fold.typed_rows import keyed_rows, settle
 from tidemark.ledger.receipts import Counts
 from tidemark.logs import get_logger
 from tidemark.pipeline.hour_changes import TableChanges
+from tidemark.pipeline.repeated_changes import told_of_the_hour
 from tidemark.pipeline.table_outcome import TableOutcome
 
 log = get_logger()
@@ -93,8 +94,13 @@ def settle_keyed(changes: TableChanges) -> TableOutcome:
         joined = frozenset(shape.columns) - frozenset(shape.key)
     return TableOutcome(
         settled=settled.drop(*RESTING), written=sizes.written, deleted=sizes.deleted, counts=counts, joined=joined,
-        key_values=sizes.key_values,
+        key_values=sizes.key_values, warnings=_told_of_repeated(changes, sizes.counts),
     )  # fmt: skip
+
+
+def _told_of_repeated(changes: TableChanges, counts: Counts) -> list[str]:
+    again = counts.duplicate + counts.released_duplicate
+    return told_of_the_hour(changes.rows) if again else []
 
 
 def _join_moved(changes: TableChanges, rows: DataFrame, settled: DataFrame, sizes: SettledSizes) -> DataFrame:
@@ -135,10 +141,10 @@ def _fold_from_log(changes: TableChanges, rows: DataFrame) -> TableOutcome:
         log.info("folding keys again from the change log", reason="changes came late, or rest on another key")
         settled = settled.unionByName(settle(classified.refolded, shape, hour, whole=True))
     settled, sizes = _settled(settled, {})
-    counts = changes.counts.plus(classified.counts).plus(sizes.counts)
+    counts = classified.counts.plus(sizes.counts)
     return TableOutcome(
-        settled=settled, written=sizes.written, deleted=sizes.deleted, counts=counts,
-        joined=frozenset(sizes.unknown_columns),
+        settled=settled, written=sizes.written, deleted=sizes.deleted, counts=changes.counts.plus(counts),
+        joined=frozenset(sizes.unknown_columns), warnings=_told_of_repeated(changes, counts),
     )  # fmt: skip
 
 

@@ -1,4 +1,5 @@
-"""Changes that are published already and come again: found in the change log by their places, for all tables at once.
+"""Changes that come again: those that are published already are found in the change log by their places, for all tables at
+once.
 
 In a table with a key a repeated change alters nothing: its row is joined with what it holds already. It is taken out so that
 the account can name it, and looked for only where it can be: among changes that are not newer than all that their table
@@ -60,6 +61,30 @@ def without_repeated(hour: HourChanges) -> HourChanges:
         name: [*hour.warnings.get(name, []), *told.get(name, [])] for name in hour.warnings.keys() | told.keys()
     }
     return replace(hour, assembled=replace(hour.assembled, rows=left), repeated=repeated, warnings=warnings)
+
+
+def told_of_the_hour(rows: DataFrame) -> list[str]:
+    """What the receipt says where changes of log rows stand at one place of the source's order, are of one key, and say
+    different things: there is no telling whether one of them is a change of its own. One or two Spark jobs."""
+    lies = F.struct("object", "record", "entry")
+    of_place = rows.withColumn("key_text", _key_text()).groupBy("position", "op", "key_text")
+    seen = of_place.agg(
+        F.collect_set(_content()).alias("contents"), F.min(lies).alias("at"), F.max(lies).alias("other")
+    )
+    # What is written by another message schema can be the same in other words.
+    others = seen.where(F.size(F.array_distinct("contents.schema")) < F.size("contents"))
+    found = others.agg(
+        F.count(F.lit(1)).alias("places"), F.min(F.struct("at", "other", "position")).alias("first")
+    ).first()
+    assert found is not None
+    if not found.places:
+        return []
+    at, other, position = found.first
+    return [
+        f"places of the source's order with different changes of one key: {found.places}. What lies first stands, and the "
+        f"others are taken for the same change again. The first: record {at.record} of {at.object} and record {other.record} "
+        f"of {other.object}, at {position}. If both are real, the source's positions do not tell its changes apart"
+    ]
 
 
 def _counted(names: list[str], published: Column) -> list[Column]:

@@ -30,6 +30,24 @@ def test_other_content_at_a_known_place_is_told(spark: SparkSession, settings: S
 
 
 @pytest.mark.full
+@pytest.mark.promise(1)
+def test_different_changes_at_one_place_of_an_hour_are_told(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    """Positions that do not tell changes apart would lose them, without a word."""
+    run = OneTableFeed("one_place", tmp_path, settings)
+    begun = run(HOURS[0], [event("c", 10, row(0, 1)), event("c", 11, row(1, 1)), event("c", 11, row(1, 1))])
+    assert (begun.tables[0].counts.duplicate, begun.tables[0].warnings) == (1, [])
+    twice = [event("u", 20, row(0, 2)), event("u", 21, row(1, 2)), event("u", 20, row(0, 3)), event("u", 21, row(1, 2))]
+    (table,) = run(HOURS[1], twice).tables
+    assert (table.counts.applied, table.counts.duplicate) == (2, 2)
+    (warning,) = table.warnings
+    assert warning.startswith("places of the source's order with different changes of one key: 1.")
+    assert "record 1 of one_place/t/dt=2026-11-20/hr=01/" in warning and "and record 3 of" in warning
+    assert [one["n"] for one in rows(settings, run)] == [2, 2]
+
+
+@pytest.mark.full
 @pytest.mark.promise(2, 6)
 @pytest.mark.parametrize("first", [0, 1])
 @pytest.mark.parametrize("other", ["a", "z"])
