@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import os
 import re
+from difflib import get_close_matches
 from functools import cached_property
 from pathlib import Path
 from typing import Annotated, Any, Literal
@@ -17,6 +19,8 @@ _SQLITE = "jdbc:sqlite:"
 _MASTER = re.compile(
     r"local(\[(\*|[1-9]\d*)(, *\d+)?\])?|local-cluster\[ *\d+ *, *\d+ *, *\d+ *\]|spark://\S+:\d+|yarn|k8s://\S+"
 )
+#: Variables that scripts of the project read.
+_OF_SCRIPTS = ("TIDEMARK_AIRFLOW_HOME", "TIDEMARK_STACK_", "TIDEMARK_TEST_")
 #: What no value holds that is written by hand.
 _LEFTOVERS = re.compile(r"[\0-\x1f\x7f]|\A(['\"]).*\1\Z")
 
@@ -197,6 +201,21 @@ class Settings(BaseSettings):
     def shown_catalog(self) -> str:
         """The same for messages: the query may hold a secret of a REST catalog."""
         return self.catalog.partition("?")[0]
+
+
+def unread_variables() -> str | None:
+    """What to say of variables ``TIDEMARK_*`` that nothing reads, as one that is misspelt; None: there are none."""
+    settings = [f"TIDEMARK_{name.upper()}" for name in Settings.model_fields]
+    others = [
+        name
+        for name in sorted(os.environ)
+        if name.upper().startswith("TIDEMARK_") and name.upper() not in settings and not name.startswith(_OF_SCRIPTS)
+    ]
+    if not others:
+        return None
+    near = get_close_matches(others[0].upper(), settings, 1, 0.85)
+    fix = f"{near[0]} is one" if near else "docs/settings-reference.md has them all"
+    return f"{', '.join(others)}: no setting, nothing reads it; {fix}"
 
 
 def _needed(message: str) -> str:

@@ -13,8 +13,8 @@ from tidemark.cli import installation, reading, work
 from tidemark.cli.console import err, escape, shows_progress
 from tidemark.crash import report_crash
 from tidemark.errors import TidemarkError
-from tidemark.logs import configure
-from tidemark.settings import Settings
+from tidemark.logs import configure, get_logger
+from tidemark.settings import Settings, unread_variables
 
 app = typer.Typer(
     no_args_is_help=True,
@@ -67,6 +67,8 @@ def main() -> None:
     try:
         # Where progress tells what happens, only what is out of the ordinary is worth a line beside it.
         configure(Settings(), least="warning" if shows_progress() else "info")
+        if told := unread_variables():
+            get_logger().warning(told)
         app()
     except TidemarkError as error:
         _end(str(error))

@@ -12,7 +12,6 @@ import subprocess
 import urllib.request
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from difflib import get_close_matches
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -26,7 +25,7 @@ from tidemark.lake.spark_conf import spark_conf
 from tidemark.lake.stored_formats import FORMAT
 from tidemark.ledger.state_store import load_state
 from tidemark.pipeline.exports import is_complete
-from tidemark.settings import Settings
+from tidemark.settings import Settings, unread_variables
 from tidemark.storage.conditional_writes import require_conditional_writes
 from tidemark.storage.objects import storage_of
 
@@ -37,8 +36,6 @@ _LITTLE_ROOM = 1 << 30
 _SKEW = 30.0
 _WITHIN = 3.0
 _HOUR = timedelta(hours=1)
-#: Variables that scripts of the project read.
-_OF_SCRIPTS = ("TIDEMARK_AIRFLOW_HOME", "TIDEMARK_STACK_", "TIDEMARK_TEST_")
 
 
 @dataclass(frozen=True)
@@ -71,18 +68,9 @@ def examine(settings: Settings) -> list[Finding]:
 
 
 def _variables() -> Finding:
-    """Whether every variable ``TIDEMARK_*`` is a setting: another is not read, as one that is misspelt."""
-    settings = [f"TIDEMARK_{name.upper()}" for name in Settings.model_fields]
-    others = [
-        name
-        for name in sorted(os.environ)
-        if name.upper().startswith("TIDEMARK_") and name.upper() not in settings and not name.startswith(_OF_SCRIPTS)
-    ]
-    if not others:
-        return Finding("settings", True, "every variable TIDEMARK_… is one")
-    near = get_close_matches(others[0].upper(), settings, 1, 0.85)
-    fix = f"{near[0]} is one" if near else "docs/settings-reference.md has them all"
-    return Finding("settings", False, f"{', '.join(others)}: no setting, nothing reads it; {fix}")
+    """Whether every variable ``TIDEMARK_*`` is a setting."""
+    told = unread_variables()
+    return Finding("settings", told is None, told or "every variable TIDEMARK_… is one")
 
 
 def _java() -> Finding:

@@ -10,8 +10,8 @@ from enum import IntEnum
 from tidemark.crash import can_pass, report_crash
 from tidemark.errors import TerminalError, TransientError
 from tidemark.hours import Hour
-from tidemark.logs import configure
-from tidemark.settings import Settings
+from tidemark.logs import configure, get_logger
+from tidemark.settings import Settings, unread_variables
 
 #: The last lines of a failed job's output begin with this; they say why it failed.
 FAILED = "tidemark: stage"
@@ -47,6 +47,8 @@ def run_job(stage: str, work: Callable[[], object], **where: str) -> Exit:
     """Do a job's work; what came of it as an exit code. ``where``: its feed and hour, for an error that nobody foresaw."""
     try:
         configure(Settings())
+        if told := unread_variables():
+            get_logger().warning(told)
         work()
     except TerminalError as error:
         return _failed(stage, str(error), Exit.TERMINAL)

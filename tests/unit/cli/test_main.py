@@ -120,6 +120,18 @@ def test_a_folder_of_feeds_that_is_not_there_is_named(
     assert isinstance(done.exception, ConfigError) and "set TIDEMARK_FEEDS" in (done.exception.fix or "")
 
 
+def test_a_variable_that_nothing_reads_is_told(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """A lake would begin in the default folder, and no command would say why."""
+    monkeypatch.setattr(cli, "app", lambda: None)
+    cli.main()
+    assert capsys.readouterr().err == ""
+    monkeypatch.setenv("TIDEMARK_LAKES", "s3://bucket/lake")
+    cli.main()
+    assert "TIDEMARK_LAKES: no setting, nothing reads it; TIDEMARK_LAKE is one" in capsys.readouterr().err
+
+
 def test_the_version_is_printed() -> None:
     assert CliRunner().invoke(cli.app, ["--version"]).output == f"tidemark {__version__}\n"
 
