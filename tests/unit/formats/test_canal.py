@@ -122,6 +122,11 @@ CASES: dict[str, tuple[bytes | None, int | None]] = {
     "hidden change": (message("QUERY", isDdl=True, sql="REPLACE INTO x VALUES (1)", table=""), 42),
     "drop database": (message("QUERY", isDdl=True, sql="DROP DATABASE stock", table=None), 44),
     "erase unread": (message("ERASE", isDdl=True, sql="DROP TABLE a b"), 45),
+    "taken back": (message("XAROLLBACK", sql="XA ROLLBACK X'31',X'',1", database="", table="", mysqlType=None), 46),
+    "prepared and committed": (
+        message("XACOMMIT", sql="XA COMMIT X'31',X'',1", database="", table="", mysqlType=None),
+        47,
+    ),
 }
 #: How many rows those have that have several.
 ENTRIES = dict.fromkeys(("several", "erase several"), 3) | dict.fromkeys(
@@ -145,6 +150,8 @@ PROBLEMS = {
     "hidden change": "a statement that may change rows of a table it is not sent for",
     "drop database": "a database is dropped: its tables that the feed file does not name stay",
     "erase unread": "the statement does not say which tables it drops in a form that is known here",
+    "taken back": "a prepared transaction is rolled back, and nothing says which rows were its: they stay published, so load "
+    "the tables anew that it may have written",
 }
 #: Rows that are bad by themselves: name → problems by entry.
 ROW_PROBLEMS = {

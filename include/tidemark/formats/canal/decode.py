@@ -49,7 +49,9 @@ _ROW_IDS = ("__#alibaba_rds_row_id#__", "#alibaba_rds_row_id#")
 _ROWS = ("INSERT", "UPDATE", "DELETE")
 _STATEMENTS = ("CREATE", "ALTER", "RENAME", "QUERY")
 _EMPTIED = ("TRUNCATE", "ERASE")
-_CONTROL = (*INDEX_KINDS, "GTID", "XACOMMIT", "XAROLLBACK", "MHEARTBEAT")
+_CONTROL = (*INDEX_KINDS, "GTID", "XACOMMIT", "MHEARTBEAT")
+#: What takes rows back that were sent when their transaction was prepared.
+_TAKEN_BACK = "XAROLLBACK"
 _NUMBER = r"^\d{1,19}\z"
 
 
@@ -264,6 +266,13 @@ def _message_problem(without_offsets: bool) -> Column:
         F.when(c("tombstone"), None)
         .when(c("broken").isNotNull(), c("broken"))
         .when(kind.isNull(), F.lit("type is missing: not a Canal message"))
+        .when(
+            kind == _TAKEN_BACK,
+            F.lit(
+                "a prepared transaction is rolled back, and nothing says which rows were its: they stay published, so load "
+                "the tables anew that it may have written"
+            ),
+        )
         .when(~known, F.concat(F.lit("unknown type "), F.substring(kind, 1, 200)))
         .when(kind.isin(*_CONTROL) & ~statement, None)
         # The text of a statement whose rows come beside it (parseRowsQueryEvent): what else it may be says that it is DDL.

@@ -187,12 +187,14 @@ def _with_transactions(messages: DataFrame, options: Options) -> DataFrame:
     ordered = messages.withColumn("old_half", F.when(good & (F.col("kind") == FIRST), old_half))
     if options.transactions:
         marked = assign_transactions(ordered)
-        lost = (F.col("kind") == "XAROLLBACK") & F.col("marked").isNull() & F.col("position").isNotNull()
-        reason = "XAROLLBACK stands behind the end of its transaction, and nothing says which one it takes back"
-        marked = marked.withColumn("problem", F.coalesce("problem", F.when(lost, F.lit(reason))))
     else:
         none = {"marked": F.lit(None).cast("string"), "around": F.lit(None).cast(_KEY)}
         marked = with_old_keys(ordered).withColumns(none)
+    alone = (F.col("kind") == "XAROLLBACK") & F.col("marked").isNull() & F.col("position").isNotNull()
+    reason = (
+        "XAROLLBACK stands right behind no transaction: nothing says which rows it takes back, and they stay published"
+    )
+    marked = marked.withColumn("problem", F.coalesce("problem", F.when(alone, F.lit(reason))))
     lost = is_second() & (F.size(_lacking()) > 0) & F.col("old_key").isNull()
     reason = (
         "the row after an update lacks columns, and the row before it is not in the hour: nothing says whose they were"
