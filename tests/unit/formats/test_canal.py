@@ -413,6 +413,17 @@ def test_enums_and_sets_are_the_words_of_their_list(
     assert found == texts | {None: None}
 
 
+def test_a_part_of_a_document_is_none(spark: SparkSession) -> None:
+    """With binlog_row_value_options=PARTIAL_JSON Canal sends the expression, or the column's name, or nothing."""
+    documents = ['{"a": 1}', "{}", " [1]", '"text"', '""', "-1.5", "0", "true", "false", "null"]
+    none = ["JSON_REPLACE(doc, '$.a', 7)", "JSON_REMOVE(doc, '$[0]')", "doc", "@3", "nulls", "true_doc", ""]
+    rows = spark.createDataFrame([(text,) for text in [*documents, *none, None]], "text string")
+    kind = mysql_type("json")
+    value = canal.ENCODINGS[kind.encoding](F.col("text"), kind.spark, kind.arg)
+    found = {row.text: row.value for row in rows.select("text", value.alias("value")).collect()}
+    assert found == {text: text for text in documents} | dict.fromkeys([*none, None])
+
+
 def test_bytes_are_characters(spark: SparkSession) -> None:
     texts = {"all": "".join(map(chr, range(256))), "empty": "", "lines": "a\n\n", "none": "a€", "long": "é" * 100_000}
     rows = spark.createDataFrame(list(texts.items()), "name string, text string")

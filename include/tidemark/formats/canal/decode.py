@@ -18,10 +18,12 @@ from tidemark.containers.contract import holds_text
 from tidemark.formats.canal.positions import WITHOUT_OFFSETS, row_position, with_positions
 from tidemark.formats.canal.types import (
     ENUM_PLACE,
+    JSON_TEXT,
     LATIN_BYTES,
     SET_BITS,
     default_text,
     enum_word,
+    json_text,
     message_types,
     mysql_type,
     set_words,
@@ -60,7 +62,9 @@ def latin_bytes(text: Column, spark: str, arg: str | None) -> Column:
     return F.when(text.rlike(r"^[\x00-\xff]*\z"), F.encode(text, "ISO-8859-1"))
 
 
-ENCODINGS: dict[str, Encoding] = {LATIN_BYTES: latin_bytes, ENUM_PLACE: enum_word, SET_BITS: set_words}
+ENCODINGS: dict[str, Encoding] = {
+    LATIN_BYTES: latin_bytes, ENUM_PLACE: enum_word, SET_BITS: set_words, JSON_TEXT: json_text,
+}  # fmt: skip
 
 BY_NEIGHBOURS = True
 
@@ -108,6 +112,8 @@ def gaps(options: BaseModel) -> list[str]:
     return [
         "columns: unless `binlog_row_image` is FULL, MySQL leaves out what an update does not change, and Canal's messages "
         "do not say so: a column that is left out counts as null, and an update without its key goes to quarantine",
+        "documents: where `binlog_row_value_options` is PARTIAL_JSON, MySQL logs of some updates what changes in a JSON "
+        "column, and Canal does not send the document: such an update goes to quarantine. Leave the option empty",
         "rows that MySQL before 9.6 deletes or alters by a foreign key (ON DELETE CASCADE, SET NULL): they are not in the "
         "binlog, and stay in their tables as they were",
     ]
