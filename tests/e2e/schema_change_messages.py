@@ -42,7 +42,7 @@ class Change:
 @dataclass(frozen=True)
 class Statement:
     """What the source reports about a table's columns: DDL where the format carries it, all columns where that does.
-    ``kind``: the source's word for the DDL."""
+    ``kind``: the source's word for the DDL; ``again``: the position at which Canal sent it first, if this is not that."""
 
     position: int
     version: Version
@@ -51,6 +51,7 @@ class Statement:
     key: tuple[str, ...] = ("id",)
     table: str = "items"
     kind: str = "ALTER"
+    again: int | None = None
 
 
 Entry = Change | Statement
@@ -107,8 +108,9 @@ def plain_debezium(entry: Entry) -> Row | None:
 
 def canal(entry: Entry) -> Row:
     kinds = {"int": "int(11)", "long": "bigint(20)", "text": "varchar(40)"}
+    first = entry.again if isinstance(entry, Statement) else None
     message = {
-        "database": "s", "table": entry.table, "es": EPOCH + entry.position, "ts": EPOCH + entry.position,
+        "database": "s", "table": entry.table, "es": EPOCH + (first or entry.position), "ts": EPOCH + entry.position,
         "id": entry.position, "isDdl": isinstance(entry, Statement), "sql": "", "pkNames": list(entry.key) or None,
         "mysqlType": {name: kinds.get(kind, kind) for name, kind in entry.version.items()},
     }  # fmt: skip

@@ -125,6 +125,8 @@ def _plan_names(
             stored_name = names.get(old.lower())
             if stored_name is None:
                 continue
+            if rename.again:  # rows of before the first time are through with it, and others are not
+                return RenamePlan(rebuild=True, left=left, ids=ids)
             if now is None:
                 dropped.append(stored_name)
             elif now.lower() in names and now.lower() != old.lower():

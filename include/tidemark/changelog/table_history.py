@@ -29,7 +29,7 @@ from tidemark.values.table_changes import TableChange
 _MOST_ENTRIES = 100_000
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class ColumnRename:
     """Columns that are renamed, dropped or added at one position, all at once."""
 
@@ -41,6 +41,10 @@ class ColumnRename:
     """Columns that are added, with the text that rows of before have."""
     guarded: frozenset[str] = frozenset()
     """Old names, in lower case, that the table may not have had: what has the new name then keeps it."""
+    known_by: str | None = None
+    """What its statement is known by: see :class:`tidemark.values.table_changes.TableChange`."""
+    again: bool = False
+    """Whether its statement is one of before, sent again."""
 
     @property
     def id(self) -> str:
@@ -61,7 +65,8 @@ class Definition:
     key: tuple[str, ...] | None = None
     """The key's columns. Empty: the table has none. None: no statement mentions it."""
     column_renames: tuple[ColumnRename, ...] = ()
-    """Renames, drops and filled columns, oldest first. How many stand before a row is its generation."""
+    """Renames, drops and filled columns, oldest first, those too that were sent again. How many stand before a row is its
+    generation."""
     dropped: frozenset[str] = frozenset()
     """Columns that were dropped, and have not been added again."""
     unfilled: tuple[tuple[str, str, str], ...] = ()
@@ -72,13 +77,32 @@ class Definition:
         """By generation (how many column renames stand before a row): a column's name in lower case → its name now, None
         for one that was dropped since. The others keep their names."""
         steps = _steps(self.column_renames)
-        return [_composed(steps[generation:]) for generation in range(len(steps))]
+        return [_composed([steps[at] for at in path]) for path in self._paths]
 
     @cached_property
     def filled_now(self) -> list[dict[str, str]]:
         """By generation: the columns, by their names now, that were added since with a value for rows of before."""
         steps = list(zip(_steps(self.column_renames), self.column_renames, strict=True))
-        return [_filled(steps[generation:]) for generation in range(len(steps))]
+        return [_filled([steps[at] for at in path]) for path in self._paths]
+
+    @cached_property
+    def _paths(self) -> list[list[int]]:
+        """By generation: the column renames that rows of it go through, each statement once, in the source's order.
+
+        A source that sends a statement again sends again all that followed it. So the next statement behind a row says
+        how far the source was when it wrote the row: rows that stand between a statement and its repetition are of
+        before the statement, or come again behind it.
+        """
+        first: dict[str | int, int] = {}
+        statements = [first.setdefault(r.known_by or at, at) for at, r in enumerate(self.column_renames)]
+        paths = []
+        for generation, of_next in enumerate(statements):
+            at_of: dict[int, int] = {}
+            for at, statement in enumerate(statements):
+                if statement >= of_next and at_of.get(statement, -1) < generation:
+                    at_of[statement] = at
+            paths.append([at_of[statement] for statement in sorted(at_of)])
+        return paths
 
     def name_now(self, name: str, generation: int) -> str | None:
         """The name now of a column of a row of that generation; None where it was dropped since."""
@@ -285,13 +309,14 @@ def define(
     problems: dict[str, Unfollowed] = {}
     unsent: dict[str, list[Unfollowed]] = {}
     new: set[str] = set()
+    sent: dict[tuple[str, str], ColumnRename | None] = {}
     for said in statements(entries, feed):
         table, known = said.source_table, tables.get(said.source_table, Definition())
         new |= {table} if not said.said_by.isdisjoint(of_hour) else set()
         try:
             if said.problem is not None:
                 raise ValueError(said.problem)
-            tables[table] = _after(known, said)
+            tables[table] = _after(known, said, sent)
         except ValueError as error:
             declared = feed.tables.get(table)
             hour = max((hours or {}).get(said_by, "HOUR") for said_by in said.said_by)
@@ -312,13 +337,26 @@ def define(
     )
 
 
-def _after(known: Definition, said: Statement) -> Definition:
-    """What is known of a table after one more statement. Names are the same whatever their case, as they are in MySQL,
-    SQL Server, and Db2: the first spelling stays. ValueError for one that cannot be followed."""
-    change = said.change
-    if change is None:
+def _after(known: Definition, said: Statement, sent: dict[tuple[str, str], ColumnRename | None]) -> Definition:
+    """What is known of a table after one more statement. ``sent``: what the statements of before came to, by their table
+    and what they are known by; this one is added. ValueError for one that cannot be followed."""
+    if said.change is None:
         return known
-    change = _of_what_is_missing(known, change)
+    name = (said.source_table, said.change.known_by or said.position)
+    if said.change.known_by is not None and name in sent:
+        first = sent[name]
+        again = (replace(first, position=said.position, again=True),) if first is not None else ()
+        return replace(known, column_renames=known.column_renames + again)
+    now = _changed(known, said)
+    sent[name] = now.column_renames[-1] if len(now.column_renames) > len(known.column_renames) else None
+    return now
+
+
+def _changed(known: Definition, said: Statement) -> Definition:
+    """What is known of a table after a change of it. Names are the same whatever their case, as they are in MySQL, SQL
+    Server, and Db2: the first spelling stays. ValueError for one that cannot be followed."""
+    assert said.change is not None, "it changes something"
+    change = _of_what_is_missing(known, said.change)
     spelling = {name.lower(): name for name in known.columns}
 
     def spelt(name: str) -> str:
@@ -343,11 +381,11 @@ def _after(known: Definition, said: Statement) -> Definition:
     filled = tuple(sorted((spelt(name), text) for name, text in change.filled.items()))
     guarded = frozenset(spelt(name).lower() for name in change.guarded)
     unfilled = tuple((said.position, spelt(name), why) for name, why in sorted(change.unfilled.items()))
+    step = ColumnRename(position=said.position, names=names, filled=filled, guarded=guarded, known_by=change.known_by)
     return Definition(
         columns={name: columns[name] for name in order},
         key=known.key if change.key is None else tuple(spelt(name) for name in change.key),
-        column_renames=known.column_renames
-        + ((ColumnRename(said.position, names, filled, guarded),) if names or filled else ()),
+        column_renames=known.column_renames + ((step,) if names or filled else ()),
         dropped=(known.dropped | deleted) - there,
         unfilled=known.unfilled + unfilled,
     )

@@ -45,6 +45,8 @@ class TableChange:
     """Columns that are added, with the value that all rows have which were there before, as messages write it."""
     unfilled: Mapping[str, str] = field(default_factory=dict)
     """Columns that are added with such a value that is not known, and why."""
+    known_by: str | None = None
+    """What a statement is known by that its source may send again at another position. None: its position tells it."""
     created: bool = False
     """The table is made here, whatever it has been."""
     swapped: tuple[TableName, TableName] | None = None

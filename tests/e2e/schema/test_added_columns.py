@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.e2e.schema_change_messages import HOURS, Change, Entry, Installation, Statement
+from tests.e2e.schema_change_messages import HOURS, Change, Entry, Installation, Statement, Version
 from tidemark.operations.audit import audit
 from tidemark.settings import Settings
 
@@ -144,6 +144,49 @@ def test_a_rename_that_is_sent_again_takes_nothing(
     made = install("canal", "_again" + "".join(map(str, order)), parts)
     made.run(*order)
     assert [(r["id"], r["title"]) for r in made.rows()] == [(1, "a1"), (2, "b2"), (3, "a3")]
+    assert [str(finding) for finding in audit(made.feed(), settings).findings] == []
+
+
+A, AC, BA = ({"id": "int"} | dict.fromkeys(names, "text") for names in ("a", "ac", "ba"))
+#: By table: its columns before and behind its statements, which come again, and what becomes of a row of before.
+SENT_AGAIN: dict[str, tuple[Version, Version, list[str], dict[str, str | None]]] = {
+    "swapped": (BA, BA, ["RENAME COLUMN a TO b, RENAME COLUMN b TO a"], {"a": "old b", "b": "old a"}),
+    "chained": (AC, BA, ["RENAME COLUMN a TO b", "RENAME COLUMN c TO a"], {"b": "old a", "a": "old c"}),
+    "retyped": (AC, A, ["DROP COLUMN a, CHANGE c a varchar(40)"], {"a": "old c"}),
+    "in_two": (AC, A, ["DROP COLUMN a", "CHANGE c a varchar(40)"], {"a": "old c"}),
+}
+
+
+@pytest.mark.parametrize(
+    "order",
+    [(0, 1, 2), (2, 1, 0), pytest.param((1, 0, 2), marks=pytest.mark.long), pytest.param((0,), marks=pytest.mark.long)],
+)
+def test_statements_that_are_sent_again_happen_once(
+    tmp_path: Path, spark: SparkSession, settings: Settings, order: tuple[int, ...]
+) -> None:
+    """Canal goes back to where it was before, and sends all again from there on: row 1 had changed before that."""
+    hours: list[list[Entry]] = [[], [], []]
+    for table, (before, now, statements, _) in SENT_AGAIN.items():
+        old = [{"id": n} | {name: f"old {name}" for name in before if name != "id"} for n in (1, 2)]
+        hours[0] += [Change("c", n, before, row, table=table) for n, row in enumerate(old, 1)]
+        for hour, at in ((0, 10), (1, 30), (2, 50)):
+            hours[hour].append(Change("u", at, before, old[1] | {"a": "changed"}, table=table))
+            hours[hour] += [
+                Statement(at + n, now, f"ALTER TABLE {table} {sql}", table=table, again=10 + n)
+                for n, sql in enumerate(statements, 1)
+            ]
+            hours[hour].append(Change("c", at + 5, now, {"id": 3, "a": "new"}, table=table))
+    parts = hours if len(order) > 1 else [[entry for hour in hours for entry in hour]]
+    name = "ac_sent_again_" + "".join(map(str, order))
+    made = Installation("canal", name, tmp_path, settings, {f"s.{table}": {} for table in SENT_AGAIN})
+    for hour, entries in enumerate(parts):
+        made.export(hour, entries)
+    made.run(*order)
+    for table, (_, now, _, row) in SENT_AGAIN.items():
+        found = [{name: one[name] for name in now if name != "id"} for one in made.rows(table)]
+        changed = {name: "changed" if value == "old a" else value for name, value in row.items()}
+        new = {name: "new" if name == "a" else None for name in row}
+        assert found == [row, changed, new], table
     assert [str(finding) for finding in audit(made.feed(), settings).findings] == []
 
 

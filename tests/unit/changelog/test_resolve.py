@@ -100,6 +100,38 @@ def test_a_rename_that_comes_again_takes_nothing(between: tuple[tuple[str, str],
     assert [known.name_now(name, 1) for name in "ab"] == ["b", b], "rows between the two statements"
 
 
+@pytest.mark.parametrize(
+    ("statements", "names"),
+    [
+        (["RENAME COLUMN a TO b, RENAME COLUMN b TO a"], {"a": "b", "b": "a"}),
+        (["RENAME COLUMN a TO b", "RENAME COLUMN c TO a"], {"a": "b", "c": "a"}),
+        (["DROP COLUMN a, CHANGE c a int"], {"a": None, "c": "a"}),
+        (["DROP COLUMN a", "CHANGE c a int"], {"a": None, "c": "a"}),
+        (["CHANGE c d int", "DROP COLUMN a, ADD c int DEFAULT 5"], {"a": None, "c": "d"}),
+    ],
+)
+def test_a_statement_that_is_sent_again_happens_once(statements: list[str], names: dict[str, str | None]) -> None:
+    """It has the binlog's time of it; and so has all that followed it, of which the second part may still be to come."""
+    entries = [
+        SchemaEntry("s.t", f"{at}{n}", json.dumps({"op": "ALTER", "text": f"ALTER TABLE t {sql}", "es": str(n)}))
+        for at in (1, 2, 3)
+        for n, sql in enumerate(statements)
+    ]
+    others = [entry for entry in entries if len(statements) == 1 or entry.position != "31"]
+    filled = {"c": "5"} if "ADD" in statements[-1] else {}
+    for sent in (entries, others):
+        known = define(sent, feed()).of("s.t")
+        for before in range(0, 3 * len(statements), len(statements)):
+            assert {name: known.name_now(name, before) for name in names} == names, (
+                "rows of before, and those sent again"
+            )
+            assert known.filled_now[before] == filled
+        assert [known.name_now(name, len(sent)) for name in "abc"] == list("abc")
+    for between in (1, 3, 5) if len(statements) == 2 else ():
+        behind = [define(entries, feed()).of("s.t").name_now(name, between) for name in "abc"]
+        assert behind == [None, "b", "c" if filled else "a"], "of the second statement alone"
+
+
 def test_a_rename_that_may_do_nothing_takes_nothing() -> None:
     known = definition_of(("10", "ALTER TABLE t CHANGE COLUMN IF EXISTS a b int"))
     assert [known.name_now(name, 0) for name in "ab"] == ["b", "b"]

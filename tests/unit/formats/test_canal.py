@@ -351,8 +351,9 @@ def test_statements(decoded: dict[str, list[Row]]) -> None:
     (alter,) = decoded["alter"]
     assert [alter.op, alter.source_table, alter.key] == ["schema", "stock.item", None]
     assert alter.position.split(".")[2] == "23".zfill(20)
+    assert json.loads(alter.message_schema)["es"] == "1588748884000", "the same whenever it is sent again"
     assert canal.table_change(alter.message_schema, canal.Options()) == TableChange(
-        columns={"note": ColumnType("string")}
+        columns={"note": ColumnType("string")}, known_by=alter.message_schema
     )
     (renamed,) = decoded["index after others"]  # Canal names an ALTER TABLE by its first clause
     assert [renamed.op, renamed.source_table] == ["schema", "stock.item"]

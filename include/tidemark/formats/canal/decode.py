@@ -81,7 +81,9 @@ def column_types(columns: Mapping[str, str], options: BaseModel) -> dict[str, Co
 
 
 def table_change(text: str, options: BaseModel) -> TableChange | None:
-    """The change of a table by a DDL statement. ValueError, with the statement, where it cannot be understood."""
+    """The change of a table by a DDL statement. ValueError, with the statement, where it cannot be understood.
+
+    A statement that is sent again has another place, and the same ``es``: the binlog's own time of it."""
     entry = json.loads(text)
     ddl, created = read_ddl(entry["text"], "mysql"), entry["op"] == "CREATE"
     if ddl is None:
@@ -95,6 +97,7 @@ def table_change(text: str, options: BaseModel) -> TableChange | None:
         if_missing=frozenset(ddl.if_missing),
         dropped=frozenset(ddl.dropped),
         whole=ddl.whole,
+        known_by=text if "es" in entry else None,
         created=created,
         swapped=ddl.swapped,
         filled={name: default_text(value) for name, value in ddl.filled.items()},
@@ -254,7 +257,8 @@ def _entries(rows: DataFrame) -> DataFrame:
         "tx_ordinal": F.when(keyless, F.coalesce(c("keyless_ordinal") + c("entry"), F.lit(1))),
         "committed_at": c("committed_at"),
         "message_schema": F.when(row, F.to_json("types")).when(
-            statement, F.to_json(F.struct(kind.alias("op"), c("sql").alias("text")))
+            statement,
+            F.to_json(F.struct(kind.alias("op"), c("sql").alias("text"), F.nullif("es", F.lit("0")).alias("es"))),
         ),
         "problem": c("problem"),
     }  # fmt: skip
