@@ -98,6 +98,11 @@ CASES: dict[str, list[bytes | None]] = {
     "index after others": [
         message("DINDEX", "9", text="ALTER TABLE orders DROP INDEX i, DROP COLUMN name", columns=None)
     ],
+    "clauses behind an index": [message("DINDEX", "9", text="/* x */ DROP INDEX i, DROP name", columns=None)],
+    "clauses behind a new index": [message("CINDEX", "9", text="ADD INDEX i (id), DROP name", columns=None)],
+    "clauses alone": [message("ALTER", "9", text="DROP name", columns=None)],
+    "drop index": [message("DINDEX", "8", text="DROP INDEX i ON orders")],
+    "index without text": [message("DINDEX", "8")],
     "gtid": [message("GTID", None)],
     "heartbeat": [message("MHEARTBEAT", None, columns=None, key=None)],
     "tombstone": [None],
@@ -325,10 +330,12 @@ def test_statements(decoded: dict[str, Row]) -> None:
         "control",
     ]
     assert [decoded["truncate"].position, decoded["truncate"].source_table] == ["7".zfill(32), "shop.orders"]
-    dropped = decoded["index after others"]  # named by its first clause
-    assert [dropped.op, dropped.source_table] == ["schema", "shop.orders"]
-    change = dataworks.table_change(dropped.message_schema, dataworks.Options())
-    assert change is not None and change.dropped == {"name"}
+    # Named by their first clause, whether the statement is around the clauses or not.
+    for name in ("index after others", "clauses behind an index", "clauses behind a new index", "clauses alone"):
+        dropped = decoded[name]
+        assert [dropped.op, dropped.source_table] == ["schema", "shop.orders"], name
+        change = dataworks.table_change(dropped.message_schema, dataworks.Options())
+        assert change is not None and change.dropped == {"name"}, name
     alter = decoded["alter"]
     assert [alter.op, alter.position, alter.source_table] == ["schema", "8".zfill(32), "shop.orders"]
     assert json.loads(alter.message_schema) == {
@@ -337,7 +344,7 @@ def test_statements(decoded: dict[str, Row]) -> None:
     assert dataworks.table_change(alter.message_schema, dataworks.Options()) == TableChange(
         columns={"note": ColumnType("string")}
     )
-    for name in ("query without table", "create index", "gtid", "tombstone"):
+    for name in ("query without table", "create index", "drop index", "index without text", "gtid", "tombstone"):
         assert [decoded[name].op, decoded[name].problem] == ["control", None], name
 
 

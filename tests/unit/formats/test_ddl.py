@@ -96,6 +96,29 @@ STATEMENTS: list[tuple[str, str, Ddl]] = [
     ("sqlserver", "EXEC sp_rename 'dbo.t.a', 'b', 'COLUMN'", Ddl(renamed={"a": "b"})),
 ]  # fmt: skip
 
+CLAUSES = [
+    ("mysql", "DROP note", Ddl(dropped={"note"})),
+    ("mysql", "/* x */ DROP `note`, ADD a int", Ddl(columns={"a": "INT"}, dropped={"note"})),
+    ("oracle", "DROP (note)", Ddl(dropped={"NOTE"})), ("oracle", "SET UNUSED (note)", Ddl(dropped={"NOTE"})),
+    ("postgres", "DROP IF EXISTS note", Ddl(dropped={"note"})), ("postgres", "RENAME a TO b", Ddl(renamed={"a": "b"})),
+    ("postgres", "ALTER a TYPE bigint", Ddl(columns={"a": "BIGINT"})),
+    ("mysql", "ALTER a SET DEFAULT 3, DROP note", Ddl(dropped={"note"})),
+    ("mysql", "DROP INDEX i, DROP COLUMN note", Ddl(dropped={"note"})),
+    ("sqlserver", "DROP COLUMN note, b", Ddl(dropped={"note", "b"})),
+    ("mysql", "ALTER IGNORE TABLE t DROP note", Ddl(dropped={"note"})),
+    ("mysql", "SET STATEMENT a=1 FOR ALTER TABLE t DROP note", Ddl(dropped={"note"})),
+]  # fmt: skip
+CLAUSES_THAT_SAY_NOTHING = [
+    ("mysql", "DROP INDEX i ON t"), ("mysql", "CREATE INDEX i ON t (a)"), ("mysql", "COMMENT 'x'"), ("mysql", " "),
+    ("oracle", "DROP INDEX i"), ("postgres", "DROP INDEX a, b"), ("postgres", "ALTER INDEX i RENAME TO j"),
+    ("sqlserver", "DROP INDEX i ON t, j ON u"), ("sqlserver", "ALTER VIEW v AS SELECT a, b FROM t"),
+]  # fmt: skip
+REFUSED_CLAUSES = [
+    ("mysql", "DROP PARTITION p0", "rows go"), ("mysql", "TRUNCATE PARTITION p0", "rows come or go"),
+    ("mysql", "RENAME TO gone", "a table is renamed"), ("oracle", "RENAME a TO b", "a table is renamed"),
+    ("mysql", "RENAME TABLE a TO b", "a table is renamed"), ("mysql", "FROB x", "not understood"),
+]  # fmt: skip
+
 SAYS_NOTHING = [
     ("mysql", "CREATE INDEX i ON t (a)"), ("mysql", "DROP INDEX i ON t"), ("mysql", "GRANT SELECT ON a.* TO b"),
     ("mysql", "ALTER TABLE t ADD UNIQUE KEY i (a)"), ("mysql", "ALTER TABLE t ENGINE=InnoDB"), ("mysql", " "),
@@ -171,6 +194,18 @@ def test_what_is_refused_is_named(dialect: str, text: str, reason: str) -> None:
     assert text in str(error.value)
     moves_rows = reason in ("a table is renamed", "rows go", "rows come or go", "may change rows", "computed anew")
     assert isinstance(error.value, UnsentRows) == moves_rows, "what to do depends on it"
+
+
+def test_what_alters_a_table_may_be_its_clauses_alone() -> None:
+    for dialect, text, expected in CLAUSES:
+        assert read_ddl(text, dialect, alters=True) == expected, text
+    for dialect, text in CLAUSES_THAT_SAY_NOTHING:
+        assert read_ddl(text, dialect, alters=True) is None, text
+    for dialect, text, reason in REFUSED_CLAUSES:
+        with pytest.raises(ValueError, match=reason) as error:
+            read_ddl(text, dialect, alters=True)
+        # No other table than the one that is altered may seem to be concerned.
+        assert not isinstance(error.value, TableRenamed) or ("", "t") not in error.value.tables
 
 
 SWAPS = [
@@ -285,10 +320,11 @@ PIECES = st.sampled_from(
     st.lists(PIECES, max_size=9),
     st.sampled_from(["", "ALTER TABLE t ", "CREATE TABLE t ("]),
     st.sampled_from(list(DIALECTS)),
+    st.booleans(),
 )
-def test_any_text_is_read_or_refused(pieces: list[str], start: str, dialect: str) -> None:
+def test_any_text_is_read_or_refused(pieces: list[str], start: str, dialect: str, alters: bool) -> None:
     """Nothing but ValueError comes out of a statement that makes no sense."""
     try:
-        read_ddl(start + " ".join(pieces), dialect)
+        read_ddl(start + " ".join(pieces), dialect, alters=alters)
     except ValueError as error:
         assert str(error)

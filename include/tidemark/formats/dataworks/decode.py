@@ -41,7 +41,7 @@ from tidemark.formats.dataworks.types import (
     message_types,
 )
 from tidemark.formats.ddl import named_tables
-from tidemark.formats.ddl.statements import ALTERS_TABLE, INDEX_KINDS, read_ddl
+from tidemark.formats.ddl.statements import INDEX_KINDS, OF_ONE_INDEX, read_ddl
 from tidemark.values.columns import ColumnType
 from tidemark.values.encodings import Encoding
 from tidemark.values.strict_json import broken, one_document, repeats_name
@@ -115,7 +115,8 @@ def table_change(text: str, options: BaseModel) -> TableChange | None:
     assert isinstance(options, Options)
     entry = json.loads(text)
     dialect = entry.get("dialect") or options.dialect
-    ddl, created = read_ddl(entry["text"], dialect), entry["op"] == "CREATE"
+    ddl = read_ddl(entry["text"], dialect, alters=entry["op"] in ("ALTER", *INDEX_KINDS))
+    created = entry["op"] == "CREATE"
     if ddl is None:
         return TableChange(created=True) if created else None
     types = {name: ddl_type(written, dialect) for name, written in ddl.columns.items()}
@@ -264,7 +265,7 @@ def _differs(one: str, other: str) -> Column:
 
 def _is_statement() -> Column:
     """Whether a message is a statement that may concern a table's columns or its key."""
-    alters = F.coalesce(F.col("text").rlike(ALTERS_TABLE), F.lit(False))
+    alters = ~F.coalesce(F.col("text").rlike(OF_ONE_INDEX), F.lit(True))
     return F.coalesce(F.col("kind").isin(*_STATEMENTS) | (F.col("kind").isin(*INDEX_KINDS) & alters), F.lit(False))
 
 

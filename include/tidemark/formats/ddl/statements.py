@@ -40,6 +40,8 @@ from tidemark.formats.ddl.words import (
     OTHER_CLAUSES,
     PASSED_OVER,
     ROW_CLAUSES,
+    STATEMENTS,
+    STATEMENTS_OF_TABLES,
     TABLE_VERBS,
 )
 from tidemark.values.table_changes import TableName, TableRenamed, UnsentRows
@@ -47,12 +49,12 @@ from tidemark.values.table_changes import TableName, TableRenamed, UnsentRows
 #: What Canal's parser (DruidDdlParser), and with it DataWorks, calls an ALTER TABLE whose first clause is of an index or a
 #: key: the clauses behind it may be of columns. By these names goes a CREATE INDEX too, which matters to nobody.
 INDEX_KINDS = ("CINDEX", "DINDEX")
-ALTERS_TABLE = (
-    r"(?is)^(?:\s++|/\*M?!\d*|/\*(?!M?!).*?\*/|--[^\n]*\n|#[^\n]*\n)*+(?:set\s+statement\b.*\bfor\s+)?alter\b"
-)
+_BEHIND_COMMENTS = r"(?is)^(?:\s++|/\*M?!\d*|/\*(?!M?!).*?\*/|--[^\n]*\n|#[^\n]*\n)*+"
+ALTERS_TABLE = rf"{_BEHIND_COMMENTS}(?:set\s+statement\b.*\bfor\s+)?alter\b"
+#: A text that says nothing of columns by itself: it makes or drops one index, or is empty.
+OF_ONE_INDEX = rf"{_BEHIND_COMMENTS}(?:create\b|drop\s+index\b[^,]*\z|\z)"
 
 _COMPUTED = "values are computed anew without being sent"
-_FRAGMENT = re.compile(r"\s*(?:add|modify|change|(?:drop|rename|alter)\s+column)\b", re.I)
 _SP_RENAME = re.compile(
     r"\s*exec(?:ute)?\s+(?:sys\s*\.\s*)?\[?sp_rename\]?\s+N?'([^']+)'\s*,\s*N?'([^']+)'\s*,\s*N?'column'\s*;?\s*", re.I
 )
@@ -90,10 +92,11 @@ class Ddl:
         return bool(named or self.whole or self.key is not None)
 
 
-def read_ddl(text: str, dialect: str) -> Ddl | None:
+def read_ddl(text: str, dialect: str, *, alters: bool = False) -> Ddl | None:
     """Read a statement, or the clauses of an ALTER TABLE alone. None where it does not concern columns or the key.
 
-    ``dialect`` is a key of :data:`DIALECTS`. Raises ValueError, with the statement in it, for what cannot be
+    ``dialect`` is a key of :data:`DIALECTS`. ``alters``: the text is known to be of an ALTER TABLE or an index, so that what
+    does not begin like such a statement is clauses alone. Raises ValueError, with the statement in it, for what cannot be
     understood, renames a table (:class:`tidemark.values.table_changes.TableRenamed`) and is no swap, or changes rows without
     sending them (:class:`tidemark.values.table_changes.UnsentRows`).
     """
@@ -101,8 +104,9 @@ def read_ddl(text: str, dialect: str) -> Ddl | None:
     try:
         if dialect == "sqlserver" and (match := _SP_RENAME.fullmatch(text)):
             return Ddl(renamed={match[1].split(".")[-1].strip("[]"): match[2]})
-        whole = as_run(text) if dialect == "mysql" else text
-        whole = f"ALTER TABLE t {whole}" if _FRAGMENT.match(whole) else whole
+        run = as_run(text) if dialect == "mysql" else text
+        of_table = f'ALTER TABLE "" {run}'
+        whole = of_table if _is_clauses(tokens_of(of_table, dialect)[3:], dialect, alters=alters) else run
         for statement in split(tokens_of(whole, dialect), TokenType.SEMICOLON):
             ddl = Ddl()
             _Reader(whole, dialect, ddl).statement(statement)
@@ -118,6 +122,17 @@ def read_ddl(text: str, dialect: str) -> Ddl | None:
         reason = str(error) if isinstance(error, UnreadableStatement) else "its SQL cannot be read"
         raise ValueError(f"{reason}: {text}") from error
     return found[0] if found else None
+
+
+def _is_clauses(tokens: list[Token], dialect: str, *, alters: bool) -> bool:
+    """Whether these are the clauses of an ALTER TABLE, without the statement around them; see :func:`read_ddl`."""
+    first, second = word_at(tokens), word_at(tokens, 1)
+    if first in ("ADD", "MODIFY", "CHANGE") or (first in ("DROP", "RENAME", "ALTER") and second == "COLUMN"):
+        return True
+    # Only MySQL has a clause DROP INDEX, and without COLUMN behind it Oracle renames and SQL Server alters other things.
+    other = (first, second) == ("DROP", "INDEX") and dialect != "mysql"
+    other |= (dialect, first) in (("oracle", "RENAME"), ("sqlserver", "ALTER"))
+    return alters and not other and first not in STATEMENTS and (first, second) not in STATEMENTS_OF_TABLES
 
 
 class _Reader:

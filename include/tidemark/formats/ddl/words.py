@@ -13,6 +13,12 @@ IRRELEVANT_VERBS = {
     "SAVEPOINT", "RELEASE", "XA", "START", "LOCK", "UNLOCK", "CHECK", "REPAIR", "SHOW", "EXPLAIN", "VACUUM", "REINDEX",
     "CLUSTER", "REFRESH", "AUDIT", "NOAUDIT", "PURGE", "KILL", "RESET", "DISCARD", "CHECKSUM", "INSTALL", "UNINSTALL",
 }  # fmt: skip
+#: Words that begin a statement and no clause of an ALTER TABLE; and such that do so in two words.
+STATEMENTS = {"CREATE", "EXEC", "EXECUTE"}
+STATEMENTS_OF_TABLES = {
+    ("ALTER", "TABLE"), ("ALTER", "ONLINE"), ("ALTER", "OFFLINE"), ("ALTER", "IGNORE"), ("RENAME", "TABLE"),
+    ("RENAME", "TABLES"), ("SET", "STATEMENT"),
+}  # fmt: skip
 #: Clauses of ALTER TABLE that change neither columns nor rows, by their first word.
 OTHER_CLAUSES = {
     "ENGINE", "COMMENT", "AUTO_INCREMENT", "AUTOEXTEND_SIZE", "AVG_ROW_LENGTH", "CHECKSUM", "COMPRESSION", "CONNECTION",
