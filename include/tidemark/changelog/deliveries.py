@@ -1,8 +1,9 @@
 """The one delivery of a transaction that counts, where its format can send a transaction again in other parts: see
 :class:`tidemark.formats.contract.TellsDeliveries`.
 
-It is the whole delivery that was published first; of several in one publication, the one with the lowest offsets. What
-else came of the transaction are the same changes again. So which one counts does not change with what comes later.
+Each topic has parts and deliveries of its own. The one that counts is the whole delivery that was published first; of
+several in one publication, the one with the lowest offsets. What else came of the transaction are the same changes again.
+So which one counts does not change with what comes later.
 """
 
 from __future__ import annotations
@@ -21,8 +22,9 @@ from tidemark.ledger.quarantine import ENTRY
 
 #: Containers that keep no offsets.
 _WITHOUT_OFFSETS = ("lines", "pubsub", "raw")
-#: What identifies a message of a transaction in the log.
-_MESSAGE = ("tx", "topic", "partition", "offset")
+#: What a topic holds of a transaction, and what identifies a message of it in the log.
+OF_TOPIC = ("tx", "topic")
+_MESSAGE = (*OF_TOPIC, "partition", "offset")
 _CONTENT = ("op", "source_table", "key", "prior_key", "before", "after", "absent", "raw")
 
 
@@ -48,7 +50,7 @@ def delivered(entries: DataFrame, format_: TellsDeliveries) -> DataFrame:
     )
     # An end by itself may be all of a transaction, or what is left of a longer one.
     found = found.withColumn("alone", F.col("ended") & (F.col("parts") == 0))
-    nothing_else = F.col("alone") & (F.count(F.lit(1)).over(Window.partitionBy("tx")) == 1)
+    nothing_else = F.col("alone") & (F.count(F.lit(1)).over(Window.partitionBy(*OF_TOPIC)) == 1)
     numbered = F.coalesce(F.col("highest") == F.col("parts"), F.lit(False))  # from 1, without a hole
     whole = F.col("ended") & (numbered | nothing_else)
     return found.withColumn("whole", whole).drop("highest")
@@ -65,8 +67,9 @@ def _messages(entries: DataFrame) -> DataFrame:
 def with_single_messages(found: DataFrame, entries: DataFrame, format_: TellsDeliveries) -> DataFrame:
     """:func:`delivered`, of the log ``entries``, where an end by itself is also whole when it holds all that the other
     deliveries of its transaction hold: then the transaction came again in one message, perhaps each time."""
-    doubtful = found.where("alone and not whole").select("tx").distinct()
-    of_them = entries.join(F.broadcast(doubtful), "tx", "left_semi")
+    topic = list(OF_TOPIC)
+    doubtful = found.where("alone and not whole").select(*topic).distinct()
+    of_them = entries.join(F.broadcast(doubtful), topic, "left_semi")
     parts = format_.deliveries(_messages(of_them)).select(*_MESSAGE, "tx_ordinal", "delivery")
     content = F.xxhash64(
         *(F.to_json(n) if n in ("key", "prior_key", "before", "after", "absent") else n for n in _CONTENT)
@@ -75,22 +78,22 @@ def with_single_messages(found: DataFrame, entries: DataFrame, format_: TellsDel
     # A message that was exported twice holds its records once.
     rows = rows.withColumn("content", content).groupBy(*_MESSAGE, "delivery", "content", "object", "record").count()
     rows = rows.groupBy(*_MESSAGE, "delivery", "content").agg(F.max("count").alias("count"))
-    held = rows.groupBy("tx", "delivery", "content").agg(F.sum("count").alias("count"))
-    most = held.groupBy("tx", "content").agg(F.max("count").alias("most"))
+    held = rows.groupBy(*topic, "delivery", "content").agg(F.sum("count").alias("count"))
+    most = held.groupBy(*topic, "content").agg(F.max("count").alias("most"))
     compared = (
-        most.join(held.select("tx", "delivery").distinct(), "tx")
-        .join(held, ["tx", "delivery", "content"], "left")
-        .groupBy("tx", "delivery")
+        most.join(held.select(*topic, "delivery").distinct(), topic)
+        .join(held, [*topic, "delivery", "content"], "left")
+        .groupBy(*topic, "delivery")
         .agg(
             F.count_if(F.coalesce("count", F.lit(0)) < F.col("most")).alias("lacks"),
             F.coalesce(F.sum("count"), F.lit(0)).alias("size"),
         )
     )
     # A delivery that lacks its end has at least one record less than all.
-    open_size = F.max(F.when(~F.col("ended"), F.col("size"))).over(Window.partitionBy("tx"))
+    open_size = F.max(F.when(~F.col("ended"), F.col("size"))).over(Window.partitionBy(*topic))
     holds_all = (F.col("lacks") == 0) & (F.col("size") > F.coalesce("open_size", F.lit(0)))
     whole = F.col("whole") | (F.col("alone") & F.coalesce(holds_all, F.lit(False)))
-    joined = found.join(compared, ["tx", "delivery"], "left").withColumn("open_size", open_size)
+    joined = found.join(compared, [*topic, "delivery"], "left").withColumn("open_size", open_size)
     return joined.withColumn("whole", whole).select(*found.columns)
 
 
@@ -111,15 +114,15 @@ def unused_messages(entries: DataFrame, format_: TellsDeliveries, feed: Feed, st
         entries = entries.join(given_up, ENTRY, "left_anti").select(*entries.columns)
     entries = entries.withColumn("published", published_by(state))
     found = whole_deliveries(entries, format_)
-    first = F.struct("published", "topic", "partition", "delivery")
-    chosen = found.where("whole").groupBy("tx").agg(F.min(first).alias("chosen"))
-    others = found.join(chosen, "tx").where(~first.eqNullSafe(F.col("chosen")))
+    topic, first = list(OF_TOPIC), F.struct("published", "partition", "delivery")
+    chosen = found.where("whole").groupBy(*topic).agg(F.min(first).alias("chosen"))
+    others = found.join(chosen, topic).where(~first.eqNullSafe(F.col("chosen")))
     # A transaction of one message that came again is the same change again, wherever it is counted.
-    segmented = found.where("parts > 0").select("tx", F.lit(True).alias("segmented")).distinct()
-    others = others.join(segmented, "tx", "left").where("segmented or not whole")
+    segmented = found.where("parts > 0").select(*topic, F.lit(True).alias("segmented")).distinct()
+    others = others.join(segmented, topic, "left").where("segmented or not whole")
     if others.isEmpty():
         return None
-    delivery = ["tx", "topic", "partition", "delivery"]
+    delivery = [*topic, "partition", "delivery"]
     whole_by = F.col("chosen.published").alias("whole_by")
     unused = format_.deliveries(_messages(entries)).join(others.select(*delivery, whole_by), delivery)
     return F.broadcast(unused.select(F.struct(*_MESSAGE).alias("message"), "whole_by").distinct().localCheckpoint())

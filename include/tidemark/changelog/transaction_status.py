@@ -6,11 +6,15 @@ told apart (:class:`tidemark.formats.contract.TellsDeliveries`), all of them are
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
-from tidemark.changelog.deliveries import tells_deliveries, whole_deliveries
+from tidemark.changelog.deliveries import OF_TOPIC, tells_deliveries, whole_deliveries
 from tidemark.feeds.model import Feed
+from tidemark.formats import load_format
+from tidemark.formats.contract import TellsDeliveries
 from tidemark.ledger.change_log import is_row
 
 
@@ -19,13 +23,19 @@ def transaction_status(entries: DataFrame, feed: Feed) -> DataFrame:
 
     Where deliveries can be told apart, one must be whole; otherwise ``parts`` are those of the longest.
     """
-    status = _by_numbers(entries)
-    format_ = tells_deliveries(feed)
-    if format_ is None:
-        return status
+    # Of such a format each topic numbers its parts by itself, and what has come of a transaction in each must be whole.
+    in_topics = len(feed.topics) > 1 and isinstance(load_format(feed.format["type"]), TellsDeliveries)
+    by = OF_TOPIC if in_topics else ("tx",)
+    status = _by_numbers(entries, by)
+    if (format_ := tells_deliveries(feed)) is not None:
+        status = _by_deliveries(status, entries, format_, by)
+    return _of_all_topics(status) if in_topics else status
+
+
+def _by_deliveries(status: DataFrame, entries: DataFrame, format_: TellsDeliveries, by: Sequence[str]) -> DataFrame:
     told = (
         whole_deliveries(entries, format_)
-        .groupBy("tx")
+        .groupBy(*by)
         .agg(
             F.max("parts").alias("longest"),
             F.bool_or("whole").alias("whole"),
@@ -35,11 +45,28 @@ def transaction_status(entries: DataFrame, feed: Feed) -> DataFrame:
     # What lies between the longest and the end is at least one part.
     needed = F.greatest("needed", longest + F.col("ended").cast("int"))
     return (
-        status.join(told, "tx", "left")
+        status.join(told, list(by), "left")
         .withColumn("needed", F.when(lacks, needed).otherwise(F.col("needed")))
         .withColumn("parts", F.when(lacks, longest).otherwise(F.col("parts")))
         .withColumn("complete", F.coalesce("whole", "complete"))
         .select(*status.columns)
+    )
+
+
+def _of_all_topics(status: DataFrame) -> DataFrame:
+    """One row per transaction, from one for each topic that has something of it."""
+
+    def all_of(lists: str) -> Column:
+        return F.array_sort(F.array_distinct(F.flatten(F.collect_list(lists)))).alias(lists)
+
+    return status.groupBy("tx").agg(
+        F.min("since").alias("since"),
+        all_of("hours"),
+        *(F.sum(name).alias(name) for name in ("changes", "parts", "needed")),
+        F.bool_and("ended").alias("ended"),
+        all_of("tables"),
+        F.min("position").alias("position"),
+        F.bool_and("complete").alias("complete"),
     )
 
 
@@ -72,13 +99,13 @@ def with_earlier(found: DataFrame, earlier: DataFrame, feed: Feed) -> DataFrame:
     return told.where(left).select(*found.columns)
 
 
-def _by_numbers(entries: DataFrame) -> DataFrame:
+def _by_numbers(entries: DataFrame, by: Sequence[str]) -> DataFrame:
     marker, none = (F.col("op") == "control") & F.col("tx_part").isNull(), F.lit(0)
     ordinal = F.coalesce(F.max(F.when(~marker, F.col("tx_ordinal"))), none)
     outside = F.coalesce(F.max(F.when(marker, F.col("tx_ordinal"))), none)
     needed = F.greatest(F.coalesce(F.max("tx_count"), none), ordinal) - outside
     return (
-        entries.groupBy("tx")
+        entries.groupBy(*by)
         .agg(
             F.min("hour").alias("since"),
             F.sort_array(F.collect_set("hour")).alias("hours"),

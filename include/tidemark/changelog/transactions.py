@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.changelog import deliveries
-from tidemark.changelog.deliveries import of_messages, tells_deliveries, unused_messages, without_messages
+from tidemark.changelog.deliveries import OF_TOPIC, of_messages, tells_deliveries, unused_messages, without_messages
 from tidemark.changelog.ties import TiedHour, with_pairs
 from tidemark.changelog.transaction_status import transaction_status, with_earlier
 from tidemark.feeds.model import Feed
@@ -180,11 +180,12 @@ def open_at(entries: DataFrame, then: Column, feed: Feed, hour: Hour) -> DataFra
     # Without the others it may look whole: IBM's segments do not say how many there are.
     open_ = known.join(whole, "tx").where(~F.col("complete") | (F.col("parts") < F.col("of_parts")))
     if (format_ := tells_deliveries(feed)) is not None:
-        # A delivery that was whole by then, and still is with all that is known now.
-        delivery = ["tx", "topic", "partition", "delivery"]
+        # A delivery that was whole by then, and still is with all that is known now: in each topic that there was.
+        topic, delivery = list(OF_TOPIC), [*OF_TOPIC, "partition", "delivery"]
         stay = deliveries.whole_deliveries(of_then, format_).where("whole").select(*delivery)
         stay = stay.join(deliveries.whole_deliveries(of_all, format_).where("whole").select(*delivery), delivery)
-        open_ = _without(open_, stay.select("tx").distinct())
+        wait = of_then.select(*topic).distinct().join(stay.select(*topic).distinct(), topic, "left_anti")
+        open_ = _of(open_, wait)
     if feed.transactions.overdue == "apply":
         open_ = open_.where(F.col("since") >= _oldest(feed, hour))
     if feed.transactions.tables_outside:
@@ -322,7 +323,7 @@ def _unused(entries: HourEntries, candidates: DataFrame) -> DataFrame | None:
         return None
     several = (
         deliveries.delivered(candidates, format_)
-        .groupBy("tx")
+        .groupBy(*OF_TOPIC)
         .agg(F.count(F.lit(1)).alias("n"), F.sum("parts").alias("parts"))
     )
     names = several.where("n > 1 and parts > 0").select("tx")
@@ -358,12 +359,10 @@ def _torn(entries: HourEntries, candidates: DataFrame, open_: DataFrame) -> list
     if format_ is None:
         return []
     pieces = deliveries.delivered(_of(candidates, F.broadcast(open_.select("tx"))), format_)
-    topic = F.regexp_replace(F.substring(F.min("topic"), 1, _SHOWN), _UNPRINTABLE, "␣")
-    place = (topic.alias("topic"), F.min("partition").alias("partition"))
     runs = F.sort_array(F.collect_list(F.struct("delivery", "until"))).alias("runs")
-    torn = (
-        pieces.groupBy("tx").agg(*place, runs).where(F.size("runs") > 1).orderBy("tx").limit(_MOST_NAMED + 1).collect()
-    )
+    found = pieces.groupBy(*OF_TOPIC).agg(F.min("partition").alias("partition"), runs).where(F.size("runs") > 1)
+    shown = F.regexp_replace(F.substring("topic", 1, _SHOWN), _UNPRINTABLE, "␣")
+    torn = found.withColumn("topic", shown).orderBy(*OF_TOPIC).limit(_MOST_NAMED + 1).collect()
     if not torn:
         return []
     named = "; ".join(

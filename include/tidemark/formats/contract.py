@@ -289,7 +289,8 @@ class TiesTransactions(Protocol):
 @runtime_checkable
 class TellsDeliveries(Protocol):
     """A format whose transactions can come again in parts of other sizes, so that the parts of two deliveries must not be
-    mixed: a transaction is made of one whole delivery."""
+    mixed: a transaction is made of one whole delivery. Each topic numbers the parts that it has of a transaction by itself:
+    of several, each is whole or has nothing yet."""
 
     def deliveries(self, messages: DataFrame, /) -> DataFrame:
         """Messages of transactions (``tx``, ``topic``, ``partition``, ``offset``, ``tx_ordinal``, ``tx_end``), one row

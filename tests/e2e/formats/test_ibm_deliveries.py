@@ -114,14 +114,14 @@ class Topic:
         return [str(finding) for finding in audit(self.feed, self.settings).findings]
 
 
-def _message(piece: Piece, apart: int = 0) -> Record:
+def _message(piece: Piece, apart: int = 0, topic: str = "db2.c") -> Record:
     """``apart``: so far from the first transaction are another one's number and its rows' IDs."""
     offset, segment, which = piece
     value = b"".join(
         _record(5 + apart, segment, table, kind, *(one and (one[0] + apart, one[1]) for one in images))
         for table, kind, *images in CHANGES[which]
     )
-    return Record(topic="db2.c", partition=0, offset=offset, sent_at=PUT, key=None, value=value)
+    return Record(topic=topic, partition=0, offset=offset, sent_at=PUT, key=None, value=value)
 
 
 def _record(unit: int, segment: str, table: str, kind: str, before: object, after: object) -> bytes:
@@ -267,3 +267,21 @@ def test_an_end_beside_all_of_its_transaction_in_one_message(
     late.run(HOURS[2], pieces[1])
     late.run(HOURS[1], pieces[2], *delivery(31, 5))
     assert late.shown() == late.shown(HOURS[1]) == ROWS and late.audited() == []
+
+
+@pytest.mark.full
+def test_a_transaction_in_two_queues_waits_for_both(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
+    """The hour ends inside what one queue holds of it. By the numbers of both together it would be whole."""
+    topic, other = Topic("queues", tmp_path, settings), "db2.d"
+    topic.feed = topic.feed.model_copy(update={"topics": ["db2.c", other]})
+    of_a = [(11, "0001", slice(0, 1)), (12, "0002", slice(2, 3)), (13, "0000", slice(4, 5))]
+    keyless = [_message((11, "0001", slice(1, 2)), topic=other), _message((12, "0000", slice(3, 4)), topic=other)]
+    write_export(tmp_path, other, HOURS[0], [keyless[:1]], "kafka_json")
+    first = topic.run(HOURS[0], *of_a)
+    assert topic.shown() == EMPTY and accounted(first) == (1, 0, 4) and first.held_transactions == 1
+    write_export(tmp_path, other, HOURS[1], [keyless[1:]], "kafka_json")
+    second = topic.run(HOURS[1])
+    assert topic.shown() == ROWS and accounted(second) == (6, 0, 0) and topic.shown(HOURS[0]) == EMPTY
+    write_export(tmp_path, other, HOURS[2], [[_message((21, "0000", slice(1, 4, 2)), topic=other)]], "kafka_json")
+    again = topic.run(HOURS[2], (31, "0001", slice(0, 1)), (32, "0000", slice(2, 5, 2)))
+    assert topic.shown() == ROWS and accounted(again) == (1, 5, 0) and topic.missing() == [] and topic.audited() == []

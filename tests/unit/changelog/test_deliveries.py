@@ -28,12 +28,21 @@ COLUMNS = (
 )
 
 
-#: An entry: its offset and its segment; what it says; its hour and partition; how often its message was exported before.
-Said = tuple[int, int, str, int, int, int]
+#: An entry: its offset and its segment; what it says; its hour and partition; how often its message was exported before;
+#: its topic.
+Said = tuple[int, int, str, int, int, int, str]
 
 
-def at(offset: int | None, segment: int, says: str = "x", hour: int = 0, partition: int = 0, again: int = 0) -> Any:
-    return offset, segment, says, hour, partition, again
+def at(
+    offset: int | None,
+    segment: int,
+    says: str = "x",
+    hour: int = 0,
+    partition: int = 0,
+    again: int = 0,
+    topic: str = "q",
+) -> Any:
+    return offset, segment, says, hour, partition, again, topic
 
 
 def frame(spark: SparkSession, entries: list[Any]) -> DataFrame:
@@ -45,10 +54,10 @@ def frame_of(spark: SparkSession, transactions: dict[str, list[Any]]) -> DataFra
     """The log of several transactions, by their names."""
     rows = []
     for tx, entries in transactions.items():
-        for number, (offset, segment, says, hour, partition, again) in enumerate(entries):
+        for number, (offset, segment, says, hour, partition, again, topic) in enumerate(entries):
             position = f"1.{segment or 99999:05}.{number:06}"
             rows.append(
-                (tx, "q", partition, offset, segment, segment == 0, HOURS[hour], 1, f"o{hour}",
+                (tx, topic, partition, offset, segment, segment == 0, HOURS[hour], 1, f"o{hour}",
                  (offset or number) + 1000 * again, number, "insert", "S.T", "s.t", position,
                  f"{segment:04}" if segment else None, None, None, None, None, {"A": says}, None, None)
             )  # fmt: skip
@@ -93,6 +102,55 @@ def test_a_transaction_is_complete_when_one_delivery_is(spark: SparkSession) -> 
     for (tx, entries), (_, parts, needed, complete) in zip(transactions.items(), DELIVERED, strict=True):
         row = found[tx]
         assert (row.parts, row.needed, row.complete) == (parts, needed, complete), entries
+
+
+#: The entries of a transaction in two queues, and whether it is complete where offsets are known, and where not.
+IN_QUEUES = {
+    "both whole": ([at(5, 1), at(6, 0), at(5, 0, topic="r")], True, True),
+    "an end, and a beginning": ([at(5, 0), at(5, 1, topic="r")], False, False),
+    "numbers that make one of both": ([at(5, 2), at(6, 0), at(5, 1, topic="r")], False, False),
+    "a hole": ([at(5, 0), at(5, 1, topic="r"), at(7, 0, topic="r")], False, True),
+    "one again": ([at(5, 1), at(6, 0), at(9, 1), at(10, 2), at(5, 0, topic="r")], True, True),
+    "only one has come": ([at(5, 1), at(6, 0)], True, True),
+}
+
+
+@pytest.mark.promise(3)
+def test_a_transaction_in_two_queues_is_complete_when_it_is_in_each(spark: SparkSession) -> None:
+    log = frame_of(spark, {name: entries for name, (entries, *_) in IN_QUEUES.items()})
+    log = log.withColumn("hour", F.when(F.col("topic") == "q", F.lit(HOURS[0])).otherwise(F.lit(HOURS[1])))
+    found = {}
+    for container in ("kafka_json", "raw"):
+        two = feed({"type": container}).model_copy(update={"topics": ["q", "r"]})
+        rows = transaction_status(log, two).collect()
+        found[container] = {row.tx: row.complete for row in rows}
+        assert {row.tx: row.hours for row in rows}["both whole"] == [str(HOURS[0]), str(HOURS[1])]
+    assert found == {
+        "kafka_json": {name: whole for name, (_, whole, _) in IN_QUEUES.items()},
+        "raw": {name: whole for name, (*_, whole) in IN_QUEUES.items()},
+    }
+
+
+@pytest.mark.full
+def test_each_queue_has_a_delivery_that_counts(spark: SparkSession) -> None:
+    entries = [at(5, 1), at(6, 0), at(20, 1), at(21, 2), at(22, 0), at(3, 1, topic="r"), at(4, 0, topic="r")]
+    unused = unused_messages(frame(spark, entries), ibm, KAFKA, FeedState(feed="payroll"))
+    assert unused is not None
+    assert {(row.message.topic, row.message.offset) for row in unused.collect()} == {("q", n) for n in (20, 21, 22)}
+
+
+@pytest.mark.full
+def test_what_one_queue_lacks_by_an_hour_keeps_a_transaction_open_as_of_it(spark: SparkSession) -> None:
+    late = at(6, 0, hour=1, topic="r")
+    transactions = {
+        "lacks the end of one": [at(5, 0), at(5, 1, topic="r"), late],
+        "nothing of one yet": [at(15, 0), late],
+        "both whole": [at(25, 1), at(26, 0), at(25, 0, topic="r"), at(40, 1, hour=1), at(41, 0, hour=1)],
+    }
+    two = KAFKA.model_copy(update={"topics": ["q", "r"]})
+    log = frame_of(spark, transactions)
+    open_ = open_at(log, F.col("hour") == HOURS[0], two, HOURS[0])
+    assert {row.tx for row in open_.collect()} == {"lacks the end of one"}
 
 
 def receipt(hour: Hour, sequence: int) -> Receipt:

@@ -4,7 +4,8 @@ Q Capture puts the segments of a transaction one behind the other, and when it s
 whole, perhaps in segments of other sizes. So where the container keeps offsets, the messages of one delivery lie side by
 side, from number 0001 to 0000 at the end. A producer that tries again may repeat some of them, or change their order:
 such a message has a lower number than the one before it, but it is not 0001. Messages of one transaction in several
-partitions are in no such order, and without offsets nothing tells: there only the numbers count.
+partitions are in no such order, and without offsets nothing tells: there only the numbers count. Each queue, and so each
+topic, has deliveries of its own.
 """
 
 from __future__ import annotations
@@ -17,11 +18,10 @@ def deliveries(messages: DataFrame) -> DataFrame:
     """Adds ``delivery``, the offset of the first message of its delivery. See
     :class:`tidemark.formats.contract.TellsDeliveries`."""
     c = F.col
-    place = F.struct("topic", "partition")
-    of_transaction = Window.partitionBy("tx")
+    of_queue = Window.partitionBy("tx", "topic")
     in_order = Window.partitionBy("tx", "topic", "partition").orderBy("offset", "tx_ordinal")
-    told = (F.min(place).over(of_transaction) == F.max(place).over(of_transaction)) & (
-        F.count("offset").over(of_transaction) == F.count(F.lit(1)).over(of_transaction)
+    told = (F.min("partition").over(of_queue) == F.max("partition").over(of_queue)) & (
+        F.count("offset").over(of_queue) == F.count(F.lit(1)).over(of_queue)
     )
     side_by_side = (c("offset") == c("offset_before") + 1) & (c("number_before") > 0)
     follows = side_by_side & (c("tx_end") | (c("tx_ordinal") > 1))
