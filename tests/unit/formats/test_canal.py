@@ -15,6 +15,7 @@ from tidemark.feeds.model import Feed
 from tidemark.formats.canal import decode as canal
 from tidemark.formats.canal.types import mysql_type
 from tidemark.formats.contract import CHANGES
+from tidemark.formats.ddl.mysql_types import MYSQL_TYPES
 from tidemark.values.columns import ColumnType
 from tidemark.values.encodings import ENCODINGS
 from tidemark.values.table_changes import TableChange
@@ -448,6 +449,30 @@ def test_bytes_are_characters(spark: SparkSession) -> None:
 )  # fmt: skip
 def test_types(written: str, spark_type: str) -> None:
     assert mysql_type(written).spark == spark_type
+
+
+def test_a_type_is_the_same_under_every_name_in_a_statement_and_in_messages() -> None:
+    """Messages keep the name that was typed; a column whose type they gave otherwise would stop its table."""
+    numbers = [
+        "float(7,4) unsigned",
+        "float8 unsigned",
+        "int1 zerofill",
+        "int8 zerofill",
+        "bigint(20) zerofill unsigned",
+    ]
+    for written in (*MYSQL_TYPES, *map(str.lower, MYSQL_TYPES), *numbers):
+        stated = canal.table_change(
+            json.dumps({"op": "ALTER", "text": f"ALTER TABLE t ADD c {written}"}), canal.Options()
+        )
+        assert stated is not None and stated.columns == {"c": mysql_type(written)}, written
+    spark_types = {
+        "float8": "double",
+        "int1": "int",
+        "serial": "decimal(20,0)",
+        "long varchar": "string",
+        "polygon": "binary",
+    }
+    assert {written: mysql_type(written).spark for written in spark_types} == spark_types
 
 
 def test_unknown_types() -> None:

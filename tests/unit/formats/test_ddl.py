@@ -57,6 +57,19 @@ STATEMENTS: list[tuple[str, str, Ddl]] = [
     ("mysql", "ALTER TABLE t ADD (a REAL(10,2), b int8, c middleint, d long, `real` int)",
      Ddl(columns={"a": "DOUBLE(10, 2)", "b": "BIGINT", "c": "MEDIUMINT", "d": "MEDIUMTEXT", "real": "INT"})),
     ("sqlserver", "ALTER TABLE t ADD a real", Ddl(columns={"a": "FLOAT"})),
+    # types that parsers do not know under every name, or not with every word behind them
+    ("mysql", "ALTER TABLE t ADD (a point NOT NULL SRID 0, b geometrycollection, c float(7,4) unsigned zerofill, d float4 "
+     "unsigned, e national varchar(9), f long varchar, g bool default true, h nchar varchar(3))",
+     Ddl(columns={"a": "GEOMETRY", "b": "GEOMETRY", "c": "FLOAT(7, 4)", "d": "FLOAT", "e": "VARCHAR(9)", "f": "MEDIUMTEXT",
+                  "g": "TINYINT(1)", "h": "VARCHAR(3)"}, filled={"g": "1"},
+         unfilled={"a": "it is NOT NULL without a default, and what its type then holds is no value that a table can"})),
+    ("mysql", "ALTER TABLE t ADD (a bigint(20) zerofill, b int zerofill unsigned, c double unsigned, "
+     "d decimal(5,2) zerofill, `unsigned` int, e int unsigned AS (CAST(b AS UNSIGNED)), f varchar(9) default 'zerofill')",
+     Ddl(columns={"a": "BIGINT(20) UNSIGNED", "b": "INT UNSIGNED", "c": "DOUBLE UNSIGNED", "d": "DECIMAL(5, 2) UNSIGNED",
+                  "unsigned": "INT", "e": "INT UNSIGNED", "f": "VARCHAR(9)"}, filled={"f": "zerofill"},
+         unfilled={"e": "the source computes its values"})),
+    ("mysql", "ALTER TABLE t WAIT 5 ADD a int, ORDER BY a, `b`, c DESC", Ddl(columns={"a": "INT"})),
+    ("mysql", "ALTER TABLE t NOWAIT DROP a", Ddl(dropped={"a"})),
     # what MySQL and MariaDB run of comments, and what stands before a statement
     ("mysql", "ALTER TABLE t /*!80000 ADD a INT DEFAULT 5 */", Ddl(columns={"a": "INT"}, filled={"a": "5"})),
     ("mysql", "/*!50001 ALTER TABLE t DROP COLUMN a */", Ddl(dropped={"a"})),
@@ -157,7 +170,7 @@ REFUSED = [
     ("mysql", "ALTER TABLE t EXCHANGE PARTITION p WITH TABLE u", "rows come or go"), ("mysql", "hello", "not understood"),
     ("mysql", "ALTER TABLE t FROBNICATE x", "not understood"), ("mysql", "ALTER TABLE t ADD", "not understood"),
     ("mysql", "ALTER TABLE t ADD a int, FROB b, ADD c int", "not understood"),
-    ("mysql", "ALTER TABLE t CHANGE a", "not understood"),
+    ("mysql", "ALTER TABLE t CHANGE a", "not understood"), ("mysql", "ALTER TABLE t ORDER BY a, FROB b", "not understood"),
     ("mysql", "ALTER TABLE t ENGINE=InnoDB ADD a int", "not understood"),
     ("mysql", "SET STATEMENT a=1 FOR TRUNCATE TABLE t", "may change rows"),
     ("mysql", "CREATE TABLE t (b CONSTRAINT int, c int)", "definition of column b is not understood"),

@@ -13,23 +13,20 @@ from pydantic import BaseModel
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from tidemark.formats.ddl.mysql_types import in_known_name
 from tidemark.values.columns import ColumnType
 
 _INTEGERS = {
-    "tinyint": "int", "smallint": "int", "mediumint": "int", "int": "int", "integer": "int", "bigint": "bigint",
-    "int2": "int", "int3": "int", "int4": "int", "int8": "bigint", "middleint": "int", "year": "int",
+    "tinyint": "int", "smallint": "int", "mediumint": "int", "int": "int", "bigint": "bigint", "year": "int",
 }  # fmt: skip
-_UNSIGNED = {"int": "bigint", "integer": "bigint", "int4": "bigint", "bigint": "decimal(20,0)", "int8": "decimal(20,0)"}
-_FLOATS = {"float": "float", "double": "double", "double precision": "double", "real": "double"}
+_UNSIGNED = {"int": "bigint", "bigint": "decimal(20,0)"}
+_FLOATS = {"float": "float", "double": "double"}
 _TEXTS = {
     "char", "varchar", "nchar", "nvarchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "time", "character",
     "character varying",
 }  # fmt: skip
-_BYTES = {
-    "binary", "varbinary", "tinyblob", "blob", "mediumblob", "longblob", "geometry", "point", "linestring", "polygon",
-    "multipoint", "multilinestring", "multipolygon", "geometrycollection", "geomcollection",
-}  # fmt: skip
-_WRITTEN = re.compile(r"([a-z][a-z0-9]*(?: precision| varying)?)\s*(?:\((.*?)\))?\s*(.*)", re.S)
+_BYTES = {"varbinary", "tinyblob", "blob", "mediumblob", "longblob", "geometry"}
+_WRITTEN = re.compile(r"([a-z][a-z0-9]*)\s*(?:\((.*?)\))?\s*(.*)", re.S)
 
 _MEMBER = re.compile(r"'((?:[^']|'')*)'")
 
@@ -45,22 +42,20 @@ def mysql_type(written: str) -> ColumnType:
     DATETIME and TIMESTAMP are without a zone here: messages give a timestamp in the zone of the server that reads the
     log, and do not say which it is.
     """
-    match = _WRITTEN.fullmatch(written.strip().lower())
+    match = _WRITTEN.fullmatch(in_known_name(written.strip()).lower())
     name, arguments, rest = (match[1], match[2], match[3]) if match else ("", None, "")
     unsigned = "unsigned" in rest or "zerofill" in rest
     if name == "year":
         return ColumnType("int")
     if name in _INTEGERS:
         return ColumnType(_UNSIGNED.get(name, _INTEGERS[name]) if unsigned else _INTEGERS[name])
-    if name in ("decimal", "numeric", "dec", "fixed"):
+    if name == "decimal":
         precision, scale = ([*re.findall(r"\d+", arguments or "10"), "0"])[:2]
         return ColumnType(f"decimal({precision},{scale})" if int(precision) <= 38 else "string")
     if name == "float" and arguments and arguments.strip().isdigit() and int(arguments) > 24:  # its precision in bits
         return ColumnType("double")
     if name in _FLOATS:
         return ColumnType(_FLOATS[name])
-    if name in ("bool", "boolean"):
-        return ColumnType("int")
     if name == "bit":
         return ColumnType("decimal(20,0)" if int(arguments or 1) > 63 else "bigint")
     if name == "date":

@@ -15,6 +15,7 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.errors import SqlglotError
 
 from tidemark.formats.ddl.defaults import Constant, NoConstant, default_of
+from tidemark.formats.ddl.mysql_types import in_known_name
 from tidemark.formats.ddl.table_swaps import ghost_of
 from tidemark.formats.ddl.tokens import (
     DIALECTS,
@@ -34,7 +35,6 @@ from tidemark.formats.ddl.words import (
     CHANGING_VERBS,
     CREATE_FLAGS,
     IRRELEVANT_VERBS,
-    MYSQL_TYPES,
     NO_COLUMN,
     NO_COLUMN_PAIRS,
     OTHER_CLAUSES,
@@ -183,6 +183,8 @@ class _Reader:
         if word_at(tokens) != "TABLE":
             return
         self.altered, clauses = table_name(skip(skip(tokens[1:], "IF", "EXISTS"), "ONLY"))
+        if self.dialect == "mysql":  # MariaDB's, of the lock
+            clauses = clauses[2:] if word_at(clauses) == "WAIT" else skip(clauses, "NOWAIT")
         self._clauses(skip(skip(clauses, "WITH", "CHECK"), "WITH", "NOCHECK"))
 
     def _create(self, tokens: list[Token]) -> None:
@@ -205,8 +207,11 @@ class _Reader:
 
     def _clauses(self, tokens: list[Token]) -> None:
         """The clauses of an ALTER TABLE. SQL Server writes a verb once for several columns."""
-        verb: list[Token] = []
+        verb, orders = list[Token](), False
         for clause in split(tokens, TokenType.COMMA):
+            if orders and (len(clause) == 1 or (len(clause) == 2 and word_at(clause, 1) in ("ASC", "DESC"))):
+                continue  # one more column of ORDER BY
+            orders = orders or word_at(clause) == "ORDER"
             if word_at(clause) in TABLE_VERBS:
                 verb = clause[:2] if word_at(clause, 1) == "COLUMN" else clause[:1]
             elif self.dialect == "sqlserver" and word_at(verb) in ("ADD", "DROP"):
@@ -404,13 +409,18 @@ def _changes_more(tokens: list[Token]) -> bool:
 
 def _definition(text: str, tokens: list[Token], dialect: str) -> str:
     """What stands behind a column's name, for a parser."""
-    words, i = list[str](), 0
+    if dialect != "mysql":
+        return " ".join(text[token.start : token.end + 1] for token in tokens)
+    words, i, depth = list[str](), 0, 0
     while i < len(tokens):
-        word = word_at(tokens, i) if dialect == "mysql" else ""
+        token, word = tokens[i], word_at(tokens, i)
+        depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
         passed = PASSED_OVER.get(word, 0) if i else 0
-        if i == 0 and word in MYSQL_TYPES:
-            words.append(MYSQL_TYPES[word])
+        if word in ("UNSIGNED", "ZEROFILL") and depth == 0:
+            # ZEROFILL is UNSIGNED too. A parser takes it once, and not behind FLOAT, of which it says nothing here.
+            known = "UNSIGNED" in words or in_known_name(" ".join(words)).upper().startswith("FLOAT")
+            words += [] if known else ["UNSIGNED"]
         elif not passed:
-            words.append(text[tokens[i].start : tokens[i].end + 1])
+            words.append(text[token.start : token.end + 1])
         i += passed or 1
-    return " ".join(words)
+    return in_known_name(" ".join(words))

@@ -50,9 +50,6 @@ NO_COLUMN_PAIRS = {
     ("SUPPLEMENTAL", "LOG"), ("LOB", "("), ("UNUSED", "COLUMN"), ("UNUSED", "COLUMNS"), ("EXCLUDE", "USING"),
     ("EXCLUDE", "("),
 }  # fmt: skip
-#: MySQL's other names of types that parsers take for other types, or not at all
-#: (https://dev.mysql.com/doc/refman/8.4/en/other-vendor-data-types.html).
-MYSQL_TYPES = {"REAL": "DOUBLE", "INT8": "BIGINT", "INT3": "MEDIUMINT", "MIDDLEINT": "MEDIUMINT", "LONG": "MEDIUMTEXT"}
 #: What MySQL's column definitions hold that says nothing of values and that no parser need read, with its number of words.
 PASSED_OVER = {"SRID": 2, "STORAGE": 2, "COLUMN_FORMAT": 2, "COMPRESSED": 1, "VISIBLE": 1}
 #: Words between CREATE and the kind of object that it creates.
