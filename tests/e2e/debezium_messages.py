@@ -50,7 +50,7 @@ def end(tx: str, count: int) -> dict[str, Any]:
             "headers": []}  # fmt: skip
 
 
-def line(lsn: int, n: int, op: str = "c") -> dict[str, Any]:
+def line(lsn: int, n: int | str, op: str = "c") -> dict[str, Any]:
     record = event("c", lsn, {"id": 1, "n": n}, table="lines")
     value = json.loads(record["value"]) | {"op": op}
     if op == "d":

@@ -22,10 +22,11 @@ from tidemark.changelog.resolve import (
 )
 from tidemark.changelog.table_history import Definitions
 from tidemark.changelog.table_log import TableLog
+from tidemark.changelog.unreadable_rows import refuse_unreadable_rows, sends_unreadable
 from tidemark.errors import SchemaError
 from tidemark.fold.few_keys import KeyValues, condition
 from tidemark.fold.late_changes import PublishedChanges
-from tidemark.fold.typed_rows import TableShape, key_is_whole, keyed_rows
+from tidemark.fold.typed_rows import TableShape, in_one_notation, key_is_whole, keyed_rows
 from tidemark.identifiers import TIDEMARK, quote
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.feed_state import FeedState
@@ -149,18 +150,25 @@ class TableView:
             rebuild=self.rebuild,
         )
 
-    def check_logged_keys(self) -> None:
-        """SchemaError where all rows of a table with a key must be folded again, and the log holds changes without it."""
-        if not (self.rebuild and self.shape.key):
+    def check_logged_rows(self) -> None:
+        """SchemaError where all rows must be folded again, and the log holds changes without the key, or rows with a text
+        that is no value of its column's type."""
+        if not self.rebuild:
             return
-        logged = keyed_rows(self.published_rows(), self.shape, expand=True)
-        if not logged.where(~key_is_whole(self.shape)).isEmpty():
+        log, shape = self.published_rows(), self.shape
+        rows = keyed_rows(log, shape, expand=True) if shape.key else in_one_notation(log, shape)
+        keyless = ~key_is_whole(shape) if shape.key else F.lit(False)
+        found = rows.agg(F.bool_or(keyless), F.bool_or(sends_unreadable(shape))).first()
+        without_key, unreadable = found or (False, False)
+        if without_key:
             raise SchemaError(
-                f"the change log holds changes without a value of the key {', '.join(self.shape.key)}",
+                f"the change log holds changes without a value of the key {', '.join(shape.key)}",
                 fix="declare the key that the table has had; or take a new snapshot of it into a new feed",
                 feed=self.log.feed.feed,
                 table=self.table,
             )
+        if unreadable:
+            refuse_unreadable_rows(shape, log, self.log.feed, self.table, self.log.state)
 
     def stored(self, keys: DataFrame | None = None) -> DataFrame:
         """``key``, ``stored_sort_key``, ``stored_base_sort_key`` of each row, and of the newest tombstone of each key that
@@ -322,7 +330,7 @@ def open_state(
         new_truncate=stats.emptied is not None, rebuild=rebuild, taken_back=taken_back, change=change, columns=columns,
         retired=retired, readings=_new_readings(shape, before), recount=recount, learned=learned,
     )  # fmt: skip
-    opened.check_logged_keys()
+    opened.check_logged_rows()
     return opened
 
 

@@ -16,7 +16,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tidemark.fold.contract import tidemark
-from tidemark.fold.typed_rows import TableShape
+from tidemark.fold.typed_rows import TableShape, unreadable_in
 from tidemark.identifiers import TIDEMARK
 
 _SAME_CHANGE = ("position", "op", "removed", "added")
@@ -184,7 +184,9 @@ def present_copies(added: DataFrame, images: DataFrame) -> DataFrame:
 
 def settle_copies(present: DataFrame, shape: TableShape, hour: str, *, everything: bool = False) -> DataFrame:
     """:func:`present_copies` → SETTLED (:mod:`tidemark.fold.contract`) of the copies that come and go; of ``everything``
-    that is there, where that is asked for. The key of each is its sort key."""
+    that is there, where that is asked for. The key of each is its sort key. Plus ``unreadable``, as
+    :func:`tidemark.fold.typed_rows.settle` gives it.
+    """
     changed = F.col("there") if everything else F.col("there") != F.col("was")
     values = [shape.value(name, F.element_at("image", F.lit(name))).alias(name) for name in shape.columns]
     copy, newest, nothing = F.col("copy"), F.col("newest"), F.array()
@@ -195,4 +197,5 @@ def settle_copies(present: DataFrame, shape: TableShape, hour: str, *, everythin
         F.struct(*values).alias("row"),
         F.lit(False).alias("joins"),
         stamp.alias("tidemark"),
+        F.when(F.col("there"), unreadable_in(shape, F.col("image"))).otherwise("").alias("unreadable"),
     )

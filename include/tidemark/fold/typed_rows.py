@@ -159,6 +159,12 @@ def unreadable(shape: TableShape, texts: Mapping[str, Column], row: Column) -> C
     return F.concat_ws(", ", *without_value)
 
 
+def unreadable_in(shape: TableShape, image: Column) -> Column:
+    """:func:`unreadable` of a map of texts in one notation, the key's own columns left out."""
+    texts = {name: F.element_at(image, F.lit(name)) for name in shape.columns if name not in shape.key}
+    return unreadable(shape, texts, F.struct(*(shape.value(name, text).alias(name) for name, text in texts.items())))
+
+
 def settle(folded: DataFrame, shape: TableShape, hour: str, *, whole: bool = False) -> DataFrame:
     """FOLDED → SETTLED, plus what FOLDED counts and says of other keys, and ``unreadable``: the columns whose text is not a
     value of their type, as one text; empty: none.

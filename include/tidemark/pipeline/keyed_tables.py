@@ -7,14 +7,16 @@ Only what is in no row's own state is folded again from the change log (:mod:`ti
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from functools import partial
 from typing import cast
 
 from pyspark.sql import Column, DataFrame, Observation, Row
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from tidemark.changelog.unreadable_rows import refuse_unreadable
 from tidemark.fold import late_changes
 from tidemark.fold.contract import COUNTED, RESTING
 from tidemark.fold.few_keys import FEW_CHANGES, KeyValues, condition, key_texts, key_values, list_keys
@@ -140,7 +142,11 @@ def _fold_from_log(changes: TableChanges, rows: DataFrame) -> TableOutcome:
     if classified.refolded is not None:
         log.info("folding keys again from the change log", reason="changes came late, or rest on another key")
         settled = settled.unionByName(settle(classified.refolded, shape, hour, whole=True))
-    settled, sizes = _settled(settled, {})
+    refuse = None
+    if changes.state.rebuild:
+        logged = changes.state.published_rows()
+        refuse = partial(refuse_unreadable, shape=shape, log_rows=logged, feed=changes.run.feed, table=stats.table)
+    settled, sizes = _settled(settled, {}, refuse)
     counts = classified.counts.plus(sizes.counts)
     return TableOutcome(
         settled=settled, written=sizes.written, deleted=sizes.deleted, counts=changes.counts.plus(counts),
@@ -148,9 +154,12 @@ def _fold_from_log(changes: TableChanges, rows: DataFrame) -> TableOutcome:
     )  # fmt: skip
 
 
-def _settled(settled: DataFrame, texts: Mapping[str, Column]) -> tuple[DataFrame, SettledSizes]:
+def _settled(
+    settled: DataFrame, texts: Mapping[str, Column], refuse: Callable[[DataFrame], None] | None = None
+) -> tuple[DataFrame, SettledSizes]:
     """SETTLED rows, materialised, and what they come to; without those that earlier hours made unreadable, under another
-    type: they stay as they are stored. ``texts``: of keys that are listed."""
+    type: they stay as they are stored. ``texts``: of keys that are listed. ``refuse``: raises for unreadable rows, where
+    nothing stays as it is stored."""
     links, key, found = "rests" in settled.columns, cast(StructType, settled.schema["key"].dataType), Observation()
     others = key_texts(key, "rests.key") if links else {}
     every = {name: F.collect_set(text) for name, text in texts.items()}
@@ -165,6 +174,8 @@ def _settled(settled: DataFrame, texts: Mapping[str, Column]) -> tuple[DataFrame
     chained = _chained(sums.pop("first"), sums.pop("until")) if links and texts else links
     sizes = SettledSizes(**sums, key_values=values, chained=chained)
     if sizes.unreadable:
+        if refuse is not None:
+            refuse(settled)
         settled = settled.where("unreadable = ''")
         again = settled.agg(*_sums(links=links)).first()
         assert again is not None

@@ -62,7 +62,7 @@ def settle_keyless(changes: TableChanges) -> TableOutcome:
     doubtful, sizes = counted.effective["doubtful"], of_rows.get
     warnings = [*([_doubt(doubtful)] if doubtful else []), *counted.warnings]
     return TableOutcome(
-        settled=settled, written=sizes["written"], deleted=sizes["deleted"], counts=counts.plus(folded),
+        settled=settled.drop("unreadable"), written=sizes["written"], deleted=sizes["deleted"], counts=counts.plus(folded),
         warnings=warnings, only_new=only_new, copies=counted.copies,
     )  # fmt: skip
 

@@ -11,7 +11,8 @@ to it. A cut that is made again goes on from itself in the same way.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from typing import Any
 
 from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
@@ -74,6 +75,8 @@ class LateHour:
     """Whether the hour has a cut that is made again."""
     from_start: bool
     """Whether no cut is gone on from: the publication may give rows of other hours another place, or another meaning."""
+    notes: list[str] = field(default_factory=list)
+    """What the receipt says of the cuts that are made."""
 
 
 def to_amend(run: HourRun, hour: Hour) -> list[Hour]:
@@ -88,9 +91,9 @@ def to_amend(run: HourRun, hour: Hour) -> list[Hour]:
     return [one for one in hours if one not in expired]
 
 
-def make_late_cuts(run: HourRun, of: Hour | None = None) -> None:
-    """Give every table that the hours up to this one know the hour's cut. ``of``: the later hour, or the same, whose cut is
-    made again; None: the publication's own is made. Made before: makes it again, the same."""
+def make_late_cuts(run: HourRun, of: Hour | None = None) -> list[str]:
+    """Give every table that the hours up to this one know the hour's cut; what the receipt says of them. ``of``: the later
+    hour, or the same, whose cut is made again; None: the publication's own is made. Made before: makes it again, the same."""
     spark, feed, made = run.spark, run.feed, run.state.attempt
     receipt = made.receipt
     assert receipt is not None, "it is validated"
@@ -115,6 +118,7 @@ def make_late_cuts(run: HourRun, of: Hour | None = None) -> None:
         if published.columns():
             with log_stage("publish", _SAYS[hour.again], table=table, cut=at) as line:
                 line["rows"] = _make(hour, source, published)
+    return hour.notes
 
 
 def _tell_of_others(entries: DataFrame, feed: Feed) -> bool:
@@ -165,14 +169,31 @@ def _make(hour: LateHour, source: str, published: PublishedTable) -> int | None:
     shape = published_state(table_log, published, hour.all).shape
     whole = base is None or not shape.key
     if whole or oldest is None or _needs_log(hour, table_log, before):
-        settled = _fold_from_log(shape, rows, hour).localCheckpoint()
-        change, number = StagedChange(settled=settled, key=shape.key, only_new=whole), settled.count()
+        settled, sizes = _counted(_fold_from_log(shape, rows, hour))
+        change = StagedChange(settled=settled, key=shape.key, only_new=whole)
     else:
         partial = hour.all.table(published.table).partial
         every = keyed_log_rows(shape, rows.where(F.col("position") >= oldest), hour.all)
-        change, number = _join(shape, every, hour.receipt.hour, partial=partial)
+        change, sizes = _join(shape, every, hour.receipt.hour, partial=partial)
+    if sizes["unreadable"]:
+        hour.notes.append(
+            f"the cut of {hour.hour} shows rows of {published.table} without a value of {sizes['columns']} "
+            f"({sizes['unreadable']}): what they held then is no value of the type that the table has now"
+        )
     published.cut(hour.hour, hour.publication, None if whole else base, change)
+    number: int = sizes["rows"]
     return number
+
+
+def _counted(settled: DataFrame) -> tuple[DataFrame, dict[str, Any]]:
+    """SETTLED rows, materialised, and how many ``rows`` they are, how many of them are ``unreadable``, and in which
+    ``columns``."""
+    found, names = Observation(), F.array_join(F.array_sort(F.collect_set(F.nullif("unreadable", F.lit("")))), ", ")
+    unreadable = F.count_if(F.col("unreadable") != "").alias("unreadable")
+    settled = settled.observe(
+        found, F.count(F.lit(1)).alias("rows"), unreadable, names.alias("columns")
+    ).localCheckpoint()
+    return settled.drop("unreadable", *COUNTED), found.get
 
 
 def _needs_log(hour: LateHour, table_log: TableLog, before: FeedState) -> bool:
@@ -186,16 +207,16 @@ def _needs_log(hour: LateHour, table_log: TableLog, before: FeedState) -> bool:
     return _tell_of_others(since, hour.feed)
 
 
-def _join(shape: TableShape, rows: DataFrame, hour: str, *, partial: bool) -> tuple[StagedChange, int]:
-    """What marked ROWS, and those of their keys that are newer than the oldest of them, come to; of how many keys."""
-    touched, found = rows.where("landed_this_hour").select("key").distinct(), Observation()
+def _join(shape: TableShape, rows: DataFrame, hour: str, *, partial: bool) -> tuple[StagedChange, dict[str, Any]]:
+    """What marked ROWS, and those of their keys that are newer than the oldest of them, come to, and its sizes
+    (:func:`_counted`)."""
+    touched = rows.where("landed_this_hour").select("key").distinct()
     folded = fold(rows.join(touched, "key", "left_semi").select(*rows.columns), partial=True)
-    settled = settle(folded, shape, hour).drop("unreadable", *COUNTED)
-    settled = settled.observe(found, F.count(F.lit(1)).alias("keys")).localCheckpoint()
+    settled, sizes = _counted(settle(folded, shape, hour))
     joined = frozenset(shape.columns) - frozenset(shape.key) if partial else frozenset()
-    values = list_keys(settled) if found.get["keys"] <= FEW_CHANGES else {}
+    values = list_keys(settled) if sizes["rows"] <= FEW_CHANGES else {}
     change = StagedChange(settled=settled, key=shape.key, only_new=False, joined=joined, late=True, key_values=values)
-    return change, found.get["keys"]
+    return change, sizes
 
 
 def _newest_truncate(hour: LateHour, table_log: TableLog, before: FeedState) -> tuple[str | None, bool]:
@@ -242,4 +263,4 @@ def _fold_from_log(shape: TableShape, rows: DataFrame, hour: LateHour) -> DataFr
     every = keyed_log_rows(shape, rows, hour.all)
     changed, near = changed_in_reach(every, F.col("landed_this_hour"))
     touched = changed.unionByName(descendants(near, changed)).distinct().localCheckpoint()
-    return fold_keyed(shape, near, touched, hour.receipt.hour).drop("unreadable", *COUNTED)
+    return fold_keyed(shape, near, touched, hour.receipt.hour)

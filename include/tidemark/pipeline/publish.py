@@ -46,11 +46,10 @@ def publish(run: HourRun) -> tuple[HourRun, Receipt]:
             retired = made.retired.get(table, [])
             published = PublishedTable(run.spark, table, feed.feed, made.sequence)
             published.publish(made.hour, state.publication, cut=cut, retired=retired)
-    if late:
-        make_late_cuts(run)
+    told = make_late_cuts(run) if late else []
     amended = to_amend(run, made.hour)
     for hour in amended:
-        make_late_cuts(run, of=hour)
+        told += make_late_cuts(run, of=hour)
     others = sorted(state.tables.keys() - set(made.staged)) if cut else []
     if others:
         with log_stage("publish", "tagged the tables that the hour did not touch") as line:
@@ -60,7 +59,7 @@ def publish(run: HourRun) -> tuple[HourRun, Receipt]:
                 if published.columns():  # none: only truncates have come of it so far
                     published.tag(made.hour)
     write_copies(run)
-    notes = made.receipt.notes + ([f"cuts made again: {', '.join(amended)}"] if amended else [])
+    notes = made.receipt.notes + told + ([f"cuts made again: {', '.join(amended)}"] if amended else [])
     receipt = made.receipt.model_copy(
         update={
             "published_at": datetime.now(UTC),

@@ -236,10 +236,10 @@ def test_amended_cuts_are_those_of_hours_run_in_order(
     if last == HOURS[0]:
         made = late_cuts.make_late_cuts
 
-        def dies(*args: Any, of: Hour | None = None) -> None:
+        def dies(*args: Any, of: Hour | None = None) -> list[str]:
             if of == HOURS[2]:
                 raise KeyboardInterrupt
-            made(*args, of=of)
+            return made(*args, of=of)
 
         with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
             patched.setattr("tidemark.pipeline.publish.make_late_cuts", dies)

@@ -10,8 +10,11 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.e2e.debezium_messages import COLUMNS, DEBEZIUM, event, line, row
+from tests.e2e.feed_pair import FeedPair
 from tidemark.errors import SchemaError
 from tidemark.feeds.model import Feed
+from tidemark.hours import hours_between
 from tidemark.ledger.publication_history import load_history
 from tidemark.operations.audit import audit
 from tidemark.operations.read_table import json_lines, read_snapshot
@@ -21,7 +24,8 @@ from tidemark_samples.exporting import Message, write_export
 
 pytestmark = pytest.mark.promise(5)
 
-HOURS = ["2026-11-20T00", "2026-11-20T01"]
+HOURS = hours_between("2026-11-20T00", "2026-11-20T04")
+UNSENT = "__debezium_unavailable_value"
 TYPES = {
     "id": "bigint", "slot": "time", "n": "bigint", "price": "numeric(12,2)", "at": "timestamptz", "tags": "text[]",
     "born": "date", "word": "text",
@@ -97,3 +101,48 @@ def test_types_that_are_declared_after_an_untyped_hour(
     renamed = feed_of(tmp_path, columns=TYPES | {"checked": "text"}, name="late_types.t2")
     assert shown(settings, "late_types.t2") == [row | {"checked": None} for row in SHOWN], "built from the change log"
     assert audit(renamed, settings).findings == []
+
+
+@pytest.mark.promise(1)
+def test_rows_of_before_that_are_no_value_of_a_late_type_stop_the_table(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    """With a key and without one. A row that has a value since, or is gone, stops nothing; its cut tells of it."""
+    pair = FeedPair("late_unread", tmp_path, spark, settings, **DEBEZIUM, on_table_stop="table")
+    items, lines = f"{pair.fixed}.items", f"{pair.fixed}.lines"
+
+    def tables(kind: str, more: str = "") -> dict[str, Any]:
+        columns = {**COLUMNS, "n": kind}
+        return {"tables": {
+            "s.items": {"name": items + more, "columns": columns},
+            "s.lines": {"name": lines + more, "columns": {"id": "bigint", "n": kind}},
+        }}  # fmt: skip
+
+    pair.export(HOURS[0], [
+        event("c", 1, row(1, "1")), event("c", 2, row(2, "n/a")), event("c", 3, row(3, "n/a")), event("u", 4, row(3, "3")),
+        event("c", 5, row(4, "n/a")), event("d", 6, None, key={"id": 4}), line(7, "1"), line(8, "n/a"), line(9, "n/a"),
+        line(10, "n/a", "d"),
+    ])  # fmt: skip
+    pair.export(HOURS[1], [event("u", 11, row(1, "11", UNSENT)), line(12, "12")])
+    pair.export(HOURS[2], [event("u", 20, row(2, "2")), line(21, "n/a", "d")])
+    pair.export(HOURS[3], [event("u", 30, row(2, "22", UNSENT)), line(31, "31")])
+    pair.export(HOURS[4], [event("c", 40, row(5, "5")), line(41, "41")])
+    pair.run(HOURS[0], **tables("text"))
+
+    stopped = pair.run(HOURS[3], **tables("int", "_2")).stopped
+    assert list(stopped) == [f"{items}_2", f"{lines}_2"]
+    for table, record in ((items, 2), (lines, 9)):
+        assert stopped[f"{table}_2"].startswith(
+            "column n: 1 row of before would be read as int, and cannot be: the text is no such value; the first is in "
+            f"record {record} of {pair.fixed}/t/"
+        ), stopped
+    assert pair.run(HOURS[3], **tables("text")).stopped == pair.run(HOURS[2], **tables("text")).stopped == {}
+    assert pair.run(HOURS[4], **tables("int", "_2")).stopped == {}
+    late = pair.run(HOURS[1], **tables("int", "_2"))
+    assert [note for note in late.notes if "without a value" in note] == [
+        f"the cut of {HOURS[1]} shows rows of {table}_2 without a value of n (1): what they held then is no value of the "
+        "type that the table has now" for table in (items, lines)
+    ]  # fmt: skip
+    assert {one["id"]: one["n"] for one in pair.rows(pair.fixed, "items_2")} == {1: 11, 2: 22, 3: 3, 5: 5}
+    assert sorted(one["n"] for one in pair.rows(pair.fixed, "lines_2")) == [1, 12, 31, 41]
+    assert audit(pair.feed(pair.fixed, **tables("int", "_2")), settings).findings == []
