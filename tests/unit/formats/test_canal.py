@@ -434,6 +434,26 @@ def test_bytes_are_characters(spark: SparkSession) -> None:
     assert got == {name: None if name == "none" else text.encode("latin-1") for name, text in texts.items()}
 
 
+def test_a_binary_has_the_zeros_that_the_binlog_leaves_out(spark: SparkSession) -> None:
+    rows = spark.createDataFrame([("",), ("ab",), ("\xff\0\xff",), ("abcde",), ("€",), (None,)], "text string")
+    for written, length in {
+        "binary(4)": 4,
+        "BINARY( 4 )": 4,
+        "binary": 1,
+        "binary(255)": 255,
+        "varbinary(4)": 0,
+    }.items():
+        kind = mysql_type(written)
+        value = canal.ENCODINGS[kind.encoding](F.col("text"), kind.spark, kind.arg)
+        found = {
+            row.text: row.value and bytes(row.value) for row in rows.select("text", value.alias("value")).collect()
+        }
+        sent = {text: text.encode("latin-1") for text in ("", "ab", "\xff\0\xff", "abcde")}
+        assert found == {text: data.ljust(length, b"\0") for text, data in sent.items()} | {"€": None, None: None}, (
+            written
+        )
+
+
 @pytest.mark.parametrize(
     ("written", "spark_type"),
     [

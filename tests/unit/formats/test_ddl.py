@@ -258,6 +258,7 @@ FILLED = [
     ("decimal(10,2) not null", "0.00"), ("double not null", "0.0"), ("float default 1.1", "1.1"), ("real default 1.1", "1.1"),
     ("varchar(9) default 'it''s \\\\'", "it's \\"), ("varchar(9) default x'4142'", "AB"), ("char(5) default 'a '", "a"),
     ("varchar(9) NOT NULL", ""), ("text not null", ""), ("varbinary(4) default x'00ff'", b"\x00\xff"),
+    ("binary(4) default 'ab'", b"ab\0\0"), ("binary(3) not null", b"\0\0\0"), ("binary not null", b"\0"),
     ("blob not null", b""), ("date default '2026-02-03'", "2026-02-03"),
     ("datetime(3) default '2026-02-03 04:05:06.7'", "2026-02-03 04:05:06.700"), ("time(2) not null", "00:00:00.00"),
     ("year default 26", "2026"), ("year default 70", "1970"), ("year default '0'", "2000"), ("year default 0", "0000"),

@@ -58,8 +58,11 @@ _NUMBER = r"^\d{1,19}\z"
 
 
 def latin_bytes(text: Column, spark: str, arg: str | None) -> Column:
-    """Bytes as the characters of ISO 8859-1; null where a character is none of them."""
-    return F.when(text.rlike(r"^[\x00-\xff]*\z"), F.encode(text, "ISO-8859-1"))
+    """Bytes as the characters of ISO 8859-1; null where a character is none of them. ``arg``: at least so many, with zeros at
+    the end: MySQL's binlog leaves these out of a BINARY, and Canal does not put them back."""
+    length = int(arg or 0)
+    padded = F.rpad(text, F.greatest(F.length(text), F.lit(length)), F.lit("\0" * length)) if length else text
+    return F.when(text.rlike(r"^[\x00-\xff]*\z"), F.encode(padded, "ISO-8859-1"))
 
 
 ENCODINGS: dict[str, Encoding] = {

@@ -30,7 +30,8 @@ _WRITTEN = re.compile(r"([a-z][a-z0-9]*)\s*(?:\((.*?)\))?\s*(.*)", re.S)
 
 _MEMBER = re.compile(r"'((?:[^']|'')*)'")
 
-#: The names of the encodings of bytes, and of the words of an ENUM and a SET, whose lists are their arguments, as JSON.
+#: The names of the encodings of bytes, whose argument is the length of all values, where they have one; and of the words of
+#: an ENUM and a SET, whose lists are their arguments, as JSON.
 LATIN_BYTES, ENUM_PLACE, SET_BITS = "latin1_bytes", "mysql_enum", "mysql_set"
 #: The name of the encoding of JSON.
 JSON_TEXT = "mysql_json"
@@ -62,6 +63,8 @@ def mysql_type(written: str) -> ColumnType:
         return ColumnType("date")
     if name in ("datetime", "timestamp"):
         return ColumnType("timestamp_ntz")
+    if name == "binary":  # whose values have all one length, of which the binlog leaves out the zeros at the end
+        return ColumnType("binary", LATIN_BYTES, (arguments or "1").strip())
     if name in _BYTES:
         return ColumnType("binary", LATIN_BYTES)
     if name in ("enum", "set") and (words := _words(written)):

@@ -104,7 +104,7 @@ def _implicit(kind: exp.DataType) -> Constant:
     if name == "SET" or name in _TEXTS:
         return ""
     if name in _BYTES:
-        return b""
+        return _as_bytes(b"", kind)
     value = _as_type(Decimal(0), kind, "mysql")
     if value is None:
         raise NoConstant("it is NOT NULL without a default, and what its type then holds is no value that a table can")
@@ -115,7 +115,8 @@ def _as_type(value: Decimal | str | bytes, kind: exp.DataType, dialect: str) -> 
     """The value as a column of this type holds it; None where this is not known for certain."""
     name = _name(kind)
     if name in _BYTES:
-        return value if isinstance(value, bytes) else value.encode() if isinstance(value, str) else None
+        data = value.encode() if isinstance(value, str) else value
+        return _as_bytes(data, kind) if isinstance(data, bytes) else None
     if isinstance(value, bytes):
         if name not in _TEXTS:
             value = Decimal(int.from_bytes(value, "big"))
@@ -135,6 +136,12 @@ def _as_type(value: Decimal | str | bytes, kind: exp.DataType, dialect: str) -> 
     if name in ("DATE", "TIME") or name in _DATETIMES:
         return _as_moment(value, kind) if isinstance(value, str) and dialect == "mysql" else None
     return _as_number(value, kind, dialect)
+
+
+def _as_bytes(value: bytes, kind: exp.DataType) -> bytes:
+    """A BINARY has zeros at its end, up to its length."""
+    length = int(kind.expressions[0].name) if kind.expressions else 1
+    return value.ljust(length, b"\0") if _name(kind) == "BINARY" else value
 
 
 def _as_number(value: Decimal | str, kind: exp.DataType, dialect: str) -> str | None:
