@@ -23,7 +23,8 @@ PARTS = {
     "formats": (
         "tests/e2e/formats/test_generated.py", "tests/e2e/formats/test_ibm_deliveries.py",
         "tests/e2e/formats/test_decimals.py", "tests/e2e/formats/test_infinities.py",
-        "tests/e2e/formats/test_row_images.py", "tests/e2e/formats/test_changed_objects.py",
+        "tests/e2e/formats/test_canal_partitions.py", "tests/e2e/formats/test_row_images.py",
+        "tests/e2e/formats/test_changed_objects.py",
         "tests/e2e/formats/test_units_of_times.py",
     ),
     "convergence": ("tests/convergence",),

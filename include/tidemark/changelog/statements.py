@@ -30,6 +30,8 @@ class Statement:
     """Why it cannot be understood, for a person. None: it can."""
     said_by: frozenset[tuple[str, str]]
     """The entries that it comes from, as (source's table, position)."""
+    partition: int | None = None
+    """The partition of its topic, where it is known: see :class:`tidemark.formats.contract.SharesMoments`."""
     unsent: bool = False
     """Whether it moves rows which messages do not send: that is why it cannot be followed."""
 
@@ -49,7 +51,13 @@ def statements(entries: Sequence[SchemaEntry], feed: Feed) -> list[Statement]:
                 continue
             copy, table = (_in_feed(name, entry, known) for name in said.change.swapped)
             found += [
-                replace(s, source_table=table, position=entry.position, said_by=s.said_by | said.said_by)
+                replace(
+                    s,
+                    source_table=table,
+                    position=entry.position,
+                    partition=entry.partition,
+                    said_by=s.said_by | said.said_by,
+                )
                 for s in of_copy.pop(copy, [])
             ]
     return found
@@ -62,8 +70,9 @@ def _read(entry: SchemaEntry, feed: Feed, known: Collection[str]) -> Iterator[St
     try:
         change = format_.table_change(entry.text, feed.format_options)
         yield Statement(
-            source_table=entry.source_table, position=entry.position, change=change, problem=None, said_by=said_by
-        )
+            source_table=entry.source_table, position=entry.position, change=change, problem=None, said_by=said_by,
+            partition=entry.partition,
+        )  # fmt: skip
     except ValueError as error:
         names = error.tables if isinstance(error, TableRenamed) else ()
         for table in sorted({entry.source_table, *(_in_feed(name, entry, known) for name in names if name[1])}):

@@ -20,7 +20,7 @@ from tidemark.changelog.statements import Statement, statements
 from tidemark.errors import SchemaError
 from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
-from tidemark.formats.contract import BindsRows, SchemaEntry, TellsTableChanges
+from tidemark.formats.contract import BindsRows, SchemaEntry, SharesMoments, TellsTableChanges
 from tidemark.ledger.image_names import IMAGE_NAMES, image_names
 from tidemark.values.columns import ColumnType, add_in_order
 from tidemark.values.table_changes import TableChange
@@ -45,11 +45,20 @@ class ColumnRename:
     """What its statement is known by: see :class:`tidemark.values.table_changes.TableChange`."""
     again: bool = False
     """Whether its statement is one of before, sent again."""
+    partition: int | None = None
+    """The partition of its statement, where it is known."""
 
     @property
     def id(self) -> str:
         """Of the renames and drops: stands in a receipt once they were applied."""
         return json.dumps([self.position, *self.names], ensure_ascii=False)
+
+    @property
+    def sides(self) -> tuple[list[str], list[str]]:
+        """The columns, in lower case, that rows have only before it, and only behind it."""
+        old = {name.lower() for name, _ in self.names}
+        new = {name.lower() for name in (*(now for _, now in self.names if now), *(name for name, _ in self.filled))}
+        return sorted(old - new), sorted(new - old)
 
     def fill_id(self, column: str) -> str:
         """Of a column that is added: stands in a receipt once rows of before were given its value."""
@@ -187,6 +196,8 @@ class Definitions:
     described_at: Column | None = field(default=None, compare=False)
     """Of a log row, the position of the entry that it names: see :class:`tidemark.formats.contract.BindsRows`. None: no row
     names any."""
+    moments: SharesMoments | None = field(default=None, compare=False)
+    """The format, where positions of several partitions have no order within a moment. None: they have."""
 
     def of(self, source_table: str) -> Definition:
         """What is known of one table; an empty definition where the stream has stated nothing."""
@@ -221,7 +232,45 @@ class Definitions:
         of_table = F.element_at(_literal(positions, "map<string, array<string>>"), F.col("source_table"))
         at = F.col("position") if self.described_at is None else F.coalesce(self.described_at, F.col("position"))
         behind = F.size(F.filter(of_table, lambda position: position <= at))
-        return F.when(of_table.isNotNull(), behind).otherwise(F.lit(0))
+        number = F.when(of_table.isNotNull(), behind).otherwise(F.lit(0))
+        return number if self.moments is None else self._by_columns(number, self.moments)
+
+    def _by_columns(self, number: Column, format_: SharesMoments) -> Column:
+        """Of a log row: how many column renames stand before it, ``number`` by its position. In their own moment, and in
+        another partition, it is the columns that the row's message lists by which they do."""
+        steps = {
+            table: [
+                {"moment": step.position[: format_.MOMENT], "partition": step.partition,
+                 "before": step.sides[0], "behind": step.sides[1]}
+                for step in known.column_renames
+            ]
+            for table, known in self.tables.items()
+            if any(step.partition is not None for step in known.column_renames)
+        }  # fmt: skip
+        if not steps:
+            return number
+        kind = (
+            "map<string, array<struct<moment: string, partition: int, before: array<string>, behind: array<string>>>>"
+        )
+        of_table = F.element_at(_literal(steps, kind), F.col("source_table"))
+        moment = F.substring("position", 1, format_.MOMENT)
+        listed = F.transform(format_.listed(), lambda name: F.lower(name))
+
+        def beside(step: Column) -> Column:
+            return (step["moment"] == moment) & (step["partition"] != F.col("partition"))
+
+        def is_before(step: Column) -> Column:
+            lacks = (F.size(step["before"]) == 0) & (F.size(step["behind"]) > 0)
+            lacks &= ~F.arrays_overlap(listed, step["behind"])
+            return F.arrays_overlap(listed, step["before"]) | lacks
+
+        def is_behind(step: Column) -> Column:
+            has = F.arrays_overlap(listed, step["behind"]) | (F.size(step["before"]) > 0)
+            return ~is_before(step) & has
+
+        least = F.array_max(F.transform(of_table, lambda step, at: F.when(beside(step) & is_behind(step), at + 1)))
+        most = F.array_min(F.transform(of_table, lambda step, at: F.when(beside(step) & is_before(step), at)))
+        return F.when(F.exists(of_table, beside), F.least(F.greatest(number, least), most)).otherwise(number)
 
 
 def _literal(value: object, kind: str) -> Column:
@@ -242,7 +291,8 @@ def load_definitions(entries: DataFrame, feed: Feed) -> Definitions:
         return Definitions()
     text = F.col("message_schema").alias("text")
     statements = entries.where(F.col("op") == "schema").groupBy("source_table", "position", text)
-    of_each = F.bool_or("landed_this_hour").alias("landed_this_hour"), F.min("hour").alias("hour")
+    of_each = [F.bool_or("landed_this_hour").alias("landed_this_hour")]
+    of_each += [F.min(name).alias(name) for name in ("hour", "partition")]
     rows = statements.agg(*of_each).limit(_MOST_ENTRIES + 1).collect()
     if len(rows) > _MOST_ENTRIES:
         raise SchemaError(
@@ -250,7 +300,7 @@ def load_definitions(entries: DataFrame, feed: Feed) -> Definitions:
             fix="something writes statements as a source does not: take it off the feed's topics, and begin a new feed",
             feed=feed.feed,
         )
-    listed = [SchemaEntry(row.source_table, row.position, row.text) for row in rows]
+    listed = [SchemaEntry(row.source_table, row.position, row.text, row.partition) for row in rows]
     of_hour = {(row.source_table, row.position) for row in rows if row.landed_this_hour}
     found = define(listed, feed, of_hour, {(row.source_table, row.position): row.hour for row in rows})
     return replace(found, notes=tuple(_unfilled(found, {position for _, position in of_hour})))
@@ -333,8 +383,9 @@ def define(
     described_at = format_.described_at(ordered) if isinstance(format_, BindsRows) else None
     notes = {table: _unsent_note(feed, table, moves) for table, moves in unsent.items()}
     return Definitions(
-        entries=ordered, tables=tables, new=frozenset(new), problems=problems, unsent=notes, described_at=described_at
-    )
+        entries=ordered, tables=tables, new=frozenset(new), problems=problems, unsent=notes, described_at=described_at,
+        moments=format_ if isinstance(format_, SharesMoments) else None,
+    )  # fmt: skip
 
 
 def _after(known: Definition, said: Statement, sent: dict[tuple[str, str], ColumnRename | None]) -> Definition:
@@ -345,7 +396,9 @@ def _after(known: Definition, said: Statement, sent: dict[tuple[str, str], Colum
     name = (said.source_table, said.change.known_by or said.position)
     if said.change.known_by is not None and name in sent:
         first = sent[name]
-        again = (replace(first, position=said.position, again=True),) if first is not None else ()
+        again = (
+            (replace(first, position=said.position, partition=said.partition, again=True),) if first is not None else ()
+        )
         return replace(known, column_renames=known.column_renames + again)
     now = _changed(known, said)
     sent[name] = now.column_renames[-1] if len(now.column_renames) > len(known.column_renames) else None
@@ -381,7 +434,8 @@ def _changed(known: Definition, said: Statement) -> Definition:
     filled = tuple(sorted((spelt(name), text) for name, text in change.filled.items()))
     guarded = frozenset(spelt(name).lower() for name in change.guarded)
     unfilled = tuple((said.position, spelt(name), why) for name, why in sorted(change.unfilled.items()))
-    step = ColumnRename(position=said.position, names=names, filled=filled, guarded=guarded, known_by=change.known_by)
+    step = ColumnRename(position=said.position, names=names, filled=filled, guarded=guarded, known_by=change.known_by,
+                        partition=said.partition)  # fmt: skip
     return Definition(
         columns={name: columns[name] for name in order},
         key=known.key if change.key is None else tuple(spelt(name) for name in change.key),

@@ -19,21 +19,31 @@ class UnderTruncate:
     """The log rows that are left to fold."""
     counts: Counts
     """What became of the truncates, and of the rows that they remove."""
+    beside: bool = False
+    """Whether rows of the truncate's moment are in other partitions: nothing says whether they stand before or behind it."""
 
 
-def under_truncate(rows: DataFrame, truncated: str | None, known: Collection[str]) -> UnderTruncate:
+def under_truncate(
+    rows: DataFrame, truncated: str | None, known: Collection[str], moment: int | None = None
+) -> UnderTruncate:
     """Apply the newest truncate to one table's log rows of an hour: what stands before it, an older truncate too, is
     superseded by it.
 
     ``truncated``: the position of the newest truncate, of the hour or published before; None: there is none. ``known``:
-    positions of published truncates, so that a redelivered one is a duplicate.
+    positions of published truncates, so that a redelivered one is a duplicate. ``moment``: how much of a position is the
+    moment in which partitions have no order (:class:`tidemark.formats.contract.SharesMoments`); None: they have.
     """
     if truncated is None:
         return UnderTruncate(rows, Counts())
     truncate, older, landed = F.col("op") == "truncate", F.col("position") < truncated, F.col("landed_this_hour")
     repeated = truncate & F.col("position").isin(list(known)) if known else F.lit(False)
-    counted = rows.agg(*_aggregates("", truncate, older, repeated, landed),
-                       *_aggregates("released_", truncate, older, repeated, ~landed)).first()  # fmt: skip
+    beside = F.lit(0)
+    if moment is not None:
+        at_once = F.substring("position", 1, moment) == truncated[:moment]
+        beside = F.count_distinct(F.when(at_once, F.col("partition")))
+    of_landed = _aggregates("", truncate, older, repeated, landed)
+    of_released = _aggregates("released_", truncate, older, repeated, ~landed)
+    counted = rows.agg(*of_landed, *of_released, beside.alias("beside")).first()
     assert counted is not None
     found = counted.asDict()
     counts = Counts(
@@ -44,7 +54,7 @@ def under_truncate(rows: DataFrame, truncated: str | None, known: Collection[str
         released_duplicate=found["released_truncates"] - found["released_applied"] - found["released_outdated"],
         released_superseded=found["released_superseded"],
     )
-    return UnderTruncate(rows.where(~truncate & ~older), counts)
+    return UnderTruncate(rows.where(~truncate & ~older), counts, found["beside"] > 1)
 
 
 def _aggregates(prefix: str, truncate: Column, older: Column, repeated: Column, of_these: Column) -> list[Column]:

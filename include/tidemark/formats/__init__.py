@@ -17,6 +17,7 @@ if TYPE_CHECKING:
         KnowsGaps,
         MarksLoads,
         PlacesRows,
+        SharesMoments,
         SharesPositions,
         TellsDeliveries,
         TellsTableChanges,
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     _debezium_places: PlacesRows = debezium
     _ibm_tells: TellsDeliveries = ibm
     _canal_shares: SharesPositions = canal
+    _canal_has_moments: SharesMoments = canal
     _debezium_shares: SharesPositions = debezium
     _debezium_marks: MarksLoads = debezium
     _qlik_marks: MarksLoads = qlik

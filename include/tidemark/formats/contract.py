@@ -84,6 +84,8 @@ class SchemaEntry:
     """Its place in the source's order: text that sorts."""
     text: str
     """What describes the table: the entry's ``message_schema``, in the format's own way."""
+    partition: int | None = None
+    """The partition of its topic. None: its container does not tell."""
 
 
 #: The note of a row that ends what its table held before the row's position, as a truncate there would: the last row of a
@@ -252,6 +254,19 @@ class SharesPositions(Protocol):
     def begins_again(self, last: Mapping[str, Column], /) -> Column:
         """Whether a log row that follows another one of its position in its partition begins another delivery of it.
         ``last``: ``tx`` and ``tx_ordinal`` of that one."""
+
+
+@runtime_checkable
+class SharesMoments(Protocol):
+    """A format that describes tables, and in which positions of several partitions of a topic have no order within a moment
+    of the source. There the columns that a row's message lists tell on which side of a statement it stands."""
+
+    @property
+    def MOMENT(self) -> int:
+        """How many characters of a position tell its moment."""
+
+    def listed(self) -> Column:
+        """The columns that a log row's message lists."""
 
 
 @runtime_checkable

@@ -49,6 +49,11 @@ _TAKEN_BACK = (
     "the table had been taken back to a snapshot of before its last publication, or columns of it had been dropped: all of "
     "its rows were folded again from the change log"
 )
+_BESIDE_TRUNCATE = (
+    "rows of the same moment and batch as the truncate came in another partition, and nothing says whether the source wrote "
+    "them before it or behind it: they count by their offsets. Compare the table with the source's, and reload it if it is "
+    "another"
+)
 
 
 @dataclass(frozen=True)
@@ -278,6 +283,7 @@ def _stage(changes: TableChanges, receipt: TableReceipt, *, first: bool) -> Fold
     warnings += outcome.warnings + ([_TAKEN_BACK] if state.taken_back else [])
     told = [_older_warning(run, stats, outcome.counts), unended_load(stats, run.hour, run.state, run.feed)]
     told += [unlisted_note(run.feed, stats, state.log.definitions, shape.key)]
+    told += [_BESIDE_TRUNCATE if changes.beside_truncate else None]
     warnings += filter(None, told)
     for warning in warnings:
         log.warning(warning, table=stats.table)

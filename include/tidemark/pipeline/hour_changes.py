@@ -12,6 +12,8 @@ from tidemark.changelog.places import placed_again
 from tidemark.changelog.table_view import TableView
 from tidemark.fold.truncates import UnderTruncate, under_truncate
 from tidemark.fold.typed_rows import TableShape
+from tidemark.formats import load_format
+from tidemark.formats.contract import SharesMoments
 from tidemark.ledger.change_log import changes_table, is_published, of_tables
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.hour_run import HourRun
@@ -100,6 +102,8 @@ class TableChanges:
     """What became of the changes that are not in the rows: truncates, what they removed, and repeated ones."""
     evolved: bool
     """Whether the table's columns are others now, even if no row of the hour is."""
+    beside_truncate: bool
+    """Whether nothing says of some rows whether they stand before the newest truncate or behind it."""
 
     @property
     def shape(self) -> TableShape:
@@ -112,7 +116,10 @@ def table_changes(hour: HourChanges, stats: TableStats, state: TableView) -> Tab
     evolved = state.evolve()
     left = without_truncated(hour, stats, state.truncated)
     counts = left.counts.plus(hour.repeated.get(stats.table, Counts()))
-    return TableChanges(run=hour.run, stats=stats, state=state, rows=left.rows, counts=counts, evolved=evolved)
+    return TableChanges(
+        run=hour.run, stats=stats, state=state, rows=left.rows, counts=counts, evolved=evolved,
+        beside_truncate=left.beside,
+    )  # fmt: skip
 
 
 def without_truncated(hour: HourChanges, stats: TableStats, truncated: str | None) -> UnderTruncate:
@@ -127,4 +134,6 @@ def without_truncated(hour: HourChanges, stats: TableStats, truncated: str | Non
         # An older truncate cannot be one of the hour's own.
         repeatable = truncates.where(F.col("position") >= stats.first)
         known = {row.position for row in repeatable.select("position").distinct().collect()}
-    return under_truncate(hour.rows_of(stats.table), truncated, known)
+    format_ = load_format(hour.run.feed.format["type"])
+    moment = format_.MOMENT if isinstance(format_, SharesMoments) else None
+    return under_truncate(hour.rows_of(stats.table), truncated, known, moment)

@@ -160,6 +160,43 @@ def test_a_column_that_is_there_is_not_added_again(before: list[str], filled: di
     assert bool(timed.unfilled) == ("5" in filled.values())
 
 
+MOMENT, LATER = (f"{n:019}.{n:019}." for n in (5, 6))
+
+
+@pytest.mark.parametrize(
+    ("statements", "rows"),
+    [
+        # (what the row lists, its place in the moment) → how many statements stand before it
+        (["CHANGE a b int"], {("ia", "9"): 0, ("ib", "1"): 1, ("i", "1"): 1}),
+        (["DROP a"], {("ia", "9"): 0, ("i", "1"): 1}),
+        (["ADD a int DEFAULT 5"], {("i", "9"): 0, ("ia", "1"): 1}),
+        (["DROP a, CHANGE c a int"], {("iac", "9"): 0, ("ia", "1"): 1}),
+        (["CHANGE a b int", "CHANGE b c int"], {("ia", "9"): 0, ("ib", "1"): 1, ("ib", "9"): 1, ("ic", "1"): 2}),
+        (["CHANGE a b int, CHANGE b a int"], {("iab", "9"): 1, ("iab", "1"): 0}),  # nothing tells
+    ],
+)
+def test_columns_tell_the_side_of_a_statement_of_another_partition(
+    spark: SparkSession, statements: list[str], rows: dict[tuple[str, str], int]
+) -> None:
+    """Canal: in one batch and millisecond, whose offsets say nothing of each other."""
+    entries = [
+        SchemaEntry("s.t", f"{MOMENT}{n}", json.dumps({"op": "ALTER", "text": f"ALTER TABLE t {sql}"}), 0)
+        for n, sql in enumerate(statements, 5)
+    ]
+    number = define(entries, feed()).generation
+    assert number is not None
+    of_offset = {row: sum(f"{n}" <= row[1] for n in range(5, 5 + len(statements))) for row in rows}
+    cases = [(*row, MOMENT, 1, found) for row, found in rows.items()]
+    cases += [(*row, MOMENT, 0, found) for row, found in of_offset.items()]
+    cases += [(*row, moment, 1, n) for row in rows for moment, n in ((LATER, len(statements)), (f"{4:019}", 0))]
+    found = spark.createDataFrame(
+        [("s.t", moment + at, json.dumps(dict.fromkeys(names.upper(), "int")), part, n)
+         for names, at, moment, part, n in cases],
+        "source_table string, position string, message_schema string, partition int, wanted int",
+    ).select("*", number.alias("found"))  # fmt: skip
+    assert [row for row in found.collect() if row.found != row.wanted] == []
+
+
 def test_columns_may_swap_names() -> None:
     known = definition_of(("10", "ALTER TABLE t CHANGE a b int, CHANGE b a int"))
     assert [known.name_now(name, 0) for name in "ab"] == ["b", "a"]

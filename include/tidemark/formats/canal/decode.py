@@ -15,7 +15,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.containers.contract import holds_text
-from tidemark.formats.canal.positions import WITHOUT_OFFSETS, row_position, with_positions
+from tidemark.formats.canal.positions import MOMENT, WITHOUT_OFFSETS, row_position, with_positions
 from tidemark.formats.canal.types import (
     ENUM_PLACE,
     JSON_TEXT,
@@ -38,8 +38,8 @@ from tidemark.values.strict_json import broken, one_document, repeats_name
 from tidemark.values.table_changes import TableChange
 
 __all__ = [
-    "BY_NEIGHBOURS", "ENCODINGS", "Options", "begins_again", "column_types", "decode", "gaps", "message_types",
-    "shares_position", "table_change",
+    "BY_NEIGHBOURS", "ENCODINGS", "MOMENT", "Options", "begins_again", "column_types", "decode", "gaps", "listed",
+    "message_types", "shares_position", "table_change",
 ]  # fmt: skip
 
 _VALUE = (
@@ -111,6 +111,12 @@ def table_change(text: str, options: BaseModel) -> TableChange | None:
 def shares_position(options: BaseModel) -> Column:
     """Equal messages of one batch share their position: see :mod:`tidemark.formats.canal.positions`."""
     return F.lit(True)
+
+
+def listed() -> Column:
+    """Those of ``mysqlType``; see :class:`tidemark.formats.contract.SharesMoments`. Canal sends statements to the first
+    partition, and the rows of their batch and millisecond to any."""
+    return F.json_object_keys("message_schema")
 
 
 def gaps(options: BaseModel) -> list[str]:

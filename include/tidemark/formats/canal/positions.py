@@ -24,6 +24,8 @@ from tidemark.formats.ddl.named_tables import of_each_table
 
 #: Containers whose records have no offsets: the place in the object has to do.
 WITHOUT_OFFSETS = frozenset({"lines", "pubsub", "raw"})
+#: How much of a position is ``ts`` and ``id``.
+MOMENT = 19 + 1 + 19
 _BATCH = ("topic", "ts", "batch", "spread")
 # An offset's block: what is sorted together, so that an hour of one partition is no single task's work.
 _BLOCK = 2**16
