@@ -24,6 +24,7 @@ from tidemark.ledger.change_log import is_row
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.kept_back import kept_back, waiting_whole
 from tidemark.ledger.quarantine import ENTRY, NEVER_COMPLETED
+from tidemark.ledger.source_transactions import is_waited_for
 
 _MOST_NAMED, _SHOWN = 5, 60
 _UNPRINTABLE = r"[\p{C}\p{Zl}\p{Zp}]"
@@ -98,6 +99,8 @@ def complete_transactions(entries: HourEntries) -> WholeTransactions:
         open_ = open_.join(entries.rolled_back, "tx", "left_anti")
     if entries.feed.transactions.tables_outside:
         whole, open_ = _publish_at_rest(whole, open_, entries)
+    if not getattr(entries.feed.format_options, "transactions", True):
+        whole, open_ = _publish_unread(whole, open_)
     whole = _hold_open(whole, open_, entries, candidates)
     unused = _unused(entries, candidates)
     if unused is not None:
@@ -140,6 +143,16 @@ def _publish_at_rest(
         return whole, open_
     note = f"{gaps} transactions are published as they are: what they lack may be of tables outside the feed"
     return replace(whole, notes=[*whole.notes, note]), open_.where(~resting)
+
+
+def _publish_unread(whole: WholeTransactions, open_: DataFrame) -> tuple[WholeTransactions, DataFrame]:
+    """Open transactions without the source's own, held from when the feed file still had them read: the rest of them comes in
+    no transaction, and their end is no end."""
+    unread = is_waited_for() & ~F.col("spared")
+    if not (held := open_.where(unread).count()):
+        return whole, open_
+    note = f"{held} transactions that were held are published as they are: the feed file reads no transactions any more"
+    return replace(whole, notes=[*whole.notes, note]), open_.where(~unread)
 
 
 def _hold_open(

@@ -11,9 +11,11 @@ from pyspark.sql import SparkSession
 from tests.convergence import dataworks, debezium, ibm, qlik
 from tests.convergence.wire import Format
 from tests.e2e.change_exports import HOURS, Exports, change, unit
+from tests.e2e.debezium_messages import COLUMNS
 from tests.e2e.feed_pair import FeedPair
 from tests.e2e.qlik_messages import in_kafka
 from tests.e2e.qlik_messages import qlik as message_of
+from tests.e2e.transaction_exports import DEBEZIUM, export, ids, transaction
 from tests.unit.formats.qlik_messages import metadata
 from tidemark.lake.catalog import read_rows
 from tidemark.operations.audit import audit
@@ -138,6 +140,26 @@ def test_what_never_completes_is_listed_and_the_policy_decides(
     assert exports.rows("a", HOURS[5]) == exports.rows("a", HOURS[7])
     assert exports.rows("b", HOURS[5]) == {201: (200112, "b200112")}, "the rest of what was applied comes"
     assert (rest.held_transactions, rest.counts.applied) == (0, 1)
+
+
+@pytest.mark.full
+def test_transactions_that_the_feed_file_gives_up_are_published_as_they_are(
+    tmp_path: Path, spark: SparkSession, settings: Settings
+) -> None:
+    """One is held when the feed file names the topic of their metadata no more: the rest of it comes in no transaction."""
+    tables = {"tables": {"s.items": {"columns": COLUMNS}, "s.others": {"columns": COLUMNS}}}
+    pair, none = FeedPair("tx_given_up", tmp_path, spark, settings, **DEBEZIUM, **tables), {"type": "debezium"}
+    sent = transaction(2, ("c", "items", 2, 2), ("c", "others", 2, 2))
+    export(pair, HOURS[0], [*transaction(1, ("c", "items", 1, 1), ("c", "others", 1, 1)), *sent[:1]])
+    export(pair, HOURS[1], sent[1:])
+    assert pair.run(HOURS[0]).held_transactions == 1
+    receipt = pair.run(HOURS[1], format=none)
+    assert (receipt.held_transactions, receipt.counts.released_applied) == (0, 1)
+    assert receipt.notes == [
+        "1 transactions that were held are published as they are: the feed file reads no transactions any more"
+    ]
+    assert ids(pair, "items") == ids(pair, "others") == {1: 1, 2: 2}
+    assert audit(pair.feed(pair.fixed, format=none), settings).findings == []
 
 
 @pytest.mark.full

@@ -33,8 +33,9 @@ HELD = "tx string, hours array<string>"
 def feed(overdue: str = "hold", *, tables_outside: bool = False) -> Feed:
     return Feed.model_validate(
         {
-            "feed": "f", "description": "-", "owner": "-", "topics": ["t"], "exports": {"path": "{topic}/{date}/{hour}/*"},
-            "container": {"type": "kafka_json"}, "format": {"type": "debezium"},
+            "feed": "f", "description": "-", "owner": "-", "topics": ["t", "tx"],
+            "exports": {"path": "{topic}/{date}/{hour}/*"},
+            "container": {"type": "kafka_json"}, "format": {"type": "debezium", "transactions": "tx"},
             "transactions": {"alarm": "2h", "overdue": overdue, "tables_outside": tables_outside},
         }
     )  # fmt: skip
