@@ -8,6 +8,9 @@ from datetime import UTC, datetime
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 
+#: A published table's property: the moment before which cuts were made that maintenance has dropped.
+CUTS_DROPPED = "tidemark.cuts-dropped"
+
 
 def expired_hours(feed: Feed, made: Mapping[Hour, datetime | None], now: datetime | None = None) -> set[Hour]:
     """Hours whose cuts are older than the feed keeps them. ``made``: of all published hours, when each was made. That of the

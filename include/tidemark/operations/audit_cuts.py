@@ -6,6 +6,7 @@ Read from the tables' metadata, without Spark.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from datetime import datetime
 
 from pyiceberg.table import Table as IcebergTable
 from pyiceberg.table.snapshots import Snapshot
@@ -17,7 +18,7 @@ from tidemark.lake.catalog import find_table
 from tidemark.lake.spark_conf import CATALOG
 from tidemark.ledger.publication_history import Cut, PublicationHistory
 from tidemark.ledger.receipts import Receipt
-from tidemark.ledger.retention import expired_hours
+from tidemark.ledger.retention import CUTS_DROPPED, expired_hours
 from tidemark.operations.audit_finding import AuditFinding
 from tidemark.settings import Settings
 from tidemark.tables.published_table import PUBLISHED
@@ -64,6 +65,7 @@ def _wrong_tags(
         return [AuditFinding("table", table, "is missing", restore)] if wrote else []
     names = {publication_name(r.feed, r.hour, r.sequence): r.sequence for r in history.receipts}
     expired = expired_hours(feed, history.cuts_made)
+    dropped = datetime.fromisoformat(str(found.properties.get(CUTS_DROPPED, "0001-01-01T00:00:00+00:00")))
     findings = []
     for hour in receipts:
         cut = history.cut(hour)
@@ -76,6 +78,8 @@ def _wrong_tags(
             f"ALTER TABLE {table} CREATE OR REPLACE TAG {hour.tag} AS OF VERSION <the snapshot of publication "
         )
         restore_tag += f"{newest}: its summary names it as tidemark.publication>"
+        if ref is None and (made := history.cuts_made.get(hour)) is not None and made < dropped:
+            continue
         if ref is None:
             findings.append(AuditFinding("cut", where, f"its tag {hour.tag} is missing", restore_tag))
             continue

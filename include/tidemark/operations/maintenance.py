@@ -25,7 +25,7 @@ from tidemark.lake.session import full_name, open_session
 from tidemark.lake.spark_conf import CATALOG
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.publication_history import PublicationHistory, load_history
-from tidemark.ledger.retention import expired_hours
+from tidemark.ledger.retention import CUTS_DROPPED, expired_hours
 from tidemark.ledger.state_store import load_state, save_state
 from tidemark.ledger.system_tables import SYSTEM_TABLES, note_pruned, pruned, system_table
 from tidemark.logs import get_logger, log_stage
@@ -94,7 +94,7 @@ def _maintain(feed: Feed, settings: Settings, progress: Callable[[str], None], n
     _remove_unpublished(spark, feed.feed, state)
     progress("cuts and branches")
     expired = expired_hours(feed, history.cuts_made, now)
-    cuts = sum(_drop_cuts(spark, table, expired) for table in tables)
+    cuts = sum(_drop_cuts(spark, feed, table, expired, now) for table in tables)
     branches = sum(_drop_branches(spark, feed.feed, table, state) for table in tables)
     progress("small files")
     rewritten = 0
@@ -185,8 +185,12 @@ def _refs(spark: SparkSession, table: tuple[str, ...]) -> list[str]:
     return [row["name"] for row in spark.table(f"{full_name(*table)}.refs").collect()]
 
 
-def _drop_cuts(spark: SparkSession, table: tuple[str, ...], expired: set[Hour]) -> int:
+def _drop_cuts(spark: SparkSession, feed: Feed, table: tuple[str, ...], expired: set[Hour], now: datetime) -> int:
+    """Drop these cuts of a table, and note that they are gone: the feed file may say later that they are kept for longer."""
     tags = {hour.tag for hour in expired} & set(_refs(spark, table))
+    if tags and feed.retention.cuts is not None:
+        noted = f"'{CUTS_DROPPED}' = '{(now - feed.retention.cuts).isoformat()}'"
+        spark.sql(f"ALTER TABLE {full_name(*table)} SET TBLPROPERTIES ({noted})")
     for tag in sorted(tags):
         spark.sql(f"ALTER TABLE {full_name(*table)} DROP TAG {quote(tag)}")
         log.info("dropped a cut", table=".".join(table), tag=tag, reason="it is older than the feed keeps cuts")

@@ -122,6 +122,9 @@ def test_what_is_old_goes_and_all_reads_the_same(tmp_path: Path, spark: SparkSes
         read_snapshot(settings, f"{name}.folders", HOURS[0])
     assert maintain(feed, settings, now=datetime.now(UTC) + timedelta(days=2)) == NOTHING
     assert audit(feed, settings).findings == []
+    assert audit(pair.feed(name), settings).findings == [], (
+        "dropped cuts are not missed when they are kept for longer again"
+    )
 
     # A delete whose tombstone is gone keeps its row deleted, and what is new to an old key comes in.
     pair.export(HOURS[5], [event("u", 8, row(2, 8)), event("c", 9, row(9, 9)), event("u", 50, row(5, 50))])
