@@ -92,11 +92,29 @@ def _refuse_other_reading(told: Told, now: Reading, spark: str) -> None:
         return
     was = f"{stored}, as it was sent" if before is None or before.by == "nobody" else _named(before.kind)
     would = f"{stored}, as it is sent" if unread else told.written or _named(now.kind)
+    if before is not None:
+        refuse_reading_anew(told.table, told.name, before, now)
     raise SchemaError(
         f"column {told.name} is {was}, and would become {would}: what is published of it would have to be read again",
         fix="give the table another `name` under tables in the feed file: it is built from the change log under that name, "
         f"with all its rows, and {told.name} is of the new type in all of them",
         table=told.table,
+    )
+
+
+def refuse_reading_anew(table: str, name: str, before: Reading, now: Reading) -> None:
+    """SchemaError where the feed file, and it alone, says that a column's values are written in another way than before.
+    No message shows whether the source wrote those of before so: read from the log, they may become other values."""
+    kinds = [reading.kind for reading in (before, now)]
+    of_one_type = len({kind.spark.partition("(")[0] for kind in kinds}) == 1 and now.kind != ColumnType("string")
+    if not (before.by == now.by == "feed" and of_one_type and kinds[0].encoding != kinds[1].encoding):
+        return
+    raise SchemaError(
+        f"column {name} is {_named(before.kind)}, and would become {_named(now.kind)}: the same type, written in another "
+        "way. Only the feed file says so, and no message shows whether the source wrote so before",
+        fix="let the feed file have it read as before. If the source writes it otherwise from some hour on, take a new "
+        "snapshot of the table into a new feed; if it was read wrongly from the start, have a new feed read the exports",
+        table=table,
     )
 
 

@@ -10,6 +10,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
+from tidemark.changelog.column_readings import refuse_reading_anew
 from tidemark.changelog.deliveries import published_by
 from tidemark.changelog.renames import RenamePlan, plan_renames
 from tidemark.changelog.resolve import (
@@ -311,6 +312,10 @@ def open_state(
             rebuild, highest = True, _ANY
             truncated = _newest(truncated, truncated_in_log)
     shape, learned = shape_with(logged), before.learned
+    if fresh:
+        former = run.state.table(run.state.names.get(stats.sources[0], stats.table)).readings
+        for name in shape.readings.keys() & former.keys():
+            refuse_reading_anew(stats.table, name, former[name], shape.readings[name])
     if applied and not shape.columns.keys() <= applied.keys() and _may_be_partial(stats, run.state):
         learned = highest
     reread = shape.rewrites or _new_readings(shape, before).keys() & before.readings.keys()

@@ -146,3 +146,21 @@ def test_rows_of_before_that_are_no_value_of_a_late_type_stop_the_table(
     assert {one["id"]: one["n"] for one in pair.rows(pair.fixed, "items_2")} == {1: 11, 2: 22, 3: 3, 5: 5}
     assert sorted(one["n"] for one in pair.rows(pair.fixed, "lines_2")) == [1, 12, 31, 41]
     assert audit(pair.feed(pair.fixed, **tables("int", "_2")), settings).findings == []
+
+
+def test_another_name_does_not_have_values_read_in_another_way(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    """The connector's decimal.handling.mode changes: `1234` is bytes in base64 too, of another number."""
+    pair = FeedPair("late_reading", tmp_path, spark, settings)
+    items = {"columns": {"id": "bigint", "n": "numeric(10,0)", "big": "text"}}
+    pair.export(HOURS[0], [event("c", 1, row(1, "1234"))])
+    pair.export(HOURS[1], [event("c", 2, row(2, "BNI="))])
+    pair.run(HOURS[0], **DEBEZIUM, tables={"s.items": items})
+    for name in ("items", "items_2"):
+        with pytest.raises(
+            SchemaError, match=r"column n is decimal\(10,0\), and would become decimal\(10,0\) \(unscaled"
+        ):
+            pair.run(
+                HOURS[1], format={"type": "debezium"}, tables={"s.items": items | {"name": f"{pair.fixed}.{name}"}}
+            )

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from functools import partial
 from typing import Any
 
 import pytest
@@ -106,10 +107,19 @@ def test_a_reading_stays_when_nothing_says_it_any_more() -> None:
 
 
 def test_a_declared_reading_does_not_become_another() -> None:
-    with pytest.raises(
-        SchemaError, match=r"column c is timestamp_ntz \(epoch_micros\), and would become timestamp\(3\)"
+    micros, precise = shaped({"c": "timestamp"}), shaped({"c": "numeric(10,0)"})
+    for before, declared, said in (
+        (micros, shaped, "timestamp_ntz (epoch_micros), and would become timestamp_ntz (epoch_millis)"),
+        (
+            precise,
+            partial(shaped, decimals="string"),
+            "decimal(10,0) (unscaled_decimal), and would become decimal(10,0)",
+        ),
     ):
-        shaped({"c": "timestamp(3)"}, published=published_as(shaped({"c": "timestamp"})))
+        with pytest.raises(SchemaError) as stopped:
+            declared({"c": "timestamp(3)" if before is micros else "numeric(10,0)"}, published=published_as(before))
+        assert f"column c is {said}: the same type" in str(stopped.value)
+        assert "another `name`" not in str(stopped.value) and "a new feed" in str(stopped.value)
     with pytest.raises(SchemaError, match=r"column c is string \(time_micros\), and would become text"):
         shaped({"c": "text"}, published=published_as(shaped({"c": "time"})))
     widened = shaped({"c": "numeric(14,2)"}, published=published_as(shaped({"c": "numeric(12,2)"})))
