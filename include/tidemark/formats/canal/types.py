@@ -21,10 +21,7 @@ _INTEGERS = {
 }  # fmt: skip
 _UNSIGNED = {"int": "bigint", "bigint": "decimal(20,0)"}
 _FLOATS = {"float": "float", "double": "double"}
-_TEXTS = {
-    "char", "varchar", "nchar", "nvarchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "time", "character",
-    "character varying",
-}  # fmt: skip
+_TEXTS = {"char", "varchar", "tinytext", "text", "mediumtext", "longtext", "enum", "set", "time"}
 _BYTES = {"varbinary", "tinyblob", "blob", "mediumblob", "longblob", "geometry"}
 _WRITTEN = re.compile(r"([a-z][a-z0-9]*)\s*(?:\((.*?)\))?\s*(.*)", re.S)
 
