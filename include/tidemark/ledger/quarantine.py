@@ -15,6 +15,7 @@ quarantine: they count until a publication of their hour has recalled them.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Collection
 from datetime import UTC, datetime
 from typing import Any
@@ -23,6 +24,7 @@ from tidemark.errors import ConfigError, ConflictError
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.lake.catalog import Where, read_rows
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.manifest import all_objects, load_manifest, save_manifest
 from tidemark.ledger.state_store import load_state
 from tidemark.settings import Settings
@@ -79,6 +81,31 @@ def list_kept_back(
         if shown and row["sequence"] > state.recalls.get(row["hour"], 0):
             newest[tuple(row[name] for name in ("hour", *ENTRY))] = row
     return [newest[at] for at in sorted(newest)]
+
+
+def waits_for(hour: str, reason: str) -> str:
+    """Why changes of a stopped table wait where those of another hour do."""
+    return f"changes of {hour} wait: {first_reason(reason)}"
+
+
+def first_reason(reason: str) -> str:
+    """Why a table was stopped first: the hour that it waited for since may be published by now."""
+    return re.sub(r"\Achanges of \S+ wait: ", "", reason)
+
+
+def list_stopped(settings: Settings, state: FeedState) -> dict[str, tuple[Hour, str]]:
+    """The tables that stay as they were, by the names that they were stopped under, each with the oldest hour whose changes
+    of it wait, and why they do. A statement stops its table also before any change of it waits."""
+    found: dict[str, tuple[Hour, str]] = {}
+    if state.stopped:
+        for row in list_kept_back(settings, state.feed, columns=("stage", "table", "reason")):
+            if row["stage"] == STOPPED:
+                found.setdefault(row["table"], (Hour.parse(row["hour"]), first_reason(row["reason"])))
+    for table, why in state.stopped.get(state.last_hour or "", {}).items():
+        found.setdefault(
+            table, (min(Hour(hour) for hour, told in state.stopped.items() if table in told), first_reason(why))
+        )
+    return dict(sorted(found.items()))
 
 
 def list_unplaced(settings: Settings, feed: str) -> list[dict[str, Any]]:

@@ -1,8 +1,8 @@
 """How each feed is, in one word, and why: what a person looks at first.
 
 Read from the feeds' states, one small document each, without Spark. A table of the lake is read only for a feed whose
-state says that it has to be: an attempt that is not published may have put something in quarantine, or transactions are
-held for so long that some may be overdue.
+state says that it has to be: an attempt that is not published may have put something in quarantine, hours left tables as
+they were, or transactions are held for so long that some may be overdue.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.lake.lake_marker import check_lake
 from tidemark.ledger.feed_state import FeedState, hours_from
-from tidemark.ledger.quarantine import list_kept_back
+from tidemark.ledger.quarantine import list_kept_back, list_stopped
 from tidemark.ledger.state_store import load_state
 from tidemark.operations.held import overdue_transactions
 from tidemark.operations.listing import Listing, Row
@@ -99,10 +99,11 @@ def _examine(name: str, feed: Feed | None, settings: Settings, now: datetime | N
         state = load_state(settings, name)
         quarantined = hours_with_quarantine(settings, state)
         overdue = overdue_transactions(settings, feed, state)
+        stopped = list_stopped(settings, state)
     except TidemarkError as error:
         problem = str(error).splitlines()[0]
         return FeedHealth(feed=name, health="stopped", why=f"{problem}: {error.fix}" if error.fix else problem)
-    return judge(feed, state, quarantined=quarantined, overdue=overdue, now=now or datetime.now(UTC))
+    return judge(feed, state, quarantined=quarantined, stopped=stopped, overdue=overdue, now=now or datetime.now(UTC))
 
 
 def hours_with_quarantine(settings: Settings, state: FeedState) -> Mapping[str, int]:
@@ -112,12 +113,18 @@ def hours_with_quarantine(settings: Settings, state: FeedState) -> Mapping[str, 
     return Counter(row["hour"] for row in list_kept_back(settings, state.feed, columns=("stage",)))
 
 
-def judge(feed: Feed, state: FeedState, *, quarantined: Mapping[str, int], overdue: int, now: datetime) -> FeedHealth:
-    """``quarantined``: by hour, how many records and changes wait there; ``overdue``: held transactions that have waited too
-    long."""
+def judge(
+    feed: Feed, state: FeedState, *, quarantined: Mapping[str, int], stopped: Mapping[str, tuple[Hour, str]], overdue: int,
+    now: datetime,
+) -> FeedHealth:  # fmt: skip
+    """``quarantined``: by hour, how many records and changes wait there; ``stopped``: by table, since when and why it stays
+    as it was; ``overdue``: held transactions that have waited too long."""
     newest = state.newest_hour
     behind = now - newest.plus(1).start if newest is not None else None
-    reasons = _stopped(state) + _late(feed, state, behind, now)
+    reasons: list[Reason] = [
+        ("stopped", f"{table} stays as it was: {why}", since) for table, (since, why) in stopped.items()
+    ]
+    reasons += _late(feed, state, behind, now)
     if overdue:
         why = f"{overdue} transactions are overdue: `tidemark held {feed.feed}`"
         reasons.append(("waiting", why, state.held_since))
@@ -146,17 +153,6 @@ def missing_hours(feed: Feed, state: FeedState, now: datetime) -> list[Hour]:
         for step in range(1, hours_from(before.last, after.first))
     ]
     return [hour for hour in between if now - hour.end > _BEHIND]
-
-
-def _stopped(state: FeedState) -> list[Reason]:
-    stopped = state.stopped.get(state.last_hour, {}) if state.last_hour else {}
-    return [
-        (
-            "stopped", f"{table} stays as it was: {why}",
-            min(hour for hour, tables in state.stopped.items() if table in tables),
-        )
-        for table, why in sorted(stopped.items())
-    ]  # fmt: skip
 
 
 def _late(feed: Feed, state: FeedState, behind: timedelta | None, now: datetime) -> list[Reason]:

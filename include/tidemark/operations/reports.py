@@ -9,7 +9,7 @@ from tidemark.lake.catalog import Where, read_rows
 from tidemark.lake.lake_marker import check_lake
 from tidemark.lake.stored_formats import parse_document
 from tidemark.ledger.publication_history import PublicationHistory
-from tidemark.ledger.quarantine import list_kept_back
+from tidemark.ledger.quarantine import list_kept_back, list_stopped
 from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.state_store import load_state
 from tidemark.operations.known_feeds import check_known, published_feeds
@@ -62,7 +62,7 @@ def tables_listing(settings: Settings, feed: str | None) -> Listing:
     rows: list[Row] = []
     for name in feeds:
         state = load_state(settings, name)
-        stopped = state.stopped.get(state.last_hour, {}) if state.last_hour else {}
+        stopped = list_stopped(settings, state)
         for table, known in sorted(state.tables.items()):
             kept = "stopped" if table in stopped else ""
             rows.append([name, table, ", ".join(known.sources), kept])

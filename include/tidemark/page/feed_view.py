@@ -14,7 +14,7 @@ from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.publication_history import load_receipts_from
-from tidemark.ledger.quarantine import list_kept_back
+from tidemark.ledger.quarantine import list_kept_back, list_stopped
 from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.state_store import load_state
 from tidemark.operations.feed_health import examine_loaded, hours_with_quarantine
@@ -128,12 +128,7 @@ def show_feed(settings: Settings, feed: Feed, runs: Mapping[str, Run], now: date
     except TidemarkError as error:
         view.problems.append(_sentence(error))
         return view
-    stopped = state.stopped.get(state.last_hour, {}) if state.last_hour else {}
-    view.tables = [
-        TableLine(table=name, sources=known.sources, stopped=stopped.get(name))
-        for name, known in sorted(state.tables.items())
-    ]
-    for fill in (_fill_hours, _fill_held, _fill_reasons):
+    for fill in (_fill_tables, _fill_hours, _fill_held, _fill_reasons):
         try:
             fill(view, settings, feed, state, runs, now)
         except TidemarkError as error:
@@ -217,6 +212,13 @@ def _last_whole(now: datetime) -> Hour:
 
 def _hours_between(first: Hour, last: Hour) -> int:
     return int((last.start - first.start).total_seconds() // 3600)
+
+
+def _fill_tables(view: FeedView, settings: Settings, feed: Feed, state: FeedState, *_: object) -> None:
+    view.tables = [TableLine(table=name, sources=known.sources) for name, known in sorted(state.tables.items())]
+    stopped = list_stopped(settings, state)
+    for line in view.tables:
+        line.stopped = stopped[line.table][1] if line.table in stopped else None
 
 
 def _fill_held(view: FeedView, settings: Settings, feed: Feed, state: FeedState, *_: object) -> None:

@@ -18,6 +18,7 @@ from tidemark.lake.catalog import find_table, reading
 from tidemark.lake.lake_marker import check_lake
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.publication_history import load_receipts_from
+from tidemark.ledger.quarantine import list_stopped
 from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.state_store import load_state
 from tidemark.page.row_view import RowView
@@ -110,11 +111,12 @@ def show_table(settings: Settings, feed: Feed, table: str, key: Sequence[str] = 
     state = load_state(settings, feed.feed)
     if table not in state.tables:
         raise ConfigError(f"feed {feed.feed} has published no table {table!r}", fix="see the feed's tables")
-    stopped = state.stopped.get(state.last_hour, {}) if state.last_hour else {}
+    stopped = list_stopped(settings, state)
     declared = feed.declared(table)
     view = TableView(
         feed=feed.feed, table=table, sources=state.tables[table].sources, copied=declared.parquet,
-        stopped=stopped.get(table), checks=[_check(check) for check in declared.checks], explain=f"tidemark explain {table}",
+        stopped=stopped[table][1] if table in stopped else None,
+        checks=[_check(check) for check in declared.checks], explain=f"tidemark explain {table}",
     )  # fmt: skip
     if declared.checks_module:
         view.checks.append(CheckLine(check=f"{_OF_TABLES[1]}{declared.checks_module}", consequence="as it says"))

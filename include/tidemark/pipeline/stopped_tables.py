@@ -14,9 +14,10 @@ from pyspark.sql import functions as F
 
 from tidemark.changelog.table_history import Definitions, not_understood
 from tidemark.errors import SchemaError
+from tidemark.ledger.change_log import changes_table
 from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.kept_back import kept_back
-from tidemark.ledger.quarantine import STOPPED
+from tidemark.ledger.quarantine import ENTRY, STOPPED, waits_for
 from tidemark.ledger.receipts import Receipt
 
 
@@ -29,12 +30,22 @@ def known_stops(run: HourRun, definitions: Definitions) -> dict[str, str]:
     problems = definitions.problems.items()
     stops = {feed.published_name(source): told(not_understood(feed, source, problem)) for source, problem in problems}
     if state.stopped:
-        again = state.stopped.get(run.hour, {})
-        kept = kept_back(run.spark, feed.feed, state).where((F.col("stage") == STOPPED) & (F.col("hour") != run.hour))
-        for row in kept.groupBy("table").agg(F.min(F.struct("hour", "reason")).alias("first")).collect():
-            if row.table not in again:
-                stops.setdefault(row.table, f"changes of {row.first.hour} wait: {row.first.reason}")
+        again = state.stopped.get(run.hour, {}).keys()
+        for row in _waiting(run).collect():
+            table = feed.published_name(row.source_table)
+            if row.first is not None and again.isdisjoint([table, *row.names]):
+                stops.setdefault(table, waits_for(row.first.hour, row.first.reason))
     return stops
+
+
+def _waiting(run: HourRun) -> DataFrame:
+    """By the source's table, of which changes wait: the ``first`` of other hours (``hour``, ``reason``; null: there is none),
+    and the published ``names`` under which the table was stopped. The feed file may name it otherwise now."""
+    kept = kept_back(run.spark, run.feed.feed, run.state).where(F.col("stage") == STOPPED)
+    entries = run.spark.table(changes_table(run.feed.feed)).select(*ENTRY, "source_table")
+    waiting = entries.join(F.broadcast(kept.select(*ENTRY, "hour", "reason", "table")), ENTRY)
+    of_others = F.when(F.col("hour") != run.hour, F.struct("hour", "reason"))
+    return waiting.groupBy("source_table").agg(F.min(of_others).alias("first"), F.collect_set("table").alias("names"))
 
 
 def changes_of(rows: DataFrame, stops: Mapping[str, str]) -> DataFrame:

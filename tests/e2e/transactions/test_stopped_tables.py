@@ -15,8 +15,10 @@ from tests.e2e.schema_change_messages import HOURS as CANAL_HOURS
 from tests.e2e.schema_change_messages import Change, Installation, Statement
 from tests.e2e.transaction_exports import DEBEZIUM, export, ids, transaction
 from tidemark.errors import SchemaError
-from tidemark.ledger.quarantine import list_kept_back
+from tidemark.ledger.quarantine import list_kept_back, list_stopped
+from tidemark.ledger.state_store import load_state
 from tidemark.operations.audit import audit
+from tidemark.operations.reports import tables_listing
 from tidemark.pipeline.hour import run_hour
 from tidemark.settings import Settings
 
@@ -77,21 +79,40 @@ def test_the_others_go_on_and_what_waits_is_published_in_its_place(
     assert again == [pair.run(HOURS[hour], **MENDED).sequence for hour in order], "nothing to do"
 
 
+@pytest.mark.parametrize("name", ["items", "items_2"])
 def test_a_mended_table_does_not_go_on_before_what_waits(
-    spark: SparkSession, settings: Settings, tmp_path: Path
+    spark: SparkSession, settings: Settings, tmp_path: Path, name: str
 ) -> None:
-    pair = FeedPair("stopped_mended", tmp_path, spark, settings, **DEBEZIUM, **tables("int"))
-    for hour, sent in enumerate(HISTORY):
+    """Nor under another name, and it is told as stopped until nothing waits."""
+    pair = FeedPair(f"stopped_{name}", tmp_path, spark, settings, **DEBEZIUM, **tables("int"))
+    why = "column n is int and would become string: not possible without losing values"
+
+    def stopped() -> dict[str, tuple[str, str]]:
+        found = list_stopped(settings, load_state(settings, pair.fixed))
+        listed = tables_listing(settings, pair.fixed).rows
+        assert {row[1] for row in listed if row[3] == "stopped"} == found.keys()
+        return {table: (hour, said.partition(" (to fix")[0]) for table, (hour, said) in found.items()}
+
+    for hour, sent in enumerate([*HISTORY, transaction(10, ("u", "items", 9, 10))]):
         export(pair, HOURS[hour], sent)
     pair.run(HOURS[0])
     pair.run(HOURS[1], **STOPPED)
-    receipt = pair.run(HOURS[2], **MENDED)
-    assert f"changes of {HOURS[1]} wait" in receipt.stopped[f"{pair.fixed}.items"]
+    old, items = f"{pair.fixed}.items", f"{pair.fixed}.{name}"
+    assert stopped() == {old: (HOURS[1], why)}
+    mended = MENDED | tables("bigint")
+    mended["tables"]["s.items"]["name"] = items
+    assert pair.run(HOURS[2], **mended).stopped[items].startswith(f"changes of {HOURS[1]} wait: {why}")
+    assert stopped() == {items: (HOURS[2], why), old: (HOURS[1], why)}
     assert ids(pair, "items") == {1: 1, 2: 2}
-    for hour in HOURS[1:3]:
-        pair.replay(hour, **MENDED)
-    pair.run_right(HOURS[:3], **MENDED)
-    pair.same("items", "others")
+    pair.replay(HOURS[1], **mended)
+    assert stopped() == {items: (HOURS[2], why)}
+    assert pair.run(HOURS[3], **mended).stopped[items].startswith(f"changes of {HOURS[2]} wait: {why}")
+    for hour in HOURS[2:4]:
+        pair.replay(hour, **mended)
+    assert stopped() == {}
+    pair.run_right(HOURS[:4], **MENDED)
+    assert pair.rows(pair.fixed, name) == pair.rows(pair.right, "items")
+    pair.same("others")
 
 
 V1, BAG = {"id": "int", "name": "text"}, {"a": "int"}

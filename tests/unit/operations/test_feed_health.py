@@ -17,7 +17,7 @@ from tidemark.operations.feed_health import FeedHealth, judge, status_listing
 from tidemark.settings import Settings
 
 NEWEST = Hour("2026-11-20T07")
-STOPPED = {NEWEST: {"shop.orders": "its key changes"}}
+STOPPED = {"shop.orders": (NEWEST, "its key changes")}
 
 
 def feed(**changes: Any) -> Feed:
@@ -35,9 +35,9 @@ def state(**changes: Any) -> FeedState:
     return FeedState(feed="shop", **({"hours": published, "last_hour": NEWEST, "last_sequence": 8} | changes))
 
 
-def health(of: FeedState, at: str, file: Feed | None = None, *, quarantined: int = 0, overdue: int = 0) -> FeedHealth:
-    now = datetime.fromisoformat(f"2026-11-{at}:00+00:00")
-    return judge(file or feed(), of, quarantined={NEWEST: quarantined} if quarantined else {}, overdue=overdue, now=now)
+def health(of: FeedState, at: str, file: Feed | None = None, *, quarantined: int = 0, **told: Any) -> FeedHealth:
+    now, kept = datetime.fromisoformat(f"2026-11-{at}:00+00:00"), {NEWEST: quarantined} if quarantined else {}
+    return judge(file or feed(), of, quarantined=kept, now=now, **({"stopped": {}, "overdue": 0} | told))
 
 
 @pytest.mark.parametrize(
@@ -50,8 +50,6 @@ def health(of: FeedState, at: str, file: Feed | None = None, *, quarantined: int
          "late", "its newest hour ended 3 hours ago; hour 2026-11-20T08 was begun"),
         (state(), "29T00:00", feed(schedule=None), "good", ""),
         (state(), "29T00:00", feed(start=None), "good", ""),
-        (state(stopped=STOPPED), "20T08:20", feed(), "stopped", "shop.orders stays as it was: its key changes"),
-        (state(stopped={Hour("2026-11-20T06"): {"shop.orders": "was so"}}), "20T08:20", feed(), "good", ""),
         (FeedState(feed="shop"), "20T02:00", feed(), "never ran", "`tidemark run shop --hour …`, or switch its DAG on"),
         (FeedState(feed="shop"), "20T02:01", feed(), "late", "nothing is published, and it begins at 2026-11-20T00"),
     ],
@@ -63,7 +61,7 @@ def test_a_feed_is_in_a_word(of: FeedState, at: str, file: Feed, word: str, why:
 
 
 def test_the_worst_comes_first_and_the_others_are_said() -> None:
-    found = health(state(stopped=STOPPED), "20T12:00", quarantined=3, overdue=2)
+    found = health(state(), "20T12:00", quarantined=3, overdue=2, stopped=STOPPED)
     assert found.health == "stopped"
     assert found.why.split("; ") == [
         "shop.orders stays as it was: its key changes", "its newest hour ended 4 hours ago",
@@ -90,8 +88,8 @@ def test_an_hour_that_is_missing_between_published_ones_is_late() -> None:
 
 def test_since_when_and_the_last_good_hour_are_said() -> None:
     earlier = Hour("2026-11-20T05")
-    stopped = state(stopped={earlier: {"shop.orders": "-"}, **STOPPED})
-    found = health(stopped, "20T08:20", quarantined=1)
+    left = state(stopped={earlier: {"shop.orders": "-"}, NEWEST: {"shop.orders": "-"}})
+    found = health(left, "20T08:20", quarantined=1, stopped={"shop.orders": (earlier, "-")})
     assert (found.since, found.last_good_hour) == (earlier, "2026-11-20T06")
     assert (health(state(), "20T12:00").since, health(state(), "20T12:00").last_good_hour) == ("2026-11-20T08", NEWEST)
     assert health(state(held_since=earlier), "20T08:20", overdue=1).since == earlier
