@@ -64,7 +64,8 @@ CANAL: Documented = {
     "bit(64)": ("5", "decimal(20,0)", "5"), "date": ("2026-11-20", "date", "2026-11-20"),
     "datetime(6)": ("2026-11-20 00:15:49.539", "timestamp_ntz", _TIME),
     "timestamp(3)": ("2026-11-20 00:15:49.539", "timestamp_ntz", _TIME),
-    **dict.fromkeys(("time", "char(3)", "varchar(3)", "text", "enum('a')", "set('a')", "json"), ("a", "string", "a")),
+    **dict.fromkeys(("time", "char(3)", "varchar(3)", "text", "enum('a')", "set('a')"), ("a", "string", "a")),
+    "json": ('{"a": 1.50}', "string", '{"a": 1.50}'),
     **dict.fromkeys(("binary(2)", "varbinary(2)", "blob", "geometry"), ("\x01ÿ", "binary", "Af8=")),
 }  # fmt: skip
 QLIK: Documented = {
