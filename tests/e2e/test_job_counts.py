@@ -49,6 +49,7 @@ AT_FIRST = [*everywhere(11, "c", *range(10)), *AGAIN]
 #: By what happens in it: an hour's events, and at most so many jobs, of which so many for each of the tables.
 HOURS_OF: dict[str, tuple[list[Event], int, int]] = {
     "in order": ([*everywhere(21, "c", 20, 21, 22), *everywhere(22, "u", 1, 2, 3)], 12, 2),
+    "in order twice": ([*everywhere(21, "c", 20, 21, 22), *everywhere(21, "c", 20, 21, 22)], 12, 2),
     "redelivered": ([*AGAIN, *everywhere(31, "u", 4, 5)], 16, 3),
     "late": ([*everywhere(13, "u", *range(10), partial=True), *everywhere(41, "u", 4, 5)], 16, 4),
     "a moved key": (moved(51, 1, 91), 15, 2),

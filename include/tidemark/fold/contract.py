@@ -27,8 +27,9 @@ TIDEMARK_TYPE = T.StructType(
     ]
 )
 
-#: Columns of FOLDED: how many changes of the key were folded, and how many of these are the same change again.
-COUNTED = ("landed_count", "landed_duplicates", "released_count", "released_duplicates")
+#: Columns of FOLDED: how many changes of the key were folded, how many of these are the same change again, and how many of
+#: these last are of this hour's publication and say something else than what came before them.
+COUNTED = ("landed_count", "landed_duplicates", "released_count", "released_duplicates", "other_content")
 #: Columns of FOLDED where rows may rest on other keys: ``rests``, the other ``key`` and ``until`` which sort key, exclusive,
 #: its changes count, null where the row rests on none; ``first``, the lowest sort key of the key's changes.
 RESTING = ("rests", "first")

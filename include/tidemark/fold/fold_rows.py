@@ -66,9 +66,9 @@ def fold(rows: DataFrame, *, partial: bool, links: bool = False) -> DataFrame:
 
 
 def _with_base(rows: DataFrame, key: list[str], *, partial: bool, links: bool) -> DataFrame:
-    """ROWS with ``sent`` (``after``, never null), ``duplicate`` (the same change again), and for each key: ``last`` (the
-    newest sort key), ``base`` (the sort key where its fold begins; null: none), ``landed_count``, ``released_count``,
-    ``rests`` and, with ``links``, ``first``, as in FOLDED."""
+    """ROWS with ``sent`` (``after``, never null), ``duplicate`` (the same change again), ``sent_before`` (what the change
+    before it sent), and for each key: ``last`` (the newest sort key), ``base`` (the sort key where its fold begins; null:
+    none), ``landed_count``, ``released_count``, ``rests`` and, with ``links``, ``first``, as in FOLDED."""
     in_order = _in_order(key)
     of_key = in_order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     landed, counts = F.col("landed_this_hour") & F.col("counts"), F.col("counts")
@@ -85,6 +85,7 @@ def _with_base(rows: DataFrame, key: list[str], *, partial: bool, links: bool) -
     return rows.select(
         *(F.coalesce("after", _no_columns()).alias("sent") if name == "after" else name for name in rows.columns),
         F.coalesce(F.lag("sort_key").over(in_order) == F.col("sort_key"), F.lit(False)).alias("duplicate"),
+        F.lag("after").over(in_order).alias("sent_before"),
         F.max("sort_key").over(of_key).alias("last"),
         F.max(F.when(is_base(partial), F.col("sort_key"))).over(of_key).alias("base"),
         F.sum(landed.cast("int")).over(of_key).alias("landed_count"),
@@ -98,6 +99,7 @@ def _with_steps(rows: DataFrame, key: list[str]) -> DataFrame:
     changes to fold, in order; empty where the newest change alone gives the row."""
     of_key = _in_order(key).rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     base, duplicate, counts = F.col("base"), F.col("duplicate"), F.col("counts")
+    is_other = F.array_sort(F.map_entries("sent")) != F.array_sort(F.map_entries("sent_before"))
     needed = ~duplicate & (base.isNull() | (F.col("sort_key") >= base))
     rests = F.col("rests").isNotNull()
     several = base.isNull() | (base < F.col("last")) | rests
@@ -110,6 +112,7 @@ def _with_steps(rows: DataFrame, key: list[str]) -> DataFrame:
         (~duplicate & (F.col("sort_key") == F.col("last"))).alias("newest"),
         F.sum((counts & F.col("landed_this_hour") & duplicate).cast("int")).over(of_key).alias("landed_duplicates"),
         F.sum((counts & ~F.col("landed_this_hour") & duplicate).cast("int")).over(of_key).alias("released_duplicates"),
+        F.sum(F.when(duplicate & F.col("came").isNull(), is_other.cast("int"))).over(of_key).alias("other_content"),
         F.collect_list(F.when(needed & several, step)).over(of_key).alias("steps"),
     )
 

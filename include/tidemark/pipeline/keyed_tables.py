@@ -45,6 +45,8 @@ class SettledSizes:
     """Changes of earlier hours, released by this one, that were folded into the rows."""
     released_duplicates: int
     """Of these, those that are the same change again."""
+    other_content: int
+    """Of both, those that say something else than what came before them."""
     unreadable: int
     """Rows with a text that is no value of its column's type any more."""
     written: int
@@ -96,13 +98,12 @@ def settle_keyed(changes: TableChanges) -> TableOutcome:
         joined = frozenset(shape.columns) - frozenset(shape.key)
     return TableOutcome(
         settled=settled.drop(*RESTING), written=sizes.written, deleted=sizes.deleted, counts=counts, joined=joined,
-        key_values=sizes.key_values, warnings=_told_of_repeated(changes, sizes.counts),
+        key_values=sizes.key_values, warnings=_told_of_repeated(changes, sizes),
     )  # fmt: skip
 
 
-def _told_of_repeated(changes: TableChanges, counts: Counts) -> list[str]:
-    again = counts.duplicate + counts.released_duplicate
-    return told_of_the_hour(changes.rows) if again else []
+def _told_of_repeated(changes: TableChanges, sizes: SettledSizes) -> list[str]:
+    return told_of_the_hour(changes.rows) if sizes.other_content else []
 
 
 def _join_moved(changes: TableChanges, rows: DataFrame, settled: DataFrame, sizes: SettledSizes) -> DataFrame:
@@ -150,7 +151,7 @@ def _fold_from_log(changes: TableChanges, rows: DataFrame) -> TableOutcome:
     counts = classified.counts.plus(sizes.counts)
     return TableOutcome(
         settled=settled, written=sizes.written, deleted=sizes.deleted, counts=changes.counts.plus(counts),
-        joined=frozenset(sizes.unknown_columns), warnings=_told_of_repeated(changes, counts),
+        joined=frozenset(sizes.unknown_columns), warnings=_told_of_repeated(changes, sizes),
     )  # fmt: skip
 
 
