@@ -53,11 +53,11 @@ def fold(rows: DataFrame, *, partial: bool, links: bool = False) -> DataFrame:
     if partial:
         several = F.size("steps") > 0
         folded = folded.withColumn("state", F.when(several, fold_steps(F.col("steps"))))
-        after = F.when(several, F.col("state.after")).otherwise(F.col("sent"))
+        after = F.when(several, F.col("state.after")).otherwise(F.col("after"))
         absent = F.when(several, F.col("state.absent")).otherwise(F.col("absent"))
         newer = F.when(F.size("state.newer") > 0, F.col("state.newer"))
     else:
-        after, absent, newer = F.col("sent"), F.col("absent"), F.lit(None).cast("map<string, string>")
+        after, absent, newer = F.col("after"), F.col("absent"), F.lit(None).cast("map<string, string>")
     return folded.select(
         "key", "sort_key", (F.col("op") == "delete").alias("deleted"), after.alias("after"), absent.alias("absent"),
         F.when(F.col("rests").isNull(), F.col("base")).alias("base_sort_key"), newer.alias("newer"), "tx", "committed_at",
@@ -66,9 +66,9 @@ def fold(rows: DataFrame, *, partial: bool, links: bool = False) -> DataFrame:
 
 
 def _with_base(rows: DataFrame, key: list[str], *, partial: bool, links: bool) -> DataFrame:
-    """ROWS with ``sent`` (``after``, never null), ``duplicate`` (the same change again), ``sent_before`` (what the change
-    before it sent), and for each key: ``last`` (the newest sort key), ``base`` (the sort key where its fold begins; null:
-    none), ``landed_count``, ``released_count``, ``rests`` and, with ``links``, ``first``, as in FOLDED."""
+    """ROWS with ``duplicate`` (the same change again), ``after_before`` (the ``after`` of the change before it), and for
+    each key: ``last`` (the newest sort key), ``base`` (the sort key where its fold begins; null: none), ``landed_count``,
+    ``released_count``, ``rests`` and, with ``links``, ``first``, as in FOLDED."""
     in_order = _in_order(key)
     of_key = in_order.rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     landed, counts = F.col("landed_this_hour") & F.col("counts"), F.col("counts")
@@ -83,9 +83,9 @@ def _with_base(rows: DataFrame, key: list[str], *, partial: bool, links: bool) -
         )
         linked = [base["rests"].alias("rests"), F.min("sort_key").over(of_key).alias("first")]
     return rows.select(
-        *(F.coalesce("after", _no_columns()).alias("sent") if name == "after" else name for name in rows.columns),
+        *rows.columns,
         F.coalesce(F.lag("sort_key").over(in_order) == F.col("sort_key"), F.lit(False)).alias("duplicate"),
-        F.lag("after").over(in_order).alias("sent_before"),
+        F.lag("after").over(in_order).alias("after_before"),
         F.max("sort_key").over(of_key).alias("last"),
         F.max(F.when(is_base(partial), F.col("sort_key"))).over(of_key).alias("base"),
         F.sum(landed.cast("int")).over(of_key).alias("landed_count"),
@@ -99,13 +99,13 @@ def _with_steps(rows: DataFrame, key: list[str]) -> DataFrame:
     changes to fold, in order; empty where the newest change alone gives the row."""
     of_key = _in_order(key).rowsBetween(Window.unboundedPreceding, Window.unboundedFollowing)
     base, duplicate, counts = F.col("base"), F.col("duplicate"), F.col("counts")
-    is_other = F.array_sort(F.map_entries("sent")) != F.array_sort(F.map_entries("sent_before"))
+    is_other = F.array_sort(F.map_entries("after")) != F.array_sort(F.map_entries("after_before"))
     needed = ~duplicate & (base.isNull() | (F.col("sort_key") >= base))
     rests = F.col("rests").isNotNull()
     several = base.isNull() | (base < F.col("last")) | rests
     # What goes on from another key's row is an update of it.
     op = F.when(rests & (F.col("sort_key") == base), F.lit("update")).otherwise(F.col("op")).alias("op")
-    step = F.struct("sort_key", op, F.col("sent").alias("after"), "absent")
+    step = F.struct("sort_key", op, "after", "absent")
     return rows.select(
         "*",
         # As a column: Spark 4.1 cannot always reason about a filter on the equality itself.
