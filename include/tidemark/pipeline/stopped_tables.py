@@ -2,7 +2,8 @@
 
 What stops a table (a type that cannot become another, a key that changes, a statement that cannot be followed) then stops it
 alone. It stays as it is published. Its changes wait in quarantine, and with them their whole transactions, until their hour
-runs again: then they take their place in the order. Hours that come meanwhile leave the table alone too.
+runs again: then they take their place in the order. Hours that come meanwhile leave the table alone too, also where the
+feed says otherwise by then.
 """
 
 from __future__ import annotations
@@ -23,10 +24,9 @@ from tidemark.ledger.receipts import Receipt
 
 def known_stops(run: HourRun, definitions: Definitions) -> dict[str, str]:
     """The published tables that an hour leaves alone from the start, and why: a statement about them cannot be followed,
-    or changes of another hour wait. An hour whose own changes wait takes them up again."""
+    or changes of another hour wait, whatever the feed file says by now. An hour whose own changes wait takes them up
+    again."""
     feed, state = run.feed, run.state
-    if feed.on_table_stop == "feed":
-        return {}
     problems = definitions.problems.items()
     stops = {feed.published_name(source): told(not_understood(feed, source, problem)) for source, problem in problems}
     if state.stopped:

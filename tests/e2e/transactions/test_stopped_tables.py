@@ -79,12 +79,13 @@ def test_the_others_go_on_and_what_waits_is_published_in_its_place(
     assert again == [pair.run(HOURS[hour], **MENDED).sequence for hour in order], "nothing to do"
 
 
-@pytest.mark.parametrize("name", ["items", "items_2"])
+@pytest.mark.parametrize(("name", "stops"), [("items", "table"), ("items_2", "table"), ("items", "feed")])
 def test_a_mended_table_does_not_go_on_before_what_waits(
-    spark: SparkSession, settings: Settings, tmp_path: Path, name: str
+    spark: SparkSession, settings: Settings, tmp_path: Path, name: str, stops: str
 ) -> None:
-    """Nor under another name, and it is told as stopped until nothing waits."""
-    pair = FeedPair(f"stopped_{name}", tmp_path, spark, settings, **DEBEZIUM, **tables("int"))
+    """Nor under another name, nor where the feed file does not stop tables by themselves any more; and it is told as stopped
+    until nothing waits."""
+    pair = FeedPair(f"stopped_{name}_{stops}", tmp_path, spark, settings, **DEBEZIUM, **tables("int"))
     why = "column n is int and would become string: not possible without losing values"
 
     def stopped() -> dict[str, tuple[str, str]]:
@@ -99,7 +100,7 @@ def test_a_mended_table_does_not_go_on_before_what_waits(
     pair.run(HOURS[1], **STOPPED)
     old, items = f"{pair.fixed}.items", f"{pair.fixed}.{name}"
     assert stopped() == {old: (HOURS[1], why)}
-    mended = MENDED | tables("bigint")
+    mended = MENDED | tables("bigint") | {"on_table_stop": stops}
     mended["tables"]["s.items"]["name"] = items
     assert pair.run(HOURS[2], **mended).stopped[items].startswith(f"changes of {HOURS[1]} wait: {why}")
     assert stopped() == {items: (HOURS[2], why), old: (HOURS[1], why)}
