@@ -23,7 +23,7 @@ from tidemark.lake.lake_marker import check_lake
 from tidemark.ledger.feed_state import FeedState, hours_from
 from tidemark.ledger.quarantine import list_kept_back, list_stopped
 from tidemark.ledger.state_store import load_state
-from tidemark.operations.held import overdue_transactions
+from tidemark.operations.held import overdue_changes, overdue_transactions
 from tidemark.operations.listing import Listing, Row
 from tidemark.settings import Settings
 
@@ -99,11 +99,13 @@ def _examine(name: str, feed: Feed | None, settings: Settings, now: datetime | N
         state = load_state(settings, name)
         quarantined = hours_with_quarantine(settings, state)
         overdue = overdue_transactions(settings, feed, state)
+        unread = overdue_changes(settings, feed, state)
         stopped = list_stopped(settings, state)
     except TidemarkError as error:
         problem = str(error).splitlines()[0]
         return FeedHealth(feed=name, health="stopped", why=f"{problem}: {error.fix}" if error.fix else problem)
-    return judge(feed, state, quarantined=quarantined, stopped=stopped, overdue=overdue, now=now or datetime.now(UTC))
+    now = now or datetime.now(UTC)
+    return judge(feed, state, quarantined=quarantined, stopped=stopped, overdue=overdue, unread=unread, now=now)
 
 
 def hours_with_quarantine(settings: Settings, state: FeedState) -> Mapping[str, int]:
@@ -115,10 +117,11 @@ def hours_with_quarantine(settings: Settings, state: FeedState) -> Mapping[str, 
 
 def judge(
     feed: Feed, state: FeedState, *, quarantined: Mapping[str, int], stopped: Mapping[str, tuple[Hour, str]], overdue: int,
-    now: datetime,
+    unread: int, now: datetime,
 ) -> FeedHealth:  # fmt: skip
     """``quarantined``: by hour, how many records and changes wait there; ``stopped``: by table, since when and why it stays
-    as it was; ``overdue``: held transactions that have waited too long."""
+    as it was; ``overdue``: held transactions that have waited too long; ``unread``: changes that have waited too long for
+    metadata."""
     newest = state.newest_hour
     behind = now - newest.plus(1).start if newest is not None else None
     reasons: list[Reason] = [
@@ -128,6 +131,9 @@ def judge(
     if overdue:
         why = f"{overdue} transactions are overdue: `tidemark held {feed.feed}`"
         reasons.append(("waiting", why, state.held_since))
+    if unread:
+        why = f"{unread} changes have waited too long for metadata: `tidemark held {feed.feed}`"
+        reasons.append(("waiting", why, None))
     if kept := sum(quarantined.values()):
         why = f"{kept} in quarantine: `tidemark quarantine list {feed.feed}`"
         reasons.append(("waiting", why, min(quarantined)))
@@ -143,16 +149,14 @@ def judge(
 
 
 def missing_hours(feed: Feed, state: FeedState, now: datetime) -> list[Hour]:
-    """Hours between published ones that are not published, of a feed on schedule: they failed, or never ran. Without the
-    newest, which may still run beside one that was published before them."""
-    if not feed.on_schedule:
+    """Hours before the newest published one that are not published, of a feed on schedule: they failed, or never ran.
+    Without the newest of them, which may still run beside one that was published before them."""
+    if feed.start is None or not feed.on_schedule or not state.hours:
         return []
-    between = [
-        before.last.plus(step)
-        for before, after in pairwise(state.hours)
-        for step in range(1, hours_from(before.last, after.first))
-    ]
-    return [hour for hour in between if now - hour.end > _BEHIND]
+    begins = Hour.parse(f"{feed.start:%Y-%m-%dT%H}")
+    gaps = [(begins, state.hours[0].first), *((one.last.plus(1), other.first) for one, other in pairwise(state.hours))]
+    missing = [since.plus(step) for since, until in gaps for step in range(hours_from(since, until))]
+    return [hour for hour in missing if now - hour.end > _BEHIND]
 
 
 def _late(feed: Feed, state: FeedState, behind: timedelta | None, now: datetime) -> list[Reason]:
@@ -169,7 +173,7 @@ def _late(feed: Feed, state: FeedState, behind: timedelta | None, now: datetime)
         found.append(("late", why + begun, state.newest_hour.plus(1)))
     if missing := missing_hours(feed, state, now):
         more = f" and {len(missing) - 1} others" if len(missing) > 1 else ""
-        why = f"hour {missing[0]}{more} between published ones {'are' if more else 'is'} not published"
+        why = f"hour {missing[0]}{more} before the newest {'are' if more else 'is'} not published"
         found.insert(0, ("late", why, missing[0]))
     return found
 

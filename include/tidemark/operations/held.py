@@ -58,6 +58,12 @@ def overdue_transactions(settings: Settings, feed: Feed, state: FeedState) -> in
     return sum(row["since"] < oldest for row in _held(settings, feed.feed, state))
 
 
+def overdue_changes(settings: Settings, feed: Feed, state: FeedState) -> int:
+    """How many changes have waited for metadata for longer than the feed allows transactions to."""
+    oldest = _overdue_before(state, feed.transactions.alarm)
+    return sum(changes for since, _, changes, *_ in _waiting(settings, feed.feed, state) if since < oldest)
+
+
 def _overdue_before(state: FeedState, limit: timedelta | None) -> str:
     """Transactions that are open since before this hour are overdue. Measured from the newest hour, not from the clock, as
     the feed's policy for overdue transactions is."""

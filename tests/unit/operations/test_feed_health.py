@@ -37,7 +37,7 @@ def state(**changes: Any) -> FeedState:
 
 def health(of: FeedState, at: str, file: Feed | None = None, *, quarantined: int = 0, **told: Any) -> FeedHealth:
     now, kept = datetime.fromisoformat(f"2026-11-{at}:00+00:00"), {NEWEST: quarantined} if quarantined else {}
-    return judge(file or feed(), of, quarantined=kept, now=now, **({"stopped": {}, "overdue": 0} | told))
+    return judge(file or feed(), of, quarantined=kept, now=now, **({"stopped": {}, "overdue": 0, "unread": 0} | told))
 
 
 @pytest.mark.parametrize(
@@ -61,18 +61,20 @@ def test_a_feed_is_in_a_word(of: FeedState, at: str, file: Feed, word: str, why:
 
 
 def test_the_worst_comes_first_and_the_others_are_said() -> None:
-    found = health(state(), "20T12:00", quarantined=3, overdue=2, stopped=STOPPED)
+    found = health(state(), "20T12:00", quarantined=3, overdue=2, unread=4, stopped=STOPPED)
     assert found.health == "stopped"
     assert found.why.split("; ") == [
         "shop.orders stays as it was: its key changes", "its newest hour ended 4 hours ago",
-        "2 transactions are overdue: `tidemark held shop`", "3 in quarantine: `tidemark quarantine list shop`",
+        "2 transactions are overdue: `tidemark held shop`",
+        "4 changes have waited too long for metadata: `tidemark held shop`",
+        "3 in quarantine: `tidemark quarantine list shop`",
     ]  # fmt: skip
     assert (found.behind_hours, found.quarantined) == (4, 3)
     assert health(state(), "20T08:20", quarantined=1).health == "waiting"
 
 
 @pytest.mark.promise(5)
-def test_an_hour_that_is_missing_between_published_ones_is_late() -> None:
+def test_an_hour_before_the_newest_that_is_missing_is_late() -> None:
     """Of a newest hour alone nobody would see it."""
     first, last = Hour("2026-11-20T00"), Hour("2026-11-20T07")
     holed = [
@@ -81,7 +83,10 @@ def test_an_hour_that_is_missing_between_published_ones_is_late() -> None:
     ]
     found = health(state(hours=holed), "20T08:20")
     assert (found.health, found.since) == ("late", "2026-11-20T03")
-    assert found.why == "hour 2026-11-20T03 and 1 others between published ones are not published"
+    assert found.why == "hour 2026-11-20T03 and 1 others before the newest are not published"
+    found = health(state(), "20T08:20", feed(start="2026-11-19T23:00:00Z"))
+    assert (found.health, found.since) == ("late", "2026-11-19T23"), "nor is the first one"
+    assert health(state(), "20T08:20", feed(start="2026-11-20T02:00:00Z")).health == "good"
     beside = [holed[0], HourRange(first=first.plus(4), last=last, sequence=4, version=1)]
     assert health(state(hours=beside), "20T05:30").health == "good", "it may still run"
 
