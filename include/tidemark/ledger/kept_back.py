@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.manifest import Manifest
-from tidemark.ledger.quarantine import NEVER_COMPLETED, NOT_BAD, OF_TABLES
+from tidemark.ledger.quarantine import CHECK_FAILED, NEVER_COMPLETED, NOT_BAD, OF_TABLES, SCREEN
 from tidemark.ledger.receipts import Recalled
 from tidemark.ledger.system_tables import published_rows
 
@@ -47,13 +47,16 @@ def recalled(spark: SparkSession, feed: str, manifest: Manifest, state: FeedStat
 def count_recalled(rows: DataFrame) -> Recalled:
     """How the recalled rows of one hour were accounted for in its receipt."""
     groups = (
-        rows.groupBy("stage", "landed_this_hour", "table")
+        rows.groupBy("stage", "landed_this_hour", "table", fails_a_check().alias("fails"))
         .agg(F.count_if(F.col("entry") == 0).alias("records"), F.count(F.lit(1)).alias("entries"))
         .collect()
     )
     kinds = {"bad": 0, "refused": 0, "held": 0, "alongside": 0}
     tables: dict[str, int] = {}
+    checked: dict[str, int] = {}
     for group in groups:
+        if group.fails and group.landed_this_hour:
+            checked[group.table] = checked.get(group.table, 0) + group.entries
         if not group.landed_this_hour:
             kinds["held"] += group.entries
         elif group.stage in OF_TABLES:
@@ -62,7 +65,13 @@ def count_recalled(rows: DataFrame) -> Recalled:
         else:
             kinds["bad" if group.stage == "decode" else "refused"] += group.entries
     records = sum(group.records for group in groups)
-    return Recalled(landed=records, split=sum(group.entries for group in groups) - records, tables=tables, **kinds)
+    split = sum(group.entries for group in groups) - records
+    return Recalled(landed=records, split=split, tables=tables, checked=checked, **kinds)
+
+
+def fails_a_check() -> Column:
+    """Whether of a quarantined row a value itself fails a check (``stage``, ``reason``)."""
+    return (F.col("stage") == SCREEN) & F.startswith("reason", F.lit(CHECK_FAILED))
 
 
 def waiting_whole(kept: DataFrame) -> DataFrame:

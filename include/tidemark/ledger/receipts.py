@@ -128,7 +128,7 @@ class TableProgress(BaseModel):
 
 
 class CheckResult(BaseModel):
-    """What a check found in the rows that a publication wrote."""
+    """What a check found in the rows that an hour wrote, in all of its publications."""
 
     check: str = Field(description="The check in words, the column first.")
     consequence: str = Field(description="stop, quarantine or warn.")
@@ -149,7 +149,7 @@ class TableReceipt(BaseModel):
     rows_written: int = Field(0, description="Rows that this publication wrote.")
     rows_deleted: int = Field(0, description="Rows that this publication deleted.")
     rows: int | None = Field(None, description="Rows that the table then has; null: the publication did not write it.")
-    waiting: int = Field(0, description="Changes in quarantine of which a value fails a check.")
+    waiting: int = Field(0, description="Of its changes in quarantine, those of which a value fails a check.")
     warnings: list[str] = Field(
         [], description="Checks with the consequence warn that fail, and what else a person should know of the table."
     )
@@ -192,6 +192,7 @@ class Recalled(BaseModel):
     )
     alongside: int = Field(0, description="Changes of `tables` that were not refused themselves.")
     tables: dict[str, int] = Field({}, description="By published table, changes that its `quarantined` counts.")
+    checked: dict[str, int] = Field({}, description="By published table, changes that its `waiting` counts.")
 
 
 class Receipt(StoredDocument):
@@ -275,7 +276,12 @@ class Receipt(StoredDocument):
         old = {table.table: table for table in before.tables}
         new = {table.table for table in self.tables}
         merged = [
-            table.model_copy(update={"counts": table.counts.plus(old[table.table].counts)})
+            table.model_copy(
+                update={
+                    "counts": table.counts.plus(old[table.table].counts),
+                    "waiting": table.waiting + old[table.table].waiting,
+                }
+            )
             if table.table in old
             else table
             for table in self.tables
@@ -295,7 +301,10 @@ class Receipt(StoredDocument):
         """This receipt without the entries that a replay takes up again."""
         tables = [
             table.model_copy(
-                update={"counts": table.counts.less(Counts(quarantined=recalled.tables.get(table.table, 0)))}
+                update={
+                    "counts": table.counts.less(Counts(quarantined=recalled.tables.get(table.table, 0))),
+                    "waiting": table.waiting - recalled.checked.get(table.table, 0),
+                }
             )
             for table in self.tables
         ]

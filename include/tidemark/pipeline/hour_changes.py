@@ -35,7 +35,7 @@ class Withheld:
     counts: dict[str, Counts] = field(default_factory=dict)
     """How many of the rows each table has. They count as quarantined."""
     checked: dict[str, int] = field(default_factory=dict)
-    """How many of these fail a check themselves, by table."""
+    """How many of those that landed in the hour fail a check themselves, by table."""
     alongside: int = 0
     """How many of the rows landed in the hour and are not refused themselves."""
     transactions: int = 0

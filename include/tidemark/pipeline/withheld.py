@@ -14,8 +14,8 @@ from pyspark.sql import functions as F
 from tidemark.feeds.model import Feed
 from tidemark.identifiers import PAIR
 from tidemark.ledger.change_stats import TableStats
-from tidemark.ledger.kept_back import beginning
-from tidemark.ledger.quarantine import ALONGSIDE, CHECK_FAILED, ENTRY, NOT_BAD, SCREEN
+from tidemark.ledger.kept_back import beginning, fails_a_check
+from tidemark.ledger.quarantine import ALONGSIDE, ENTRY, NOT_BAD
 from tidemark.ledger.receipts import Counts
 from tidemark.logs import get_logger
 from tidemark.pipeline.assemble import with_stats
@@ -108,12 +108,11 @@ def _added(before: Withheld | None, taken: DataFrame, named: DataFrame, left: Da
         before, rows=before.rows.unionByName(taken), named=before.named.unionByName(named)
     )  # fmt: skip
     counts, checked, alongside = dict(found.counts), dict(found.checked), found.alongside
-    checked_itself = (F.col("stage") == SCREEN) & F.startswith("reason", F.lit(CHECK_FAILED))
-    groups = taken.groupBy("table", "stage", "landed_this_hour", checked_itself.alias("checked")).count().collect()
+    groups = taken.groupBy("table", "stage", "landed_this_hour", fails_a_check().alias("checked")).count().collect()
     for table, stage, landed, by_check, number in groups:
         more = Counts(quarantined=number) if landed else Counts(released_quarantined=number)
         counts[table] = counts.get(table, Counts()).plus(more)
-        checked[table] = checked.get(table, 0) + (number if by_check else 0)
+        checked[table] = checked.get(table, 0) + (number if by_check and landed else 0)
         alongside += number if stage in NOT_BAD and landed else 0
     transactions = found.transactions + taken.where("whole").select("tx").distinct().count()
     return replace(

@@ -121,9 +121,12 @@ def test_a_row_that_waited_for_a_check_is_filled_in_under_newer_changes(pair: Fe
         (record, "check failed: n <= 9") for record in (1, 2, 3, 5)
     ]
     pair.run_right(HOURS[:3], **tables(11))
-    pair.replay(HOURS[1], **tables(11))
+    again = pair.replay(HOURS[1], **tables(11))
     pair.same("items")
     assert [record for _, record, _ in reasons(settings, pair)] == [5], "12 is still too much"
+    assert again is not None and again.tables[0].waiting == 1
+    pair.export(HOURS[1], [event("c", 13, row(6, 1))])
+    assert pair.run(HOURS[1], **tables(11)).tables[0].waiting == 1, "it still waits when more of the hour has come"
 
 
 def test_a_late_change_does_not_bring_in_what_waits(pair: FeedPair, settings: Settings) -> None:

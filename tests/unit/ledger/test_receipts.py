@@ -37,7 +37,8 @@ def test_an_hour_published_again_adds_up() -> None:
 
 def test_what_a_replay_takes_up_again_counts_as_it_comes_out_now() -> None:
     before = receipt(recalls=3)
-    taken = Recalled(landed=3, split=1, bad=1, refused=0, held=2, tables={"a.b": 1})
+    before.tables[0].waiting = 1
+    taken = Recalled(landed=3, split=1, bad=1, refused=0, held=2, tables={"a.b": 1}, checked={"a.b": 1})
     counts = Counts(applied=3, superseded=1)
     fresh = receipt(
         sequence=4,
@@ -53,5 +54,7 @@ def test_what_a_replay_takes_up_again_counts_as_it_comes_out_now() -> None:
     again.balance()
     assert (again.landed, again.split, again.quarantined, again.held, again.recalls) == (12, 1, 0, 0, 3)
     assert (again.counts.applied, again.counts.superseded) == (8, 2)
+    assert [table.waiting for table in again.tables] == [0]
+    assert [table.waiting for table in fresh.follow(before).tables] == [1], "what waits still waits"
     with pytest.raises(AccountError):
         fresh.follow(before.without(Recalled(bad=1))).balance()
