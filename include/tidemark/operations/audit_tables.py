@@ -21,6 +21,7 @@ from tidemark.identifiers import TIDEMARK, quote
 from tidemark.lake.spark_conf import CATALOG
 from tidemark.ledger.change_log import changes_table, is_published, is_row
 from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.system_tables import pruned
 from tidemark.operations.audit_finding import AuditFinding
 from tidemark.operations.newest_values import newest_values
 from tidemark.settings import Settings
@@ -60,7 +61,7 @@ def _compare(state: TableView, stored: dict[str, str], hours: Sequence[str] | No
     """What is wrong with one table: rows that are missing, too many or there twice, that have another sort key or other
     values."""
     log = state.published_rows()
-    wanted = _keyed(state, log, hours) if state.shape.key else _keyless(state, log)
+    known = (_keyed(state, log, hours) if state.shape.key else _keyless(state, log)).localCheckpoint()
     names = [name for name in stored if name in state.shape.columns]
     there = state.published.read().select(
         _key_of(state.shape).alias("key"),
@@ -68,7 +69,7 @@ def _compare(state: TableView, stored: dict[str, str], hours: Sequence[str] | No
         F.struct(*(F.col(quote(name)) for name in names)).alias("row"),
     )
     there = there.withColumn("copies", F.count(F.lit(1)).over(Window.partitionBy("key")))
-    wanted = wanted.select(
+    wanted = known.where("not deleted").select(
         "key", "sort_key", F.struct(*(F.col("row")[name].alias(name) for name in names)).alias("row")
     )
     if hours is not None and state.shape.key:
@@ -90,10 +91,27 @@ def _compare(state: TableView, stored: dict[str, str], hours: Sequence[str] | No
         "next hour with a change of the table folds all of it again from the change log. Or restore the change log, if it is "
         "that which was altered"
     )
-    return [
+    findings = [
         AuditFinding("table", state.table, f"{count} rows {which} by the change log, like the one of key {key}", fix)
         for which, count, key in wrong.groupBy("kind").agg(F.count(F.lit(1)), F.min("key")).orderBy("kind").collect()
     ]
+    if state.shape.key:
+        lacking = (
+            _without_tombstone(state, known.where("deleted")).agg(F.count(F.lit(1)), F.min(F.to_json("key"))).first()
+        )
+        if lacking is not None and lacking[0]:
+            problem = (
+                f"{lacking[0]} deletes have no tombstone, like that of key {lacking[1]}: what is older and comes late"
+            )
+            findings.append(AuditFinding("table", state.table, f"{problem} would bring their rows back", fix))
+    return findings
+
+
+def _without_tombstone(state: TableView, deleted: DataFrame) -> DataFrame:
+    """Of the ``deleted`` keys, with their ``sort_key``, those of which no delete is noted, and none that old was removed."""
+    removed = pruned(state.log.spark, state.log.feed.feed)
+    noted = F.coalesce(F.col("stored_sort_key") >= F.col("sort_key"), F.lit(False))
+    return deleted.where(F.col("sort_key") > removed).join(state.stored(), "key", "left").where(~noted)
 
 
 def _key_of(shape: TableShape) -> Column:
@@ -110,7 +128,7 @@ def _touched(state: TableView, log: DataFrame, hours: Sequence[str]) -> DataFram
 
 
 def _keyed(state: TableView, log: DataFrame, hours: Sequence[str] | None) -> DataFrame:
-    """``key``, ``sort_key`` and typed ``row`` of each row that should be there."""
+    """``key``, ``sort_key``, typed ``row`` and ``deleted`` of each key: the rows that should be there, or have been."""
     rows = keyed_log_rows(state.shape, log, state.log.state)
     if hours is None:
         rows = rows.localCheckpoint()  # the log is read once, however often the fold looks at its rows
@@ -125,11 +143,11 @@ def _keyed(state: TableView, log: DataFrame, hours: Sequence[str] | None) -> Dat
     settled = newest_values(state.shape, rows.join(others, "key", "left_semi"))
     if moved.isEmpty():
         return settled
-    folded = fold_keyed(state.shape, rows, moved, "").where("not deleted")
-    return settled.unionByName(folded.select("key", F.col("tidemark.sort_key").alias("sort_key"), "row"))
+    folded = fold_keyed(state.shape, rows, moved, "")
+    return settled.unionByName(folded.select("key", F.col("tidemark.sort_key").alias("sort_key"), "row", "deleted"))
 
 
 def _keyless(state: TableView, log: DataFrame) -> DataFrame:
     """The same of a table without a key, where the sort key of each copy is its key."""
     settled = fold_keyless(state.shape, log, state.log.feed, "")
-    return settled.select("key", F.col("tidemark.sort_key").alias("sort_key"), "row")
+    return settled.select("key", F.col("tidemark.sort_key").alias("sort_key"), "row", F.lit(False).alias("deleted"))

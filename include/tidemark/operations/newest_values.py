@@ -15,7 +15,8 @@ from tidemark.fold.typed_rows import TableShape
 
 
 def newest_values(shape: TableShape, rows: DataFrame) -> DataFrame:
-    """ROWS of keys whose rows rest on no other key → ``key``, ``sort_key`` and typed ``row`` of each row that is there."""
+    """ROWS of keys whose rows rest on no other key → of each key its ``key``, ``sort_key``, typed ``row``, and whether that
+    is ``deleted``."""
     ends_others = F.col("op").isin("insert", "delete") | (F.size("absent") == 0)
     begins = F.max(F.when(ends_others, F.col("sort_key"))).over(Window.partitionBy("key"))
     # What a change does not name as unsent it says, be it that there is no such column.
@@ -37,4 +38,5 @@ def newest_values(shape: TableShape, rows: DataFrame) -> DataFrame:
         for name in shape.columns
     ]
     row = F.struct(*(value.alias(name) for value, name in zip(values, shape.columns, strict=True)))
-    return newest.where("op <> 'delete'").join(texts, "key", "left").select("key", "sort_key", row.alias("row"))
+    deleted = (F.col("op") == "delete").alias("deleted")
+    return newest.join(texts, "key", "left").select("key", "sort_key", row.alias("row"), deleted)

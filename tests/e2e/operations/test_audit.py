@@ -238,6 +238,10 @@ DAMAGES: dict[str, tuple[Callable[[Lake], Any], list[tuple[str, str, str]]]] = {
         lambda lake: lake.sql(ITEMS, "INSERT INTO {0} SELECT * FROM {0} LIMIT 1"),
         [("table", ITEMS, "2 rows of one key, where one should be by the change log")],
     ),
+    "tombstones removed": (
+        lambda lake: lake.sql(f"tidemark.{NAME}.tombstones", "DELETE FROM {} WHERE key = '{{\"id\":2}}'"),
+        [("table", ITEMS, '1 deletes have no tombstone, like that of key {"id":2}')],
+    ),
     "rows of the quarantine removed": (
         lambda lake: lake.sql(f"tidemark.{NAME}.quarantine", "DELETE FROM {} WHERE sequence = 1"),
         [("quarantine", f"{HOURS[0]}, undecodable", "0 in quarantine, the receipt says 2")],

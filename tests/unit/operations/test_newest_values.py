@@ -20,7 +20,9 @@ def test_each_column_has_the_value_that_was_sent_last(spark: SparkSession) -> No
     changes = [change for family in range(600) for (change,) in random_family(rng, family, moves=False)]
     delivered = [Delivered(change) for change in [*changes, *changes[:300]]]
     rng.shuffle(delivered)
-    found = newest_values(SHAPE, keyed_rows(log_rows(spark, delivered), SHAPE, expand=False)).collect()
+    found = (
+        newest_values(SHAPE, keyed_rows(log_rows(spark, delivered), SHAPE, expand=False)).where("not deleted").collect()
+    )
     wanted = {key: {name: row.values[name] for name in ("id", *COLUMNS)} for key, row in rows(changes).items()}
     assert {(row.key["id"],): row.row.asDict() for row in found} == wanted
     newest = {change.key: change.position for change in sorted(changes, key=lambda change: change.position)}
@@ -33,7 +35,7 @@ def test_a_row_that_moved_leaves_no_value_at_its_old_key(spark: SparkSession) ->
     moved = Change("t", 2, "update", (2,), frozenset({"id": 2, "a": "a2", "b": "b2", "c": "c2"}.items()), prior=(1,))
     part = Change("t", 3, "update", (1,), frozenset({"id": 1, "a": "a3"}.items()), frozenset({"b", "c"}))
     sent = keyed_rows(log_rows(spark, [Delivered(each) for each in (start, moved, part)]), SHAPE, expand=True)
-    found = newest_values(SHAPE, sent).collect()
+    found = newest_values(SHAPE, sent).where("not deleted").collect()
     assert {row.row.asDict()["id"]: row.row.asDict() for row in found} == {
         1: {"id": 1, "a": "a3", "b": None, "c": None},
         2: {"id": 2, "a": "a2", "b": "b2", "c": "c2"},
