@@ -5,6 +5,9 @@ Every message is for a person: it names the feed, hour, table and object where k
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
+
 
 class TidemarkError(Exception):
     """Root of all errors this library raises on purpose.
@@ -79,3 +82,13 @@ class StateError(TerminalError):
 
 class ConflictError(TransientError):
     """Another writer holds or changed what this one was about to publish."""
+
+
+@contextmanager
+def placed(*, feed: str, hour: str, table: str) -> Iterator[None]:
+    """Errors from inside say where they are, as far as they do not know it themselves."""
+    try:
+        yield
+    except TidemarkError as error:
+        error.feed, error.hour, error.table = error.feed or feed, error.hour or hour, error.table or table
+        raise

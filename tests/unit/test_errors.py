@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from tidemark import errors
-from tidemark.errors import ExportError, TerminalError, TidemarkError, TransientError
+from tidemark.errors import CheckError, ExportError, TerminalError, TidemarkError, TransientError, placed
 
 ALL = [kind for kind in vars(errors).values() if isinstance(kind, type) and issubclass(kind, TidemarkError)]
 
@@ -25,3 +25,9 @@ def test_every_error_is_either_terminal_or_transient_and_says_what_it_is(kind: t
     assert kind.__doc__
     if kind is not TidemarkError:
         assert issubclass(kind, TerminalError) != issubclass(kind, TransientError)
+
+
+def test_an_error_is_given_the_place_that_it_does_not_know() -> None:
+    with pytest.raises(CheckError) as raised, placed(feed="shop", hour="2026-11-20T07", table="shop.orders"):
+        raise CheckError("a check failed", table="shop.items")
+    assert str(raised.value) == "feed shop, hour 2026-11-20T07, table shop.items: a check failed"

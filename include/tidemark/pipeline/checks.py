@@ -219,12 +219,24 @@ def _fails(rows: DataFrame, check: PlannedCheck) -> bool:
     column = pa.Column(kind, rules, nullable=check.rule is not None)  # type: ignore[arg-type]
     schema = pa.DataFrameSchema({check.column: column})
     try:
-        return bool(schema.validate(values, lazy=True).pandera.errors)
-    except TypeError:
-        raise CheckError(
-            f"check {check} cannot be made on a column of type {kind.simpleString()}",
-            fix="give the check values that fit the column, or use another",
-        ) from None
+        errors: Any = schema.validate(values, lazy=True).pandera.errors
+        not_made = _why_not_made(errors)
+    except TypeError:  # pandera's check is not for columns of this type
+        errors, not_made = {}, f"{check.rule and check.rule.name} is not for this type"
+    if not_made is None:
+        return bool(errors)
+    if _is_condition(check) and _fits(check, kind.simpleString()):  # pandera knows no times without a zone, Spark does
+        return not rows.where(_condition(check)(F.col(quote(check.column)))).isEmpty()
+    raise CheckError(
+        f"check {check} cannot be made on a column of type {kind.simpleString()}: {not_made}",
+        fix="give the check values that fit the column, or use another",
+    )
+
+
+def _why_not_made(errors: Any) -> str | None:
+    """Why a check could not be made, by what pandera reports; None: all were made."""
+    told = [one["error"] for by_reason in errors.values() for one in by_reason.get("CHECK_ERROR", ())]
+    return told[0].partition("Traceback")[0].strip() if told else None
 
 
 def wrong_types(rows: DataFrame, declared: dict[str, str]) -> str | None:
@@ -247,7 +259,12 @@ def _holds_struct(kind: T.DataType) -> bool:
 
 def model_fails(rows: DataFrame, schema: pa.DataFrameSchema) -> str | None:
     """What pandera reports of a model's own checks over whole rows; None when they pass."""
-    errors = schema.validate(rows, lazy=True).pandera.errors
+    errors: Any = schema.validate(rows, lazy=True).pandera.errors
+    if not_made := _why_not_made(errors):
+        raise CheckError(
+            f"a check of whole rows of {schema.name} cannot be made: {not_made}",
+            fix="mend the model in the checks folder",
+        )
     return str(dict(errors)) if errors else None
 
 

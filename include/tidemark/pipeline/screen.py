@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
 from tidemark.changelog.table_view import TableView, open_state
-from tidemark.errors import SchemaError
+from tidemark.errors import SchemaError, placed
 from tidemark.fold.typed_rows import TableShape
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.hour_run import HourRun
@@ -183,7 +183,8 @@ def _checks(run: HourRun, table: str, shape: TableShape) -> Checks:
     # pandera takes seconds to import: only for a table that has something to be checked
     from tidemark.pipeline.checks import quarantine_checks
 
-    return quarantine_checks(table, declared, shape.spark_types, run.settings)
+    with placed(feed=run.feed.feed, hour=run.hour, table=table):
+        return quarantine_checks(table, declared, shape.spark_types, run.settings)
 
 
 def judge_change(shape: TableShape, checks: Checks) -> Column:

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-from tidemark.errors import CheckError, QuarantineLimitError
+from tidemark.errors import CheckError, QuarantineLimitError, placed
 from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
 from tidemark.identifiers import TIDEMARK, quote
@@ -115,7 +115,8 @@ def _within_limit(feed: Feed, quarantined: int, landed: int, hour: str) -> None:
 
 
 def _judge_and_log(run: HourRun, table: str) -> Verdict:
-    with log_stage("validate", "validated", table=table) as line:
+    placing = placed(feed=run.feed.feed, hour=run.hour, table=table)
+    with placing, log_stage("validate", "validated", table=table) as line:
         verdict = _judge(run, table)
         line |= {
             "checks": verdict.checks,

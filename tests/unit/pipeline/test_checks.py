@@ -183,6 +183,29 @@ def test_a_check_that_does_not_fit_its_columns_type_is_refused(spark: SparkSessi
         judge(rows_of(spark, "boolean", [True]), planned({"column": "value", "min": 1}))
 
 
+@pytest.mark.parametrize(
+    ("check", "fails"),
+    [
+        ({"min": "2026-01-01"}, False), ({"max": "2026-01-01"}, True), ({"isin": ["2026-11-20 07:00:00"]}, False),
+        ({"isin": ["2026-11-21"]}, True), ({"pattern": "^2026"}, False), ({"not_null": True}, False),
+    ],
+)  # fmt: skip
+@pytest.mark.parametrize("type_", ["timestamp", "timestamp_ntz"])
+def test_a_time_is_judged_with_a_zone_and_without(
+    spark: SparkSession, type_: str, check: dict[str, Any], fails: bool
+) -> None:
+    planned_checks = planned({"column": "value", **check})
+    assert bool(judge(rows_of(spark, type_, ["2026-11-20 07:00:00"]), planned_checks)) is fails
+
+
+def test_a_check_that_raises_is_not_a_check_that_fails(spark: SparkSession) -> None:
+    own = pa.Check(lambda data: 1 / 0, name="own")
+    with pytest.raises(CheckError, match=r"check value own cannot be made .*: ZeroDivisionError"):
+        judge(rows_of(spark, "bigint", [1]), [PlannedCheck("value", own, "warn")])
+    with pytest.raises(CheckError, match=r"whole rows of orders cannot be made: .*ZeroDivisionError.*by zero.\)\n"):
+        model_fails(spark.range(1), pa.DataFrameSchema(checks=own, name="orders"))
+
+
 def test_columns_of_another_type_than_declared_are_reported(spark: SparkSession) -> None:
     rows = rows_of(spark, "bigint", [1])
     assert wrong_types(rows, {"value": "bigint"}) is None
