@@ -267,7 +267,7 @@ def _column_mistakes(format_: Format, options: BaseModel, data: dict[str, Any]) 
 
 
 def _bound_mistakes(source: str, table: dict[str, Any], column: str, kind: str) -> Iterable[Found]:
-    """Bounds of a column's checks that no value of its type can be compared with."""
+    """Bounds and values of a column's checks that no value of its type can be compared with."""
     checks = table.get("checks")
     for i, check in enumerate(checks if isinstance(checks, list) else []):
         if not isinstance(check, dict) or check.get("column") != column:
@@ -276,11 +276,19 @@ def _bound_mistakes(source: str, table: dict[str, Any], column: str, kind: str) 
             if (value := check.get(bound)) is not None and (expected := _expected_bound(kind, value)):
                 problem = f"is {value!r}, and {column} is of type {kind}"
                 yield Found(("tables", source, "checks", i, bound), problem, expected)
+        listed = check.get("isin")
+        for j, value in enumerate(listed if isinstance(listed, list) else []):
+            if expected := _expected_member(kind, value):
+                problem = f"is {value!r}, and {column} is of type {kind}"
+                yield Found(("tables", source, "checks", i, "isin", j), problem, expected)
+
+
+_NUMBERS = ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal")
 
 
 def _expected_bound(kind: str, value: object) -> str | None:
     """What a bound has to be; None: it is that."""
-    if kind.partition("(")[0] in ("tinyint", "smallint", "int", "bigint", "float", "double", "decimal"):
+    if kind.partition("(")[0] in _NUMBERS:
         return None if isinstance(value, int | float) else "a number"
     if kind in ("date", "timestamp", "timestamp_ntz"):
         try:
@@ -289,6 +297,23 @@ def _expected_bound(kind: str, value: object) -> str | None:
             return "a date or a time, like 2026-11-20 or 2026-11-20 07:00:00"
         return None
     return "no bound: only numbers, dates and times have an order"
+
+
+def _expected_member(kind: str, value: object) -> str | None:
+    """What a value of a list has to be; None: it is that."""
+    if kind in ("date", "timestamp", "timestamp_ntz"):
+        return _expected_bound(kind, value)
+    if kind == "boolean":
+        return None if str(value).lower() in ("true", "false") else "'true' or 'false'"
+    if kind == "string":
+        return None if isinstance(value, str) else "a text: write it in quotes"
+    if kind.partition("(")[0] not in _NUMBERS or isinstance(value, int):
+        return None
+    try:
+        float(str(value))
+    except ValueError:
+        return "a number"
+    return None
 
 
 def _refusal(mistakes: list[Mistake]) -> ConfigError:

@@ -17,7 +17,8 @@ os.environ.setdefault("SPARK_LOCAL_IP", os.environ.get("SPARK_LOCAL_HOSTNAME", "
 
 import pandera.pyspark as pa
 from pandera.config import CONFIG, ValidationDepth
-from pyspark.sql import Column, DataFrame
+from pyspark.errors import PySparkException
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
@@ -82,10 +83,15 @@ def plan_checks(table: str, declared: Table, settings: Settings) -> Plan:
     models = []
     if declared.checks_module:
         model = _load_model(declared.checks_module, table, settings)
-        schema = model.to_schema()
+        try:
+            schema = model.to_schema()
+        except Exception as error:
+            raise _refused(declared.checks_module, table, f"pandera refuses it: {error}") from error
         # pandera leaves the model's own metadata out of its schema.
         of_rows = (model.__config__.metadata or {}).get("consequence", "stop")
         for name, column in schema.columns.items():
+            if column.regex:
+                raise _refused(declared.checks_module, table, f"{name} stands for several columns (regex): name each")
             consequence = (column.metadata or {}).get("consequence", "stop")
             checks += [PlannedCheck(name, rule, consequence) for rule in column.checks]
             if not column.nullable:
@@ -129,25 +135,58 @@ def quarantine_checks(
     for check in plan_checks(table, declared, settings).checks:
         if check.consequence == "quarantine":
             condition = fails(check, table)
-            if check.column in columns and _fits(check, columns[check.column]):
+            if check.column in columns and misfit(check, columns[check.column]) is None:
                 found.setdefault(check.column, []).append((str(check), condition))
     return found
 
 
 def conditions_of(checks: list[PlannedCheck], columns: Mapping[str, str]) -> dict[int, Column]:
     """By a check's place in the list, whether a row of a table with these columns and types fails it, where that is a
-    condition of one value."""
-    return {
-        number: _condition(check)(F.col(quote(check.column)))
-        for number, check in enumerate(checks)
-        if _is_condition(check) and _fits(check, columns[check.column])
-    }
+    condition of one value. CheckError for one that cannot be made on its column's type."""
+    found = {}
+    for number, check in enumerate(checks):
+        if (why := misfit(check, columns[check.column])) is not None:
+            raise _cannot_be_made(check, columns[check.column], why)
+        if _is_condition(check):
+            found[number] = _condition(check)(F.col(quote(check.column)))
+    return found
 
 
-def _fits(check: PlannedCheck, kind: str) -> bool:
-    """Whether pandera makes the check on a column of this type."""
-    in_order = (T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType)
-    return check.rule is None or check.rule.name not in _IN_ORDER or isinstance(_type_of(kind), in_order)
+def _cannot_be_made(check: PlannedCheck, kind: str, why: str) -> CheckError:
+    return CheckError(
+        f"check {check} cannot be made on a column of type {kind}: {why}",
+        fix="give the check values that fit the column, or use another",
+    )
+
+
+def misfit(check: PlannedCheck, kind: str) -> str | None:
+    """Why a check that is a condition cannot be made on a column of this type; None: it can, or pandera has to say. No Spark
+    job decides it."""
+    if check.rule is None or not _is_condition(check):
+        return None
+    type_, in_order = _type_of(kind), (T.NumericType, T.DateType, T.TimestampType, T.TimestampNTZType)
+    if check.rule.name in _IN_ORDER and not isinstance(type_, in_order):
+        return "only numbers, dates and times have an order"
+    is_pattern, limits = "pattern" in (check.rule.statistics or {}), _limits(check.rule)
+    texts = [limit for limit in limits if isinstance(limit, str)]
+    if isinstance(type_, T.StringType) and len(texts) < len(limits):
+        return "a text is compared with texts: write them in quotes"
+    compared = "bigint" if isinstance(type_, T.IntegralType) else "double" if isinstance(type_, T.NumericType) else kind
+    one = SparkSession.active().sql("VALUES (1) AS one(one)")
+    try:
+        one.select(_condition(check)(F.lit(None).cast(kind)))
+        found = [F.lit("").rlike(text) if is_pattern else F.lit(text).try_cast(compared) for text in texts]
+        values = one.select(*found).collect()[0] if found else ()
+    except PySparkException as error:
+        return f"{error.getCondition() or type(error).__name__}"
+    wrong = [text for text, value in zip(texts, values, strict=True) if value is None]
+    return f"{', '.join(map(repr, wrong))} is no value of it" if wrong else None
+
+
+def _limits(rule: pa.Check) -> list[Any]:
+    """What a check that is a condition compares a value with."""
+    ((name, limit),) = (rule.statistics or {}).items()
+    return list(limit) if name.endswith("_values") else [getattr(limit, "pattern", limit)]
 
 
 def _type_of(kind: str) -> T.DataType:
@@ -183,7 +222,10 @@ _CONDITIONS: dict[str, Callable[[Column, dict[str, Any]], Column]] = {
 
 
 def _is_condition(check: PlannedCheck) -> bool:
-    return check.rule is None or check.rule.name in _CONDITIONS
+    if check.rule is None:
+        return True
+    name, made_by = str(check.rule.name), check.rule._check_fn  # a model's own method may have a built-in check's name
+    return name in _CONDITIONS and made_by in (_matches, pa.Check.CHECK_FUNCTION_REGISTRY.get(name))
 
 
 def _condition(check: PlannedCheck) -> Callable[[Column], Column]:
@@ -225,12 +267,10 @@ def _fails(rows: DataFrame, check: PlannedCheck) -> bool:
         errors, not_made = {}, f"{check.rule and check.rule.name} is not for this type"
     if not_made is None:
         return bool(errors)
-    if _is_condition(check) and _fits(check, kind.simpleString()):  # pandera knows no times without a zone, Spark does
+    # pandera knows no times without a zone, Spark does.
+    if _is_condition(check) and misfit(check, kind.simpleString()) is None:
         return not rows.where(_condition(check)(F.col(quote(check.column)))).isEmpty()
-    raise CheckError(
-        f"check {check} cannot be made on a column of type {kind.simpleString()}: {not_made}",
-        fix="give the check values that fit the column, or use another",
-    )
+    raise _cannot_be_made(check, kind.simpleString(), not_made)
 
 
 def _why_not_made(errors: Any) -> str | None:
@@ -268,6 +308,10 @@ def model_fails(rows: DataFrame, schema: pa.DataFrameSchema) -> str | None:
     return str(dict(errors)) if errors else None
 
 
+def _refused(model: str, table: str, why: str) -> ConfigError:
+    return ConfigError(f"checks_module {model!r}: {why}", fix="mend the model in the checks folder", table=table)
+
+
 def _load_model(name: str, table: str, settings: Settings) -> type[Any]:
     module_name, _, class_name = name.partition(":")
     folder = settings.path(settings.checks)
@@ -280,7 +324,10 @@ def _load_model(name: str, table: str, settings: Settings) -> type[Any]:
     spec = importlib.util.spec_from_file_location(f"tidemark_checks_{module_name}", path)
     assert spec is not None and spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise _refused(name, table, f"{module_name}.py cannot be run: {type(error).__name__}: {error}") from error
     model = getattr(module, class_name, None)
     if not (isinstance(model, type) and issubclass(model, pa.DataFrameModel)):
         raise ConfigError(

@@ -243,7 +243,7 @@ tables:
       - {column: on, isin: [no, 0001, 12, 2026-11-20, 1_000]}
       - {column: 'null', min: 0.5, max: 10}
 """
-    feed = load_feed(write(tmp_path, GOOD + text))
+    feed = load_feed(write(tmp_path, GOOD + text), deep=False)
     table = feed.tables["shop.null"]
     assert list(table.columns) == ["null", "on", "007"]
     assert table.checks[0].isin == ["no", "0001", 12, "2026-11-20", "1_000"]
@@ -442,7 +442,7 @@ def test_what_could_not_run_is_a_mistake_before_it_runs(tmp_path: Path) -> None:
         + """\
 tables:
   shop.orders:
-    columns: {id: bigint, at: timestamptz, day: date, price: "numeric(10,2)", name: text}
+    columns: {id: bigint, at: timestamptz, day: date, price: "numeric(10,2)", name: text, 'on': boolean}
     checks:
       - {column: id, min: abc, max: 5}
       - {column: price, min: 1.5, max: "9"}
@@ -451,6 +451,10 @@ tables:
       - {column: name, min: 1, pattern: "(a|b"}
       - {column: name, pattern: "[a-z"}
       - {column: name, pattern: '^\\p{Lu}(?<rest>\\Q(\\E.*+)$'}
+      - {column: id, isin: [1, "2", one]}
+      - {column: name, isin: [one, 2]}
+      - {column: day, isin: ["2026-11-20", 5]}
+      - {column: 'on', isin: ["true", 1]}
 """
     )
     found = mistakes(tmp_path, text, deep=True)
@@ -462,6 +466,10 @@ tables:
         "[4].min": "is 1, and name is of type string",
         "[4].pattern": "is no regular expression: missing ), unterminated subpattern at position 0",
         "[5].pattern": "is no regular expression: unterminated character set at position 0",
+        "[7].isin[2]": "is 'one', and id is of type bigint",
+        "[8].isin[1]": "is 2, and name is of type string",
+        "[9].isin[1]": "is 5, and day is of type date",
+        "[10].isin[1]": "is 1, and on is of type boolean",
         "format.transactions": "holds 'shop.tx'",
     }
     found = mistakes(tmp_path, GOOD.replace("{type: kafka_json}", "{type: raw}"))

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from functools import reduce
+from operator import or_
 from pathlib import Path
 from typing import Any
 
@@ -17,7 +19,7 @@ from pyspark.sql import functions as F
 
 from tidemark.errors import CheckError, ConfigError
 from tidemark.feeds.model import Table
-from tidemark.pipeline.checks import PlannedCheck, fails, judge, model_fails, plan_checks, wrong_types
+from tidemark.pipeline.checks import PlannedCheck, conditions_of, fails, judge, model_fails, plan_checks, wrong_types
 from tidemark.settings import Settings
 
 MODEL = """
@@ -196,6 +198,68 @@ def test_a_time_is_judged_with_a_zone_and_without(
 ) -> None:
     planned_checks = planned({"column": "value", **check})
     assert bool(judge(rows_of(spark, type_, ["2026-11-20 07:00:00"]), planned_checks)) is fails
+
+
+@pytest.mark.parametrize(
+    ("type_", "check", "why"),
+    [
+        ("int", {"isin": ["1", "a"]}, "'a' is no value of it"), ("int", {"min": "abc"}, "'abc' is no value of it"),
+        ("timestamp_ntz", {"max": "not a time"}, "'not a time' is no value of it"),
+        ("date", {"min": 5}, "DATATYPE_MISMATCH"), ("boolean", {"isin": [1]}, "DATATYPE_MISMATCH"),
+        ("array<string>", {"isin": ["a"]}, "DATATYPE_MISMATCH"), ("array<string>", {"pattern": "a"}, "DATATYPE_MISMATCH"),
+        ("string", {"isin": ["a", 1]}, "write them in quotes"), ("string", {"min": "a"}, "have an order"),
+        ("string", {"pattern": r"\\p{none}"}, "PATTERN"),
+    ],
+)  # fmt: skip
+def test_a_check_that_its_columns_type_does_not_fit_is_told(
+    spark: SparkSession, type_: str, check: dict[str, Any], why: str
+) -> None:
+    before = spark.sparkContext._jsc.sc().dagScheduler().nextJobId()
+    with pytest.raises(CheckError, match=f"column of type {re.escape(type_)}: .*{re.escape(why)}"):
+        conditions_of(planned({"column": "value", **check}), {"value": type_})
+    assert spark.sparkContext._jsc.sc().dagScheduler().nextJobId() == before
+
+
+def test_checks_that_fit_their_columns_type_are_made(spark: SparkSession) -> None:
+    fitting: list[tuple[str, Any, dict[str, Any]]] = [
+        ("tinyint", 1, {"max": 1000}), ("int", 5, {"isin": ["5"]}), ("int", 5, {"pattern": "^5$"}), ("int", 5, {"min": 1.5}),
+        ("decimal(10,2)", "5.10", {"min": "1", "isin": ["5.1"], "max": 1e30}), ("boolean", True, {"isin": ["true"]}),
+        ("date", "2026-11-20", {"min": "2026-01-01", "isin": ["2026-11-20"], "pattern": "^2026"}),
+        ("binary", b"hello", {"isin": ["hello"], "pattern": "^h"}), ("string", "a", {"isin": ["a", "b"]}),
+    ]  # fmt: skip
+    for type_, value, check in fitting:
+        checks, rows = planned({"column": "value", **check}), rows_of(spark, type_, [value])
+        conditions = conditions_of(checks, {"value": type_})
+        assert judge(rows, checks) == [], type_
+        assert rows.where(reduce(or_, conditions.values())).isEmpty(), type_
+
+
+def test_a_models_own_check_may_have_the_name_of_a_built_in_one(spark: SparkSession) -> None:
+    own = PlannedCheck("value", pa.Check(lambda rows: rows.where("value > 1").isEmpty(), name="isin"), "stop")
+    assert conditions_of([own], {"value": "bigint"}) == {}
+    assert [judge(rows_of(spark, "bigint", [value]), [own]) for value in (1, 2)] == [[], [own]]
+
+
+@pytest.mark.parametrize(
+    ("text", "why"),
+    [
+        ("import no_such_module", "m.py cannot be run: ModuleNotFoundError: No module named 'no_such_module'"),
+        (
+            "class M(pa.DataFrameModel):\n    n: int = pa.Field(unique=True)",
+            "m.py cannot be run: SchemaInitError: unique",
+        ),
+        ("class M(pa.DataFrameModel):\n    n: list = pa.Field()", "pandera refuses it: "),
+        (
+            "class M(pa.DataFrameModel):\n    n: int = pa.Field(alias='n.*', regex=True)",
+            "n.* stands for several columns (regex)",
+        ),
+    ],
+)
+def test_a_model_that_cannot_be_used_is_told(tmp_path: Path, text: str, why: str) -> None:
+    (tmp_path / "checks").mkdir()
+    (tmp_path / "checks/m.py").write_text(f"import pandera.pyspark as pa\n{text}\n")
+    with pytest.raises(ConfigError, match=re.escape(f"table s.t: checks_module 'm:M': {why}")):
+        plan_checks("s.t", Table.model_validate({"checks_module": "m:M"}), settings_of(tmp_path))
 
 
 def test_a_check_that_raises_is_not_a_check_that_fails(spark: SparkSession) -> None:
