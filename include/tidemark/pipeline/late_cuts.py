@@ -11,6 +11,7 @@ to it. A cut that is made again goes on from itself in the same way.
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -79,6 +80,34 @@ class LateHour:
     """What the receipt says of the cuts that are made."""
 
 
+@dataclass(frozen=True, kw_only=True)
+class CutRows:
+    """What a publication writes to the cut of its own hour."""
+
+    table: str
+    """The published table."""
+    settled: DataFrame
+    """SETTLED rows."""
+    brought: DataFrame | None
+    """The keys (``key``) of which the publication brings a change; None: the table has no key."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class _Cut:
+    """What the cut of one table is to be."""
+
+    base: Hour | None
+    """The hour whose cut it goes on from; None: none's."""
+    change: StagedChange | None = None
+    """What it changes; None: nothing."""
+    rows: int | None = None
+    """How many rows of the cut before it the hour writes or deletes; None: it has no row of the table."""
+    shape: TableShape | None = None
+    """The table's columns, where something changes."""
+    log_rows: DataFrame | None = None
+    """The log rows that it is of, where something changes."""
+
+
 def to_amend(run: HourRun, hour: Hour) -> list[Hour]:
     """The hours, oldest first, whose cuts a publication of the hour makes again: its own and later ones, as the feed says,
     and but for those that have expired."""
@@ -91,12 +120,40 @@ def to_amend(run: HourRun, hour: Hour) -> list[Hour]:
     return [one for one in hours if one not in expired]
 
 
+def is_late(state: FeedState) -> bool:
+    """Whether the publication in the making is of an hour that first runs after hours which follow it."""
+    made = state.attempt
+    return not state.has(made.hour) and (state.newest_hour or made.hour) > made.hour
+
+
 def make_late_cuts(run: HourRun, of: Hour | None = None) -> list[str]:
     """Give every table that the hours up to this one know the hour's cut; what the receipt says of them. ``of``: the later
     hour, or the same, whose cut is made again; None: the publication's own is made. Made before: makes it again, the same."""
+    hour = _late_hour(run, of)
+    for source, published in _tables(hour):
+        with log_stage("publish", _SAYS[hour.again], table=published.table, cut=hour.hour) as line:
+            made = _prepare(hour, source, published)
+            line["rows"] = made.rows
+            if made.change is not None or (made.base is not None and made.base != hour.hour):
+                published.cut(hour.hour, hour.publication, made.base, made.change)
+    return hour.notes
+
+
+def rows_of_own_cut(run: HourRun, tables: Collection[str]) -> Iterator[CutRows]:
+    """What the publication in the making will write to the cut of its own hour, where it makes that late or again, of these
+    tables. A column's value that it brings to the cuts of later hours is among that. Writes nothing."""
+    if not is_late(run.state) and run.hour not in to_amend(run, run.hour):
+        return
+    hour = _late_hour(run, None if is_late(run.state) else run.hour)
+    for source, published in _tables(hour):
+        if published.table in tables and (change := (made := _prepare(hour, source, published)).change) is not None:
+            yield CutRows(table=published.table, settled=change.settled, brought=_brought(hour, made, run.state))
+
+
+def _late_hour(run: HourRun, of: Hour | None) -> LateHour:
     spark, feed, made = run.spark, run.feed, run.state.attempt
     receipt = made.receipt
-    assert receipt is not None, "it is validated"
+    assert receipt is not None, "it is staged"
     at = of or receipt.hour
     everything = run.state.after(receipt)
     then = state_up_to(everything, at)
@@ -105,20 +162,31 @@ def make_late_cuts(run: HourRun, of: Hour | None = None) -> list[str]:
     definitions = load_definitions(now.withColumn("landed_this_hour", F.lit(False)), feed)
     if definitions.fills:  # rows have no value of a column that a later hour adds
         definitions = definitions.filled_by(_statements(entries, then))
-    hour = LateHour(
+    return LateHour(
         spark=spark, feed=feed, receipt=receipt, publication=run.state.publication,
         staged=made.staged, then=then, all=everything, definitions=definitions,
         open=open_at(now, is_published(then), feed, at).localCheckpoint(), hour=at, again=of is not None,
         from_start=of is not None and (receipt.redelivered > 0 or _tell_of_others(now.where(in_hour(receipt.hour)), feed)),
     )  # fmt: skip
-    known = [table for table in everything.tables.values() if table.first_hour is not None and table.first_hour <= at]
+
+
+def _tables(hour: LateHour) -> Iterator[tuple[str, PublishedTable]]:
+    """The tables that the hours up to this one know, each with the source's."""
+    known = [
+        table for table in hour.all.tables.values() if table.first_hour is not None and table.first_hour <= hour.hour
+    ]
     for source in sorted({source for table in known for source in table.sources}):
-        table = feed.published_name(source)
-        published = PublishedTable(spark, table, feed.feed, receipt.sequence)
+        published = PublishedTable(hour.spark, hour.feed.published_name(source), hour.feed.feed, hour.receipt.sequence)
         if published.columns():
-            with log_stage("publish", _SAYS[hour.again], table=table, cut=at) as line:
-                line["rows"] = _make(hour, source, published)
-    return hour.notes
+            yield source, published
+
+
+def _brought(hour: LateHour, made: _Cut, before: FeedState) -> DataFrame | None:
+    """The keys of which the publication in the making brings a change, which ``before`` lacks; None: the table has no key."""
+    if made.shape is None or made.log_rows is None or not made.shape.key:
+        return None
+    rows = keyed_log_rows(made.shape, _marked(hour, made.log_rows, before), hour.all)
+    return rows.where("landed_this_hour").select("key").distinct()
 
 
 def _tell_of_others(entries: DataFrame, feed: Feed) -> bool:
@@ -126,9 +194,8 @@ def _tell_of_others(entries: DataFrame, feed: Feed) -> bool:
     return not entries.where(gives_place(feed) | (F.col("op") == "schema")).isEmpty()
 
 
-def _make(hour: LateHour, source: str, published: PublishedTable) -> int | None:
-    """Make the cut of one table; how many rows of the cut before it the hour writes or deletes. None: it has no row of
-    the table, and no cut of it is made."""
+def _prepare(hour: LateHour, source: str, published: PublishedTable) -> _Cut:
+    """What the cut of one table is to be. Writes nothing."""
     base = published.first_cut(h for h in reversed(hour.then.published_hours()) if _serves(hour, h))
     own = base == hour.hour
     if hour.from_start:
@@ -140,9 +207,7 @@ def _make(hour: LateHour, source: str, published: PublishedTable) -> int | None:
     if others is not None and not others.isEmpty():
         base, before = None, nothing
     if published.table in hour.receipt.stopped:  # it stays as it was
-        if base is not None and not own:
-            published.cut(hour.hour, hour.publication, base, None)
-        return None
+        return _Cut(base=base)
     # Of all rows, not those of the hour alone.
     if base is not None and columns_renamed(hour.all.table(published.table), before):
         base, before = None, nothing
@@ -163,9 +228,7 @@ def _make(hour: LateHour, source: str, published: PublishedTable) -> int | None:
     unchanged = not emptied and (hour.again or published.table not in hour.staged)
     oldest = rows.where("landed_this_hour").agg(F.min("position")).collect()[0][0]
     if unchanged and not (own and base is None) and oldest is None:
-        if base is not None and not own:
-            published.cut(hour.hour, hour.publication, base, None)
-        return 0 if base is not None else None
+        return _Cut(base=base, rows=0 if base is not None else None)
     shape = published_state(table_log, published, hour.all).shape
     whole = base is None or not shape.key
     if whole or oldest is None or _needs_log(hour, table_log, before):
@@ -180,9 +243,7 @@ def _make(hour: LateHour, source: str, published: PublishedTable) -> int | None:
             f"the cut of {hour.hour} shows rows of {published.table} without a value of {sizes['columns']} "
             f"({sizes['unreadable']}): what they held then is no value of the type that the table has now"
         )
-    published.cut(hour.hour, hour.publication, None if whole else base, change)
-    number: int = sizes["rows"]
-    return number
+    return _Cut(base=None if whole else base, change=change, rows=sizes["rows"], shape=shape, log_rows=rows)
 
 
 def _counted(settled: DataFrame) -> tuple[DataFrame, dict[str, Any]]:

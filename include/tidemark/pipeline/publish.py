@@ -18,7 +18,7 @@ from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.state_store import check_state
 from tidemark.ledger.system_tables import write_receipt
 from tidemark.logs import get_logger, log_context, log_stage
-from tidemark.pipeline.late_cuts import make_late_cuts, to_amend
+from tidemark.pipeline.late_cuts import is_late, make_late_cuts, to_amend
 from tidemark.tables.parquet_copies import write_copies
 from tidemark.tables.published_table import PublishedTable
 
@@ -39,7 +39,7 @@ def publish(run: HourRun) -> tuple[HourRun, Receipt]:
         )
     check_state(run.settings, state)
     _check_tables(run)
-    late = not state.has(made.hour) and (state.newest_hour or made.hour) > made.hour
+    late = is_late(state)
     cut = not state.has(made.hour) and not late
     for table in sorted(made.staged):
         with log_stage("publish", "published", table=table):

@@ -1,15 +1,18 @@
 """Validate: what an hour staged is checked with pandera before any reader sees it.
 
 Only rows that the hour wrote are checked. Uniqueness is the exception: it is checked over the whole table, for the
-values that the hour wrote. Each check has its consequence: stop (nothing of the hour is published), quarantine (the
-changes that brought failing values are out of the hour already: :mod:`tidemark.pipeline.screen`), warn (noted in the
-receipt).
+values that the hour wrote. Of an hour that comes late its cut is checked too (:mod:`tidemark.pipeline.late_cuts`), for
+later hours may have written over what it wrote. Each check has its consequence: stop (nothing of the hour is published),
+quarantine (the changes that brought failing values are out of the hour already: :mod:`tidemark.pipeline.screen`), warn
+(noted in the receipt).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import reduce
+from operator import or_
 from typing import TYPE_CHECKING
 
 from pyspark.sql import Column, DataFrame, Observation
@@ -22,6 +25,7 @@ from tidemark.identifiers import TIDEMARK, quote
 from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.receipts import CheckResult, Receipt
 from tidemark.logs import get_logger, log_stage
+from tidemark.pipeline.late_cuts import CutRows, rows_of_own_cut
 from tidemark.tables.published_table import PublishedTable
 from tidemark.values.type_changes import wider_of
 
@@ -59,6 +63,8 @@ def validate(run: HourRun) -> HourRun:
         return run
     verdicts = _verdicts(run)
     _stop(feed, run.hour, verdicts)
+    of_cuts = _verdicts_of_cuts(run)
+    _stop(feed, run.hour, of_cuts)
     tables = [
         table.model_copy(
             update={
@@ -70,7 +76,8 @@ def validate(run: HourRun) -> HourRun:
         else table
         for table in _receipt(run).tables
     ]
-    receipt = _receipt(run).model_copy(update={"tables": tables})
+    notes = [f"{table}: {warning}" for table, verdict in of_cuts.items() for warning in verdict.warnings]
+    receipt = _receipt(run).model_copy(update={"tables": tables, "notes": _receipt(run).notes + notes})
     receipt.balance()
     _within_limit(feed, receipt.quarantined - receipt.alongside, receipt.landed, run.hour)
     made = run.state.attempt.model_copy(update={"receipt": receipt, "validated": True})
@@ -88,6 +95,56 @@ def _verdicts(run: HourRun) -> dict[str, Verdict]:
     """The verdict of each staged table."""
     tables = [table.table for table in _receipt(run).tables if table.table in run.state.attempt.staged]
     return {table: _judge_and_log(run, table) for table in tables}
+
+
+def _verdicts_of_cuts(run: HourRun) -> dict[str, Verdict]:
+    """The verdict of each table whose cut of the hour is not what the audit branch holds, because later hours have been
+    published: rows that these have written over are in the cut alone."""
+    checked = {
+        table
+        for table in run.state.tables.keys() | set(run.state.attempt.staged)
+        if (declared := run.feed.declared(table)).checks or declared.checks_module
+    }
+    if not checked:
+        return {}
+    found = {}
+    for rows in rows_of_own_cut(run, checked):
+        with placed(feed=run.feed.feed, hour=run.hour, table=rows.table):
+            found[rows.table] = _judge_cut(run, rows)
+    return found
+
+
+def _judge_cut(run: HourRun, rows: CutRows) -> Verdict:
+    """The checks that a row of the cut fails which the hour brings a change of: of its values those that the changes bring.
+    Of a table without a key, any row that the cut is written with; it does not stop the hour."""
+    from tidemark.pipeline.checks import conditions_of, plan_checks
+
+    plan = plan_checks(rows.table, run.feed.declared(rows.table), run.settings)
+    stamp = F.struct("key", "joins", "tidemark.absent").alias(TIDEMARK)
+    written = rows.settled.where(~F.col("deleted")).select("row.*", stamp)
+    types = {field.name: field.dataType.simpleString() for field in written.schema}
+    checks = [check for check in plan.checks if check.column in types]
+    conditions = {
+        number: condition
+        & ~(F.col(f"{TIDEMARK}.joins") & F.array_contains(f"{TIDEMARK}.absent", F.lit(checks[number].column)))
+        for number, condition in conditions_of(checks, types).items()
+    }
+    if rows.brought is not None and not written.where(reduce(or_, conditions.values(), F.lit(False))).isEmpty():
+        brought = rows.brought.select(F.col("key").alias("brought"))
+        written = written.join(brought, F.col(f"{TIDEMARK}.key") == F.col("brought"), "left_semi")
+    _, counted = _counted(written, conditions)
+    stops: list[str] = []
+    warnings: list[str] = []
+    for number in conditions:
+        if failed := counted[f"failed_{number}"]:
+            stops_hour = checks[number].consequence == "stop" and rows.brought is not None
+            told = f"the cut of {run.hour} shows {failed} rows that fail {checks[number]}"
+            (stops if stops_hour else warnings).append(told)
+    if unjudged := plan.size - len(conditions):
+        warnings.append(
+            f"what later hours have written over in the cut of {run.hour} is not judged by {unjudged} checks"
+        )
+    return Verdict(stops, warnings)
 
 
 def _stop(feed: Feed, hour: str, verdicts: dict[str, Verdict]) -> None:

@@ -16,7 +16,7 @@ from tests.e2e.qlik_messages import in_kafka
 from tests.e2e.qlik_messages import qlik as message_of
 from tests.unit.formats.qlik_messages import metadata
 from tidemark.cli import app
-from tidemark.errors import ConfigError
+from tidemark.errors import CheckError, ConfigError
 from tidemark.hours import Hour
 from tidemark.operations.audit import audit
 from tidemark.operations.read_table import came_after_cut, json_lines, read_snapshot
@@ -127,6 +127,49 @@ def test_an_hour_that_first_runs_late_gets_a_cut_of_its_own(
     assert [cut(settings, name, hour) for hour in HOURS[:3]] == [at_0, at_1, [row(9, 9)]]
     assert cut(settings, name) == [row(9, 9)]
     assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
+
+
+@pytest.mark.parametrize("cuts", ["keep", pytest.param("amend", marks=pytest.mark.full)])
+def test_what_only_the_cut_of_a_late_hour_shows_meets_the_checks(
+    tmp_path: Path, spark: SparkSession, settings: Settings, cuts: str
+) -> None:
+    """The hour stops as it would in order. A row of before that fails is not the hour's, and a value that an update does not
+    send is not judged again."""
+    checks: list[dict[str, Any]] = [
+        {"column": "n", "max": 9},
+        {"column": "big", "pattern": "^b", "consequence": "warn"},
+    ]
+    tables = {"s.items": {"columns": COLUMNS, "checks": checks}}
+    pair = FeedPair(f"cut_checked_{cuts}", tmp_path, spark, settings, format={"type": "debezium"}, tables=tables)
+    unchecked, items = {"s.items": {"columns": COLUMNS}}, f"{pair.fixed}.items"
+    pair.export(
+        HOURS[0], [event("c", 1, row(1, 1, "b1")), event("c", 2, row(2, 70, "b2")), event("c", 3, row(3, 3, "b3"))]
+    )
+    pair.export(HOURS[1], [event("u", 10, row(1, 50, "b")), event("u", 11, row(3, 4, ABSENT))])
+    pair.export(HOURS[2], [event("u", 20, row(n, 2, "b")) for n in (1, 2, 3)])
+    pair.run(HOURS[0], tables=unchecked)
+    pair.run(HOURS[2], cuts=cuts)
+    shown = cut(settings, items)
+    with pytest.raises(
+        CheckError, match=f"hour {HOURS[1]}: .*{items}: the cut of {HOURS[1]} shows 1 rows that fail n <= 9"
+    ):
+        pair.run(HOURS[1], cuts=cuts)
+    assert cut(settings, items) == shown and cut(settings, items, HOURS[1]) is None
+    checks[0]["max"] = 50
+    receipt = pair.run(HOURS[1], cuts=cuts)
+    assert not [note for note in receipt.notes if "that fail" in note]
+    assert cut(settings, items, HOURS[1]) == [row(1, 50, "b"), row(2, 70, "b2"), row(3, 4, "b3")]
+    pair.export(HOURS[1], [event("u", 12, row(3, 60, "x"))])
+    if cuts == "keep":  # the cut stays as it was cited, and nothing of this shows
+        assert not [note for note in pair.run(HOURS[1], cuts=cuts).notes if "that fail" in note]
+    else:
+        with pytest.raises(CheckError, match="shows 1 rows that fail n <= 50"):
+            pair.run(HOURS[1], cuts=cuts)
+        checks[0]["consequence"] = "warn"
+        notes = pair.run(HOURS[1], cuts=cuts).notes
+        assert [note for note in notes if "that fail" in note] == [
+            f"{items}: the cut of {HOURS[1]} shows 1 rows that fail {check}" for check in ("n <= 50", "big matches ^b")
+        ]
 
 
 @pytest.mark.full
