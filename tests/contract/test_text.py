@@ -18,6 +18,7 @@ from tests.contract.inserts import MESSAGES, decoded, landed
 from tests.contract.pairs import EXCUSED
 from tidemark.containers import CONTAINERS, load_container
 from tidemark.formats import FORMATS
+from tidemark.values.strict_json import NOT_UTF_8
 from tidemark_samples.exporting import Message, write_export
 
 HOUR, AT = "2026-11-20T00", datetime(2026, 11, 20)
@@ -63,6 +64,28 @@ def test_bytes_that_are_not_utf_8_are_refused(spark: SparkSession, tmp_path: Pat
             assert text in bytes(row.raw) or base64.b64encode(values[record - 1]) in bytes(row.raw)
 
 
+#: Where half of a surrogate pair is escaped: in the value's own JSON, in that of the line, and in the key.
+HALVES: dict[str, tuple[bytes, bytes]] = {
+    "value": (_PLACE, rb"\\ud83d"), "line": (_PLACE, rb"\ud83d"), "key": (b'"key": "{', rb'"key": "\udc80{'),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", [name for name in FORMATS if name != "ibm"])
+def test_nor_is_half_a_character(spark: SparkSession, tmp_path: Path, name: str) -> None:
+    """As JSON.stringify and json.dumps write one; what the source wrote as a text, and a whole character, is taken."""
+    value = MESSAGES[name](1, f'"{_PLACE.decode()}"').encode()
+    message = Message(topic="t", partition=0, offset=1, sent_at=AT, key=b'{"id":1}', value=value)
+    write_export(tmp_path / "exports", "t", HOUR, [[message]], "kafka_json")
+    path = next((tmp_path / FOLDER).glob("part-*"))
+    line = gzip.decompress(path.read_bytes()).rstrip()
+    good = [line.replace(_PLACE, text) for text in (rb"\\ud83d\\ude00", rb"\ud83d\ude00", rb"\\\\ud83d")]
+    bad = [line.replace(usual, half) for usual, half in HALVES.values()]
+    path.write_bytes(gzip.compress(b"\n".join([*good, *bad])))
+    rows = sorted(decoded(spark, tmp_path, name, "kafka_json"), key=lambda row: row.record)
+    assert [row.after["n"] for row in rows[:3]] == ["\U0001f600", "\U0001f600", "\\ud83d"]
+    assert [(row.op, row.problem) for row in rows[3:]] == [("bad", NOT_UTF_8)] * len(bad)
+
+
 @pytest.mark.promise(5)
 def test_nor_inside_base64(spark: SparkSession, tmp_path: Path) -> None:
     """A key, a value and the header of an old key, each in its turn, are refused; other headers may be anything."""
@@ -70,7 +93,9 @@ def test_nor_inside_base64(spark: SparkSession, tmp_path: Path) -> None:
     good = {"key": b'{"id":1}', "value": value, "__debezium.oldkey": b'{"id":0}', "trace": b"\xff\x00"}
     records = [good]
     records += [
-        good | {name: good[name].replace(b'"id"', b'"id\xff"')} for name in ("key", "value", "__debezium.oldkey")
+        good | {name: good[name].replace(b'"id"', odd)}
+        for odd in (b'"id\xff"', rb'"id\ud83d"')
+        for name in ("key", "value", "__debezium.oldkey")
     ]
     lines = []
     for at, record in enumerate(records):
@@ -84,7 +109,7 @@ def test_nor_inside_base64(spark: SparkSession, tmp_path: Path) -> None:
     rows = decoded(spark, tmp_path, "debezium", "kafka_json", base64=True)
     found = {row.record: row.problem for row in rows}
     assert found[1] is None
-    assert all("UTF-8" in (found[record] or "") for record in (2, 3, 4)), found
+    assert all("UTF-8" in (found[record] or "") for record in range(2, 8)), found
 
 
 @pytest.mark.promise(5)

@@ -18,7 +18,7 @@ _HEADER = T.StructType([T.StructField("key", T.StringType()), T.StructField("val
 
 #: One row per record. ``raw`` are the record's bytes exactly; ``key`` and ``value`` the message's own bytes (value
 #: null = tombstone). These three may also come as StringType with the same bytes: a format that looks at bytes casts
-#: them, and the others save the copies. ``key`` and ``value`` do so only where they are known to be UTF-8
+#: them, and the others save the copies. ``key`` and ``value`` do so only where nobody needs to look at their bytes again
 #: (:func:`holds_text`). ``record`` counts from 1 within the object. topic … headers are null where the container has
 #: none; headers may also be empty. A topic that the records do not name may come from the object's folder in the landing.
 RECORDS = T.StructType(
@@ -39,7 +39,8 @@ RECORDS = T.StructType(
 
 
 def holds_text(records: DataFrame) -> bool:
-    """Whether the keys and values of RECORDS are known to be UTF-8: nobody needs to look at their bytes again."""
+    """Whether the keys and values of RECORDS are known to be UTF-8, and to hold no escapes of surrogates: nobody needs to
+    look at their bytes again."""
     return isinstance(records.schema["value"].dataType, T.StringType)
 
 
@@ -51,8 +52,8 @@ class Contents:
     """How many records it holds; None: only decoding can tell."""
 
     plain: bool = False
-    """Whether none of its records needs the looks that rare ones need: all bytes are UTF-8, and no key, value or header's
-    value is JSON in place of a text. False also where nobody looked."""
+    """Whether none of its records needs the looks that rare ones need: all bytes are UTF-8, no surrogate is escaped, and
+    no key, value or header's value is JSON in place of a text. False also where nobody looked."""
 
 
 class Container(Protocol):

@@ -44,7 +44,9 @@ def read(spark: SparkSession, paths: list[str], options: BaseModel, *, plain: bo
     assert isinstance(options, Options)
 
     def content(text: Column) -> Column:
-        return F.try_to_binary(text, F.lit("base64")) if options.base64 else text
+        if options.base64:
+            return F.try_to_binary(text, F.lit("base64"))
+        return text if plain else text.cast("binary")
 
     r = F.col("line.d")
     headers = r["headers"]

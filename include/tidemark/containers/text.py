@@ -15,6 +15,8 @@ from tidemark.values.strict_json import one_document
 
 #: Bytes of a line that has not ended, above which it is not looked at.
 _LONGEST = 64 << 20
+#: An escape of a surrogate, which may be half of a pair.
+_SURROGATE = r"\\u[dD][89a-fA-F]"
 
 
 def read_lines(spark: SparkSession, paths: list[str], separator: str = "\n", *, together: bool = False) -> DataFrame:
@@ -33,7 +35,7 @@ def read_documents(
     *, checked: bool = False,
 ) -> DataFrame:  # fmt: skip
     """The rows of :func:`read_lines`, and ``line``: each parsed as one JSON object by :func:`one_document`, ``exact``
-    where this says so of the line. ``checked``: all are known to be UTF-8."""
+    where this says so of the line. ``checked``: see :func:`one_document`."""
     text = F.col("value")
     line = one_document(text, f"struct<{fields}>", exact=exact(text) if exact else False, checked=checked)
     return _numbered(spark, paths, "\n", line.alias("line"))
@@ -53,8 +55,9 @@ def _numbered(
 
 def inspect_lines(chunks: Iterable[bytes], rare: Sequence[str] = ()) -> Contents:
     """What a stream of lines holds: how many, as :func:`read_lines` will number them (a last line needs no line feed), and
-    whether they are plain: UTF-8, and without any of the patterns of ``rare``. A tenth of what it costs to look at each
-    record where it is parsed."""
+    whether they are plain: UTF-8, and without escapes of surrogates and any of the patterns of ``rare``. A tenth of what it
+    costs to look at each record where it is parsed."""
+    rare = (_SURROGATE, *rare)
     count, plain, begun = 0, True, b""
     for chunk in chunks:
         count += chunk.count(b"\n")

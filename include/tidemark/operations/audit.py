@@ -204,7 +204,7 @@ def _wrong_object(
             found = f"holds {records} records, its manifest says {landed.records}"
             return [AuditFinding("manifest", where, found, "restore the manifest from a backup")]
     if landed.plain and not read.contents.plain:
-        found = "holds what its manifest says it does not: bytes that are not UTF-8, or JSON in place of a text"
+        found = "holds what its manifest says it does not: what may be no UTF-8, or JSON in place of a text"
         return [AuditFinding("manifest", where, found, "restore the manifest from a backup")]
     return []
 

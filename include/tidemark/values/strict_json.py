@@ -13,8 +13,11 @@ from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 #: Why a record is refused that holds bytes which are no text.
-NOT_UTF_8 = "it holds bytes that are not UTF-8: what they should say is unknown"
+NOT_UTF_8 = "it holds bytes that are not UTF-8, or an escape of half a character: what they should say is unknown"
 _NOT_UTF_8 = "not UTF-8"
+# All that may stand in front of an escape (``\ud83d``) of a surrogate that is not one of a pair: whole pairs, and what is no
+# surrogate.
+_HALF = r"\A(?:[^\\]++|\\[^u]|\\u(?![dD][89a-fA-F])|\\u[dD][89abAB][0-9a-fA-F]{2}\\u[dD][c-fC-F])*+\\u"
 _PERMISSIVE = {"columnNameOfCorruptRecord": "broken", "mode": "PERMISSIVE"}
 
 #: Stands in front of the digits of a number that is written as text while Spark parses. A noncharacter of Unicode: no text
@@ -47,8 +50,7 @@ def one_document(
 
     ``exact``: whether, or which, documents may hold numbers that are no doubles: see :func:`exact_json`.
 
-    Bytes that are not UTF-8 make a document broken: Spark's parser would put U+FFFD for them. ``checked``: text and key are
-    known to have none.
+    What :func:`valid_text` refuses makes a document broken. ``checked``: text and key are known to hold nothing of that.
     """
     head, member = F.lit('{"d":'), ""
     if key is not None:  # in front, so that nothing in it can stand for the text
@@ -112,9 +114,16 @@ def _let(value: Column, body: Callable[[Column], Column]) -> Column:
     return F.element_at(F.transform(F.array(value), body), 1)
 
 
+def whole_text(text: Column) -> Column:
+    """A JSON text whose bytes are UTF-8, and in which each escape of a surrogate is one of a pair; otherwise null. Spark's
+    parser would put U+FFFD for such bytes, and ``?`` for half of a pair."""
+    escapes = text.contains("\\ud") | text.contains("\\uD")
+    return F.when(~(escapes & text.rlike(_HALF)), F.try_validate_utf8(text))
+
+
 def valid_text(text: Column) -> Column:
-    """The text, where its bytes are UTF-8; otherwise one that no parser takes, by which :func:`broken` knows why."""
-    return F.coalesce(F.try_validate_utf8(text), F.when(text.isNotNull(), F.lit(_NOT_UTF_8)))
+    """:func:`whole_text`; where there is none, a text that no parser takes, by which :func:`broken` knows why."""
+    return F.coalesce(whole_text(text), F.when(text.isNotNull(), F.lit(_NOT_UTF_8)))
 
 
 def repeats_name(*images: str | Column) -> Column:

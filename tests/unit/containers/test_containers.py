@@ -122,6 +122,7 @@ RARE = {
     "a header's value that is a number": (b'"1"', b"-0", False),
     "a member's name in escapes": (b'"value" ', b'"val\\u0075e" ', False),
     "bytes that are not UTF-8": (b"\xc3\xa9", b"\xc3\x28", True),
+    "an escape of half a character": (b'"1"', b'"\\uD83d"', True),
     "the code of a surrogate": (b"\xc3\xa9", b"\xed\xa0\x80", True),
     "a character in too many bytes": (b"\xc3\xa9", b"\xc0\xaf", True),
 }

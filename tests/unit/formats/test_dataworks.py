@@ -14,6 +14,7 @@ from tidemark.feeds.model import Feed
 from tidemark.formats.contract import CHANGES
 from tidemark.formats.dataworks import decode as dataworks
 from tidemark.values.columns import ColumnType
+from tidemark.values.strict_json import NOT_UTF_8
 from tidemark.values.table_changes import TableChange
 
 FEED = Feed.model_validate(
@@ -135,7 +136,7 @@ PROBLEMS = {
     "no object": "the value is not one DataWorks message: broken JSON, a field of another type, or it goes on behind it",
     "other JSON": "payload.op is missing: not a DataWorks message",
     "wrong field": "the value is not one DataWorks message: broken JSON, a field of another type, or it goes on behind it",
-    "binary": "it holds bytes that are not UTF-8: what they should say is unknown",
+    "binary": NOT_UTF_8,
     "unknown op": "unknown op UPSERT",
     "small letters": "unknown op insert",
     "no sequence": "no sequenceId: its place in the order is unknown",

@@ -11,7 +11,7 @@ import pytest
 from pyspark.sql import Row, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.values.strict_json import is_broken, one_document
+from tidemark.values.strict_json import NOT_UTF_8, broken, is_broken, one_document
 
 KIND = "struct<a: bigint, b: string, c: struct<x: boolean>, l: array<string>>"
 #: What may stand behind a document that was cut, joined to another one or carried on.
@@ -113,6 +113,32 @@ def test_a_broken_key_makes_the_document_broken(spark: SparkSession) -> None:
 def test_nothing_in_a_key_stands_for_the_text(spark: SparkSession) -> None:
     (row,) = beside_keys(spark, ['{},"d":{"a":9},"x":{}'])
     assert row.a == 7
+
+
+#: A text in JSON whose escapes are whole characters, and what it says.
+WHOLE = {
+    r"\ud83d\ude00\uD83D\uDE01": "\U0001f600\U0001f601",
+    r"\\ud83d": r"\ud83d",
+    r"\\\\ud83d": r"\\ud83d",
+    r"\\\ud83d\ude00": "\\\U0001f600",
+    r"\ud7ff\ue000 \u0075d83d": "\ud7ff\ue000 ud83d",
+    "\\\\" * 400_000 + r"\ud83d\ude00": "\\" * 400_000 + "\U0001f600",
+}
+HALVES = [
+    r"\ud83d", r"\UD83D\uD83D".replace("U", "u", 1), r"\ude00", r"\ude00\ud83d", r"\ud83d\ud83d\ude00", r"\ud83d\ude00\ude00",
+    r"\ud83d \ude00", r"\ud83d\\ude00", r"\\ud83d\ude00", r"\\\ud83d", r"\ud83d\n\ude00", "x" * 800_000 + r"\udBff",
+]  # fmt: skip
+
+
+def test_an_escape_of_half_a_character_is_no_text(spark: SparkSession) -> None:
+    texts = [*WHOLE, *HALVES]
+    frame = spark.createDataFrame(list(enumerate(f'{{"b":"{text}"}}' for text in texts)), "i int, text string")
+    found = frame.select("i", one_document(F.col("text"), KIND).alias("v")).select(
+        "*", broken(F.col("v"), "other").alias("why")
+    )
+    rows = {row.i: (row.why, row.v.d and row.v.d.b) for row in found.collect()}
+    read = dict(zip(texts, (rows[i] for i in range(len(texts))), strict=True))
+    assert read == {text: (None, said) for text, said in WHOLE.items()} | dict.fromkeys(HALVES, (NOT_UTF_8, None))
 
 
 LONG = '\\\\\\"\\n' * 200_000

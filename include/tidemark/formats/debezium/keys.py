@@ -13,7 +13,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidemark.formats.contract import DeclaredFeed
-from tidemark.values.strict_json import exact_json
+from tidemark.values.strict_json import exact_json, whole_text
 
 IMAGE = "map<string, string>"
 _OLD_KEY = "__debezium.oldkey"
@@ -39,7 +39,7 @@ def old_key(headers: Column) -> Column:
     Connect's SimpleHeaderConverter leaves line breaks inside a text as they are.
     """
     named = F.filter(headers, lambda header: header["key"] == _OLD_KEY)
-    written = F.try_validate_utf8(F.element_at(named, -1)["value"])
+    written = whole_text(F.element_at(named, -1)["value"])
     on_one_line = F.replace(F.replace(written, F.lit("\n"), F.lit("\\n")), F.lit("\r"), F.lit("\\r"))
     return F.when(
         names_old_key(headers), own_shape(F.coalesce(exact_json(written, IMAGE), exact_json(on_one_line, IMAGE)))
