@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
@@ -44,12 +46,13 @@ def fold_keyless(shape: TableShape, log_rows: DataFrame, feed: Feed, hour: str) 
 def shared_positions(feed: Feed) -> keyless.SharedPositions | None:
     """Which log rows without a key of the feed share their positions with equal ones; None: a position names one change."""
     format_ = load_format(feed.format["type"])
-    of_load = format_.of_load() if isinstance(format_, MarksLoads) else None
-    if isinstance(format_, SharesPositions):
-        shared = format_.shares_position(feed.format_options)
-        return keyless.SharedPositions(
-            shared=shared if of_load is None else shared | of_load,
-            of_load=F.lit(False) if of_load is None else of_load,
-            begins_again=format_.begins_again,
-        )
-    return None if of_load is None else keyless.SharedPositions(shared=of_load, of_load=of_load)
+    loads = None
+    if isinstance(format_, MarksLoads):
+        of_load = format_.of_load()
+        loads = keyless.SharedPositions(shared=of_load, of_load=of_load, read=format_.read_of_load())
+    if not isinstance(format_, SharesPositions):
+        return loads
+    shared = format_.shares_position(feed.format_options)
+    if loads is None:
+        return keyless.SharedPositions(shared=shared, begins_again=format_.begins_again)
+    return replace(loads, shared=shared | loads.of_load, begins_again=format_.begins_again)

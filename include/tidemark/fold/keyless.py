@@ -4,7 +4,7 @@ Where a position names one change, a change that comes again is known by its pos
 partition or topic it comes. Where equal changes may share a position and all be real (a snapshot's, or a COPY's), only how
 often they come tells: such a change counts as often as it appears within one run of the topic, in the run where it appears
 most. A run ends where the order steps back, for there a connector started again from an older position; and where the
-format says so.
+format says so. Each read of a table by a full load is a run of its own, where its rows name it.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ from tidemark.fold.typed_rows import TableShape, unreadable_in
 from tidemark.identifiers import TIDEMARK
 
 _SAME_CHANGE = ("position", "op", "removed", "added")
-_OF_LAST = ("position", "tx", "tx_ordinal", "offset")
+_OF_LAST = ("position", "read", "tx", "tx_ordinal", "offset")
 
 
 def _no_more_ordinals(last: Mapping[str, Column]) -> Column:
@@ -35,9 +35,11 @@ class SharedPositions:
     """Whether equal changes at a log row's position may all be real."""
     of_load: Column = field(default_factory=lambda: F.lit(False))
     """Whether a full load read the row: equal rows of it may lie in several partitions."""
+    read: Column = field(default_factory=lambda: F.lit(None).cast("string"))
+    """What names the full load's read of the table that a row came from; null where nothing does."""
     begins_again: Callable[[Mapping[str, Column]], Column] = _no_more_ordinals
-    """Whether a row that stands right behind another one at its position, of which it gets the columns, begins another
-    delivery."""
+    """Whether a row that stands right behind another one at its position and of its read, of which it gets the columns,
+    begins another delivery."""
 
 
 def image_hash(image: Column) -> Column:
@@ -74,7 +76,7 @@ def effective(rows: DataFrame, positions: SharedPositions | None) -> DataFrame:
     before = ~F.col("landed_this_hour")
     # The exporter's own repetition (one offset twice) is never a second row; without offsets the position is unique.
     counted = F.when(F.col("shared") & F.col("offset").isNotNull(), (~F.col("again")).cast("int"))
-    per_run = _in_runs(told, positions).groupBy(*_SAME_CHANGE, "stream", "run").agg(
+    per_run = _in_runs(told, positions).groupBy(*_SAME_CHANGE, "stream", "read", "run").agg(
         F.coalesce(F.sum(counted), F.lit(1)).alias("times"),
         F.coalesce(F.sum(F.when(before, counted)), F.max(before.cast("int"))).alias("times_before"),
         *of_change,
@@ -91,16 +93,19 @@ def effective(rows: DataFrame, positions: SharedPositions | None) -> DataFrame:
 
 
 def _in_runs(rows: DataFrame, positions: SharedPositions) -> DataFrame:
-    """Log rows with ``shared``; ``run``, the number of the run of their topic, and ``stream``, the partition in which it is
-    one (null: in all); ``again``, whether the exporter repeats the offset before; and ``doubtful``."""
+    """Log rows with ``shared``; ``read``; ``run``, the number of the run of their topic, and ``stream``, the partition in
+    which it is one (null: in all); ``again``, whether the exporter repeats the offset before; and ``doubtful``."""
     offsets = Window.partitionBy("topic", "partition").orderBy("offset", "object", "record", "entry")
+    rows = rows.withColumn("read", positions.read)
     last = {name: F.lag(name).over(offsets) for name in _OF_LAST}
     # Of what stands at one offset the first record counts, with all of its rows.
     record, new = F.struct("object", "record"), ~F.coalesce(F.col("offset") == last["offset"], F.lit(False))
     first = F.last(F.when(F.col("new_offset"), record), ignorenulls=True).over(offsets)
     rows = rows.withColumn("new_offset", new).withColumn("again", F.col("offset").isNotNull() & (record != first))
     again = F.col("again")
-    same_place = F.coalesce(F.col("position") == last["position"], F.lit(False))
+    same_place = F.coalesce(F.col("position") == last["position"], F.lit(False)) & F.col("read").eqNullSafe(
+        last["read"]
+    )
     back = ~again & F.coalesce(F.col("position") < last["position"], F.lit(False))
     repeats = same_place & ~again & F.coalesce(positions.begins_again(last), F.lit(False))
     placed = rows.withColumns(
@@ -110,8 +115,8 @@ def _in_runs(rows: DataFrame, positions: SharedPositions) -> DataFrame:
         {
             "run": F.sum((F.col("back") | F.col("repeats")).cast("int")).over(offsets),
             "stream": F.when(~F.col("of_load"), F.struct("topic", "partition")),
-            # Within a transaction the numbers of its changes tell.
-            "doubtful": F.col("repeats") & F.col("shared") & F.col("tx").isNull(),
+            # Within a transaction the numbers of its changes tell, within a read its first and last rows.
+            "doubtful": F.col("repeats") & F.col("shared") & F.col("tx").isNull() & F.col("read").isNull(),
         }
     )
 

@@ -120,7 +120,7 @@ CHANGES = T.StructType(
         # tx_ordinal is how many of the transaction's changes are of tables that the feed does not read: they are not
         # waited for. Without tx, tx_part is the source's name of a transaction of which nothing tells when it is whole:
         # nothing waits for it, but keys that collide in it are told by it. Without tx, tx_ordinal of a row without a key
-        # tells deliveries apart: see SharesPositions.
+        # tells deliveries apart: see SharesPositions, MarksLoads.
         T.StructField("tx", T.StringType()),
         T.StructField("tx_part", T.StringType()),
         T.StructField("tx_ordinal", T.LongType()),
@@ -241,6 +241,10 @@ class MarksLoads(Protocol):
         """Whether such a row has no place of its own in the source's order: it stands where its load began, or behind that
         place and :data:`LOADED_AT` by what else tells which of several loads read it later."""
 
+    def read_of_load(self) -> Column:
+        """What names the read of the table that such a row came from: equal rows of one read are all real, those of two at
+        one position are the same ones. Null: nothing in the message does."""
+
 
 @runtime_checkable
 class SharesPositions(Protocol):
@@ -253,7 +257,7 @@ class SharesPositions(Protocol):
 
     def begins_again(self, last: Mapping[str, Column], /) -> Column:
         """Whether a log row that follows another one of its position in its partition begins another delivery of it.
-        ``last``: ``tx`` and ``tx_ordinal`` of that one."""
+        ``last``: ``tx`` and ``tx_ordinal`` of that one. A full load's rows of two reads are never asked for."""
 
 
 @runtime_checkable

@@ -253,3 +253,68 @@ def test_an_update_that_names_no_row_stops_its_table(spark: SparkSession, settin
     with pytest.raises(SchemaError, match="1 updates name neither a key nor the row as it was before"):
         run(stream, tmp_path, settings, "untied", [0, 1])
     assert shown(settings, "untied.bare", HOURS[0]) == [(1, "a")]
+
+
+def read_at_one_place(place: dict[str, Any], minute: int, values: list[int], whole: bool) -> list[Message]:
+    """Messages of a snapshot of a table without a key. ``whole``: it comes to its end."""
+    messages = []
+    for at, value in enumerate(values):
+        marker = "first" if not at else "last" if whole and at + 1 == len(values) else "true"
+        read_at = 1_795_132_800_000 + minute * 60_000
+        source = place | {
+            "version": "3.6.3.Final",
+            "name": "srv",
+            "table": "bare",
+            "snapshot": marker,
+            "ts_ms": read_at,
+        }
+        event = {"op": "r", "before": None, "after": {"id": value, "v": "x"}, "source": source, "ts_ms": read_at + at}
+        sent_at, number = datetime(2026, 11, 20), 100 * minute + at
+        messages.append(
+            Message(
+                topic="srv.s.bare",
+                partition=0,
+                offset=number,
+                sent_at=sent_at,
+                key=None,
+                value=json.dumps(event).encode(),
+            )
+        )
+    return messages
+
+
+#: Connector → what `source` says of the place of a snapshot.
+PLACES: dict[str, dict[str, Any]] = {
+    "mysql": {"db": "s", "file": "log.000003", "pos": 154, "row": 0},
+    "sqlserver": {"schema": "s", "commit_lsn": "00000027:00000758:0005"},
+    "postgresql": {"schema": "s", "lsn": 9000, "sequence": '[null,"9000"]'},
+}
+
+
+@pytest.mark.parametrize(
+    ("connector", "order"),
+    [
+        ("mysql", [0, 1, 2]),
+        pytest.param("mysql", [2, 1, 0], marks=pytest.mark.full),
+        pytest.param("sqlserver", [1, 2, 0], marks=pytest.mark.full),
+        pytest.param("postgresql", [0, 1, 2], marks=pytest.mark.full),
+    ],
+)
+def test_a_table_that_stood_still_is_read_again(
+    spark: SparkSession, settings: Settings, tmp_path: Path, connector: str, order: list[int]
+) -> None:
+    """By a connector that crashed in its first snapshot, and by one that takes a snapshot each time it is started: the table
+    is the same, and so is the place in the log."""
+    name = f"still_{connector}_{''.join(map(str, order))}"
+    feed = Feed.model_validate(
+        feed_of(tmp_path, name).model_dump() | {"format": {"type": "debezium", "connector": connector}}
+    )
+    reads = [([7, 7, 8], False), ([7, 7, 8, 9], True), ([8, 7, 9, 7], True)]
+    for minute, (hour, (values, whole)) in enumerate(zip(HOURS, reads, strict=False)):
+        write_export(tmp_path, "srv.s.keyed", hour, [], "kafka_json")
+        sent = read_at_one_place(PLACES[connector], minute, values, whole)
+        write_export(tmp_path, "srv.s.bare", hour, [sent], "kafka_json")
+    receipts = [run_hour(feed, HOURS[hour], settings) for hour in order]
+    assert [id_ for id_, _ in shown(settings, f"{name}.bare")] == [7, 7, 8, 9]
+    assert not any(table.warnings for receipt in receipts for table in receipt.tables)
+    assert audit(feed, settings).findings == []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from datetime import datetime
 from random import Random
 from typing import Any
 
@@ -16,7 +17,7 @@ from tidemark.fold import keyless
 from tidemark.fold.owed_copies import match_owed, removed_images
 from tidemark.fold.typed_rows import TableShape
 from tidemark.formats.canal.decode import begins_again as canal_begins_again
-from tidemark.formats.debezium.equal_rows import begins_again
+from tidemark.formats.debezium.equal_rows import begins_again, read_of_load
 from tidemark.values.columns import ColumnType
 from tidemark.values.encodings import ENCODINGS
 
@@ -97,6 +98,40 @@ def test_equal_changes_at_a_shared_position_count_as_often_as_in_one_delivery(sp
     positions = keyless.SharedPositions(shared=F.lit(True), begins_again=begins_again)
     (found,) = keyless.effective(frame(spark, rows), positions).collect()
     assert (found.times, found.landed_this_hour, found.doubtful) == (3, 8, 1)
+
+
+FIRST, BETWEEN, LAST = 0, 1, 2
+MORNING, NIGHT = datetime(2026, 11, 20, 8), datetime(2026, 11, 20, 23)
+#: What two partitions hold of equal rows (by which read, and the place in it), and how often they count.
+READS = {
+    "one read": ([(MORNING, FIRST), (MORNING, LAST)], [], 2),
+    "in two partitions": ([(MORNING, FIRST)], [(MORNING, LAST)], 2),
+    "two reads": ([(MORNING, FIRST), (MORNING, LAST), (NIGHT, FIRST), (NIGHT, LAST)], [], 2),
+    "two reads, dealt out otherwise": ([(MORNING, FIRST), (MORNING, BETWEEN), (NIGHT, FIRST)], [(NIGHT, LAST)], 2),
+    "one that crashed, and one": ([(MORNING, FIRST), (NIGHT, FIRST)], [(NIGHT, BETWEEN), (NIGHT, LAST)], 3),
+    "one, and one that crashed": ([(MORNING, FIRST), (MORNING, BETWEEN), (MORNING, LAST), (NIGHT, FIRST)], [], 3),
+    "a read that is sent again": ([(MORNING, FIRST), (MORNING, LAST)] * 2, [], 2),
+    "one whose first row is in the other": ([(MORNING, BETWEEN), (MORNING, LAST)] * 2, [(MORNING, FIRST)] * 2, 3),
+    "one row": ([(MORNING, LAST)] * 2, [], 1),
+    "no read is named": ([(MORNING, None), (NIGHT, None)], [], 2),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("reads", READS)
+def test_equal_rows_count_as_often_as_in_one_read(spark: SparkSession, reads: str) -> None:
+    """Of a table that stood still, and was read again at the same position."""
+    *partitions, times = READS[reads]
+    row = {"op": "insert", "kind": "r", "position": "5", "topic": "t", "object": "o", "entry": 0, "after": {"id": "1"}}
+    rows = [
+        {**row, "partition": partition, "offset": at, "record": at, "committed_at": read, "tx_ordinal": place,
+         "landed_this_hour": read == NIGHT}
+        for partition, sent in enumerate(partitions)
+        for at, (read, place) in enumerate(sent)
+    ]  # fmt: skip
+    every = F.lit(True)
+    positions = keyless.SharedPositions(shared=every, of_load=every, read=read_of_load(), begins_again=begins_again)
+    (found,) = keyless.effective(frame(spark, rows), positions).collect()
+    assert (found.times, found.doubtful) == (times, 0)
 
 
 @pytest.mark.parametrize("entries", [1, 2, 3])

@@ -68,6 +68,16 @@ for marker in (True, False, "true", "first", "first_in_data_collection", "last_i
     )
 case("ad-hoc snapshot", event("r", {"snapshot": "last"}), {"id": 1})
 case("read without a key", event("r", {"snapshot": "true", "sequence": '[null,"30"]'}))
+#: Version of a connector → the place in the read of a table that its row has there.
+READ_BY = {
+    None: None, "1.9.5.Final": None, "1.9.6.Final": 1, "2.0.0.Beta2": None, "2.0.0.CR1": 1, "2.0.1.Final": 1,
+    "3.6.3.Final": 1,
+}  # fmt: skip
+READ = {"sequence": '[null,"30"]', "version": "3.6.3.Final"}
+for version in READ_BY:
+    case(f"read by {version}", event("r", READ | {"snapshot": "true", "version": version}))
+for marker in ("first", "first_in_data_collection", "last_in_data_collection", "last", "incremental"):
+    case(f"read without a key, {marker}", event("r", READ | {"snapshot": marker}))
 case("incremental", event("r", {"snapshot": "incremental", "lsn": None, "txId": None}), {"id": 1})
 case("incremental with lsn", event("r", {"snapshot": "incremental"}), {"id": 1})
 BEHIND_COMMIT = {"snapshot": "incremental", "lsn": None, "txId": None, "sequence": '["20","20"]'}
@@ -275,6 +285,14 @@ def decoded(spark: SparkSession) -> dict[str, Row]:
 
 
 GOOD = "00000000000000000020.00000000000000000030"
+
+
+def test_a_row_has_its_place_in_the_read_that_its_time_names(decoded: dict[str, Row]) -> None:
+    """Where the connector asks for the time once for each table, not for each row."""
+    assert {version: decoded[f"read by {version}"].tx_ordinal for version in READ_BY} == READ_BY
+    places = {"first": 0, "first_in_data_collection": 0, "last_in_data_collection": 2, "last": 2, "incremental": None}
+    assert {marker: decoded[f"read without a key, {marker}"].tx_ordinal for marker in places} == places
+    assert decoded["snapshot 'first'"].tx_ordinal is None, "a row with a key is named by it"
 
 
 def test_the_plain_event(decoded: dict[str, Row]) -> None:

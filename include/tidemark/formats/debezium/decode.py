@@ -18,7 +18,7 @@ from pyspark.sql import functions as F
 from tidemark.containers.contract import holds_text
 from tidemark.formats.contract import REPLACES, DeclaredFeed, as_changes
 from tidemark.formats.debezium import placing
-from tidemark.formats.debezium.equal_rows import begins_again
+from tidemark.formats.debezium.equal_rows import LAST, begins_again, place_in_read, read_of_load
 from tidemark.formats.debezium.infinities import declared_ways, infinite_columns, without
 from tidemark.formats.debezium.keys import IMAGE, declared_keys, names_old_key, old_key, own_shape, whole
 from tidemark.formats.debezium.sources import CONNECTORS, COUNTED_ANEW
@@ -31,14 +31,14 @@ from tidemark.values.strict_json import broken, one_document
 
 __all__ = [
     "BY_NEIGHBOURS", "ENCODINGS", "Options", "awaits_place", "begins_again", "column_types", "decode", "gaps",
-    "gives_place", "message_types", "of_load", "place", "shares_position", "without_place",
+    "gives_place", "message_types", "of_load", "place", "read_of_load", "shares_position", "without_place",
 ]  # fmt: skip
 
 BY_NEIGHBOURS = False
 
 _EVENT = (
     f"before: {IMAGE}, after: {IMAGE}, op: string, ts_ms: bigint, "
-    "source: struct<ts_ms: bigint, name: string, snapshot: string, schema: string, table: string, %s>, "
+    "source: struct<version: string, ts_ms: bigint, name: string, snapshot: string, schema: string, table: string, %s>, "
     "transaction: struct<id: string, total_order: bigint>, message: struct<prefix: string, content: string>, "
     "status: string, id: string, event_count: bigint, "
     "data_collections: array<struct<data_collection: string, event_count: bigint>>"
@@ -66,10 +66,6 @@ _MESSAGE_SCHEMA = json.dumps(
         ]
     }
 )
-
-
-#: What ``source.snapshot`` says of the last row of a table, and of the last one of all.
-_LAST = ("last_in_data_collection", "last")
 
 
 class Options(BaseModel):
@@ -284,7 +280,10 @@ def _entries(events: DataFrame, feed: DeclaredFeed, options: Options) -> DataFra
         "tx_part": F.when(row & (op != "r"), CONNECTORS[options.connector].together(source)),
         "committed_at": time_of_millis(source["ts_ms"]),
         "message_schema": F.when(row, c("message_schema")).when(message, F.lit(_MESSAGE_SCHEMA)),
-        "tx_ordinal": F.when(row & c("k").isNull() & (op == "c"), c("ts_ms")),  # when it was sent
+        # When it was sent, or its place in the snapshot's read of the table.
+        "tx_ordinal": F.when(
+            row & c("k").isNull(), F.when(op == "c", c("ts_ms")).when(op == "r", place_in_read(source))
+        ),
         "entry": F.lit(0),
         "problem": F.coalesce("problem", F.when(unordered, F.lit(CONNECTORS[options.connector].no_position))),
     }
@@ -321,10 +320,10 @@ def _replaces(source: Column, key: Column, options: Options) -> Column:
     ad-hoc snapshots may read a part of a table: PostgreSQL's say so, or name the commit before them.
     """
     marker = source["snapshot"]
-    found = marker.isin("true", "first", "first_in_data_collection", *_LAST) & key.isNull()
+    found = marker.isin("true", "first", "first_in_data_collection", *LAST) & key.isNull()
     if _has_lsns(options):
         whole = ~F.coalesce(source["sequence"].startswith('["'), F.lit(False))
-        found = (found | marker.isin(*_LAST)) & whole
+        found = (found | marker.isin(*LAST)) & whole
     return F.coalesce(found, F.lit(False))
 
 

@@ -28,7 +28,7 @@ from tidemark.values.table_changes import TableChange
 
 __all__ = [
     "BY_NEIGHBOURS", "ENCODINGS", "Options", "bind", "column_types", "decode", "described_at", "gaps", "message_types",
-    "of_load", "table_change", "without_place",
+    "of_load", "read_of_load", "table_change", "without_place",
 ]  # fmt: skip
 
 #: The common encodings are enough.
@@ -93,6 +93,11 @@ def described_at(schemas: Sequence[SchemaEntry]) -> Column | None:
 def without_place() -> Column:
     """Rows of a full load have no changeSequence, and no time."""
     return of_load()
+
+
+def read_of_load() -> Column:
+    """No message says when its load began."""
+    return F.lit(None).cast("string")
 
 
 def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFrame:
