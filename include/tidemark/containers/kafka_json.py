@@ -1,7 +1,8 @@
 """Kafka records as JSON lines: ``{"topic", "partition", "offset", "timestamp", "key", "value", "headers"}``.
 
 ``key``, ``value`` and header values are null, a string, or an object (taken as its JSON text); base64 where the
-exporter wrote bytes. ``headers`` is a list of ``{"key", "value"}``.
+exporter wrote bytes. ``headers`` is a list of ``{"key", "value"}``. ``topic`` and ``value`` are always there; a null value is
+a tombstone.
 """
 
 from __future__ import annotations
@@ -26,6 +27,11 @@ _ENVELOPE = (
 _NO_TEXT = r"\s*:\s*[{\[0-9-]"
 #: The name of a member may be written with escapes for its letters.
 _ESCAPED_LETTER = r"\\u00[67]"
+
+_NO_VALUE = (
+    "the line has no member `value`: not a Kafka record of this container, where that of a tombstone is null: have the "
+    "exporter write it"
+)
 
 #: A text object may be compressed as a whole.
 OWN_COMPRESSION = False
@@ -57,9 +63,9 @@ def read(spark: SparkSession, paths: list[str], options: BaseModel, *, plain: bo
     )
     problem = F.coalesce(
         broken(F.col("line"), "the line is not the JSON of a Kafka record, or goes on behind it"),
-        F.when(r["topic"].isNull(), F.lit("the line names no topic: not a Kafka record")).when(
-            undecodable, F.lit("key or value is not base64")
-        ),
+        F.when(r["topic"].isNull(), F.lit("the line names no topic: not a Kafka record"))
+        .when(r["value"].isNull() & ~_names_value(F.col("raw")), F.lit(_NO_VALUE))
+        .when(undecodable, F.lit("key or value is not base64")),
     )
     # Most columns are plain members of the parsed line: Spark then reads them where the format needs them, without one
     # more copy of the row.
@@ -77,6 +83,10 @@ def read(spark: SparkSession, paths: list[str], options: BaseModel, *, plain: bo
         headers.alias("headers"),
         problem.alias("problem"),
     )
+
+
+def _names_value(line: Column) -> Column:
+    return F.coalesce(F.array_contains(F.json_object_keys(line), "value"), F.lit(False))
 
 
 def _may_hold_json(line: Column) -> Column:

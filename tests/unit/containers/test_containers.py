@@ -254,6 +254,17 @@ def test_a_timestamp_that_is_none_crashes_nothing(spark: SparkSession, tmp_path:
     assert read(spark, "kafka_json", tmp_path / "x")[0].sent_at is None
 
 
+def test_a_line_without_a_value_is_no_tombstone(spark: SparkSession, tmp_path: Path) -> None:
+    """As `kcat -J` writes a record, whose value it calls payload. A header has a value, too."""
+    lines = [
+        '{"topic": "t", "key": "MQ==", "payload": "YWI=", "headers": [{"key": "h", "value": "MQ=="}]}', '{"topic": "t"}',
+        '{"topic": "t", "value": null}', '{"topic": "t", "val\\u0075e": null}', '{"topic": "t", "value": "YWI="}',
+    ]  # fmt: skip
+    (tmp_path / "x").write_text("\n".join(lines))
+    rows = read(spark, "kafka_json", tmp_path / "x")
+    assert ["no member `value`" in (row.problem or "") for row in rows] == [True, True, False, False, False]
+
+
 ENVELOPES = [
     [{"op": "c", "before": None, "after": {"id": 1, "price": Decimal("1234567890123456789.10"), "raw": b"\x00\xff"}}],
     [
