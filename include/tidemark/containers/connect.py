@@ -23,12 +23,14 @@ from __future__ import annotations
 from functools import reduce
 from operator import and_
 
+from pyspark.errors import AnalysisException
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
 
 from tidemark.containers.contract import RECORDS
 from tidemark.containers.objects import exactly, object_name, record_number
+from tidemark.errors import ExportError
 from tidemark.storage.landed_columns import landed_topic
 from tidemark.values.encodings import time_of_millis
 from tidemark.values.strict_json import NOT_UTF_8
@@ -52,7 +54,7 @@ def read_files(spark: SparkSession, paths: list[str], file_format: str) -> DataF
     """
     by_schema: dict[str, tuple[T.StructType, list[str]]] = {}
     for path in paths:
-        schema = spark.read.format(file_format).load(exactly([path])).schema
+        schema = _schema(spark, path, file_format)
         by_schema.setdefault(schema.json(), (schema, []))[1].append(path)
     records = None
     for schema, alike in by_schema.values():
@@ -60,6 +62,20 @@ def read_files(spark: SparkSession, paths: list[str], file_format: str) -> DataF
         found = _records(rows, schema, alike)
         records = found if records is None else records.unionByName(found)
     return spark.createDataFrame([], RECORDS) if records is None else records
+
+
+def _schema(spark: SparkSession, path: str, file_format: str) -> T.StructType:
+    """The schema of one object. ExportError where Spark has none: for two columns of one name, but for upper and lower case,
+    or for a type that it does not know."""
+    try:
+        return spark.read.format(file_format).load(exactly([path])).schema
+    except AnalysisException as error:
+        told, fix = str(error).partition("\n")[0], "have the sink leave that column out, or write it otherwise"
+        raise ExportError(
+            f"its columns cannot be read: {told}",
+            object=path,
+            fix=f"{fix}; then land the hour with `tidemark land --anew`",
+        ) from error
 
 
 def _records(rows: DataFrame, schema: T.StructType, paths: list[str]) -> DataFrame:

@@ -69,9 +69,13 @@ _NO_ANSWER = ("software.amazon.", "org.apache.hadoop.fs.s3a.", "java.net.")
 @contextmanager
 def unreadable_named(manifest: Manifest) -> Iterator[None]:
     """ExportError in place of Spark's when it cannot read a landed object: its bytes were spoilt since it landed, or inside
-    a block that landing does not look into. ConfigError where it is there, but not for the executors."""
+    a block that landing does not look into. ConfigError where it is there, but not for the executors. A container's own
+    ExportError gets the hour."""
     try:
         yield
+    except ExportError as error:
+        error.feed, error.hour = manifest.feed, manifest.hour
+        raise
     except (Py4JJavaError, PySparkException) as error:
         _, _, told = str(error).partition("FAILED_READ_FILE")
         first = unquote(told.partition("\n")[0])

@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime
+from pathlib import Path
 from typing import Any
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from py4j.protocol import Py4JJavaError
 from pyspark.sql import SparkSession
 
+from tidemark.containers import connect_parquet
 from tidemark.crash import can_pass
 from tidemark.errors import ConfigError, ExportError
 from tidemark.hours import Hour
@@ -38,6 +42,18 @@ def test_a_spoilt_one_is_named(spark: SparkSession) -> None:
     with pytest.raises(ExportError) as raised, unreadable_named(MANIFEST):
         raise spark_says(spark, jvm.java.util.zip.ZipException("incorrect data check"))
     assert raised.value.object == PATH
+
+
+@pytest.mark.parametrize("columns", [{"n": [1], "N": [1]}, {"n": pa.array([1], pa.timestamp("ns"))}])
+def test_one_whose_columns_spark_refuses_is_named(spark: SparkSession, tmp_path: Path, columns: dict[str, Any]) -> None:
+    """Two names that differ in their case, and a type that it does not know."""
+    path = tmp_path / "t+0+0000000000.parquet"
+    pq.write_table(pa.table({"after": pa.table(columns).to_struct_array().combine_chunks()}), path)
+    with pytest.raises(ExportError, match="its columns cannot be read: ") as raised, unreadable_named(MANIFEST):
+        connect_parquet.read(spark, [str(path)], connect_parquet.Options())
+    error = raised.value
+    assert (error.feed, error.hour, error.object) == (MANIFEST.feed, MANIFEST.hour, str(path))
+    assert "leave that column out" in (error.fix or "")
 
 
 def test_one_that_executors_do_not_see_is_no_fault_of_the_export(spark: SparkSession) -> None:
