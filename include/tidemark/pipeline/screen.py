@@ -57,6 +57,7 @@ _OTHERWISE: Mapping[str, tuple[Callable[[Column], Column], str]] = {
         for unit, below in (("micros", 4 * 10**12), ("nanos", 4 * 10**15))
     },
 }
+_NO_KEY = "the key ({}) is missing or cannot be read; if a part of it is null, have the source name a key without nulls"
 _UNREADABLE = "not a value of its column's type: "
 _LACKS = "a table without a key needs all columns, and this lacks "
 
@@ -209,7 +210,7 @@ def judge_change(shape: TableShape, checks: Checks) -> Column:
         if found
     ]
     if shape.key:
-        wrong, says = ~_keys_are_whole(shape), F.lit(f"the key ({', '.join(shape.key)}) is missing or cannot be read")
+        wrong, says = ~_keys_are_whole(shape), F.lit(_NO_KEY.format(", ".join(shape.key)))
     else:
         # Which row goes, and whether another one is equal, is told by all of its values.
         wrong, says = F.size(absent) > 0, F.concat(F.lit(_LACKS), F.array_join(absent, ", "))

@@ -45,7 +45,7 @@ def key_changes(table: str) -> list[Event]:
 
 
 VALUE, CHECK = f'not a value of its column\'s type: n (int): "{TOO_LONG}"', "check failed: n <= 9"
-KEY = "the key (id) is missing or cannot be read"
+KEY = "the key (id) is missing or cannot be read; if a part of it is null, have the source name a key without nulls"
 OTHER = "the other half of its key change is refused: "
 
 

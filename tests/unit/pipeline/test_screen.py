@@ -31,7 +31,8 @@ LOG_ROW = (
     "absent array<string>, message_schema string"
 )
 KEY, UNREADABLE, CHECK = (
-    "the key (id) is missing or cannot be read", "not a value of its column's type: ", "check failed: ",
+    "the key (id) is missing or cannot be read; if a part of it is null, have the source name a key without nulls",
+    "not a value of its column's type: ", "check failed: ",
 )  # fmt: skip
 GOOD = {"id": "1", "n": "5", "day": "2026-11-20", "note": "x"}
 CASES: dict[str, tuple[dict[str, Any], str | None]] = {
