@@ -57,7 +57,8 @@ def effective(rows: DataFrame, positions: SharedPositions | None) -> DataFrame:
     ``times``: over all rows; ``times_before``: without the rows of this hour; ``landed_this_hour``: how many rows of
     this hour are this change; ``removed`` and ``added``: image hashes; ``image``: the map of the added row; ``newest``:
     ``committed_at`` and ``tx`` of the newest row; ``doubtful``: how many rows of this hour stand right behind an equal one
-    and are taken for another delivery of it. ``positions``: None where each names one change.
+    and are taken for another delivery of it; ``merged``: how many rows of a full load count once with equal ones, for they
+    have no offset that would tell. ``positions``: None where each names one change.
     """
     told = rows.withColumns(
         {
@@ -72,7 +73,8 @@ def effective(rows: DataFrame, positions: SharedPositions | None) -> DataFrame:
     ]
     if positions is None:
         once = [F.lit(1).alias("times"), F.max((~F.col("landed_this_hour")).cast("int")).alias("times_before")]
-        return told.groupBy(*_SAME_CHANGE).agg(*once, *of_change, F.lit(0).cast("bigint").alias("doubtful"))
+        nothing = [F.lit(0).cast("bigint").alias(name) for name in ("doubtful", "merged")]
+        return told.groupBy(*_SAME_CHANGE).agg(*once, *of_change, *nothing)
     before = ~F.col("landed_this_hour")
     # The exporter's own repetition (one offset twice) is never a second row; without offsets the position is unique.
     counted = F.when(F.col("shared") & F.col("offset").isNotNull(), (~F.col("again")).cast("int"))
@@ -81,6 +83,7 @@ def effective(rows: DataFrame, positions: SharedPositions | None) -> DataFrame:
         F.coalesce(F.sum(F.when(before, counted)), F.max(before.cast("int"))).alias("times_before"),
         *of_change,
         F.count_if(F.col("doubtful") & ~before).alias("doubtful"),
+        F.count_if(F.col("of_load") & F.col("offset").isNull() & ~before).alias("unnumbered"),
     )  # fmt: skip
     return per_run.groupBy(*_SAME_CHANGE).agg(
         F.max("times").alias("times"),
@@ -89,6 +92,7 @@ def effective(rows: DataFrame, positions: SharedPositions | None) -> DataFrame:
         F.first("image", ignorenulls=True).alias("image"),
         F.max("newest").alias("newest"),
         F.sum("doubtful").alias("doubtful"),
+        F.greatest(F.sum("unnumbered") - F.max("times") + F.max("times_before"), F.lit(0)).alias("merged"),
     )
 
 

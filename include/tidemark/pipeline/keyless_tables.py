@@ -59,8 +59,8 @@ def settle_keyless(changes: TableChanges) -> TableOutcome:
         released_applied=released_applied,
         released_duplicate=stats.released - released_applied - counts.released_superseded,
     )
-    doubtful, sizes = counted.effective["doubtful"], of_rows.get
-    warnings = [*([_doubt(doubtful)] if doubtful else []), *counted.warnings]
+    doubtful, merged, sizes = counted.effective["doubtful"], counted.effective["merged"], of_rows.get
+    warnings = [*([_doubt(doubtful)] if doubtful else []), *([_merge(merged)] if merged else []), *counted.warnings]
     return TableOutcome(
         settled=settled.drop("unreadable"), written=sizes["written"], deleted=sizes["deleted"], counts=counts.plus(folded),
         warnings=warnings, only_new=only_new, copies=counted.copies,
@@ -119,10 +119,11 @@ def _count_all(changes: TableChanges, new: DataFrame) -> _Counted:
 
 
 def _sums() -> list[Column]:
-    """How many changes count now and did not before, and how many are taken for another delivery."""
+    """How many changes count now and did not before, and how many rows are taken for another delivery, of one kind and the
+    other."""
     return [
         F.coalesce(F.sum(F.col("times") - F.col("times_before")), F.lit(0)).alias("more"),
-        F.coalesce(F.sum("doubtful"), F.lit(0)).alias("doubtful"),
+        *(F.coalesce(F.sum(name), F.lit(0)).alias(name) for name in ("doubtful", "merged")),
     ]
 
 
@@ -135,6 +136,13 @@ def _doubt(rows: int) -> str:
     return (
         f"{rows} rows stand at one position with equal ones right before them, and are taken for a repetition that came "
         "later: what numbers the changes of a transaction (the connector's transaction metadata) would tell"
+    )
+
+
+def _merge(rows: int) -> str:
+    return (
+        f"{rows} rows of a full load are equal to others and count once with them: the container keeps no offsets, which "
+        "would tell equal rows of the source from a message that came again: export them with offsets, or with a key"
     )
 
 

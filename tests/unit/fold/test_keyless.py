@@ -134,6 +134,19 @@ def test_equal_rows_count_as_often_as_in_one_read(spark: SparkSession, reads: st
     assert (found.times, found.doubtful) == (times, 0)
 
 
+def test_equal_rows_without_offsets_count_once_and_are_told(spark: SparkSession) -> None:
+    """Two in an hour before, three in this one: equal rows of a load, or one that came again."""
+    row = {"op": "insert", "position": "5", "topic": "t", "entry": 0}
+    landed = [("1", False), ("1", False), ("1", True), ("1", True), ("1", True), ("2", True), ("2", True), ("3", True)]
+    rows = [
+        {**row, "object": "o", "record": at, "after": {"id": id_}, "landed_this_hour": now}
+        for at, (id_, now) in enumerate(landed)
+    ]
+    every = F.lit(True)
+    found = keyless.effective(frame(spark, rows), keyless.SharedPositions(shared=every, of_load=every)).collect()
+    assert {row.image["id"]: (row.times, row.merged) for row in found} == {"1": (1, 3), "2": (1, 1), "3": (1, 0)}
+
+
 @pytest.mark.parametrize("entries", [1, 2, 3])
 def test_what_an_exporter_wrote_twice_counts_once(spark: SparkSession, entries: int) -> None:
     """Messages of several equal rows, each in two objects under its own offset, one of them in an hour that was exported
