@@ -8,8 +8,8 @@ from __future__ import annotations
 
 import importlib.util
 import os
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Collection, Mapping
+from dataclasses import dataclass, replace
 from typing import Any
 
 # When pandera is imported first, it sets this to 127.0.0.1 (its issue 2344), and a cluster cannot reach its driver.
@@ -62,6 +62,12 @@ class Plan:
         """The columns that checks and uniqueness name; a model may look at any column."""
         return {check.column for check in self.checks} | {name for columns, _ in self.unique for name in columns}
 
+    def on(self, columns: Collection[str]) -> tuple[Plan, list[str]]:
+        """What can be made of it on a table of these columns, and the columns that it names and the table does not have."""
+        checks = [check for check in self.checks if check.column in columns]
+        unique = [(names, consequence) for names, consequence in self.unique if set(names) <= set(columns)]
+        return replace(self, checks=checks, unique=unique), sorted(self.columns - set(columns))
+
     @property
     def size(self) -> int:
         """The number of checks; of a model, its checks of whole rows are one."""
@@ -89,9 +95,9 @@ def plan_checks(table: str, declared: Table, settings: Settings) -> Plan:
             raise _refused(declared.checks_module, table, f"pandera refuses it: {error}") from error
         # pandera leaves the model's own metadata out of its schema.
         of_rows = (model.__config__.metadata or {}).get("consequence", "stop")
+        if why := _what_is_not_made(schema, of_rows):
+            raise _refused(declared.checks_module, table, why)
         for name, column in schema.columns.items():
-            if column.regex:
-                raise _refused(declared.checks_module, table, f"{name} stands for several columns (regex): name each")
             consequence = (column.metadata or {}).get("consequence", "stop")
             checks += [PlannedCheck(name, rule, consequence) for rule in column.checks]
             if not column.nullable:
@@ -101,6 +107,27 @@ def plan_checks(table: str, declared: Table, settings: Settings) -> Plan:
         if schema.checks:
             models.append((pa.DataFrameSchema(checks=schema.checks, name=schema.name), of_rows))
     return Plan(checks, unique, models)
+
+
+def _what_is_not_made(schema: pa.DataFrameSchema, of_rows: str) -> str | None:
+    """What a model asks for that nothing here makes; None: nothing. ``of_rows``: the consequence of what is about whole
+    rows."""
+    if of_rows not in ("stop", "warn"):
+        return f"the consequence {of_rows!r} in its Config: stop and warn are possible"
+    for option in ("strict", "ordered", "coerce", "dtype"):
+        if getattr(schema, option):
+            return f"its Config says `{option}`, which is not made: take it out, or write a dataframe_check"
+    for name, column in schema.columns.items():
+        consequence = (column.metadata or {}).get("consequence", "stop")
+        if consequence not in ("stop", "quarantine", "warn"):
+            return f"the consequence {consequence!r} of {name}: stop, quarantine and warn are possible"
+        if column.regex:
+            return f"{name} stands for several columns (regex): name each"
+        if column.coerce:
+            return f"{name} says `coerce`, which is not made: take it out"
+        if any(check.raise_warning for check in column.checks):
+            return f"{name} says `raise_warning`: write the consequence warn in its place"
+    return None
 
 
 def _column_checks(column: str, check: Check) -> list[PlannedCheck]:

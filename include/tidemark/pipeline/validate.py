@@ -38,7 +38,7 @@ log = get_logger()
 _KEYS = 3
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, kw_only=True)
 class Verdict:
     """The result of one table's checks."""
 
@@ -50,6 +50,8 @@ class Verdict:
     """How many were made."""
     results: list[CheckResult] = field(default_factory=list)
     """Of the checks of columns, one by one."""
+    notes: list[str] = field(default_factory=list)
+    """What could not be checked."""
 
 
 def validate(run: HourRun) -> HourRun:
@@ -76,7 +78,8 @@ def validate(run: HourRun) -> HourRun:
         else table
         for table in _receipt(run).tables
     ]
-    notes = [f"{table}: {warning}" for table, verdict in of_cuts.items() for warning in verdict.warnings]
+    notes = [f"{table}: {note}" for table, verdict in verdicts.items() for note in verdict.notes]
+    notes += [f"{table}: {warning}" for table, verdict in of_cuts.items() for warning in verdict.warnings]
     receipt = _receipt(run).model_copy(update={"tables": tables, "notes": _receipt(run).notes + notes})
     receipt.balance()
     _within_limit(feed, receipt.quarantined - receipt.alongside, receipt.landed, run.hour)
@@ -119,15 +122,16 @@ def _judge_cut(run: HourRun, rows: CutRows) -> Verdict:
     Of a table without a key, any row that the cut is written with; it does not stop the hour."""
     from tidemark.pipeline.checks import conditions_of, plan_checks
 
-    plan = plan_checks(rows.table, run.feed.declared(rows.table), run.settings)
+    plan, _ = plan_checks(rows.table, run.feed.declared(rows.table), run.settings).on(
+        rows.settled.select("row.*").columns
+    )
     stamp = F.struct("key", "joins", "tidemark.absent").alias(TIDEMARK)
     written = rows.settled.where(~F.col("deleted")).select("row.*", stamp)
     types = {field.name: field.dataType.simpleString() for field in written.schema}
-    checks = [check for check in plan.checks if check.column in types]
     conditions = {
         number: condition
-        & ~(F.col(f"{TIDEMARK}.joins") & F.array_contains(f"{TIDEMARK}.absent", F.lit(checks[number].column)))
-        for number, condition in conditions_of(checks, types).items()
+        & ~(F.col(f"{TIDEMARK}.joins") & F.array_contains(f"{TIDEMARK}.absent", F.lit(plan.checks[number].column)))
+        for number, condition in conditions_of(plan.checks, types).items()
     }
     if rows.brought is not None and not written.where(reduce(or_, conditions.values(), F.lit(False))).isEmpty():
         brought = rows.brought.select(F.col("key").alias("brought"))
@@ -137,14 +141,14 @@ def _judge_cut(run: HourRun, rows: CutRows) -> Verdict:
     warnings: list[str] = []
     for number in conditions:
         if failed := counted[f"failed_{number}"]:
-            stops_hour = checks[number].consequence == "stop" and rows.brought is not None
-            told = f"the cut of {run.hour} shows {failed} rows that fail {checks[number]}"
+            stops_hour = plan.checks[number].consequence == "stop" and rows.brought is not None
+            told = f"the cut of {run.hour} shows {failed} rows that fail {plan.checks[number]}"
             (stops if stops_hour else warnings).append(told)
     if unjudged := plan.size - len(conditions):
         warnings.append(
             f"what later hours have written over in the cut of {run.hour} is not judged by {unjudged} checks"
         )
-    return Verdict(stops, warnings)
+    return Verdict(stops=stops, warnings=warnings)
 
 
 def _stop(feed: Feed, hour: str, verdicts: dict[str, Verdict]) -> None:
@@ -188,20 +192,19 @@ def _judge(run: HourRun, table: str) -> Verdict:
     feed, settings = run.feed, run.settings
     declared = feed.declared(table)
     if not (declared.checks or declared.checks_module or declared.columns):
-        return Verdict([], [])
+        return Verdict(stops=[], warnings=[])
     # pandera takes seconds to import: only for a table that has something to be checked
     from tidemark.pipeline.checks import conditions_of, judge, model_fails, plan_checks, wrong_types
 
-    plan = plan_checks(table, declared, settings)
     published = PublishedTable(run.spark, table, feed.feed)
     staged = published.staged(run.state.publication)
+    plan, missing = plan_checks(table, declared, settings).on(staged.columns)
+    lacking = "checks name columns that the table does not have: {}; they are not made before it has them"
+    notes = [lacking.format(", ".join(missing))] if missing else []
     types = load_format(feed.format["type"]).column_types(declared.all_columns, feed.format_options)
     wrong = wrong_types(staged, wider_of({f.name: f.dataType.simpleString() for f in staged.schema}, types))
     if plan.empty or wrong:
-        return Verdict([wrong] if wrong else [], [], checks=len(types))
-    if missing := plan.columns - set(staged.columns):
-        names = ", ".join(sorted(missing))
-        raise CheckError(f"checks name columns the table does not have: {names}", table=table)
+        return Verdict(stops=[wrong] if wrong else [], warnings=[], checks=len(types), notes=notes)
     written = staged.where(F.col(f"{TIDEMARK}.hour") == run.hour)
     if not plan.models:
         written = written.select(*map(quote, sorted(plan.columns | set(published.key()))))
@@ -226,7 +229,7 @@ def _judge(run: HourRun, table: str) -> Verdict:
     # What the hour's changes sent passes. A row that fails all the same has its value from before, or has none yet.
     stay = "rows fail by what was published before, or was never sent, and stay"
     warnings += [f"{problem}: {stay}" for problem, consequence in problems if consequence == "quarantine"]
-    return Verdict(stops, warnings, checks=len(types) + plan.size, results=results)
+    return Verdict(stops=stops, warnings=warnings, checks=len(types) + plan.size, results=results, notes=notes)
 
 
 def _counted(written: DataFrame, conditions: Mapping[int, Column]) -> tuple[DataFrame, dict[str, int]]:

@@ -9,6 +9,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.e2e.schema_change_messages import HOURS, Change, Entry, Installation, Statement, Version
+from tidemark.errors import CheckError
 from tidemark.operations.audit import audit
 from tidemark.settings import Settings
 
@@ -202,3 +203,23 @@ def test_a_late_cut_has_what_was_stated_by_then(install: Install, order: tuple[i
     if order == (0, 2, 1):
         assert [(r["id"], r["qty"], r["more"]) for r in made.rows(as_of=1)] == [(n, 7, None) for n in (1, 2, 3)]
     assert HOURS[0]
+
+
+def test_a_check_of_a_column_that_comes_later_stops_no_hour_before(install: Install) -> None:
+    """Each hour's receipt names the column while the table does not have it, as one that is misspelt."""
+    checks: list[dict[str, object]] = [
+        {"column": "qty", "min": 5}, {"column": "qyt", "max": 9}, {"unique": ["id", "qty"]}, {"column": "id", "max": 7},
+    ]  # fmt: skip
+    version = V1 | {"qty": "int"}
+    added = Statement(20, version, "ALTER TABLE items ADD COLUMN qty int", 2)
+    made = install("canal", "", [
+        [Change("c", 1, V1, {"id": 1, "name": "a"})], [added, Change("c", 21, version, {"id": 2, "name": "b", "qty": 3})],
+    ], checks=checks)  # fmt: skip
+    told = f"{made.name}.items: checks name columns that the table does not have: {{}}; they are not made before it has them"
+    (first,) = made.run(0)
+    assert first.notes == [told.format("qty, qyt")]
+    with pytest.raises(CheckError, match=r"checks failed, nothing is published: .*: qty >= 5"):
+        made.run(1)
+    checks[0]["min"] = 3
+    (second,) = made.run(1)
+    assert second.notes == [told.format("qyt")]

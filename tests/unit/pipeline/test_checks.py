@@ -240,6 +240,13 @@ def test_a_models_own_check_may_have_the_name_of_a_built_in_one(spark: SparkSess
     assert [judge(rows_of(spark, "bigint", [value]), [own]) for value in (1, 2)] == [[], [own]]
 
 
+def test_what_names_a_column_that_is_not_there_is_no_part_of_what_can_be_made() -> None:
+    checks = [{"column": "n", "min": 1}, {"column": "later", "min": 1}, {"unique": ["n", "last"]}, {"unique": ["n"]}]
+    plan, missing = plan_checks("s.t", Table.model_validate({"checks": checks}), Settings()).on(["n", "id"])
+    assert [check.column for check in plan.checks] == ["n"] and plan.unique == [(["n"], "stop")]
+    assert missing == ["last", "later"]
+
+
 @pytest.mark.parametrize(
     ("text", "why"),
     [
@@ -252,6 +259,23 @@ def test_a_models_own_check_may_have_the_name_of_a_built_in_one(spark: SparkSess
         (
             "class M(pa.DataFrameModel):\n    n: int = pa.Field(alias='n.*', regex=True)",
             "n.* stands for several columns (regex)",
+        ),
+        ("class M(pa.DataFrameModel):\n    n: int = pa.Field(coerce=True)", "n says `coerce`"),
+        ("class M(pa.DataFrameModel):\n    n: int = pa.Field(ge=1, raise_warning=True)", "n says `raise_warning`"),
+        (
+            "class M(pa.DataFrameModel):\n    n: int = pa.Field(metadata={'consequence': 'warning'})",
+            "the consequence 'warning'",
+        ),
+        *(
+            (
+                f"class M(pa.DataFrameModel):\n    n: int\n    class Config:\n        {option} = {value}",
+                f"its Config says `{option}`",
+            )
+            for option, value in {"strict": "True", "ordered": "True", "coerce": "True", "dtype": "int"}.items()
+        ),
+        (
+            "class M(pa.DataFrameModel):\n    n: int\n    class Config:\n        metadata = {'consequence': 'quarantine'}",
+            "the consequence 'quarantine' in its Config",
         ),
     ],
 )
