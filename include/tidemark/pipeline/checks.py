@@ -16,6 +16,7 @@ from typing import Any
 os.environ.setdefault("SPARK_LOCAL_IP", os.environ.get("SPARK_LOCAL_HOSTNAME", "127.0.0.1"))
 
 import pandera.pyspark as pa
+from pandera.api.function_dispatch import Dispatcher
 from pandera.config import CONFIG, ValidationDepth
 from pyspark.errors import PySparkException
 from pyspark.sql import Column, DataFrame, SparkSession
@@ -252,7 +253,7 @@ def _is_condition(check: PlannedCheck) -> bool:
     if check.rule is None:
         return True
     name, made_by = str(check.rule.name), check.rule._check_fn  # a model's own method may have a built-in check's name
-    return name in _CONDITIONS and made_by in (_matches, pa.Check.CHECK_FUNCTION_REGISTRY.get(name))
+    return name in _CONDITIONS and (made_by is _matches or isinstance(made_by, Dispatcher))
 
 
 def _condition(check: PlannedCheck) -> Callable[[Column], Column]:
