@@ -7,7 +7,6 @@ from dataclasses import replace
 from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.changelog.deliveries import published_by
 from tidemark.feeds.model import Feed
 from tidemark.fold import keyless
 from tidemark.fold.colliding_keys import colliding_keys
@@ -17,6 +16,7 @@ from tidemark.fold.owed_copies import match_owed, removed_images
 from tidemark.fold.typed_rows import TableShape, in_one_notation, key_is_whole, keyed_rows, settle
 from tidemark.formats import load_format
 from tidemark.formats.contract import MarksLoads, SharesPositions
+from tidemark.ledger.change_log import published_by
 from tidemark.ledger.feed_state import FeedState
 
 

@@ -7,11 +7,11 @@ from dataclasses import dataclass
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.changelog.deliveries import published_unused, without_messages
 from tidemark.changelog.places import placed, placed_again
 from tidemark.changelog.resolve import LoggedColumns
 from tidemark.changelog.table_history import Definitions, with_definitions
 from tidemark.changelog.ties import tied_log
+from tidemark.changelog.transaction_status import published_unused, without_messages
 from tidemark.feeds.model import Feed
 from tidemark.ledger.change_log import is_published, is_row, of_tables, rolled_back
 from tidemark.ledger.change_stats import empties, schema_of

@@ -11,7 +11,6 @@ from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from tidemark.changelog.column_readings import refuse_reading_anew
-from tidemark.changelog.deliveries import published_by
 from tidemark.changelog.renames import RenamePlan, plan_renames
 from tidemark.changelog.resolve import (
     LoggedColumns,
@@ -29,6 +28,7 @@ from tidemark.fold.few_keys import KeyValues, condition
 from tidemark.fold.late_changes import PublishedChanges
 from tidemark.fold.typed_rows import TableShape, in_one_notation, key_is_whole, keyed_rows
 from tidemark.identifiers import TIDEMARK, quote
+from tidemark.ledger.change_log import published_by
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.hour_run import HourRun

@@ -14,10 +14,16 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.changelog import deliveries
-from tidemark.changelog.deliveries import OF_TOPIC, of_messages, tells_deliveries, unused_messages, without_messages
 from tidemark.changelog.ties import TiedHour, with_pairs
-from tidemark.changelog.transaction_status import transaction_status, with_earlier
+from tidemark.changelog.transaction_status import (
+    of_messages,
+    tell_torn,
+    transaction_status,
+    unused_of_hour,
+    with_earlier,
+    without_messages,
+    without_whole_delivery,
+)
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.ledger.change_log import is_row
@@ -25,9 +31,6 @@ from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.kept_back import kept_back, waiting_whole
 from tidemark.ledger.quarantine import ENTRY, NEVER_COMPLETED
 from tidemark.ledger.source_transactions import is_waited_for
-
-_MOST_NAMED, _SHOWN = 5, 60
-_UNPRINTABLE = r"[\p{C}\p{Zl}\p{Zp}]"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -102,7 +105,8 @@ def complete_transactions(entries: HourEntries) -> WholeTransactions:
     if not getattr(entries.feed.format_options, "transactions", True):
         whole, open_ = _publish_unread(whole, open_)
     whole = _hold_open(whole, open_, entries, candidates)
-    unused = _unused(entries, candidates)
+    counted = entries.ties.log.where(entries.published | entries.new)
+    unused = unused_of_hour(candidates, counted, entries.feed, entries.state)
     if unused is not None:
         redelivered = of_messages(whole.rows, unused).localCheckpoint()
         whole = replace(whole, rows=without_messages(whole.rows, unused), redelivered=redelivered)
@@ -176,7 +180,7 @@ def _hold_open(
         whole = replace(
             whole, rows=_without(whole.rows, names), still_open=open_, held_transactions=stay, held_since=since,
             held=_of(whole.rows.where("landed_this_hour"), names).count(),
-            notes=whole.notes + _torn(entries, candidates, open_),
+            notes=whole.notes + tell_torn(_of(candidates, names), entries.feed),
         )  # fmt: skip
     return replace(whole, notes=[*whole.notes, f"{late} overdue transactions ({policy})"]) if late else whole
 
@@ -192,13 +196,8 @@ def open_at(entries: DataFrame, then: Column, feed: Feed, hour: Hour) -> DataFra
     whole = transaction_status(of_all, feed).select("tx", F.col("parts").alias("of_parts"))
     # Without the others it may look whole: IBM's segments do not say how many there are.
     open_ = known.join(whole, "tx").where(~F.col("complete") | (F.col("parts") < F.col("of_parts")))
-    if (format_ := tells_deliveries(feed)) is not None:
-        # A delivery that was whole by then, and still is with all that is known now: in each topic that there was.
-        topic, delivery = list(OF_TOPIC), [*OF_TOPIC, "partition", "delivery"]
-        stay = deliveries.whole_deliveries(of_then, format_).where("whole").select(*delivery)
-        stay = stay.join(deliveries.whole_deliveries(of_all, format_).where("whole").select(*delivery), delivery)
-        wait = of_then.select(*topic).distinct().join(stay.select(*topic).distinct(), topic, "left_anti")
-        open_ = _of(open_, wait)
+    if (waits := without_whole_delivery(of_then, of_all, feed)) is not None:
+        open_ = _of(open_, waits)
     if feed.transactions.overdue == "apply":
         open_ = open_.where(F.col("since") >= _oldest(feed, hour))
     if feed.transactions.tables_outside:
@@ -329,32 +328,6 @@ def _incomplete(entries: HourEntries, candidates: DataFrame, given_up: DataFrame
     return open_.join(with_all, "tx", "left").withColumn("spared", F.coalesce("spared", F.lit(False)))
 
 
-def _unused(entries: HourEntries, candidates: DataFrame) -> DataFrame | None:
-    """The messages of the candidate entries' transactions whose changes are those of another delivery again."""
-    format_ = tells_deliveries(entries.feed)
-    if format_ is None:
-        return None
-    several = (
-        deliveries.delivered(candidates, format_)
-        .groupBy(*OF_TOPIC)
-        .agg(F.count(F.lit(1)).alias("n"), F.sum("parts").alias("parts"))
-    )
-    names = several.where("n > 1 and parts > 0").select("tx")
-    if entries.state.highest is not None:  # what stands below it may have come before
-        old = candidates.where(F.col("position") <= F.lit(entries.state.highest))
-        names = names.unionByName(old.select("tx"))
-    names = names.distinct().localCheckpoint()
-    if names.isEmpty():
-        return None
-    counted = entries.published | entries.new
-    return unused_messages(
-        entries.ties.log.where(counted).join(F.broadcast(names), "tx", "left_semi"),
-        format_,
-        entries.feed,
-        entries.state,
-    )
-
-
 def _displaced(entries: HourEntries, held: DataFrame | None, unused: DataFrame | None) -> DataFrame | None:
     """Published changes that were taken for all of a transaction, or were applied by the feed's policy, of which another
     delivery is whole now."""
@@ -364,26 +337,6 @@ def _displaced(entries: HourEntries, held: DataFrame | None, unused: DataFrame |
     shown = of_messages(entries.ties.log.where(entries.published & is_row()), now)
     shown = _without_entries(shown, None if held is None else held.select(*ENTRY)).localCheckpoint()
     return None if shown.isEmpty() else shown
-
-
-def _torn(entries: HourEntries, candidates: DataFrame, open_: DataFrame) -> list[str]:
-    """A note about the open transactions of which something between two parts is missing, by the parts' offsets."""
-    format_ = tells_deliveries(entries.feed)
-    if format_ is None:
-        return []
-    pieces = deliveries.delivered(_of(candidates, F.broadcast(open_.select("tx"))), format_)
-    runs = F.sort_array(F.collect_list(F.struct("delivery", "until"))).alias("runs")
-    found = pieces.groupBy(*OF_TOPIC).agg(F.min("partition").alias("partition"), runs).where(F.size("runs") > 1)
-    shown = F.regexp_replace(F.substring("topic", 1, _SHOWN), _UNPRINTABLE, "␣")
-    torn = found.withColumn("topic", shown).orderBy(*OF_TOPIC).limit(_MOST_NAMED + 1).collect()
-    if not torn:
-        return []
-    named = "; ".join(
-        f"{t.tx}: {t.topic}, partition {t.partition}, between the offsets {t.runs[0].until} and {t.runs[1].delivery}"
-        for t in torn[:_MOST_NAMED]
-    )
-    more = "; …" if len(torn) > _MOST_NAMED else ""
-    return [f"transactions wait, for messages are missing inside them: {named}{more}"]
 
 
 def _overdue(entries: HourEntries) -> Column:

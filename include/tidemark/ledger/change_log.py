@@ -13,6 +13,7 @@ from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.formats.contract import CHANGES
+from tidemark.hours import Hour
 from tidemark.lake.catalog import find_table
 from tidemark.lake.fenced_writes import current_snapshot, overwrite_unchanged
 from tidemark.lake.session import check_tables, create_namespace, full_name
@@ -133,6 +134,26 @@ def is_published(state: FeedState) -> Column:
 def is_new(hour: str, state: FeedState) -> Column:
     """Whether a log entry landed in the hour and no publication of the hour has taken account of it yet."""
     return in_hour(hour) & ~is_published(state)
+
+
+def published_by(state: FeedState) -> Column:
+    """The publication that brought a log entry; the next one for an entry that none has brought yet."""
+    since_1970 = F.unix_timestamp("hour", "yyyy-MM-dd'T'HH") / 3600
+    cases = [
+        (F.col("hour").between(one.first, one.last) & (F.col("version") <= one.version), one.sequence, one.first)
+        for one in state.hours
+    ]
+    cases += [
+        (in_hour(hour) & (F.col("version") <= one.version), one.sequence, Hour.parse(hour))
+        for hour, published in state.again.items()
+        for one in published
+    ]
+    # One case after the other, not one inside the other: there can be many.
+    found = F.when(F.lit(False), F.lit(0).cast("long"))
+    for condition, sequence, first in cases:
+        nth = since_1970 - F.lit(int(first.start.timestamp()) // 3600) + F.lit(sequence)
+        found = found.when(condition, nth.cast("long"))
+    return found.otherwise(F.lit(state.last_sequence + 1).cast("long"))
 
 
 def rolled_back(log: DataFrame, state: FeedState, hour: str | None = None) -> DataFrame | None:

@@ -17,7 +17,6 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
-from tidemark.changelog.deliveries import published_by
 from tidemark.changelog.places import awaits_place
 from tidemark.changelog.table_history import load_definitions
 from tidemark.changelog.table_log import TableLog
@@ -30,7 +29,7 @@ from tidemark.fold.typed_rows import in_one_notation
 from tidemark.hours import Hour
 from tidemark.identifiers import quote
 from tidemark.lake.session import open_session
-from tidemark.ledger.change_log import changes_table, is_published
+from tidemark.ledger.change_log import changes_table, is_published, published_by
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.publication_history import PublicationHistory, load_history
 from tidemark.ledger.quarantine import ENTRY

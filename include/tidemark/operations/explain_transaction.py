@@ -13,7 +13,6 @@ from typing import Any
 from pyspark.sql import DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.changelog.deliveries import published_by
 from tidemark.changelog.places import placed
 from tidemark.changelog.table_history import Definitions
 from tidemark.changelog.table_log import TableLog
@@ -24,7 +23,7 @@ from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.lake.catalog import Where, read_rows
 from tidemark.lake.session import open_session
-from tidemark.ledger.change_log import is_published, is_row
+from tidemark.ledger.change_log import is_published, is_row, published_by
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.state_store import load_state

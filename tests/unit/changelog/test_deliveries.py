@@ -10,8 +10,12 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.unit.formats.ibm_messages import feed
-from tidemark.changelog.deliveries import tells_deliveries, unused_messages, whole_deliveries
-from tidemark.changelog.transaction_status import transaction_status
+from tidemark.changelog.transaction_status import (
+    tells_deliveries,
+    transaction_status,
+    unused_messages,
+    whole_deliveries,
+)
 from tidemark.changelog.transactions import open_at
 from tidemark.formats.ibm import decode as ibm
 from tidemark.hours import Hour
