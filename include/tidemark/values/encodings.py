@@ -13,6 +13,8 @@ from collections.abc import Callable
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+from tidemark.values.strict_json import compute_once
+
 #: PostgreSQL's own limit: a scale that no numeric has would ask for a text of gigabytes.
 _LARGEST_SCALE = 16_383
 
@@ -154,11 +156,6 @@ def json(text: Column, spark: str, arg: str | None) -> Column:
     return F.from_json(text, spark, {"mode": "PERMISSIVE"})
 
 
-def _let(value: Column, body: Callable[[Column], Column]) -> Column:
-    """``body`` of a value that is computed once: without it, each mention would repeat the whole expression."""
-    return F.element_at(F.transform(F.array(value), body), 1)
-
-
 def _unscaled(bytes_: Column) -> Column:
     """Two's complement, big endian, up to 16 bytes → the integer as text; null when it has more than 38 digits.
 
@@ -179,9 +176,9 @@ def _unscaled(bytes_: Column) -> Column:
 
     def padded(bytes_: Column) -> Column:
         sign = F.when(F.substring(F.hex(bytes_), 1, 1) >= F.lit("8"), F.lit("F")).otherwise(F.lit("0"))
-        return F.when(F.length(bytes_).between(1, 16), _let(F.lpad(F.hex(bytes_), 32, sign), whole))
+        return F.when(F.length(bytes_).between(1, 16), compute_once(F.lpad(F.hex(bytes_), 32, sign), whole))
 
-    return _let(bytes_, padded)
+    return compute_once(bytes_, padded)
 
 
 def _unscaled_text(bytes_: Column) -> Column:
@@ -208,9 +205,11 @@ def _unscaled_text(bytes_: Column) -> Column:
         return F.concat(F.when(negative, F.lit("-")).otherwise(F.lit("")), F.array_join(written, ""))
 
     def either(bytes_: Column) -> Column:
-        return F.coalesce(_unscaled(bytes_), F.when(F.length(bytes_).between(16, 1024), _let(F.hex(bytes_), whole)))
+        return F.coalesce(
+            _unscaled(bytes_), F.when(F.length(bytes_).between(16, 1024), compute_once(F.hex(bytes_), whole))
+        )
 
-    return _let(bytes_, either)
+    return compute_once(bytes_, either)
 
 
 def _times_plus(factor: int, add: Column) -> Column:
@@ -228,7 +227,7 @@ def _grown(limbs: Column, step: Column) -> Column:
             out = F.concat(so_far["out"], F.array(value % _LIMB))
             return F.struct(out.alias("out"), F.call_function("div", value, F.lit(_LIMB)).alias("carry"))
 
-        return _let(limb * step["factor"] + so_far["carry"], split)
+        return compute_once(limb * step["factor"] + so_far["carry"], split)
 
     def with_carry(done: Column) -> Column:
         carry = done["carry"]
@@ -238,7 +237,7 @@ def _grown(limbs: Column, step: Column) -> Column:
 
     nothing = F.array().cast("array<bigint>")
     start = F.struct(nothing.alias("out"), step["add"].alias("carry"))
-    return _let(F.aggregate(limbs, start, carried), with_carry)
+    return compute_once(F.aggregate(limbs, start, carried), with_carry)
 
 
 def _of_java(text: Column) -> Column:
@@ -254,14 +253,14 @@ def _of_java(text: Column) -> Column:
         needless = F.hex(held).rlike("^(?:00[0-7]|FF[89A-F])")
         return F.when((F.length(held) > 0) & (again == text) & ~needless, held)
 
-    return _let(F.try_to_binary(text, F.lit("base64")), as_written)
+    return compute_once(F.try_to_binary(text, F.lit("base64")), as_written)
 
 
 def unscaled_decimal(text: Column, spark: str, arg: str | None) -> Column:
     """Connect's Decimal: base64 of the unscaled integer; ``arg`` is the scale."""
     read = _unscaled_text if spark == "string" else _unscaled
     value = _shift(read(_of_java(text)), F.lit(int(arg or 0)))
-    return _let(value, lambda decimal: plain(decimal, spark, None))
+    return compute_once(value, lambda decimal: plain(decimal, spark, None))
 
 
 _NUMBER = r"\A(?:[+-]?(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?|NaN|-?Infinity)\z"
@@ -276,7 +275,7 @@ def variable_decimal(text: Column, spark: str, arg: str | None) -> Column:
     read = _unscaled_text if spark == "string" else _unscaled
     of_struct = _shift(read(_of_java(parts["value"])), scale)
     value = F.when(text.startswith("{"), of_struct).when(text.rlike(_NUMBER), text)
-    return _let(value, lambda decimal: plain(decimal, spark, None))
+    return compute_once(value, lambda decimal: plain(decimal, spark, None))
 
 
 def _shift(unscaled: Column, scale: Column) -> Column:
@@ -288,7 +287,7 @@ def _shift(unscaled: Column, scale: Column) -> Column:
         whole = F.concat(sign, digits, F.repeat(F.lit("0"), -scale))
         padded = F.lpad(digits, F.greatest(F.length(digits), scale + 1), F.lit("0"))
         return F.when(scale <= 0, whole).otherwise(
-            _let(
+            compute_once(
                 padded,
                 lambda p: F.concat(
                     sign,
@@ -299,7 +298,7 @@ def _shift(unscaled: Column, scale: Column) -> Column:
             )
         )
 
-    return _let(unscaled, text)
+    return compute_once(unscaled, text)
 
 
 _LARGEST, _SMALLEST = "9223372036854775807", "-9223372036854775808"

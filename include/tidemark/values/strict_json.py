@@ -75,7 +75,7 @@ def exact_json(text: Column, kind: str, where: Column | None = None) -> Column:
     fragile = holds_fragile_numbers(text)
     if where is not None:
         fragile = where & fragile
-    exact = _let(F.from_json(marked(text), kind, _PERMISSIVE), lambda parsed: unmarked(parsed, _type(kind)))
+    exact = compute_once(F.from_json(marked(text), kind, _PERMISSIVE), lambda parsed: unmarked(parsed, _type(kind)))
     return F.when(fragile, exact).otherwise(F.from_json(text, kind, _PERMISSIVE))
 
 
@@ -109,8 +109,9 @@ def _type(kind: str) -> T.DataType:
     return T._parse_datatype_string(kind)
 
 
-def _let(value: Column, body: Callable[[Column], Column]) -> Column:
-    """``body`` of a value that is computed once."""
+def compute_once(value: Column, body: Callable[[Column], Column]) -> Column:
+    """``body`` of a value: without this, each mention of it would repeat all of its expression. Spark does not compile such a
+    body, so it is for what few records need."""
     return F.element_at(F.transform(F.array(value), body), 1)
 
 

@@ -147,7 +147,7 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
             F.col("value").cast("string"), _VALUE % (fields, fields), F.col("key").cast("string"),
             exact=options.decimals == "numeric", checked=holds_text(records),
         ).alias("v"),
-        old_key(F.col("headers")).alias("old"),
+        old_key(F.col("headers"), checked=holds_text(records)).alias("old"),
         names_old_key(F.col("headers")).alias("moved"),
     )  # fmt: skip
     return _entries(_events(parsed, feed, options), feed, options)

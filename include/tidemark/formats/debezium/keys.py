@@ -13,7 +13,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidemark.formats.contract import DeclaredFeed
-from tidemark.values.strict_json import exact_json, whole_text
+from tidemark.values.strict_json import compute_once, exact_json, whole_text
 
 IMAGE = "map<string, string>"
 _OLD_KEY = "__debezium.oldkey"
@@ -33,17 +33,21 @@ def names_old_key(headers: Column) -> Column:
     return F.coalesce(F.array_contains(headers["key"], _OLD_KEY), F.lit(False))
 
 
-def old_key(headers: Column) -> Column:
-    """The old key, in the last header of its name; null where there is none, or where it is no JSON object.
+def old_key(headers: Column, *, checked: bool) -> Column:
+    """The old key, in the last header of its name; null where there is none, or where it is no JSON object. ``checked``: the
+    headers are known to hold nothing that :func:`whole_text` refuses.
 
     Connect's SimpleHeaderConverter leaves line breaks inside a text as they are.
     """
     named = F.filter(headers, lambda header: header["key"] == _OLD_KEY)
-    written = whole_text(F.element_at(named, -1)["value"])
+    written = F.element_at(named, -1)["value"].cast("string")
+    document = compute_once(written if checked else whole_text(written), _document)
+    return F.when(names_old_key(headers), compute_once(document, own_shape))
+
+
+def _document(written: Column) -> Column:
     on_one_line = F.replace(F.replace(written, F.lit("\n"), F.lit("\\n")), F.lit("\r"), F.lit("\\r"))
-    return F.when(
-        names_old_key(headers), own_shape(F.coalesce(exact_json(written, IMAGE), exact_json(on_one_line, IMAGE)))
-    )
+    return F.coalesce(exact_json(written, IMAGE), exact_json(on_one_line, IMAGE))
 
 
 def whole(old: Column, key: Column) -> Column:

@@ -103,13 +103,11 @@ def _postgresql(source: Column) -> Column:
     sequence, snapshot = source["sequence"], source["snapshot"]
     commit = F.when(sequence.startswith('["'), F.substring_index(F.substring(sequence, 3, 24), '"', 1))
     in_sequence = F.coalesce(F.regexp_extract(sequence, r',\s*"(\d+)"', 1), F.lit("0"))
-    of_commit = (snapshot == "incremental") & (in_sequence == commit)
-    in_sequence = _digits(_in_turn(in_sequence.try_cast("bigint"), snapshot))
-    own = F.when(source["lsn"].isNotNull(), _padded(_in_turn(source["lsn"], snapshot))).otherwise(in_sequence)
-    own = F.when(of_commit, _padded(F.lit(0))).otherwise(own)
+    number = _in_turn(F.coalesce(source["lsn"], in_sequence.try_cast("bigint")), snapshot)
+    own = _padded(F.when((snapshot == "incremental") & (in_sequence == commit), F.lit(0)).otherwise(number))
     first = sequence.startswith("[null") & ~F.coalesce(snapshot.isin(*IN_SNAPSHOT), F.lit(False))
-    alone = F.when(own.isNotNull(), F.concat_ws(".", own, own, F.when(first, own)))
-    return F.when(commit.isNotNull(), _joined(_digits(commit), own)).otherwise(alone)
+    before = F.when(commit.isNotNull(), _digits(commit)).otherwise(own)
+    return F.concat(_joined(before, own), F.when(first, F.concat(F.lit("."), own)).otherwise(""))
 
 
 def _mysql(source: Column) -> Column:
