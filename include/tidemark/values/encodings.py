@@ -13,7 +13,7 @@ from collections.abc import Callable
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
-from tidemark.values.strict_json import compute_once
+from tidemark.values.expressions import compute_once
 
 #: PostgreSQL's own limit: a scale that no numeric has would ask for a text of gigabytes.
 _LARGEST_SCALE = 16_383

@@ -6,11 +6,11 @@ or an exponent for a double, whatever it is read into: a text of digits beyond t
 
 from __future__ import annotations
 
-from collections.abc import Callable
-
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 from pyspark.sql import types as T
+
+from tidemark.values.expressions import compute_once
 
 #: Why a record is refused that holds bytes which are no text.
 NOT_UTF_8 = "it holds bytes that are not UTF-8, or an escape of half a character: what they should say is unknown"
@@ -107,12 +107,6 @@ def unmarked(value: Column, kind: T.DataType) -> Column:
 
 def _type(kind: str) -> T.DataType:
     return T._parse_datatype_string(kind)
-
-
-def compute_once(value: Column, body: Callable[[Column], Column]) -> Column:
-    """``body`` of a value: without this, each mention of it would repeat all of its expression. Spark does not compile such a
-    body, so it is for what few records need."""
-    return F.element_at(F.transform(F.array(value), body), 1)
 
 
 def whole_text(text: Column) -> Column:

@@ -13,7 +13,8 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidemark.formats.contract import DeclaredFeed
-from tidemark.values.strict_json import compute_once, exact_json, whole_text
+from tidemark.values.expressions import compute_once
+from tidemark.values.strict_json import exact_json, whole_text
 
 IMAGE = "map<string, string>"
 _OLD_KEY = "__debezium.oldkey"
