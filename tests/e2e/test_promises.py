@@ -205,6 +205,17 @@ def test_checks_have_their_consequences(run: OneTableFeed, settings: Settings) -
     assert rows(settings, run, HOURS[0]) == [row(1, 1), row(2, 2)]
 
 
+@pytest.mark.promise(5)
+def test_checked_columns_may_have_any_name(run: OneTableFeed) -> None:
+    checks = [{"unique": ["count", "a.b"]}, {"column": "a.b", "not_null": True}]
+    table = {"columns": {"id": "bigint", "count": "int", "a.b": "int"}, "checks": checks}
+    run(HOURS[0], [event("c", n, {"id": n, "count": 1, "a.b": n}) for n in (1, 2)], table=table)
+    with pytest.raises(CheckError, match=r"not unique: count, a\.b"):
+        run(HOURS[1], [event("c", 3, {"id": 3, "count": 1, "a.b": 2})], table=table)
+    with pytest.raises(CheckError, match=r"a\.b is not null"):
+        run(HOURS[2], [event("c", 3, {"id": 3, "count": 1, "a.b": None})], table=table)
+
+
 def copied(settings: Settings, run: OneTableFeed) -> list[Event]:
     """The rows of the table's copy in a Parquet folder."""
     copies = newest_copies(settings, run.feed)

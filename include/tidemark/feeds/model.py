@@ -58,8 +58,8 @@ class Check(Model):
     )
     column: str | None = Field(None, description="The column checked. Not for `unique`.")
     not_null: bool = Field(False, description="No null.")
-    min: Value | None = Field(None, description="Smallest value allowed.")
-    max: Value | None = Field(None, description="Largest value allowed.")
+    min: Value | None = Field(None, description="Smallest value allowed. A fraction of more than 15 digits in quotes.")
+    max: Value | None = Field(None, description="Largest value allowed. A fraction of more than 15 digits in quotes.")
     isin: list[StrictInt | StrictStr] | None = Field(None, min_length=1, description="The set of values allowed.")
     pattern: str | None = Field(None, description="A regular expression (Java's) found in every value.")
     unique: list[str] | None = Field(

@@ -8,8 +8,10 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
+from decimal import Decimal, InvalidOperation
 from typing import Any
 
 # When pandera is imported first, it sets this to 127.0.0.1 (its issue 2344), and a cluster cannot reach its driver.
@@ -45,6 +47,18 @@ class PlannedCheck:
 
     def __str__(self) -> str:
         return f"{self.column} {self.rule.error or self.rule.name if self.rule else 'is not null'}"
+
+    def on(self, kind: str) -> PlannedCheck:
+        """The check with limits that are compared digit by digit with a column of this type. Spark compares a decimal with a
+        text, or with a fraction, as doubles."""
+        if self.rule is None or not _is_condition(self) or self.rule.name in _OF_TEXT:
+            return self
+        type_, limits = _type_of(kind), dict(self.rule.statistics or {})
+        exact = {
+            name: [_exact(one, type_) for one in limit] if name.endswith("_values") else _exact(limit, type_)
+            for name, limit in limits.items()
+        }
+        return replace(self, rule=getattr(pa.Check, str(self.rule.name))(*exact.values(), error=self.rule.error))
 
 
 @dataclass(frozen=True)
@@ -162,8 +176,9 @@ def quarantine_checks(
     found: dict[str, list[tuple[str, Callable[[Column], Column]]]] = {}
     for check in plan_checks(table, declared, settings).checks:
         if check.consequence == "quarantine":
-            condition = fails(check, table)
-            if check.column in columns and misfit(check, columns[check.column]) is None:
+            bound = check.on(columns.get(check.column, "string"))
+            condition = fails(bound, table)
+            if check.column in columns and misfit(bound, columns[check.column]) is None:
                 found.setdefault(check.column, []).append((str(check), condition))
     return found
 
@@ -172,7 +187,7 @@ def conditions_of(checks: list[PlannedCheck], columns: Mapping[str, str]) -> dic
     """By a check's place in the list, whether a row of a table with these columns and types fails it, where that is a
     condition of one value. CheckError for one that cannot be made on its column's type."""
     found = {}
-    for number, check in enumerate(checks):
+    for number, check in enumerate(check.on(columns[check.column]) for check in checks):
         if (why := misfit(check, columns[check.column])) is not None:
             raise _cannot_be_made(check, columns[check.column], why)
         if _is_condition(check):
@@ -199,7 +214,10 @@ def misfit(check: PlannedCheck, kind: str) -> str | None:
     texts = [limit for limit in limits if isinstance(limit, str)]
     if isinstance(type_, T.StringType) and len(texts) < len(limits):
         return "a text is compared with texts: write them in quotes"
-    compared = "bigint" if isinstance(type_, T.IntegralType) else "double" if isinstance(type_, T.NumericType) else kind
+    if isinstance(type_, T.DecimalType) and (inexact := [limit for limit in limits if isinstance(limit, float)]):
+        return f"{', '.join(map(repr, inexact))} has more digits than a number in YAML keeps: write it in quotes"
+    binary = isinstance(type_, T.FloatType | T.DoubleType)
+    compared = "bigint" if isinstance(type_, T.IntegralType) else "double" if binary else kind
     one = SparkSession.active().sql("VALUES (1) AS one(one)")
     try:
         one.select(_condition(check)(F.lit(None).cast(kind)))
@@ -209,6 +227,20 @@ def misfit(check: PlannedCheck, kind: str) -> str | None:
         return f"{error.getCondition() or type(error).__name__}"
     wrong = [text for text, value in zip(texts, values, strict=True) if value is None]
     return f"{', '.join(map(repr, wrong))} is no value of it" if wrong else None
+
+
+def _exact(limit: Any, type_: T.DataType) -> Any:
+    """A check's limit as a decimal, where values of this type are decimals, or it is a whole number of more than 64 bits. A
+    fraction of more digits than a double keeps is left as it is: nobody knows which number was meant."""
+    is_large = isinstance(limit, int) and not -(2**63) <= limit < 2**63
+    if not is_large and not (isinstance(type_, T.DecimalType) and isinstance(limit, int | float | str)):
+        return limit
+    try:
+        exact = Decimal(str(limit))
+    except InvalidOperation:
+        return limit
+    is_known = not isinstance(limit, float) or len(exact.as_tuple().digits) <= sys.float_info.dig
+    return Decimal(f"{exact:f}") if exact.is_finite() and is_known else limit
 
 
 def _limits(rule: pa.Check) -> list[Any]:
@@ -233,6 +265,8 @@ def fails(check: PlannedCheck, table: str) -> Callable[[Column], Column]:
     return _condition(check)
 
 
+#: Those of the following that compare no values.
+_OF_TEXT = ("pattern", "str_matches", "str_contains")
 #: pandera's checks that are a condition of one value: whether it fails, by the check's limits.
 _CONDITIONS: dict[str, Callable[[Column, dict[str, Any]], Column]] = {
     "greater_than_or_equal_to": lambda value, limits: value < limits["min_value"],
@@ -279,15 +313,15 @@ def judge(rows: DataFrame, checks: list[PlannedCheck]) -> list[PlannedCheck]:
 
 
 def _fails(rows: DataFrame, check: PlannedCheck) -> bool:
+    check = check.on(dict(rows.dtypes)[check.column])
     rules = [check.rule] if check.rule else []
-    # pandera refuses a check on a column whose type its schema does not name.
-    kind, values = rows.schema[check.column].dataType, rows.select(quote(check.column))
+    # pandera refuses a check on a column whose type its schema does not name, and quotes no name.
+    kind, value = rows.schema[check.column].dataType, F.col(quote(check.column))
     if isinstance(kind, T.StructType) and not rules:
         # pandera knows no structs: it judges whether they are there.
-        there = F.when(F.col(quote(check.column)).isNotNull(), F.lit(True)).alias(check.column)
-        kind, values = T.BooleanType(), rows.select(there)
+        kind, value = T.BooleanType(), F.when(value.isNotNull(), F.lit(True))
     column = pa.Column(kind, rules, nullable=check.rule is not None)  # type: ignore[arg-type]
-    schema = pa.DataFrameSchema({check.column: column})
+    schema, values = pa.DataFrameSchema({"value": column}), rows.select(value.alias("value"))
     try:
         errors: Any = schema.validate(values, lazy=True).pandera.errors
         not_made = _why_not_made(errors)
@@ -297,7 +331,7 @@ def _fails(rows: DataFrame, check: PlannedCheck) -> bool:
         return bool(errors)
     # pandera knows no times without a zone, Spark does.
     if _is_condition(check) and misfit(check, kind.simpleString()) is None:
-        return not rows.where(_condition(check)(F.col(quote(check.column)))).isEmpty()
+        return not values.where(_condition(check)(F.col("value"))).isEmpty()
     raise _cannot_be_made(check, kind.simpleString(), not_made)
 
 

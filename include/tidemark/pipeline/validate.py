@@ -127,11 +127,10 @@ def _judge_cut(run: HourRun, rows: CutRows) -> Verdict:
     )
     stamp = F.struct("key", "joins", "tidemark.absent").alias(TIDEMARK)
     written = rows.settled.where(~F.col("deleted")).select("row.*", stamp)
-    types = {field.name: field.dataType.simpleString() for field in written.schema}
     conditions = {
         number: condition
         & ~(F.col(f"{TIDEMARK}.joins") & F.array_contains(f"{TIDEMARK}.absent", F.lit(plan.checks[number].column)))
-        for number, condition in conditions_of(plan.checks, types).items()
+        for number, condition in conditions_of(plan.checks, dict(written.dtypes)).items()
     }
     if rows.brought is not None and not written.where(reduce(or_, conditions.values(), F.lit(False))).isEmpty():
         brought = rows.brought.select(F.col("key").alias("brought"))
@@ -202,13 +201,13 @@ def _judge(run: HourRun, table: str) -> Verdict:
     lacking = "checks name columns that the table does not have: {}; they are not made before it has them"
     notes = [lacking.format(", ".join(missing))] if missing else []
     types = load_format(feed.format["type"]).column_types(declared.all_columns, feed.format_options)
-    wrong = wrong_types(staged, wider_of({f.name: f.dataType.simpleString() for f in staged.schema}, types))
+    wrong = wrong_types(staged, wider_of(dict(staged.dtypes), types))
     if plan.empty or wrong:
         return Verdict(stops=[wrong] if wrong else [], warnings=[], checks=len(types), notes=notes)
     written = staged.where(F.col(f"{TIDEMARK}.hour") == run.hour)
     if not plan.models:
         written = written.select(*map(quote, sorted(plan.columns | set(published.key()))))
-    conditions = conditions_of(plan.checks, {field.name: field.dataType.simpleString() for field in written.schema})
+    conditions = conditions_of(plan.checks, dict(written.dtypes))
     written, counted = _counted(written, conditions)
     failed = judge(written, plan.checks)
     results = [
@@ -252,8 +251,12 @@ def _not_unique(plan: Plan, staged: DataFrame, written: DataFrame) -> list[tuple
     """The uniqueness checks, with their consequence, that a value written in this hour fails in the whole table."""
     found = []
     for columns, consequence in plan.unique:
-        values = written.select(*map(quote, columns)).distinct()
-        copies = staged.join(values, columns, "left_semi").groupBy(*map(quote, columns)).count()
-        if not copies.where("count > 1").isEmpty():
+        names = [f"value_{number}" for number in range(len(columns))]
+        values = [F.col(quote(column)).alias(name) for column, name in zip(columns, names, strict=True)]
+        of_hour = written.select(*values).distinct()
+        copies = (
+            staged.select(*values).join(of_hour, names, "left_semi").groupBy(*names).agg(F.count("*").alias("rows"))
+        )
+        if not copies.where("rows > 1").isEmpty():
             found.append((columns, consequence))
     return found

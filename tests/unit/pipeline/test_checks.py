@@ -19,7 +19,16 @@ from pyspark.sql import functions as F
 
 from tidemark.errors import CheckError, ConfigError
 from tidemark.feeds.model import Table
-from tidemark.pipeline.checks import PlannedCheck, conditions_of, fails, judge, model_fails, plan_checks, wrong_types
+from tidemark.pipeline.checks import (
+    PlannedCheck,
+    conditions_of,
+    fails,
+    judge,
+    model_fails,
+    plan_checks,
+    quarantine_checks,
+    wrong_types,
+)
 from tidemark.settings import Settings
 
 MODEL = """
@@ -208,7 +217,9 @@ def test_a_time_is_judged_with_a_zone_and_without(
         ("date", {"min": 5}, "DATATYPE_MISMATCH"), ("boolean", {"isin": [1]}, "DATATYPE_MISMATCH"),
         ("array<string>", {"isin": ["a"]}, "DATATYPE_MISMATCH"), ("array<string>", {"pattern": "a"}, "DATATYPE_MISMATCH"),
         ("string", {"isin": ["a", 1]}, "write them in quotes"), ("string", {"min": "a"}, "have an order"),
-        ("string", {"pattern": r"\\p{none}"}, "PATTERN"),
+        ("string", {"pattern": r"\\p{none}"}, "PATTERN"), ("decimal(9,2)", {"max": "NaN"}, "'NaN' is no value of it"),
+        ("decimal(20,4)", {"max": 1234567890123456.7890}, "write it in quotes"),
+        ("decimal(38,0)", {"min": 10**39}, "DECIMAL_PRECISION"), ("date", {"min": 10**19}, "DATATYPE_MISMATCH"),
     ],
 )  # fmt: skip
 def test_a_check_that_its_columns_type_does_not_fit_is_told(
@@ -218,6 +229,41 @@ def test_a_check_that_its_columns_type_does_not_fit_is_told(
     with pytest.raises(CheckError, match=f"column of type {re.escape(type_)}: .*{re.escape(why)}"):
         conditions_of(planned({"column": "value", **check}), {"value": type_})
     assert spark.sparkContext._jsc.sc().dagScheduler().nextJobId() == before
+
+
+@pytest.mark.parametrize(
+    ("type_", "value", "passes", "check"),
+    [
+        ("decimal(20,0)", "9007199254740993", "9007199254740992", {"max": "9007199254740992"}),
+        ("decimal(20,0)", "9007199254740993", "9007199254740992", {"isin": ["9007199254740992"]}),
+        ("decimal(20,2)", "123456789012345678.99", "123456789012345678.98", {"max": "123456789012345678.98"}),
+        ("decimal(38,18)", "1.000000000000000001", "1", {"max": "1"}), ("decimal(38,18)", "-0.1", "0.1", {"min": 0.1}),
+        ("decimal(38,0)", f"{10**19}", f"{10**19 + 1}", {"min": 10**19 + 1}),
+        ("decimal(38,0)", f"{10**19}", f"{10**19 + 1}", {"isin": [10**19 + 1]}),
+        ("bigint", -(2**63), 2**63 - 1, {"min": -(2**63) + 1, "max": 10**19}), ("double", 1e20, 1e18, {"max": 10**19}),
+    ],
+)  # fmt: skip
+def test_a_number_is_compared_with_its_limit_digit_by_digit(
+    spark: SparkSession, type_: str, value: Any, passes: Any, check: dict[str, Any]
+) -> None:
+    checks = planned({"column": "value", **check, "consequence": "quarantine"})
+    failing, passing = rows_of(spark, type_, [value]), rows_of(spark, type_, [passes])
+    assert (len(judge(failing, checks)), judge(passing, checks)) == (1, [])
+    declared = Table.model_validate({"checks": [{"column": "value", **check, "consequence": "quarantine"}]})
+    screened = quarantine_checks("s.t", declared, {"value": type_}, Settings())["value"]
+    for conditions in (
+        conditions_of(checks, {"value": type_}).values(),
+        [condition(F.col("value")) for _, condition in screened],
+    ):
+        fails_any = reduce(or_, conditions)
+        assert (failing.where(fails_any).count(), passing.where(fails_any).count()) == (1, 0)
+
+
+@pytest.mark.parametrize("check", [{"not_null": True}, {"min": 0}])
+def test_a_columns_name_may_have_a_dot(spark: SparkSession, check: dict[str, Any]) -> None:
+    checks = planned({"column": "a.b", **check})
+    rows = rows_of(spark, "int", [None if "not_null" in check else -1]).withColumnRenamed("value", "a.b")
+    assert (judge(rows, checks), judge(rows.limit(0), checks)) == (checks, [])
 
 
 def test_checks_that_fit_their_columns_type_are_made(spark: SparkSession) -> None:
@@ -242,7 +288,9 @@ def test_a_models_own_check_may_have_the_name_of_a_built_in_one(spark: SparkSess
 
 def test_what_names_a_column_that_is_not_there_is_no_part_of_what_can_be_made() -> None:
     checks = [{"column": "n", "min": 1}, {"column": "later", "min": 1}, {"unique": ["n", "last"]}, {"unique": ["n"]}]
-    plan, missing = plan_checks("s.t", Table.model_validate({"checks": checks}), Settings()).on(["n", "id"])
+    plan, missing = plan_checks("s.t", Table.model_validate({"checks": checks}), Settings()).on(
+        {"n": "int", "id": "bigint"}
+    )
     assert [check.column for check in plan.checks] == ["n"] and plan.unique == [(["n"], "stop")]
     assert missing == ["last", "later"]
 
