@@ -24,7 +24,7 @@ from tidemark.formats.debezium.keys import IMAGE, declared_keys, names_old_key, 
 from tidemark.formats.debezium.sources import CONNECTORS, COUNTED_ANEW
 from tidemark.formats.debezium.transactions import identity, outside, transaction
 from tidemark.formats.debezium.types import ENCODINGS, declared_type, told_types
-from tidemark.formats.debezium.unavailable import placeholder, without_unavailable
+from tidemark.formats.debezium.unavailable import placeholder, without_unavailable, without_unchanged
 from tidemark.values.columns import ColumnType
 from tidemark.values.encodings import time_of_millis
 from tidemark.values.strict_json import broken, one_document
@@ -226,6 +226,10 @@ def _events(parsed: DataFrame, feed: DeclaredFeed, options: Options) -> DataFram
     word = placeholder(options.unavailable, options.connector)
     updated = ((event["op"] == "u") | F.col("moved")) & event["before"].isNull()
     event["sent"], event["absent"] = without_unavailable(event["after"], word, updated=updated)
+    if connector.null_if_unchanged:
+        keyed = (event["op"] == "u") & event["k"].isNotNull()
+        before = F.when(keyed, event["before"])
+        event["sent"], event["absent"] = without_unchanged(event["sent"], event["absent"], before)
     if not connector.whole_before:
         # A row without a key is found by its image before.
         keyless = F.when(event["k"].isNull(), event["before"])

@@ -43,6 +43,8 @@ class Connector:
     whole_before: bool = False
     """Whether images before hold every value: PostgreSQL writes its old tuples with the texts of TOAST in them
     (toast_flatten_tuple in ExtractReplicaIdentity)."""
+    null_if_unchanged: bool = False
+    """Whether both images of an update have null for a large column that it does not touch."""
     times: str = "adaptive"
     """Its own default of ``time.precision.mode``."""
     digits: int = 9
@@ -212,6 +214,11 @@ _NO_ORDER = (
     "the order of two changes of one row in one transaction, as bulk updates of keys make them: change_lsn is none that SQL "
     "Server promises. Have the connector send transaction metadata, which number them, and name their topic as `transactions`"
 )
+_LARGE_IN_SQL_SERVER = (
+    "that an update makes a `text`, `ntext` or `image` null: its images are those of an update that leaves the column as it "
+    "was, and the old value stays: use `varchar(max)`, `nvarchar(max)`, `varbinary(max)`. Of these the same holds in tables "
+    "of more than 8 captured columns where the connector is 3.6.0 or 3.6.1: use another release"
+)
 
 COUNTED_ANEW = (
     "that a connector before 3.6.1 starts again in the middle of a transaction: it counts its events anew, and END those "
@@ -234,7 +241,7 @@ CONNECTORS = {
     "sqlserver": Connector(
         fields="txId: string, commit_lsn: string, change_lsn: string, event_serial_no: bigint", namespace="schema",
         position=_sqlserver, own=_sqlserver, no_position=_NO_LSN, together=_given("commit_lsn"),
-        gaps=(_NO_ORDER, _PARTS_WITHOUT_KEY), commit=_commit_lsn,
+        gaps=(_NO_ORDER, _LARGE_IN_SQL_SERVER, _PARTS_WITHOUT_KEY), commit=_commit_lsn, null_if_unchanged=True,
     ),
     "oracle": Connector(
         fields="txId: string, scn: string, commit_scn: string, rs_id: string, ssn: bigint, lcr_position: string",

@@ -1,5 +1,5 @@
-"""Values that were not in the source's log: the connector writes a placeholder in the column's type, and the column is
-absent.
+"""Values that were not in the source's log: the connector writes a placeholder in the column's type, or a null, and the
+column is absent.
 
 How a placeholder is written in each type is read off the connectors' own code: UnchangedToastedPlaceholder and
 PostgresValueConverter of 1.9 to 3.7 and of its main branch, the proposed changes for geometry and for arrays by their
@@ -93,3 +93,20 @@ def without_unavailable(image: Column, word: bytes, *, updated: Column) -> tuple
     sent = where_absent(lambda words: F.map_filter(image, lambda _, value: ~absent(value, words)))
     names = where_absent(lambda words: F.map_keys(F.map_filter(image, lambda _, value: absent(value, words))))
     return F.when(holds_one, sent).otherwise(image), F.when(holds_one, names)
+
+
+def without_unchanged(image: Column, absent: Column, before: Column) -> tuple[Column, Column]:
+    """``image`` and ``absent`` of an update where a column that is null in both images is one that was not sent.
+
+    SQL Server's change table has null in both for a large column that an update leaves as it was (SqlServerChangeTablePointer
+    in https://github.com/debezium/debezium). One that an update makes null has its value in ``before``.
+    """
+
+    def unchanged(name: Column, value: Column) -> Column:
+        return value.isNull() & F.map_contains_key(before, name) & F.element_at(before, name).isNull()
+
+    names = F.map_keys(F.map_filter(image, unchanged))
+    sent = F.map_filter(image, lambda name, value: ~unchanged(name, value))
+    some = F.size(names) > 0
+    together = F.concat(F.coalesce(absent, F.array().cast("array<string>")), names)
+    return F.when(some, sent).otherwise(image), F.when(some, together).otherwise(absent)
