@@ -210,6 +210,16 @@ _COMPRESSED = (
     "transactions that MySQL writes compressed (`binlog_transaction_compression`, off by default; any session may set it): "
     "their changes all have one place in the binlog, so that of two changes of a row either may count: leave it off"
 )
+_PARTIAL_JSON = (
+    "updates of rows with documents of JSON, where MySQL writes only the changed parts of these "
+    "(`binlog_row_value_options=PARTIAL_JSON`, off by default; any session may set it): the connector cannot read them and "
+    "leaves them out: leave it off"
+)
+_LARGE_IN_ORACLE = (
+    "values of Oracle's CLOB, NCLOB, BLOB and XMLTYPE, where the connector has `lob.enabled=false`, its default: snapshots "
+    "have them, an insert has null, and an update that writes one is not sent at all: set `lob.enabled=true`, or leave such "
+    "columns out with `column.exclude.list`"
+)
 _NO_ORDER = (
     "the order of two changes of one row in one transaction, as bulk updates of keys make them: change_lsn is none that SQL "
     "Server promises. Have the connector send transaction metadata, which number them, and name their topic as `transactions`"
@@ -235,7 +245,7 @@ CONNECTORS = {
     "mysql": Connector(
         fields="txId: string, db: string, file: string, pos: bigint, row: bigint", namespace="db",
         position=_mysql, own=_mysql, no_position="source has no file and pos: its place in the order is unknown",
-        together=_nothing, gaps=(_CASCADES, _COMPRESSED, _PARTS_WITHOUT_KEY),
+        together=_nothing, gaps=(_CASCADES, _COMPRESSED, _PARTIAL_JSON, _PARTS_WITHOUT_KEY),
         counts_anew=True, times="adaptive_time_microseconds", digits=6,  # the connector refuses `adaptive`
     ),
     "sqlserver": Connector(
@@ -247,7 +257,7 @@ CONNECTORS = {
         fields="txId: string, scn: string, commit_scn: string, rs_id: string, ssn: bigint, lcr_position: string",
         namespace="schema", position=_oracle, own=_oracle,
         no_position="source has no scn: its place in the order is unknown", together=_given("txId"),
-        gaps=(_DEFERRED, _ONE_SCN, _COMMIT_BEFORE, _PARTS_WITHOUT_KEY),
+        gaps=(_DEFERRED, _ONE_SCN, _COMMIT_BEFORE, _LARGE_IN_ORACLE, _PARTS_WITHOUT_KEY),
     ),
     "db2": Connector(
         fields="txId: string, commit_lsn: string, change_lsn: string", namespace="schema", position=_db2, own=_db2,
