@@ -86,6 +86,13 @@ DECLARED: list[tuple[str, dict[str, str], str, Any]] = [
     *[(f"timestamp({digits})", {"connector": connector, **more}, str(SECONDS * 10**9 + 456_000_000), AT)
       for digits, connector in ((7, "sqlserver"), (9, "oracle"), (9, "db2"))
       for more in ({}, {"times": "adaptive_time_microseconds"})],
+    ("money", {"connector": "sqlserver"}, _unscaled(63230), Decimal("6.3230")),
+    ("money(2)", {"connector": "oracle"}, _unscaled(632), Decimal("6.32")),
+    ("time", {"connector": "sqlserver"}, "600000000000", "00:10:00"),
+    ("time", {"connector": "db2"}, "43200000", "12:00:00"),
+    ("timestamp", {"connector": "mysql"}, str(SECONDS * 1000 + 456), AT),
+    ("timestamp", {"connector": "sqlserver"}, str(SECONDS * 10**9 + 456_000_000), AT),
+    *[("timestamp", {"connector": of}, str(SECONDS * 10**6 + 456_000), AT) for of in ("oracle", "db2")],
     ("timestamp(9)", {}, str(SECONDS * 10**6 + 456_000), AT),  # PostgreSQL makes timestamp(6) of it
     # As containers write the dates and times of sinks' files.
     ("date", {}, "2026-11-20", date(2026, 11, 20)),
@@ -253,3 +260,5 @@ def test_types_that_are_none_are_refused() -> None:
     for wrong in ("numerik", "timestamp(3) zone", "[]", "text[][]"):
         with pytest.raises(ValueError, match="PostgreSQL type"):
             debezium.column_types({"c": wrong}, debezium.Options())
+    with pytest.raises(ValueError, match="money has no digits"):
+        debezium.column_types({"c": "money"}, debezium.Options(connector="oracle"))

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from functools import partial
 from typing import Annotated, Literal
 
 from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
@@ -121,11 +122,11 @@ def column_types(columns: Mapping[str, str], options: BaseModel) -> dict[str, Co
     """Declared PostgreSQL types; ValueError names the first that is not known."""
     assert isinstance(options, Options)
     connector = CONNECTORS[options.connector]
-    times, digits = options.times or connector.times, connector.digits
-    return {
-        name: declared_type(written, decimals=options.decimals, binary=options.binary, times=times, digits=digits)
-        for name, written in columns.items()
-    }
+    of_connector = partial(
+        declared_type, decimals=options.decimals, binary=options.binary, times=options.times or connector.times,
+        digits=connector.digits, unwritten=connector.unwritten,
+    )  # fmt: skip
+    return {name: of_connector(written) for name, written in columns.items()}
 
 
 def message_types(schema: str, options: BaseModel) -> dict[str, ColumnType]:

@@ -6,7 +6,7 @@ order.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from pyspark.sql import Column
@@ -49,6 +49,9 @@ class Connector:
     """Its own default of ``time.precision.mode``."""
     digits: int = 9
     """How many digits its database has behind the second at most."""
+    unwritten: Mapping[str, int]
+    """How many digits its database has behind the second, and behind the point of ``money``, where the type does not say it.
+    A type that is not here must say it."""
 
     def numbered(self, source: Column, number: Column) -> Column:
         """The position of a change whose ``number`` in its transaction is known: its own, where that is in order; null
@@ -241,26 +244,31 @@ CONNECTORS = {
         fields="txId: bigint, sequence: string, lsn: bigint", namespace="schema", position=_postgresql, own=_given("lsn"),
         no_position="source.sequence is not two LSNs", together=_given("txId"), gaps=(_DEFERRED, _PARTS, _GENERATED),
         whole_before=True, counts_anew=True, digits=6,  # a timestamp(9) that it is told to make has six
+        unwritten={"time": 6, "timestamp": 6, "money": 2},
     ),
     "mysql": Connector(
         fields="txId: string, db: string, file: string, pos: bigint, row: bigint", namespace="db",
         position=_mysql, own=_mysql, no_position="source has no file and pos: its place in the order is unknown",
         together=_nothing, gaps=(_CASCADES, _COMPRESSED, _PARTIAL_JSON, _PARTS_WITHOUT_KEY),
         counts_anew=True, times="adaptive_time_microseconds", digits=6,  # the connector refuses `adaptive`
+        unwritten={"time": 0, "timestamp": 0},
     ),
     "sqlserver": Connector(
         fields="txId: string, commit_lsn: string, change_lsn: string, event_serial_no: bigint", namespace="schema",
         position=_sqlserver, own=_sqlserver, no_position=_NO_LSN, together=_given("commit_lsn"),
         gaps=(_NO_ORDER, _LARGE_IN_SQL_SERVER, _PARTS_WITHOUT_KEY), commit=_commit_lsn, null_if_unchanged=True,
+        unwritten={"time": 7, "timestamp": 7, "money": 4},
     ),
     "oracle": Connector(
         fields="txId: string, scn: string, commit_scn: string, rs_id: string, ssn: bigint, lcr_position: string",
         namespace="schema", position=_oracle, own=_oracle,
         no_position="source has no scn: its place in the order is unknown", together=_given("txId"),
         gaps=(_DEFERRED, _ONE_SCN, _COMMIT_BEFORE, _LARGE_IN_ORACLE, _PARTS_WITHOUT_KEY),
+        unwritten={"time": 6, "timestamp": 6},
     ),
     "db2": Connector(
         fields="txId: string, commit_lsn: string, change_lsn: string", namespace="schema", position=_db2, own=_db2,
         no_position=_NO_LSN, together=_given("commit_lsn"), gaps=(_PARTS_WITHOUT_KEY,),
+        unwritten={"time": 0, "timestamp": 6},
     ),
 }  # fmt: skip

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import re
+from collections.abc import Mapping
 from functools import partial
 from typing import Any
 
@@ -41,15 +42,18 @@ _ZONE = "with time zone"
 _QUALIFIED = re.compile(r"[a-z_][a-z0-9_$]*\.([a-z_][a-z0-9_$]*)(\[\])?(.*)")
 
 
-def declared_type(written: str, *, decimals: str, binary: str, times: str = "adaptive", digits: int = 9) -> ColumnType:
+def declared_type(
+    written: str, *, decimals: str, binary: str, times: str, digits: int, unwritten: Mapping[str, int]
+) -> ColumnType:
     """A PostgreSQL type as the feed writes it (``numeric(14,2)``, ``timestamp(3)``, ``text[]``).
 
     ``decimals``, ``binary`` and ``times`` are the connector's ``decimal.handling.mode``, ``binary.handling.mode`` and
-    ``time.precision.mode``; ``digits``: how many the database has behind the second at most. An unconstrained ``numeric``
-    is published as exact text, having no scale. Raises ValueError for an unknown type; ``schema.type`` is an enum where
+    ``time.precision.mode``; ``digits``: how many the database has behind the second at most;
+    ``unwritten``: how many ``time``, ``timestamp`` and ``money`` have that do not say it. An unconstrained ``numeric`` is
+    published as exact text, having no scale. Raises ValueError for an unknown type; ``schema.type`` is an enum where
     the type is not known.
     """
-    of_same = partial(declared_type, decimals=decimals, binary=binary, times=times, digits=digits)
+    of_same = partial(declared_type, decimals=decimals, binary=binary, times=times, digits=digits, unwritten=unwritten)
     if qualified := _QUALIFIED.fullmatch(written.strip().lower()):
         try:
             return of_same(written.strip().split(".", 1)[1])
@@ -59,6 +63,8 @@ def declared_type(written: str, *, decimals: str, binary: str, times: str = "ada
     if match is None:
         raise ValueError(f"{written!r} is not a PostgreSQL type")
     name, precision, scale, zone, array = match[1] + (match[4] or ""), match[2], match[3], match[4], match[5]
+    if precision is None and match[1] in unwritten:
+        precision = str(unwritten[match[1]])
     if array:
         return _array(of_same(written.strip()[:-2]))
     if name in _TEXT:
@@ -70,7 +76,9 @@ def declared_type(written: str, *, decimals: str, binary: str, times: str = "ada
     if name in ("numeric", "decimal"):
         return _decimal(precision, scale, decimals)
     if name == "money":
-        return _decimal("19", precision or "2", decimals)
+        if precision is None:
+            raise ValueError("money has no digits of its own in this database: write how many, `money(2)`")
+        return _decimal("19", precision, decimals)
     if name == "bytea":
         return ColumnType("binary", {"bytes": "base64", "base64": "base64", "hex": "hex"}[binary])
     if name == "bit" and precision in (None, "1"):
@@ -88,12 +96,12 @@ def declared_type(written: str, *, decimals: str, binary: str, times: str = "ada
     raise ValueError(f"{written!r} is not a PostgreSQL type that is known here")
 
 
-def _unit(precision: str | None, times: str, digits: int, *, clock: bool) -> str:
+def _unit(precision: str, times: str, digits: int, *, clock: bool) -> str:
     """The unit in which a time of day (``clock``) or a timestamp without zone is counted."""
     fixed = {"connect": "millis", "microseconds": "micros", "nanoseconds": "nanos"}
     if times in fixed:
         return fixed[times]
-    precise = 6 if precision is None else min(int(precision), digits)
+    precise = min(int(precision), digits)
     if 3 < precise <= 6 or (clock and times == "adaptive_time_microseconds"):
         return "micros"
     return "millis" if precise <= 3 else "nanos"
