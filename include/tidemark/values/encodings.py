@@ -93,8 +93,10 @@ def epoch_nanos(text: Column, spark: str, arg: str | None) -> Column:
     return _from_micros(F.floor(text.try_cast("decimal(20,0)") / 1000).try_cast("bigint"), spark)
 
 
-#: MySQL's longest TIME, 838:59:59, in seconds. https://dev.mysql.com/doc/refman/8.4/en/time.html
-_LONGEST_TIME = 3_020_399
+#: A time's ``arg`` where it is MySQL's TIME, which is also a span: from -838:59:59, in seconds, to as much.
+#: https://dev.mysql.com/doc/refman/8.4/en/time.html
+OR_SPAN = "or_span"
+_LONGEST_SPAN, _DAY = 3_020_399, 86_400
 
 
 def loses_digits(text: Column, encoding: str) -> Column:
@@ -104,10 +106,10 @@ def loses_digits(text: Column, encoding: str) -> Column:
     return F.coalesce(text.rlike(r"\.\d{6}\d*[1-9]"), F.lit(False))
 
 
-def _clock(text: Column, digits: int) -> Column:
+def _clock(text: Column, digits: int, arg: str | None) -> Column:
     """``03:45:51.435732`` of a count of seconds since midnight with so many ``digits`` behind the point, as PostgreSQL writes
-    it: no zeros at the end of a fraction. The end of a day is a time too, ``24:00:00``; MySQL's go on to ``838:59:59``, and
-    down to ``-838:59:59``."""
+    it: no zeros at the end of a fraction. The end of a day is a time too, ``24:00:00``; with :data:`OR_SPAN` they go on to
+    ``838:59:59``, and down to ``-838:59:59``."""
     second, count = 10**digits, text.try_cast("bigint")
     size = F.abs(count)
 
@@ -122,23 +124,24 @@ def _clock(text: Column, digits: int) -> Column:
     zero = F.when(hours < 10, F.lit("0")).otherwise(F.lit(""))
     smaller = F.concat_ws(":", F.lit(""), padded(units(60) % 60, 2), padded(units(1) % 60, 2))
     clock = F.concat(sign, zero, hours.cast("string"), smaller, F.lit("."), padded(size % second, digits))
-    whole = count.between(-_LONGEST_TIME * second, _LONGEST_TIME * second)
+    first, last = (-_LONGEST_SPAN, _LONGEST_SPAN) if arg == OR_SPAN else (0, _DAY)
+    whole = count.between(first * second, last * second)
     return F.when(whole, F.rtrim(F.rtrim(clock, F.lit("0")), F.lit(".")))
 
 
 def time_millis(text: Column, spark: str, arg: str | None) -> Column:
     """Milliseconds since midnight → text (Iceberg's time is not in Spark)."""
-    return _clock(text, 3)
+    return _clock(text, 3, arg)
 
 
 def time_micros(text: Column, spark: str, arg: str | None) -> Column:
     """Microseconds since midnight → text."""
-    return _clock(text, 6)
+    return _clock(text, 6, arg)
 
 
 def time_nanos(text: Column, spark: str, arg: str | None) -> Column:
     """Nanoseconds since midnight → text."""
-    return _clock(text, 9)
+    return _clock(text, 9, arg)
 
 
 def base64(text: Column, spark: str, arg: str | None) -> Column:
@@ -348,15 +351,15 @@ def rewritten(text: Column, spark: str, arg: str | None) -> Column:
     return json(value, spark, arg) if spark.startswith(("array<", "struct<")) else plain(value, spark, arg)
 
 
+#: Of times of day.
+TIMES: dict[str, Encoding] = {"time_millis": time_millis, "time_micros": time_micros, "time_nanos": time_nanos}
 #: Encodings whose texts are whole numbers: counts of days, or of parts of a second.
 COUNTS: dict[str, Encoding] = {
     "epoch_days": epoch_days,
     "epoch_millis": epoch_millis,
     "epoch_micros": epoch_micros,
     "epoch_nanos": epoch_nanos,
-    "time_millis": time_millis,
-    "time_micros": time_micros,
-    "time_nanos": time_nanos,
+    **TIMES,
 }
 
 #: By the name a ColumnType carries. A format's own encodings come from its module's ``ENCODINGS``.

@@ -71,8 +71,10 @@ DECLARED: list[tuple[str, dict[str, str], str, Any]] = [
     ("time", {}, "3723456789", "01:02:03.456789"),
     ("time(3)", {"times": "adaptive_time_microseconds"}, "3723456000", "01:02:03.456"),
     ("time", {}, "86400000000", "24:00:00"),
-    ("time", {}, "-3020399000000", "-838:59:59"),
-    ("time", {}, "3020399000001", None),
+    ("time", {}, "86400000001", None),
+    ("time", {}, "-1", None),
+    ("time", {"connector": "mysql"}, "-3020399000000", "-838:59:59"),
+    ("time", {"connector": "mysql"}, "3020399000001", None),
     ("time(3)", {}, "86400000", "24:00:00"),
     ("time", {"times": "nanoseconds"}, "86400000000000", "24:00:00"),
     ("time", {"times": "connect"}, "3723456", "01:02:03.456"),
@@ -225,6 +227,12 @@ def test_every_type_that_messages_tell(spark: SparkSession) -> None:
     typed = [(_told(field, {}), text) for field, text, _ in TOLD]
     for (field, text, expected), found in zip(TOLD, values(spark, typed), strict=True):
         assert _comparable(found, expected) == expected, (field, text)
+
+
+def test_times_of_day_are_spans_of_mysql_alone(spark: SparkSession) -> None:
+    field = _field("int64", "io.debezium.time.MicroTime")
+    typed = [(_told(field, {"connector": of}), "-3020399000000") for of in ("mysql", "postgresql")]
+    assert values(spark, typed) == ["-838:59:59", None]
 
 
 def test_dates_and_times_of_a_sinks_files_are_read_as_they_are(spark: SparkSession, tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ from decimal import Context, Decimal
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from tidemark.values.encodings import ENCODINGS
+from tidemark.values.encodings import ENCODINGS, OR_SPAN, TIMES
 
 
 def values(
@@ -142,6 +142,7 @@ def test_one_text(spark: SparkSession) -> None:
     read = []
     for name, (encoding, kind, _, _) in zip(names, CASES, strict=True):
         arg = "2" if encoding == "unscaled_decimal" and kind.endswith(",2)") else "0"
+        arg = OR_SPAN if encoding in TIMES else arg
         read.append(ENCODINGS[encoding](F.col(name), kind, arg).alias(name))
     (row,) = frame.select(*read).collect()
     for name, case in zip(names, CASES, strict=True):

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from functools import partial
 from typing import Annotated, Literal
 
@@ -27,7 +28,7 @@ from tidemark.formats.debezium.transactions import identity, outside, transactio
 from tidemark.formats.debezium.types import ENCODINGS, declared_type, told_types
 from tidemark.formats.debezium.unavailable import placeholder, without_unavailable, without_unchanged
 from tidemark.values.columns import ColumnType
-from tidemark.values.encodings import time_of_millis
+from tidemark.values.encodings import OR_SPAN, TIMES, time_of_millis
 from tidemark.values.strict_json import broken, one_document
 
 __all__ = [
@@ -126,13 +127,20 @@ def column_types(columns: Mapping[str, str], options: BaseModel) -> dict[str, Co
         declared_type, decimals=options.decimals, binary=options.binary, times=options.times or connector.times,
         digits=connector.digits, unwritten=connector.unwritten,
     )  # fmt: skip
-    return {name: of_connector(written) for name, written in columns.items()}
+    return _with_spans({name: of_connector(written) for name, written in columns.items()}, options)
 
 
 def message_types(schema: str, options: BaseModel) -> dict[str, ColumnType]:
     """Column types of a row event by its own schema; empty when the text is none."""
     assert isinstance(options, Options)
-    return told_types(schema, decimals=options.decimals)
+    return _with_spans(told_types(schema, decimals=options.decimals), options)
+
+
+def _with_spans(types: dict[str, ColumnType], options: Options) -> dict[str, ColumnType]:
+    """The types, where times of day are also spans of MySQL's."""
+    if options.connector != "mysql":
+        return types
+    return {name: replace(kind, arg=OR_SPAN) if kind.encoding in TIMES else kind for name, kind in types.items()}
 
 
 def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFrame:

@@ -14,7 +14,7 @@ from pyspark.sql import types as T
 from pyspark.sql.avro.functions import from_avro
 
 from tidemark.formats.qlik.loads import of_load
-from tidemark.values.encodings import time_micros, time_millis
+from tidemark.values.encodings import OR_SPAN, time_micros, time_millis
 
 _IMAGE = "map<string, string>"
 
@@ -101,7 +101,7 @@ def _text(value: Column, field: T.StructField, clocks: Mapping[str, str]) -> Col
     if isinstance(kind, T.StructType | T.ArrayType | T.MapType):
         return F.to_json(value)
     clock = {"time-millis": time_millis, "time-micros": time_micros}.get(clocks.get(field.name, ""))
-    return clock(value.cast("string"), "string", None) if clock else value.cast("string")
+    return clock(value.cast("string"), "string", OR_SPAN) if clock else value.cast("string")
 
 
 def _clocks(schema: Any) -> dict[str, str]:
