@@ -57,6 +57,11 @@ DECLARED: list[tuple[str, dict[str, str], str, Any]] = [
         for sign in (1, -1)
     ],
     ("numeric(60,2)", PRECISE, _unscaled(-(10**58) - 5), f"-1{'0' * 56}.05"),
+    *[("numeric(3,5)", mode, text, Decimal("0.00123")) for mode, text in ((PRECISE, _unscaled(123)), (STRING, "0.00123"))],
+    ("numeric(36,-2)", PRECISE, _unscaled(12345), Decimal(1234500)),
+    ("numeric(36,-2)", PRECISE, _unscaled(-(10**36) + 1), Decimal(f"-{'9' * 36}00")),
+    ("numeric(36, -2)", STRING, "1234500", Decimal(1234500)),
+    ("numeric(36,-3)", PRECISE, _unscaled(12), "12000"),
     ("money", PRECISE, _unscaled(-99), Decimal("-0.99")),
     ("money", STRING, "1234.50", Decimal("1234.50")),
     ("date", {}, "20777", date(2026, 11, 20)),
@@ -158,6 +163,7 @@ TOLD: list[tuple[dict[str, Any], str, Any]] = [
     (_field("bytes", _DECIMAL, parameters={"scale": "2", "connect.decimal.precision": "9"}), _unscaled(-1), Decimal("-0.01")),
     (_field("bytes", _DECIMAL, parameters={"scale": "2", "connect.decimal.precision": "60"}), _unscaled(12345), "123.45"),
     (_field("bytes", _DECIMAL, parameters={"scale": "-2"}), _unscaled(12), "1200"),
+    (_field("bytes", _DECIMAL, parameters={"scale": "5", "connect.decimal.precision": "3"}), _unscaled(1), Decimal("1E-5")),
     (_field("struct", "io.debezium.data.VariableScaleDecimal"), json.dumps({"scale": 1, "value": _unscaled(-15)}), "-1.5"),
     (_field("int32", "io.debezium.time.Date"), "20777", date(2026, 11, 20)),
     (_field("int32", "org.apache.kafka.connect.data.Date"), "20777", date(2026, 11, 20)),
@@ -268,5 +274,7 @@ def test_types_that_are_none_are_refused() -> None:
     for wrong in ("numerik", "timestamp(3) zone", "[]", "text[][]"):
         with pytest.raises(ValueError, match="PostgreSQL type"):
             debezium.column_types({"c": wrong}, debezium.Options())
+    with pytest.raises(ValueError, match="at least one digit"):
+        debezium.column_types({"c": "numeric(0)"}, debezium.Options())
     with pytest.raises(ValueError, match="money has no digits"):
         debezium.column_types({"c": "money"}, debezium.Options(connector="oracle"))

@@ -36,7 +36,9 @@ _STRUCTS = {
     "geography": "struct<wkb:binary,srid:int>",
     "point": "struct<x:double,y:double,wkb:binary,srid:int>",
 }
-_WRITTEN = re.compile(r"([a-z][a-z0-9_ ]*?)\s*(?:\(\s*(\d+)\s*(?:,\s*(\d+)\s*)?\))?(\s+with(?:out)? time zone)?(\[\])?")
+_WRITTEN = re.compile(
+    r"([a-z][a-z0-9_ ]*?)\s*(?:\(\s*(\d+)\s*(?:,\s*(-?\d+)\s*)?\))?(\s+with(?:out)? time zone)?(\[\])?"
+)
 _ZONE = "with time zone"
 #: ``schema.type``: PostgreSQL's own and those of extensions are known by their name, any other is an enum of the source's.
 _QUALIFIED = re.compile(r"[a-z_][a-z0-9_$]*\.([a-z_][a-z0-9_$]*)(\[\])?(.*)")
@@ -110,10 +112,19 @@ def _unit(precision: str, times: str, digits: int, *, clock: bool) -> str:
 def _decimal(precision: str | None, scale: str | None, decimals: str) -> ColumnType:
     if precision is None:
         return ColumnType("string", "variable_decimal")
-    if int(precision) > 38:
-        return ColumnType("string", "unscaled_decimal" if decimals == "precise" else "plain", scale or "0")
-    spark = f"decimal({precision},{scale or 0})"
-    return ColumnType(spark, "unscaled_decimal", scale or "0") if decimals == "precise" else ColumnType(spark)
+    if int(precision) == 0:
+        raise ValueError("a numeric has at least one digit: write how many the source has")
+    spark = _decimal_of(int(precision), int(scale or 0))
+    if decimals == "precise" or spark == "string":
+        return ColumnType(spark, "unscaled_decimal" if decimals == "precise" else "plain", scale or "0")
+    return ColumnType(spark)
+
+
+def _decimal_of(precision: int, scale: int) -> str:
+    """Spark's type of a decimal of so many digits, text where it has none: it counts the zeros before digits that begin
+    further behind the point (``numeric(3,5)``), and those behind digits that end before it (``numeric(36,-2)``)."""
+    digits = max(precision - min(scale, 0), scale)
+    return f"decimal({digits},{max(scale, 0)})" if precision >= 1 and digits <= 38 else "string"
 
 
 def _array(item: ColumnType) -> ColumnType:
@@ -165,9 +176,8 @@ def _connect_type(field: dict[str, Any], decimals: str) -> ColumnType:
     parameters = field.get("parameters") or {}
     if semantic == "org.apache.kafka.connect.data.Decimal":
         scale, precision = int(parameters.get("scale", 0)), int(parameters.get("connect.decimal.precision", 38))
-        fits = 1 <= precision <= 38 and 0 <= scale <= precision
         encoding = "plain" if decimals == "numeric" else "unscaled_decimal"
-        return ColumnType(f"decimal({precision},{scale})" if fits else "string", encoding, str(scale))
+        return ColumnType(_decimal_of(precision, scale), encoding, str(scale))
     if semantic == "io.debezium.data.Bits":
         length = int(parameters.get("length", 0))
         return ColumnType("string", "bits", str(length) if 0 < length <= _LONGEST_BITS else None)
