@@ -156,6 +156,8 @@ def _field(kind: str, name: str | None = None, **more: Any) -> dict[str, Any]:
 
 _GEOMETRY = [_field("bytes", field="wkb"), _field("int32", field="srid", optional=True)]
 _PLACE = _field("struct", "io.debezium.data.geometry.Geometry", fields=_GEOMETRY)
+_EXTENSIONS = _field("map", field="extensions", keys=_field("string"), values=_field("string"), optional=True)
+_PLACE_OF_3_7 = _PLACE | {"fields": [*_GEOMETRY, _EXTENSIONS]}
 _DECIMAL = "org.apache.kafka.connect.data.Decimal"
 _TENTHS = _field("bytes", _DECIMAL, parameters={"scale": "1", "connect.decimal.precision": "5"})
 #: A field of a message schema, its text in a message, the value it is.
@@ -191,6 +193,7 @@ TOLD: list[tuple[dict[str, Any], str, Any]] = [
     (_field("array", items=_TENTHS), json.dumps([_unscaled(-5)]), [Decimal("-0.5")]),
     (_field("array", items=_field("array", items=_field("int32"))), "[[1],[]]", [[1], []]),
     (_PLACE, json.dumps({"wkb": _b64(1), "srid": 1}), Row(wkb=bytearray(b"\x01"), srid=1)),
+    (_PLACE_OF_3_7, json.dumps({"wkb": _b64(1), "srid": 1, "extensions": None}), Row(wkb=bytearray(b"\x01"), srid=1)),
     (_field("struct", fields=[_field("string", field="a`b")]), '{"a`b":"c"}', '{"a`b":"c"}'),
 ]  # fmt: skip
 

@@ -36,6 +36,8 @@ _STRUCTS = {
     "geography": "struct<wkb:binary,srid:int>",
     "point": "struct<x:double,y:double,wkb:binary,srid:int>",
 }
+#: By the name of a message schema. Releases add fields (3.7 `extensions`), which would be another type of the table.
+_TOLD_STRUCTS = {f"io.debezium.data.geometry.{name.capitalize()}": spark for name, spark in _STRUCTS.items()}
 _WRITTEN = re.compile(
     r"([a-z][a-z0-9_ ]*?)\s*(?:\(\s*(\d+)\s*(?:,\s*(-?\d+)\s*)?\))?(\s+with(?:out)? time zone)?(\[\])?"
 )
@@ -185,6 +187,8 @@ def _connect_type(field: dict[str, Any], decimals: str) -> ColumnType:
         return ColumnType("binary", "base64")
     if kind == "array":
         return _array(_connect_type(field["items"], decimals))
+    if kind == "struct" and semantic in _TOLD_STRUCTS:
+        return ColumnType(_TOLD_STRUCTS[semantic], "json")
     if kind == "struct":
         return _struct(field["fields"], decimals)
     return ColumnType(_CONNECT.get(kind, "string"))
