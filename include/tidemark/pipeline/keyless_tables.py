@@ -148,6 +148,6 @@ def _merge(rows: int) -> str:
 
 def _not_there(copies: int) -> str:
     return (
-        f"{copies} copies of rows are taken away that are not there: their inserts have not come yet, or came before this "
-        "feed began"
+        f"{copies} copies of rows are taken away that are not there: their inserts have not come yet, came before this feed "
+        "began, or the source's images of rows before a change lack values that they have (large columns)"
     )

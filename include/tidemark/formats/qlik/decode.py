@@ -67,6 +67,8 @@ def gaps(options: BaseModel) -> list[str]:
         "a key that the source checks only when a transaction ends (DEFERRABLE INITIALLY DEFERRED of PostgreSQL and Oracle): "
         "where a row is inserted under a key that is still taken, and the old row deleted after that, no message says which "
         "of them goes, and the key is gone: declare such keys immediate",
+        "that a row's key changed, where the task sends neither `beforeData` nor `changeMask`: the row stays under its old "
+        "key too: have the task send `beforeData`",
     ]
 
 
