@@ -199,7 +199,7 @@ class FeedState(StoredDocument):
         """What a glance at the feed needs."""
         newest = sorted((self.recent | {receipt.hour: receipt.landed}).items())
         self.recent = dict(newest[-_RECENT:])
-        if receipt.counts.released_quarantined:
+        if receipt.counts.released_quarantined or receipt.given_up:
             self.in_quarantine = None
         if self.in_quarantine is not None:
             _set(self.in_quarantine, receipt.hour, receipt.quarantined)

@@ -136,8 +136,10 @@ def test_a_glance_needs_no_receipt() -> None:
     assert (state.in_quarantine, state.held_since) == ({}, None)
 
 
-def test_what_the_state_cannot_know_of_the_quarantine_stays_unknown() -> None:
-    """A change that waited in one hour and was put in quarantine by another is not told by hour."""
-    released = [TableReceipt(table="a", counts=Counts(released_quarantined=1))]
-    state = FeedState.of("f", [receipt(1, HOURS[0], bad=1), receipt(2, HOURS[1], tables=released)])
+@pytest.mark.parametrize(
+    "later", [{"tables": [TableReceipt(table="a", counts=Counts(released_quarantined=1))]}, {"given_up": 1}]
+)
+def test_what_the_state_cannot_know_of_the_quarantine_stays_unknown(later: dict[str, Any]) -> None:
+    """A change that waited in one hour and was put in quarantine by another, refused or given up, is not told by hour."""
+    state = FeedState.of("f", [receipt(1, HOURS[0], bad=1), receipt(2, HOURS[1], **later)])
     assert state.in_quarantine is None and state.after(receipt(3, HOURS[2], bad=1)).in_quarantine is None
