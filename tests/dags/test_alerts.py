@@ -283,7 +283,7 @@ def test_an_hour_that_this_run_published_with_something_in_quarantine_is_told(
     from airflow.sdk.api.datamodels._generated import DagRunType
     from airflow.sdk.execution_time.context import OutletEventAccessors
 
-    from tidemark.ledger import publication_history
+    from tidemark.ledger import publication_history, quarantine
     from tidemark.orchestration.operators import SparkStage
 
     began = datetime(2026, 11, 20, 8, tzinfo=UTC)
@@ -294,10 +294,10 @@ def test_an_hour_that_this_run_published_with_something_in_quarantine_is_told(
         dag_id="ingest_asked", run_id="by hand",
     )  # fmt: skip
 
-    def published(after: timedelta, bad: int) -> int:
+    def published(after: timedelta, bad: int, given_up: int = 0) -> int:
         receipt = Receipt(
             feed="asked", hour=Hour(HOUR), sequence=9, manifest_version=1, objects=1, bytes=5, landed=bad, split=0,
-            control=0, bad=bad, held=0, tables=[], published_at=began + after,
+            control=0, bad=bad, held=0, given_up=given_up, tables=[], published_at=began + after,
         )  # fmt: skip
         monkeypatch.setattr(publication_history, "load_receipt", lambda settings, feed, hour: receipt)
         publish.execute({"dag_run": run, "params": {"hour": HOUR}, "outlet_events": OutletEventAccessors()})
@@ -310,6 +310,12 @@ def test_an_hour_that_this_run_published_with_something_in_quarantine_is_told(
     assert message["subject"] == f"Tidemark: asked {HOUR} has something in quarantine"
     assert "The hour is published, with 2 in quarantine (it landed 2 records)." in message["text"]
     assert "replay_asked" in message["fix"]
+    rows = [{"hour": "2026-11-20T05", "sequence": sequence} for sequence in (9, 9, 8)]
+    monkeypatch.setattr(quarantine, "list_kept_back", lambda *_, **__: rows)
+    assert published(timedelta(minutes=5), bad=0, given_up=1) == 2
+    message = told()[-1]
+    assert "The hour is published, with 2 in quarantine that other hours had held (2026-11-20T05)." in message["text"]
+    assert "`tidemark quarantine list asked` says why." in message["fix"]
 
 
 def test_a_feed_file_that_broke_meanwhile_keeps_nothing_from_going_on(

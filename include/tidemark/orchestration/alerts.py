@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import html
+from collections import Counter
 from collections.abc import Callable, Mapping
 from copy import deepcopy
 from dataclasses import dataclass
@@ -37,6 +38,9 @@ if TYPE_CHECKING:
 
 #: What a failure may say in a message, in characters: the task's log has all of it.
 _MOST_TEXT = 2000
+
+#: How many hours a message names.
+_MOST_HOURS = 5
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -213,16 +217,26 @@ def _tell_failed_run(feed: str, context: Context) -> None:
 
 
 def tell_quarantined(receipt: Receipt, context: Context) -> None:
-    """Tell of an hour that was published with something in quarantine."""
-    if not receipt.quarantined:
+    """Tell of an hour that was published with something in quarantine, or that put there what other hours had held."""
+    from tidemark.ledger.quarantine import list_kept_back
+
+    told = [f"{receipt.quarantined} in quarantine (it landed {receipt.landed} records)"] if receipt.quarantined else []
+    where = f" --hour {receipt.hour}"
+    if receipt.counts.released_quarantined or receipt.given_up:
+        rows = list_kept_back(Settings(), receipt.feed, columns=("stage",))
+        hours = Counter(row["hour"] for row in rows if row["sequence"] == receipt.sequence)
+        del hours[receipt.hour]
+        named = sorted(hours)[:_MOST_HOURS] + ["more"] * (len(hours) > _MOST_HOURS)
+        told += [f"{hours.total()} in quarantine that other hours had held ({', '.join(named)})"] if hours else []
+        where = "" if hours else where
+    if not told:
         return
     message = Message(
         event="quarantined",
         feed=receipt.feed,
         hour=receipt.hour,
-        problem=f"The hour is published, with {receipt.quarantined} in quarantine (it landed {receipt.landed} records). "
-        "Their rows keep their last good version.",
-        fix=f"`tidemark quarantine list {receipt.feed} --hour {receipt.hour}` says why. Mend the cause, then run the DAG "
+        problem=f"The hour is published, with {', and '.join(told)}. Their rows keep their last good version.",
+        fix=f"`tidemark quarantine list {receipt.feed}{where}` says why. Mend the cause, then run the DAG "
         f"replay_{receipt.feed}.",
         link=_run_link(context["dag_run"].dag_id, context["dag_run"].run_id),
     )
