@@ -15,7 +15,7 @@ demo: setup  ## feeds of all five formats, two of them through Airflow, then the
 # Two processes, each with whole files of tests: a Spark session is started once in each.
 pytest = scripts/in-project python -m pytest -n $(or $(WORKERS),2) --dist loadfile --no-loadscope-reorder
 
-test: setup  ## the tests of every promise, nine minutes in two processes (WORKERS=…)
+test: setup  ## the tests of every promise, fourteen minutes in two processes (WORKERS=…)
 	@$(pytest) $(PYTEST)
 
 test-near: setup  ## before a commit: the tests that belong to what changed since origin/main (SINCE=commit)
