@@ -39,8 +39,8 @@ RECORDS = T.StructType(
 
 
 def holds_text(records: DataFrame) -> bool:
-    """Whether the keys and values of RECORDS are known to be UTF-8, and to hold no escapes of surrogates: nobody needs to
-    look at their bytes again."""
+    """Whether the keys and values of RECORDS are known to be UTF-8, and to hold no escaped half of a character: nobody needs
+    to look at their bytes again."""
     return isinstance(records.schema["value"].dataType, T.StringType)
 
 
@@ -52,8 +52,8 @@ class Contents:
     """How many records it holds; None: only decoding can tell."""
 
     plain: bool = False
-    """Whether none of its records needs the looks that rare ones need: all bytes are UTF-8, no surrogate is escaped, and
-    no key, value or header's value is JSON in place of a text. False also where nobody looked."""
+    """Whether none of its records needs the looks that rare ones need: all bytes are UTF-8, no half of a character is
+    escaped, and no key, value or header's value is JSON in place of a text. False also where nobody looked."""
 
 
 class Container(Protocol):

@@ -17,6 +17,10 @@ from tidemark.values.strict_json import one_document
 _LONGEST = 64 << 20
 #: An escape of a surrogate, which may be half of a pair.
 _SURROGATE = r"\\u[dD][89a-fA-F]"
+_HIGH, _LOW = r"u[dD][89abAB][0-9a-fA-F]{2}", r"u[dD][c-fC-F][0-9a-fA-F]{2}"
+#: Whole pairs, in the line's own JSON or in that of one of its texts. Behind another backslash nobody knows which of them is
+#: escaped.
+_PAIRS = rf"([^\\])(?:\\{_HIGH}\\{_LOW}|\\\\{_HIGH}\\\\{_LOW})+"
 
 
 def read_lines(spark: SparkSession, paths: list[str], separator: str = "\n", *, together: bool = False) -> DataFrame:
@@ -55,9 +59,8 @@ def _numbered(
 
 def inspect_lines(chunks: Iterable[bytes], rare: Sequence[str] = ()) -> Contents:
     """What a stream of lines holds: how many, as :func:`read_lines` will number them (a last line needs no line feed), and
-    whether they are plain: UTF-8, and without escapes of surrogates and any of the patterns of ``rare``. A tenth of what it
-    costs to look at each record where it is parsed."""
-    rare = (_SURROGATE, *rare)
+    whether they are plain: UTF-8, and without halves of escaped surrogate pairs and any of the patterns of ``rare``. A tenth
+    of what it costs to look at each record where it is parsed."""
     count, plain, begun = 0, True, b""
     for chunk in chunks:
         count += chunk.count(b"\n")
@@ -79,4 +82,10 @@ def _is_plain(lines: bytes | memoryview, rare: Sequence[str]) -> bool:
         block.cast(pa.large_string())
     except pa.ArrowInvalid:  # not UTF-8
         return False
-    return not any(pc.match_substring_regex(block, pattern)[0].as_py() for pattern in rare)
+    if _holds(block, _SURROGATE) and _holds(pc.replace_substring_regex(block, _PAIRS, r"\1"), _SURROGATE):
+        return False
+    return not any(_holds(block, pattern) for pattern in rare)
+
+
+def _holds(block: pa.Array, pattern: str) -> bool:
+    return bool(pc.match_substring_regex(block, pattern)[0].as_py())

@@ -123,6 +123,11 @@ RARE = {
     "a member's name in escapes": (b'"value" ', b'"val\\u0075e" ', False),
     "bytes that are not UTF-8": (b"\xc3\xa9", b"\xc3\x28", True),
     "an escape of half a character": (b'"1"', b'"\\uD83d"', True),
+    "a half behind a pair": (b'"1"', b'"\\ud83d\\ude00\\ude00"', True),
+    "halves in the wrong order": (b'"1"', b'"\\ude00\\ud83d"', True),
+    "two first halves, and one second": (b'"1"', b'"\\ud83d\\ud83d\\ude00"', True),
+    "halves in two documents, one inside the other": (b'"1"', rb'"\ud83d\\ude00"', True),
+    "one half behind a backslash that is escaped": (b'"1"', rb'"\\ud83d\ude00"', True),
     "the code of a surrogate": (b"\xc3\xa9", b"\xed\xa0\x80", True),
     "a character in too many bytes": (b"\xc3\xa9", b"\xc0\xaf", True),
 }
@@ -165,6 +170,8 @@ def test_landing_sees_whether_lines_are_plain(step: int) -> None:
     """Wherever the rare one stands, and wherever the bytes are cut on their way."""
     assert inspected("kafka_json", PLAIN * 3, step) == Contents(3, plain=True)
     assert inspected("kafka_json", b"", step) == Contents(0, plain=True)
+    for whole in (rb"\ud83d\ude00", rb"\uD83D\uDE00\ud83d\ude00 \ud83d\ude00", rb"\\ud83d\\ude00\\ud83d\\ude00"):
+        assert inspected("kafka_json", PLAIN.replace(b'"1"', b'"%s"' % whole) * 2, step) == Contents(2, plain=True), whole
     for what, (usual, rare, in_lines) in RARE.items():
         assert PLAIN.count(usual) == 1, what
         other = PLAIN.replace(usual, rare)
