@@ -111,7 +111,8 @@ def keyed_rows(log_rows: DataFrame, shape: TableShape, *, expand: bool, came: Co
                        F.lit(False).alias("counts"))  # fmt: skip
         new = F.struct(F.lit("insert").alias("op"), "key", "prior_key", F.lit(True).alias("counts"))
         same = F.struct("op", "key", "prior_key", F.lit(True).alias("counts"))
-        steps = F.explode(F.when(moved, F.array(old, new)).otherwise(F.array(same))).alias("step")
+        # Outer, though there is always one: else Spark first makes all of them to ask whether there are any.
+        steps = F.explode_outer(F.when(moved, F.array(old, new)).otherwise(F.array(same))).alias("step")
         others = [c for c in rows.columns if c not in ("op", "key", "prior_key")]
         rows = rows.select(*others, steps).select(*others, "step.*")
     else:

@@ -114,7 +114,7 @@ def _spoken_of(view: TableView, types: Mapping[str, str], hours: Sequence[str]) 
     rows, shape = in_one_notation(view.log.known_rows(), view.shape), view.shape
     keys = F.array(shape.key_struct(F.col("key")))
     moved = F.array(shape.key_struct(F.col("key")), shape.key_struct(F.col("prior_key")))
-    each = rows.select("hour", F.explode(F.when(F.col("prior_key").isNull(), keys).otherwise(moved)).alias("key"))
+    each = rows.select("hour", F.explode_outer(F.when(F.col("prior_key").isNull(), keys).otherwise(moved)).alias("key"))
     whole = reduce(and_, (F.col("key")[name].isNotNull() for name in types))
     hashed = F.when(whole, _hash(view.table, types, F.col("key")))
     found = each.select("hour", hashed.alias("hash")).distinct().localCheckpoint()

@@ -171,7 +171,9 @@ def test_landing_sees_whether_lines_are_plain(step: int) -> None:
     assert inspected("kafka_json", PLAIN * 3, step) == Contents(3, plain=True)
     assert inspected("kafka_json", b"", step) == Contents(0, plain=True)
     for whole in (rb"\ud83d\ude00", rb"\uD83D\uDE00\ud83d\ude00 \ud83d\ude00", rb"\\ud83d\\ude00\\ud83d\\ude00"):
-        assert inspected("kafka_json", PLAIN.replace(b'"1"', b'"%s"' % whole) * 2, step) == Contents(2, plain=True), whole
+        assert inspected("kafka_json", PLAIN.replace(b'"1"', b'"%s"' % whole) * 2, step) == Contents(2, plain=True), (
+            whole
+        )
     for what, (usual, rare, in_lines) in RARE.items():
         assert PLAIN.count(usual) == 1, what
         other = PLAIN.replace(usual, rare)

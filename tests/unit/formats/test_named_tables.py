@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.feeds.model import Feed
-from tidemark.formats.ddl.named_tables import concerned_tables, empties, problem_without_table
+from tidemark.formats.ddl.named_tables import concerned_tables, empties, problem_without_table, without_comments
 
 FEED = Feed.model_validate(
     {
@@ -81,10 +81,14 @@ WITHOUT_TABLE = {
 }
 
 
+def statement() -> Column:
+    return without_comments(F.col("sql"))
+
+
 def found(rows: DataFrame, feed: Feed) -> list[list[str | None]]:
     """What each concerns, in the order of ``n``: tables and problems."""
     own = rows.withColumn("source_table", F.lit("stock.item"))
-    concerned = concerned_tables(F.col("kind"), F.col("sql"), feed, database=F.lit("stock"))
+    concerned = concerned_tables(F.col("kind"), statement(), feed, database=F.lit("stock"))
     return [
         [one.problem if one.source_table is None else one.source_table for one in row.concerned]
         for row in own.select("n", concerned.alias("concerned")).orderBy("n").collect()
@@ -129,7 +133,7 @@ def test_a_table_that_is_declared_in_another_case(spark: SparkSession) -> None:
         [(*one, n) for n, one in enumerate(statements)], "kind string, sql string, n int"
     ).withColumn("source_table", F.lit("stock.item"))
     feed = FEED.model_copy(update={"tables": {"Stock.Item": {}}, "undeclared": "quarantine"})
-    concerned = concerned_tables(F.col("kind"), F.col("sql"), feed, database=F.lit("stock"))
+    concerned = concerned_tables(F.col("kind"), statement(), feed, database=F.lit("stock"))
     found = [
         [one.problem and one.problem.split(", the feed file has ")[1].split(":")[0] for one in row.concerned]
         for row in rows.select("n", concerned.alias("concerned")).orderBy("n").collect()
@@ -139,7 +143,7 @@ def test_a_table_that_is_declared_in_another_case(spark: SparkSession) -> None:
 
 def test_statements_whose_message_names_no_table(spark: SparkSession) -> None:
     rows = spark.createDataFrame(list(WITHOUT_TABLE.items()), "sql string, wanted string")
-    assert {row.sql: row.p for row in rows.select("sql", problem_without_table(F.col("sql")).alias("p")).collect()} == (
+    assert {row.sql: row.p for row in rows.select("sql", problem_without_table(statement()).alias("p")).collect()} == (
         WITHOUT_TABLE
     )
 
@@ -155,5 +159,5 @@ def test_what_empties_tables(spark: SparkSession) -> None:
         ("CREATE", "CREATE OR REPLACE TEMPORARY TABLE a (b int)"): False,
     }  # fmt: skip
     rows = spark.createDataFrame(list(cases), "kind string, sql string")
-    emptied = rows.select("kind", "sql", empties(F.col("kind"), F.col("sql")).alias("e"))
+    emptied = rows.select("kind", "sql", empties(F.col("kind"), statement()).alias("e"))
     assert {(row.kind, row.sql): row.e for row in emptied.collect()} == cases

@@ -30,7 +30,13 @@ from tidemark.formats.canal.types import (
     type_or_text,
 )
 from tidemark.formats.contract import DeclaredFeed, as_changes
-from tidemark.formats.ddl.named_tables import concerned_tables, drops_database, empties, problem_without_table
+from tidemark.formats.ddl.named_tables import (
+    concerned_tables,
+    drops_database,
+    empties,
+    problem_without_table,
+    without_comments,
+)
 from tidemark.formats.ddl.statements import ALTERS_TABLE, INDEX_KINDS, read_ddl
 from tidemark.values.columns import ColumnType
 from tidemark.values.encodings import Encoding
@@ -164,6 +170,7 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
         F.array_except(F.array_compact(v["pkNames"]), F.array(F.lit(""))).alias("primary_key"),
         v["mysqlType"].alias("types"),
         v["sql"].alias("sql"),
+        without_comments(v["sql"]).alias("statement"),
         v["isDdl"].alias("ddl"),
         v["data"].alias("data"),
         v["old"].alias("old"),
@@ -177,15 +184,20 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
     )
     good = F.col("problem").isNull()
     kind = F.when(good, F.col("kind"))
-    concerned = concerned_tables(kind, F.col("sql"), feed, database=F.col("database"))
-    statements = judged.withColumns({"empties": good & empties(F.col("kind"), F.col("sql")), "concerned": concerned})
+    concerned = concerned_tables(kind, F.col("statement"), feed, database=F.col("database"))
+    statements = judged.withColumns(
+        {"empties": good & empties(F.col("kind"), F.col("statement")), "concerned": concerned}
+    )
     ordered = with_positions(statements, container)
     has_rows = good & F.col("kind").isin(*_ROWS)
     rows = F.transform("data", lambda row, i: F.struct(row.alias("row"), F.get("old", i).alias("old")))
     nothing = F.array(F.struct(F.lit(None).cast("map<string, string>").alias("row"),
                                F.lit(None).cast("map<string, string>").alias("old")))  # fmt: skip
     others = [name for name in ordered.columns if name not in ("data", "old")]
-    each = ordered.select(*others, F.posexplode(F.when(has_rows, rows).otherwise(nothing)).alias("row", "element"))
+    # Outer, though there is always one: else Spark first makes all of them to ask whether there are any.
+    each = ordered.select(
+        *others, F.posexplode_outer(F.when(has_rows, rows).otherwise(nothing)).alias("row", "element")
+    )
     row_problem = F.when(F.col("kind").isin(*_ROWS), _row_problem())
     images = each.select(
         *(name for name in others if name not in ("problem", "entry")),
@@ -278,7 +290,7 @@ def _message_problem(without_offsets: bool) -> Column:
     """Why a message is neither rows nor statement nor control record; null when it is one."""
     c = F.col
     kind = c("kind")
-    no_table = c("source_table").isNull() & ~drops_database(kind, c("sql"))
+    no_table = c("source_table").isNull() & ~drops_database(kind, c("statement"))
     known = kind.isin(*_ROWS, *_STATEMENTS, *_EMPTIED, *_CONTROL)
     statement = _is_statement()
     return (
@@ -297,7 +309,7 @@ def _message_problem(without_offsets: bool) -> Column:
         # The text of a statement whose rows come beside it (parseRowsQueryEvent): what else it may be says that it is DDL.
         .when((kind == "QUERY") & (c("ddl") == "false"), None)
         .when(statement & F.coalesce(F.trim("sql") == "", F.lit(True)), F.concat(F.lit("no sql, type "), kind))
-        .when(statement & no_table, problem_without_table(c("sql")))
+        .when(statement & no_table, problem_without_table(c("statement")))
         .when(no_table, F.lit("database and table are not both named"))
         .when(
             ~(F.coalesce("es", F.lit("0")).rlike(_NUMBER) & c("ts").rlike(_NUMBER) & c("batch").rlike(_NUMBER)),

@@ -167,6 +167,7 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
         payload["before"]["dataColumn"].alias("before"),
         payload["after"]["dataColumn"].alias("after"),
         payload["ddl"]["text"].alias("text"),
+        named_tables.without_comments(payload["ddl"]["text"]).alias("statement"),
         F.timestamp_millis(F.when(event_time.between(-62_135_596_800_000, 253_402_300_799_999), event_time)).alias(
             "committed_at"
         ),
@@ -176,7 +177,9 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
     ordered = _with_transactions(keyed.withColumn("problem", F.coalesce("problem", _problem())), options)
     kind = F.when(F.col("problem").isNull(), F.col("kind"))
     mysql = F.coalesce(_family(F.col("source")) == "mysql", F.lit(False))
-    concerned = named_tables.concerned_tables(kind, F.col("text"), feed, database=F.col("source.dbName"), mysql=mysql)
+    concerned = named_tables.concerned_tables(
+        kind, F.col("statement"), feed, database=F.col("source.dbName"), mysql=mysql
+    )
     return _entries(named_tables.of_each_table(ordered.withColumn("concerned", concerned)))
 
 
@@ -273,7 +276,7 @@ def _entries(messages: DataFrame) -> DataFrame:
     c = F.col
     kind, bad = c("kind"), c("problem").isNotNull()
     row = kind.isin(*_ROWS) & ~bad
-    emptied = named_tables.empties(kind, c("text")) & c("source_table").isNotNull() & ~bad
+    emptied = named_tables.empties(kind, c("statement")) & c("source_table").isNotNull() & ~bad
     statement = _is_statement() & c("source_table").isNotNull() & ~bad & ~emptied
     both = (kind == SECOND) & c("before").isNotNull()
     second, half = row & is_second(), kind.isin(*_ROWS) & is_half() & c("position").isNotNull()
@@ -327,7 +330,7 @@ def _problem() -> Column:
     row, statement = kind.isin(*_ROWS), _is_statement()
     known = kind.isin(*_ROWS, *_EMPTIED, *_STATEMENTS, *_CONTROL)
     image = F.when(kind.isin(*_SHOW_BEFORE), F.lit("before")).otherwise(F.lit("after"))
-    no_table = c("source_table").isNull() & ~named_tables.drops_database(kind, text)
+    no_table = c("source_table").isNull() & ~named_tables.drops_database(kind, c("statement"))
     missing = F.filter("names", lambda name: ~F.map_contains_key("image", name))
     before_key = F.filter("names", lambda name: ~F.map_contains_key("before", name))
     return (
@@ -337,7 +340,7 @@ def _problem() -> Column:
         .when(~known, F.concat(F.lit("unknown op "), F.substring(kind, 1, 200)))
         .when(kind.isin(*_CONTROL) & ~statement, None)
         .when(statement & F.coalesce(F.trim(text) == "", F.lit(True)), F.concat(F.lit("no ddl.text, op "), kind))
-        .when(statement & no_table, named_tables.problem_without_table(text))
+        .when(statement & no_table, named_tables.problem_without_table(c("statement")))
         .when(no_table, F.lit("schema.source names no database and table"))
         .when(
             c("position").isNull(),

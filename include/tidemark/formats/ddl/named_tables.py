@@ -14,6 +14,7 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.formats.contract import DeclaredFeed
+from tidemark.values.expressions import compute_once
 
 # Quoted names and texts stay; comments and blanks become blanks. What a comment keeps from older versions is done.
 _BLANKS = r"""(?s)(`[^`]*`|"[^"]*"|'[^']*')|/\*(?!M?!).*?\*/|/\*M?!\d*|\*/|--(?=\s)[^\n]*|#[^\n]*|\s+"""
@@ -31,6 +32,11 @@ _DROPS_DATABASE = rf"(?is)^\s*drop\s+(?:database|schema)\b(?:\s*if\s+exists\b)?\
 _ON_TABLES = rf"(?is)^\s*{_SETTINGS}(?:drop\s+tables?|truncate|rename\s+tables?|{_ALTERS})\b"
 _REPLACES_TABLE = r"(?i)^\s*create\s+or\s+replace\s+table\b"
 _DROPS_TEMPORARY = r"(?i)^\s*drop\s+temporary\b"
+
+
+def without_comments(text: Column) -> Column:
+    """A statement as the functions here read it: comments and blanks are single blanks."""
+    return F.regexp_replace(text, _BLANKS, "$1 ")
 
 
 def empties(kind: Column, statement: Column) -> Column:
@@ -58,7 +64,8 @@ def of_each_table(messages: DataFrame) -> DataFrame:
     """One row for each table that a message concerns by its column ``concerned`` (see :func:`concerned_tables`): its
     ``entry`` (from 0), its ``source_table``, and a ``problem`` of its own where the message has none."""
     names = [name for name in messages.columns if name not in ("source_table", "concerned", "entry")]
-    each = messages.select(*names, F.posexplode("concerned").alias("entry", "concerned"))
+    # Outer, though each concerns something: else Spark first makes all of them to ask whether there are any.
+    each = messages.select(*names, F.posexplode_outer("concerned").alias("entry", "concerned"))
     return each.select(
         *(name for name in names if name != "problem"), "entry", "concerned.source_table",
         F.coalesce("problem", "concerned.problem").alias("problem"),
@@ -79,60 +86,59 @@ def concerned_tables(
     told = F.coalesce(F.trim(statement) != "", F.lit(False))
     source_table = F.col("source_table")
     own = F.array(_concerned(source_table, F.when(told, _in_another_case(source_table, feed))))
-    names = _dropped(_plain(statement))
-    qualified = F.get(names, F.lit(0)).rlike(rf"^{_PART}\s*\.")
-    dropped = F.transform(names, lambda name: _dropped_table(name, F.when(~qualified, database), feed))
+    dropped = compute_once(_dropped(statement), lambda names: _dropped_tables(names, database, feed))
     unread = F.array(_problem("the statement does not say which tables it drops in a form that is known here"))
     moved = F.array(_concerned(source_table), _problem("a table is renamed, and nothing says of which database it was"))
     others = ~mysql & kind.isin("ERASE", "TRUNCATE") if mysql is not None else F.lit(False)
     return (
-        F.when(others, F.when(_plain(statement).contains(","), unread).otherwise(own))
+        F.when(others, F.when(statement.contains(","), unread).otherwise(own))
         .when((kind == "ERASE") & told & empties(kind, statement), F.coalesce(dropped, unread))
         .when(drops_database(kind, statement), _of_database(statement, feed))
-        .when((kind == "RENAME") & told & _leaves_database_open(_plain(statement)), moved)
+        .when((kind == "RENAME") & told & _leaves_database_open(statement), moved)
         .otherwise(own)
     )
 
 
 def _of_database(statement: Column, feed: DeclaredFeed) -> Column:
     """What a DROP DATABASE concerns; with nothing, no table."""
-    name = _unquoted(F.regexp_extract(_plain(statement), _DROPS_DATABASE, 1))
+    name = _unquoted(F.regexp_extract(statement, _DROPS_DATABASE, 1))
+    return compute_once(F.concat(name, F.lit(".")), lambda database: _in_database(database, feed))
+
+
+def _in_database(database: Column, feed: DeclaredFeed) -> Column:
+    """What stands in a database that is dropped; ``database``: its name and a dot."""
     declared = F.array(*map(F.lit, sorted(feed.tables))).cast("array<string>")
-    named = F.filter(declared, lambda table: F.startswith(F.lower(table), F.concat(F.lower(name), F.lit("."))))
-    is_it = F.concat(name, F.lit("."))
-    found = F.transform(
-        named,
-        lambda table: _concerned(
-            table,
-            F.when(
-                ~F.startswith(table, is_it), _in_another_case(F.concat(is_it, F.substring_index(table, ".", -1)), feed)
-            ),
-        ),
-    )
+    named = F.filter(declared, lambda table: F.startswith(F.lower(table), F.lower(database)))
+
+    def found(table: Column) -> Column:
+        other_case = _in_another_case(F.concat(database, F.substring_index(table, ".", -1)), feed)
+        return _concerned(table, F.when(~F.startswith(table, database), other_case))
+
     if feed.undeclared == "quarantine":
-        return F.when(F.size(found) > 0, found).otherwise(F.array(_concerned(F.lit(None).cast("string"))))
-    return F.concat(found, F.array(_problem("a database is dropped: its tables that the feed file does not name stay")))
+        none = F.array(_concerned(F.lit(None).cast("string")))
+        return compute_once(
+            named, lambda tables: F.when(F.size(tables) > 0, F.transform(tables, found)).otherwise(none)
+        )
+    others = _problem("a database is dropped: its tables that the feed file does not name stay")
+    return F.concat(F.transform(named, found), F.array(others))
 
 
 def _says(statement: Column, pattern: str) -> Column:
-    return F.coalesce(_plain(statement).rlike(pattern), F.lit(False))
+    return F.coalesce(statement.rlike(pattern), F.lit(False))
 
 
 def _unquoted(part: Column) -> Column:
     return F.regexp_replace(part, '^[`"]|[`"]$', "")
 
 
-def _plain(statement: Column) -> Column:
-    return F.regexp_replace(statement, _BLANKS, "$1 ")
-
-
-def _dropped(plain: Column) -> Column:
+def _dropped(statement: Column) -> Column:
     """The names in a DROP TABLE, as written; null where there is anything else between them than commas."""
-    listed = F.regexp_extract(plain, _DROP, 1)
-    names = F.regexp_extract_all(listed, F.lit(_NAME), F.lit(0))
-    form = F.regexp_replace(F.regexp_replace(listed, _NAME, "x"), r"\s+", "")
-    known = form == F.array_join(F.transform(names, lambda name: F.lit("x")), ",")
-    return F.when(known & (F.size(names) > 0), F.array_distinct(names))
+
+    def names_in(listed: Column) -> Column:
+        names = F.regexp_extract_all(listed, F.lit(_NAME), F.lit(0))
+        return F.when(listed.rlike(rf"^\s*{_NAME}(?:\s*,\s*{_NAME})*+\s*\z"), F.array_distinct(names))
+
+    return compute_once(F.regexp_extract(statement, _DROP, 1), names_in)
 
 
 def _in_another_case(source_table: Column, feed: DeclaredFeed) -> Column:
@@ -155,6 +161,12 @@ def _in_another_case(source_table: Column, feed: DeclaredFeed) -> Column:
     )
 
 
+def _dropped_tables(names: Column, database: Column, feed: DeclaredFeed) -> Column:
+    """The tables of names as written; ``database``: the message's, in use where the first name has none."""
+    qualified = F.get(names, F.lit(0)).rlike(rf"^{_PART}\s*\.")
+    return F.transform(names, lambda name: _dropped_table(name, F.when(~qualified, database), feed))
+
+
 def _dropped_table(name: Column, in_use: Column, feed: DeclaredFeed) -> Column:
     """``in_use``: the database of a name without one; null where it is not known."""
     parts = F.transform(F.regexp_extract_all(name, F.lit(_PART), F.lit(0)), _unquoted)
@@ -164,17 +176,21 @@ def _dropped_table(name: Column, in_use: Column, feed: DeclaredFeed) -> Column:
     problem = F.concat(
         F.lit("a table is dropped, and nothing says of which database it was: "), F.substring(name, 1, 200)
     )
-    return _concerned(full, F.coalesce(F.when(full.isNull(), problem), _in_another_case(full, feed)))
+    return compute_once(
+        full,
+        lambda table: _concerned(table, F.coalesce(F.when(table.isNull(), problem), _in_another_case(table, feed))),
+    )
 
 
-def _leaves_database_open(plain: Column) -> Column:
+def _leaves_database_open(statement: Column) -> Column:
     """Whether a statement that renames tables names the first new one with its database and another one without."""
-    listed = F.regexp_extract_all(F.regexp_extract(plain, _RENAME, 1), F.lit(_NAME), F.lit(0))
+    listed = F.regexp_extract_all(F.regexp_extract(statement, _RENAME, 1), F.lit(_NAME), F.lit(0))
     renamed = F.filter(listed, lambda name: F.lower(name) != "to")
-    altered = F.array(F.regexp_extract(plain, _ALTER, 1), F.regexp_extract(plain, _ALTER_RENAME, 1))
+    altered = F.array(F.regexp_extract(statement, _ALTER, 1), F.regexp_extract(statement, _ALTER_RENAME, 1))
     names = F.when(F.size(renamed) > 0, renamed).when(F.get(altered, F.lit(1)) != "", altered)
     qualified = F.transform(names, lambda name: name.rlike(rf"^{_PART}\s*\."))
-    return F.coalesce(F.get(qualified, F.lit(1)) & F.array_contains(qualified, False), F.lit(False))
+    open_ = compute_once(qualified, lambda each: F.get(each, F.lit(1)) & F.array_contains(each, F.lit(False)))
+    return F.coalesce(open_, F.lit(False))
 
 
 def _concerned(source_table: Column, problem: Column | None = None) -> Column:
