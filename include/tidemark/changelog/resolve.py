@@ -152,18 +152,32 @@ def unlisted_note(feed: Feed, stats: TableStats, definitions: Definitions, key: 
     )
 
 
+def altered_in_another_case(feed: Feed, stats: TableStats, definitions: Definitions) -> set[str]:
+    """The source's tables that statements alter under the name of the hour's table, written in another case than its rows.
+    Where MySQL does not tell cases apart, rows have the name in lower case, and a statement as it was typed."""
+    return {
+        source for source, known in definitions.tables.items()
+        if known.column_renames and feed.published_name(source) == stats.table
+        and source.lower() in {sent.lower() for sent in stats.sources}
+    }  # fmt: skip
+
+
 def refuse_other_sources(feed: Feed, stats: TableStats, before: set[str]) -> None:
     """SchemaError where two of the source's tables would be one. ``before``: those that were published under the name so
-    far; where the feed file gives it to the hour's table by ``name``, it goes on as that one's."""
+    far, or altered; where the feed file gives it to the hour's table by ``name``, it goes on as that one's."""
     named = all(source in feed.tables and feed.tables[source].name for source in stats.sources)
     sources = sorted({*stats.sources} if named else {*stats.sources, *before})
-    if len(sources) > 1:
-        raise SchemaError(
-            f"the source's tables {' and '.join(sources)} would both be published under this name",
-            fix="give one of them a `name` under tables in the feed file",
-            feed=feed.feed,
-            table=stats.table,
+    if len(sources) < 2:
+        return
+    problem = f"the source's tables {' and '.join(sources)} would both be published under this name"
+    fix = "give one of them a `name` under tables in the feed file"
+    if len({source.lower() for source in sources}) == 1:
+        problem += ", and are one where the server does not tell cases apart (lower_case_table_names)"
+        fix = (
+            f"if they are one, give the one that rows have this name under tables in the feed file (`name: {stats.table}`): "
+            "a statement in another case then goes to quarantine; if they are two, give one of them another `name`"
         )
+    raise SchemaError(problem, fix=fix, feed=feed.feed, table=stats.table)
 
 
 def refuse_former_name(feed: Feed, stats: TableStats, names: Mapping[str, str]) -> None:

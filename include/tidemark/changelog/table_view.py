@@ -15,6 +15,7 @@ from tidemark.changelog.renames import RenamePlan, plan_renames
 from tidemark.changelog.resolve import (
     LoggedColumns,
     PublishedReadings,
+    altered_in_another_case,
     refuse_former_name,
     refuse_other_sources,
     shape_of,
@@ -285,7 +286,8 @@ def open_state(
     )  # fmt: skip
     before, definition, stored = run.state.table(stats.table), definitions.of(stats.sources[0]), published.columns()
     stored_key = published.key() if stored else []
-    refuse_other_sources(run.feed, stats, set(before.sources))
+    altered = altered_in_another_case(run.feed, stats, definitions)
+    refuse_other_sources(run.feed, stats, {*before.sources, *altered})
     if stored:
         refuse_former_name(run.feed, stats, run.state.names)
     highest, truncated = reached(run, stats)

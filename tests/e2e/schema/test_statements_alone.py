@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.e2e.schema_change_messages import HOURS, Change, Installation, Statement
+from tidemark.errors import SchemaError
 from tidemark.operations.audit import audit
 from tidemark.operations.maintenance import maintain
 from tidemark.pipeline.hour import run_hour
@@ -47,6 +49,27 @@ def test_a_statement_alone_counts(
     assert list(made.rows()[0]) == names, "they are not those of an hour that was not published"
     made.run(2)
     assert made.rows() == rows
+    assert [str(finding) for finding in audit(made.feed(), settings).findings] == []
+
+
+@pytest.mark.parametrize(("format_", "order"), [("canal", (0, 1)), ("dataworks", (1, 0))])
+def test_a_statement_in_another_case_stops_until_the_feed_file_names_the_table(
+    tmp_path: Path, spark: SparkSession, settings: Settings, format_: str, order: tuple[int, ...]
+) -> None:
+    table, first = f"case_{format_}", Change("c", 1, BEFORE, {"id": 1, "a": "x"})
+    made = Installation(format_, f"sa_{table}", tmp_path, settings)
+    made.export(0, [replace(first, table=table)])
+    rows = [Change("c", 11, RENAMED, {"id": 2, "b": "y"}, table=table)] if order[0] == 0 else []
+    typed = RENAME.replace("items", table.upper())
+    made.export(1, [Statement(10, RENAMED, typed, 2, table=table.upper()), *rows])
+    made.run(order[0])
+    with pytest.raises(SchemaError, match="are one where the server does not tell cases apart") as stopped:
+        made.run(order[1])
+    assert f"`name: s.{table}`" in str(stopped.value)
+    made.tables = {f"s.{table}": {"name": f"s.{table}"}}
+    assert made.run(order[1])[0].quarantined == len(rows)
+    later = [{"id": 1, "a": "x", "b": None}, {"id": 2, "a": None, "b": "y"}]
+    assert made.rows(table, schema="s") == (later if rows else [{"id": 1, "a": "x"}])
     assert [str(finding) for finding in audit(made.feed(), settings).findings] == []
 
 

@@ -11,7 +11,13 @@ from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.changelog.renames import RenamePlan, plan_renames
-from tidemark.changelog.resolve import LoggedColumns, refuse_other_sources, shape_of, unlisted_note
+from tidemark.changelog.resolve import (
+    LoggedColumns,
+    altered_in_another_case,
+    refuse_other_sources,
+    shape_of,
+    unlisted_note,
+)
 from tidemark.changelog.table_history import Definition, Definitions, define, with_definitions
 from tidemark.errors import SchemaError
 from tidemark.feeds.model import Feed
@@ -426,6 +432,26 @@ def test_two_tables_of_the_source_are_never_one() -> None:
             refuse_other_sources(of, stats, before)
     refuse_other_sources(of, later, {"ORCL2.HR.JOBS"})
     refuse_other_sources(feed("dataworks", {"ORCL2.HR.JOBS": {"name": "hr.jobs"}}), later, {"ORCL.HR.JOBS"})
+
+
+def test_a_table_that_a_statement_alters_in_another_case_may_be_another() -> None:
+    """Of what alters no row nothing is lost, whichever table it is of."""
+    rows = TableStats(table="s.items", sources=["s.items"])
+
+    def altered(*statements: str, of: Feed | None = None, table: str = "s.ITEMS") -> set[str]:
+        sent = [
+            SchemaEntry(table, f"{n}", json.dumps({"op": "ALTER", "text": f"ALTER TABLE ITEMS {sql}"}))
+            for n, sql in enumerate(statements)
+        ]
+        return altered_in_another_case(of or feed(), rows, define(sent, of or feed()))
+
+    for sql in ("CHANGE n m int", "DROP n", "ADD x int NOT NULL DEFAULT 5"):
+        assert altered(sql) == {"s.ITEMS"}
+    assert altered("ADD x int", "MODIFY x bigint", "ADD KEY (x)") == altered("DROP n", table="s.others") == set()
+    assert altered("DROP n", of=feed(tables={"s.ITEMS": {"name": "s.items2"}})) == set()
+    with pytest.raises(SchemaError, match=r"(?s)s\.ITEMS and s\.items .* and are one where .*`name: s\.items`"):
+        refuse_other_sources(feed(), rows, {"s.ITEMS"})
+    refuse_other_sources(feed(tables={"s.items": {"name": "s.items"}}), rows, {"s.ITEMS"})
 
 
 MOVES = ("20", "INSERT INTO t VALUES ('Smith', 7)"), ("30", "ALTER TABLE t DROP PARTITION p1")
