@@ -91,6 +91,11 @@ case(
     record("ISRT", ',,,,2,"","",', lsn=LSN_5),
     record("ISRT", ',,,,3,"","",', lsn=LSN_5),
 )
+case(
+    "one lsn",
+    record("ISRT", ",,1,", table="NOKEY"),
+    record("ISRT", ",,1,", table="NOKEY", unit="0000:0000:0388:4642:0001"),
+)
 case("one bad among good", INSERT, record("REPL", '1,"x'), INSERT)
 case("stray line", INSERT, "stray", INSERT)
 case("stray first", "stray", INSERT)
@@ -235,7 +240,7 @@ def test_long_strings(decoded: dict[str, list[Row]]) -> None:
 
 def test_place_in_the_sources_order(decoded: dict[str, list[Row]]) -> None:
     row = only(decoded["insert"])
-    assert row.position == "0000000000000271000c000000000000.99999.000000"
+    assert row.position == "0000000000000271000c000000000000.99999.000000.00000000038846420000"
     assert row.tx == "00000000038846420000@0000000000000271000c000000000000"
     assert (row.tx_end, row.tx_part, row.tx_ordinal, row.tx_count) == (True, None, 0, None)
     assert only(decoded["short lsn"]).position.startswith("00000000000000000000038846420000.")
@@ -247,9 +252,17 @@ def test_place_in_the_sources_order(decoded: dict[str, list[Row]]) -> None:
 
 
 def test_index_counts_within_the_message_and_transaction(decoded: dict[str, list[Row]]) -> None:
-    assert [row.position[-6:] for row in decoded["several"]] == ["000000", "000001", "000002"]
+    indexes = {name: [row.position.split(".")[2] for row in decoded[name]] for name in ("several", "two transactions")}
+    assert indexes["several"] == ["000000", "000001", "000002"]
     assert [row.op for row in decoded["several"]] == ["insert", "update", "delete"]
-    assert [row.position[-6:] for row in decoded["two transactions"]] == ["000000", "000001", "000000", "000001"]
+    assert indexes["two transactions"] == ["000000", "000001", "000000", "000001"]
+
+
+def test_transactions_may_share_their_commit_lsn(decoded: dict[str, list[Row]]) -> None:
+    """With data sharing it is a time. Their changes are told apart, and the LSN stays what orders all others."""
+    first, second = decoded["one lsn"]
+    assert first.position < second.position
+    assert first.position.rsplit(".", 1)[0] == second.position.rsplit(".", 1)[0]
 
 
 def test_impossible_times_are_flagged(decoded: dict[str, list[Row]]) -> None:
@@ -345,9 +358,12 @@ def test_what_cannot_be_decoded_says_why(decoded: dict[str, list[Row]], name: st
 def test_a_bad_record_leaves_its_neighbours_alone(decoded: dict[str, list[Row]]) -> None:
     for name in ("one bad among good", "stray line"):
         assert [row.op for row in decoded[name]] == ["insert", "bad", "insert"]
-        assert [row.position[-6:] for row in decoded[name] if row.position][::2] in (["000000", "000002"], ["000000"])
-    assert decoded["one bad among good"][2].position.endswith("000002")
-    assert decoded["stray line"][2].position.endswith("000002")
+        assert [row.position.split(".")[2] for row in decoded[name] if row.position][::2] in (
+            ["000000", "000002"],
+            ["000000"],
+        )
+    assert decoded["one bad among good"][2].position.split(".")[2] == "000002"
+    assert decoded["stray line"][2].position.split(".")[2] == "000002"
     assert [row.op for row in decoded["stray first"]] == ["bad", "insert"]
     assert [row.op for row in decoded["not utf-8"]] == ["bad", "insert"]
     assert decoded["not utf-8"][0].problem == "the record is not text in utf-8"
@@ -379,7 +395,7 @@ def test_ebcdic(decoded: dict[str, list[Row]], name: str) -> None:
     first, second = decoded[name]
     assert first.problem is None
     assert first.after["NAME"] == "a[b]\n^é"
-    assert (second.after, second.position[:-1]) == (decoded["insert"][0].after, first.position[:-1])
+    assert (second.after, second.position[:38]) == (decoded["insert"][0].after, first.position[:38])
 
 
 def test_a_code_page_has_its_own_euro(decoded: dict[str, list[Row]]) -> None:
@@ -392,7 +408,7 @@ def test_tables_of_several_owners_share_a_message_and_a_name(decoded: dict[str, 
         ("insert", "TEST.T"), ("insert", "OTHER.T"), ("insert", "TEST.T"),
     ]  # fmt: skip
     assert (rows[1].key, rows[1].after) == ({"CODE": "T1"}, {"CODE": "T1", "N": "1.5"})
-    assert [row.position[-6:] for row in rows] == ["000000", "000001", "000002"]
+    assert [row.position.split(".")[2] for row in rows] == ["000000", "000001", "000002"]
 
 
 def test_lsns_of_both_lengths_sort_as_numbers(decoded: dict[str, list[Row]]) -> None:

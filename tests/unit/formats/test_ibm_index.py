@@ -43,7 +43,7 @@ def test_each_record_is_counted_in_its_message(spark: SparkSession) -> None:
     found: list[list[int | None]] = [[] for _ in messages]
     for row in rows:
         assert row.entry == len(found[row.record - 1])
-        found[row.record - 1].append(row.position and int(row.position[-6:]))
+        found[row.record - 1].append(row.position and int(row.position.split(".")[2]))
     for names, indexes in zip(messages, found, strict=True):
         wanted = [None if name is None else at for name, at in zip(names, counted(names), strict=True)]
         assert indexes == wanted, names

@@ -232,7 +232,8 @@ def _order_and_transaction() -> dict[str, Column]:
     c, final = F.col, F.col("segment") == "0000"
     segment = F.when(final, F.lit("99999")).otherwise(zero_padded("segment", 5))
     columns = {
-        "position": F.concat_ws(".", "lsn", segment, zero_padded(c("index").cast("string"), 6)),
+        # Last, the unit of work: with data sharing the commit LSN is a time, which two members can share.
+        "position": F.concat_ws(".", "lsn", segment, zero_padded(c("index").cast("string"), 6), "unit"),
         # A unit of work's identifier can be used again, but not with the same commit LSN.
         "tx": F.concat("unit", F.lit("@"), "lsn"),
         "tx_part": F.when(~final, c("segment")),
