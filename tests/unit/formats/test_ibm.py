@@ -36,6 +36,7 @@ case("delete", record("DLET", '1,"John",,12.50,,,,'))
 case("key change", record("REPL", '1,"John",,1.00,2,"John",,1.00'))
 case("before not captured", record("REPL", ',,,,2,"John",,1.00'))
 case("keyless", record("DLET", '1,"x",,', table="NOKEY"))
+case("keyless, before not captured", record("REPL", ',,1,"x"', table="NOKEY"))
 case("keyless with a LOB", record("DLET", "1,,,", table="LOBS"))
 case("keyless LOB inserted", record("ISRT", ',,1,"x"', table="LOBS"))
 case("final delimiter", INSERT + ",")
@@ -323,6 +324,7 @@ PROBLEMS = {
     "hex keyless": "its table has no key",
     "hex keyless old": "its table has no key",
     "null keyless": "its table has no key",
+    "keyless, before not captured": "its before values are all null, and its table has no key",
     "keyless with a LOB": "its table has no key, and a LOB",
     "typographic": "typographic quotation mark",
     "typographic bare": "typographic quotation mark",

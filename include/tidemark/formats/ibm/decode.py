@@ -197,6 +197,7 @@ def _changes(rows: DataFrame, options: Options) -> DataFrame:
         with_images(rows, options, options.source_page)
         .withColumn("lacks_key", keyed & (lacks_key(c("image")) | (c("has_before") & lacks_key(c("before_image")))))
         .withColumn("lacks_column", ~keyed & _lacks_column())
+        .withColumn("no_before", ~keyed & (c("kind") == "REPL") & ~c("has_before"))
         .withColumn("unseen", ~keyed & (c("kind") != "ISRT") & F.array_contains("families", "lob"))
         .withColumn("problem", F.coalesce("problem", problem(options)))
         .withColumn("good", c("problem").isNull())

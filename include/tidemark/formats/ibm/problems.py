@@ -92,6 +92,11 @@ def _of_values() -> _Rules:
             "tells which row it is",
         ),
         (
+            c("no_before"),
+            "its before values are all null, and its table has no key: either they were not sent (BEFORE_VALUES in "
+            "IBMQREP_SUBS), or it was a row of nulls: nothing tells which row it is",
+        ),
+        (
             c("unseen"),
             "its table has no key, and a LOB, of which images before hold nothing: nothing tells which row it is",
         ),
