@@ -62,6 +62,9 @@ def gaps(options: BaseModel) -> list[str]:
     return [
         "columns that an update does not change: a publication sends changed columns only unless it is told otherwise "
         "(CHANGED_COLS_ONLY in IBMQREP_SUBS), and nothing between two delimiters is read as null: set it to N",
+        "values of before a change: a publication sends those of key columns only unless it is told otherwise "
+        "(BEFORE_VALUES in IBMQREP_SUBS), and a table that has no `key` in the feed file finds its rows by them, so that "
+        "rows that are updated or deleted stay beside the new ones: set it to Y, or declare the key",
     ]
 
 
