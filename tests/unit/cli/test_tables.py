@@ -111,7 +111,7 @@ _ANEW = "that a connector before 3.6.1 starts again"
         ),
         ({"type": "debezium", "connector": "db2"}, ["TRUNCATE", _DDL, _PART]),
         ({"type": "qlik"}, ["TRUNCATE", "a key that the source checks", "that a row's key changed"]),
-        ({"type": "canal"}, ["columns", "documents", "rows that MySQL"]),
+        ({"type": "canal"}, ["columns", "documents", "rows that MySQL", "statements on other topics"]),
         ({"type": "ibm"}, ["columns that an update", "values of before"]),
         ({"type": "dataworks", "transactions": False}, []),
     ],

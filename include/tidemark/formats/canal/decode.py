@@ -134,6 +134,9 @@ def gaps(options: BaseModel) -> list[str]:
         "column, and Canal does not send the document: such an update goes to quarantine. Leave the option empty",
         "rows that MySQL before 9.6 deletes or alters by a foreign key (ON DELETE CASCADE, SET NULL): they are not in the "
         "binlog, and stay in their tables as they were",
+        "statements on other topics: where Canal has a topic for each table or database (`canal.mq.dynamicTopic`), RENAME "
+        "TABLE goes to that of the first new name (for gh-ost `_t_del`), and what names no table (DROP DATABASE, a statement "
+        "that Canal cannot parse) to `canal.mq.topic`: have the feed read these topics too",
     ]
 
 
