@@ -10,6 +10,7 @@ So which one counts does not change with what comes later.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -298,21 +299,28 @@ def _message() -> Column:
 
 
 def tell_torn(open_entries: DataFrame, feed: Feed) -> list[str]:
-    """A note about the transactions of these log entries of which something between two parts is missing, by the parts'
-    offsets."""
+    """Notes about the transactions of these log entries of which something between two parts is missing, by the parts'
+    offsets, and about those of which nothing is: each part, one behind the other, says that it is all there is."""
     format_ = tells_deliveries(feed)
     if format_ is None:
         return []
     pieces = delivered(open_entries, format_)
     runs = F.sort_array(F.collect_list(F.struct("delivery", "until"))).alias("runs")
-    found = pieces.groupBy(*_OF_TOPIC).agg(F.min("partition").alias("partition"), runs).where(F.size("runs") > 1)
+    of_topic = F.min("partition").alias("partition"), F.bool_and("alone").alias("alone"), runs
+    found = pieces.groupBy(*_OF_TOPIC).agg(*of_topic).where(F.size("runs") > 1)
     shown = F.regexp_replace(F.substring("topic", 1, _SHOWN), _UNPRINTABLE, "␣")
     torn = found.withColumn("topic", shown).orderBy(*_OF_TOPIC).limit(_MOST_NAMED + 1).collect()
-    if not torn:
-        return []
-    named = "; ".join(
-        f"{t.tx}: {t.topic}, partition {t.partition}, between the offsets {t.runs[0].until} and {t.runs[1].delivery}"
-        for t in torn[:_MOST_NAMED]
-    )
+    places: list[str] = []
+    ends: list[str] = []
+    for t in torn[:_MOST_NAMED]:
+        place = f"{t.tx}: {t.topic}, partition {t.partition}"
+        if t.alone and all(one.until + 1 == other.delivery for one, other in pairwise(t.runs)):
+            ends.append(f"{place}, from offset {t.runs[0].delivery} on")
+        else:
+            places.append(f"{place}, between the offsets {t.runs[0].until} and {t.runs[1].delivery}")
     more = "; …" if len(torn) > _MOST_NAMED else ""
-    return [f"transactions wait, for messages are missing inside them: {named}{more}"]
+    notes = {
+        "transactions wait, for messages are missing inside them: ": places,
+        f"transactions wait whose messages each say to be all of them, and differ: {format_.ONLY_ENDS}: ": ends,
+    }
+    return [f"{why}{'; '.join(named)}{more}" for why, named in notes.items() if named]

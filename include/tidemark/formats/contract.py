@@ -311,6 +311,10 @@ class TellsDeliveries(Protocol):
     mixed: a transaction is made of one whole delivery. Each topic numbers the parts that it has of a transaction by itself:
     of several, each is whole or has nothing yet."""
 
+    @property
+    def ONLY_ENDS(self) -> str:
+        """What sends a transaction in several messages that each say to be all of it, and what to do, for a person."""
+
     def deliveries(self, messages: DataFrame, /) -> DataFrame:
         """Messages of transactions (``tx``, ``topic``, ``partition``, ``offset``, ``tx_ordinal``, ``tx_end``), one row
         each → the same rows with ``delivery``, a number that tells the deliveries of a transaction apart, the same for

@@ -11,6 +11,7 @@ from pyspark.sql import functions as F
 
 from tests.unit.formats.ibm_messages import feed
 from tidemark.changelog.transaction_status import (
+    tell_torn,
     tells_deliveries,
     transaction_status,
     unused_messages,
@@ -217,6 +218,23 @@ def test_a_whole_delivery_needs_nothing_of_a_later_hour(spark: SparkSession) -> 
 
 def test_containers_without_offsets_tell_nothing() -> None:
     assert [tells_deliveries(feed({"type": name})) is None for name in ("raw", "kafka_json")] == [True, False]
+
+
+def test_a_transaction_that_is_torn_is_told_from_one_whose_messages_are_all_ends(spark: SparkSession) -> None:
+    """The latter is what a publishing queue map of row operations sends: between its messages nothing is missing."""
+    log = {
+        "torn": [at(5, 1), at(7, 0)],
+        "two ends": [at(15, 0, "a"), at(27, 0, "b")],
+        "row by row": [at(35, 0, "a"), at(36, 0, "b"), at(37, 0, "c")],
+    }
+    torn, ends = tell_torn(frame_of(spark, log), KAFKA)
+    assert torn.endswith(
+        "torn: q, partition 0, between the offsets 5 and 7; two ends: q, partition 0, between the offsets 15 and 27"
+    )
+    assert "MESSAGE CONTENT TYPE R" in ends and ends.endswith("anew: row by row: q, partition 0, from offset 35 on")
+    assert tell_torn(frame(spark, [at(5, 0, "a"), at(6, 0, "b")]), KAFKA) == [
+        ends.replace("row by row", "t").replace("35", "5")
+    ]
 
 
 def test_deliveries_are_listed_with_where_they_lie(spark: SparkSession) -> None:

@@ -18,7 +18,7 @@ from tidemark.containers.ibm_records import Layout, PageName, bytes_of, split_re
 from tidemark.containers.objects import dealt_out, tasks_at_once
 from tidemark.errors import ConfigError
 from tidemark.formats.contract import DeclaredFeed, DeclaredTable, as_changes, zero_padded
-from tidemark.formats.ibm.deliveries import deliveries
+from tidemark.formats.ibm.deliveries import ONLY_ENDS, deliveries
 from tidemark.formats.ibm.fields import header_field, lsn, segment, source_table, tokens_of, unit
 from tidemark.formats.ibm.images import fits, key_of, lacks_key, not_sent, notes, with_images
 from tidemark.formats.ibm.index import in_their_messages, in_their_objects
@@ -26,7 +26,9 @@ from tidemark.formats.ibm.problems import problem
 from tidemark.formats.ibm.types import ENCODINGS, column_type, family
 from tidemark.values.columns import ColumnType
 
-__all__ = ["BY_NEIGHBOURS", "ENCODINGS", "Options", "column_types", "decode", "deliveries", "gaps", "message_types"]
+__all__ = [
+    "BY_NEIGHBOURS", "ENCODINGS", "ONLY_ENDS", "Options", "column_types", "decode", "deliveries", "gaps", "message_types",
+]  # fmt: skip
 
 BY_NEIGHBOURS = False
 

@@ -13,6 +13,11 @@ from __future__ import annotations
 from pyspark.sql import DataFrame, Window
 from pyspark.sql import functions as F
 
+ONLY_ENDS = (
+    "a publishing queue map that sends row operations (MESSAGE CONTENT TYPE R) writes such messages, and they cannot be put "
+    "in order: `overdue: apply` would lose some of them. Have it send transactions (T), and load its tables anew"
+)
+
 
 def deliveries(messages: DataFrame) -> DataFrame:
     """Adds ``delivery``, the offset of the first message of its delivery. See
