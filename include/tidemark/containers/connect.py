@@ -34,16 +34,12 @@ from tidemark.errors import ExportError
 from tidemark.storage.landed_columns import landed_topic
 from tidemark.values.encodings import time_of_millis
 from tidemark.values.strict_json import NOT_UTF_8
+from tidemark.values.whole_json import whole_json
 
 _RECORD = {"key", "value", "headers", "topic", "partition", "offset", "timestamp"}
 # The landing writes a plus sign as an underscore.
 _PARTITION_AND_OFFSET = r"[+_](\d{1,9})[+_](\d{10,19})\.[^/]*$"
 _BESIDE = r"\.(?:keys|headers)\.[^/]*$"
-_JSON = {
-    "ignoreNullFields": "false",
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX",
-    "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}
 
 
 def read_files(spark: SparkSession, paths: list[str], file_format: str) -> DataFrame:
@@ -132,7 +128,7 @@ def _content(column: Column, kind: T.DataType) -> Column:
 
 def _json(column: Column, kind: T.DataType) -> Column:
     """A value as JSON text, in bytes."""
-    return F.to_json(_with_written_decimals(column, kind), _JSON).cast("binary")
+    return whole_json(_with_written_decimals(column, kind), nulls=True).cast("binary")
 
 
 def _valid(value: Column, kind: T.DataType) -> Column:

@@ -26,6 +26,7 @@ from tidemark.operations.audit_finding import AuditFinding
 from tidemark.operations.newest_values import newest_values
 from tidemark.settings import Settings
 from tidemark.tables.published_table import PublishedTable
+from tidemark.values.whole_json import whole_json
 
 
 def wrong_rows(
@@ -83,7 +84,7 @@ def _compare(state: TableView, stored: dict[str, str], hours: Sequence[str] | No
         .when(F.col("w.sort_key") != F.col("t.sort_key"), "with another sort key")
         .when(~F.col("w.row").eqNullSafe(F.col("t.row")), "with other values")
     )
-    wrong = both.select(kind.alias("kind"), F.to_json(F.coalesce("w.key", "t.key")).alias("key")).where(
+    wrong = both.select(kind.alias("kind"), whole_json(F.coalesce("w.key", "t.key")).alias("key")).where(
         "kind is not null"
     )
     fix = (
@@ -97,7 +98,7 @@ def _compare(state: TableView, stored: dict[str, str], hours: Sequence[str] | No
     ]
     if state.shape.key:
         lacking = (
-            _without_tombstone(state, known.where("deleted")).agg(F.count(F.lit(1)), F.min(F.to_json("key"))).first()
+            _without_tombstone(state, known.where("deleted")).agg(F.count(F.lit(1)), F.min(whole_json("key"))).first()
         )
         if lacking is not None and lacking[0]:
             problem = (

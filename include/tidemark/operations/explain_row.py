@@ -41,15 +41,12 @@ from tidemark.operations.listing import Listing
 from tidemark.operations.listing import Row as ListingRow
 from tidemark.settings import Settings
 from tidemark.tables.published_table import PublishedTable
+from tidemark.values.whole_json import whole_json
 
 #: A row that comes from more keys than these is followed no further.
 _MOST_MOVES = 20
 #: So many columns of a change are named.
 _FEW_COLUMNS = 4
-#: Keys as JSON, to be told apart and read again: Spark would leave out what is smaller than a millisecond.
-_WHOLE = {
-    "timestampFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSSXXX", "timestampNTZFormat": "yyyy-MM-dd'T'HH:mm:ss.SSSSSS",
-}  # fmt: skip
 #: Fields of a change by which rows are told apart, and which tell a person nothing more.
 _HOW_TO_FOLLOW = ("before", "source_tx")
 #: More changes of one key than a person reads.
@@ -311,7 +308,7 @@ def _followed(row: _Row, *, until: str = "~", moves: int = 0) -> Explanation:
     for arrival in own:
         if arrival.counts and arrival.came_from is not None and moves < _MOST_MOVES:
             kind = "struct<" + ", ".join(f"{quote(name)}: {type_}" for name, type_ in row.types.items()) + ">"
-            there = replace(row, key=F.from_json(F.lit(arrival.came_from), kind, _WHOLE))
+            there = replace(row, key=F.from_json(F.lit(arrival.came_from), kind))
             position = arrival.place.partition("#")[0]
             # With the half of the key change that takes the row from there: of several rows it tells which. It is not shown.
             came = _followed(there, until=f"{position}#1", moves=moves + 1)
@@ -324,7 +321,7 @@ def _followed(row: _Row, *, until: str = "~", moves: int = 0) -> Explanation:
 def _changes(of: _Row, until: str) -> list[Change]:
     """All that landed of a key, below a place."""
     log, key = of.log, of.key
-    wanted = log.spark.range(1).select(F.to_json(key, _WHOLE).alias("key")).collect()[0].key
+    wanted = log.spark.range(1).select(whole_json(key).alias("key")).collect()[0].key
     if len(json.loads(wanted)) < len(of.types):  # what is no value of its type is left out
         types = ", ".join(f"{name} ({type_})" for name, type_ in of.types.items())
         raise ConfigError(f"no key of {log.table}: {types}", fix="write its values as `tidemark show` prints them")
@@ -355,7 +352,7 @@ def _changes(of: _Row, until: str) -> list[Change]:
     found = below(log.known_rows()).select(
         *ENTRY, "hour", "tx", "at", "position", "op", "published", "absent", published_by(log.state).alias("came"),
         "before", _source_tx().alias("source_tx"),
-        F.to_json("typed", _WHOLE).alias("key"), F.to_json("left", _WHOLE).alias("left"),
+        whole_json("typed").alias("key"), whole_json("left").alias("left"),
         F.coalesce("after", F.create_map().cast("map<string, string>")).alias("sent"),
     )  # fmt: skip
     rows = sorted(found.collect(), key=lambda row: (not row.published, row.came, *place_of(row)))

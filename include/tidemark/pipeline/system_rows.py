@@ -13,13 +13,14 @@ from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.quarantine_rows import refused_changes, undecodable, withheld_changes
 from tidemark.ledger.system_tables import write_rows
 from tidemark.pipeline.hour_changes import HourChanges
+from tidemark.values.whole_json import whole_json
 
 
 def tombstones(table: str, settled: DataFrame, hour: str) -> DataFrame:
     """Rows of the system table ``tombstones``: the keys that SETTLED rows delete."""
     return settled.where("deleted").select(
         F.lit(table).alias("table"),
-        F.to_json("key").alias("key"),
+        whole_json("key").alias("key"),
         F.col("tidemark.sort_key").alias("sort_key"),
         F.lit(hour).alias("hour"),
     )

@@ -28,6 +28,7 @@ from tidemark.logs import get_logger, log_stage
 from tidemark.pipeline.late_cuts import CutRows, rows_of_own_cut
 from tidemark.tables.published_table import PublishedTable
 from tidemark.values.type_changes import wider_of
+from tidemark.values.whole_json import whole_json
 
 if TYPE_CHECKING:
     from tidemark.pipeline.checks import Plan
@@ -244,7 +245,7 @@ def _first_keys(written: DataFrame, key: list[str], condition: Column | None) ->
     if not key or condition is None:
         return []
     keys = written.where(condition).select(*map(quote, key)).orderBy(*map(quote, key)).limit(_KEYS)
-    return [row.key for row in keys.select(F.to_json(F.struct("*")).alias("key")).collect()]
+    return [row.key for row in keys.select(whole_json(F.struct("*")).alias("key")).collect()]
 
 
 def _not_unique(plan: Plan, staged: DataFrame, written: DataFrame) -> list[tuple[list[str], str]]:

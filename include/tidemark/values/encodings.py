@@ -14,6 +14,7 @@ from pyspark.sql import Column
 from pyspark.sql import functions as F
 
 from tidemark.values.expressions import compute_once
+from tidemark.values.whole_json import whole_json
 
 #: PostgreSQL's own limit: a scale that no numeric has would ask for a text of gigabytes.
 _LARGEST_SCALE = 16_383
@@ -334,7 +335,7 @@ def rewrite(text: Column, value: Column, own: str, encoding: str = "plain") -> C
     if own == "binary":
         written = F.base64(value)
     elif own.startswith(("array<", "struct<")):
-        written = F.to_json(value)
+        written = whole_json(value)
     elif own == "float":  # with enough digits to differ from its neighbours in double precision
         written = value.cast("double").cast("string")
     else:

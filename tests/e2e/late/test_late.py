@@ -10,8 +10,11 @@ from pyspark.sql import SparkSession
 from tests.convergence import debezium
 from tests.convergence.histories import ROOM
 from tests.convergence.wire import Format, Sent
-from tests.e2e.change_exports import HOURS, Exports, change, unit
+from tests.e2e.change_exports import Exports, change, unit
+from tests.e2e.debezium_messages import HOURS, Event, event
+from tests.e2e.one_table_feed import OneTableFeed, rows
 from tidemark.fold import late_changes
+from tidemark.operations.audit import audit
 from tidemark.settings import Settings
 
 pytestmark = pytest.mark.full
@@ -37,6 +40,23 @@ def test_a_late_hour_alters_its_keys_alone_and_folds_nothing_again(
     for key, (n, big) in shown.items():
         rests_on = 1500 if key < TOUCHED else 1
         assert (n, big) == ((3000 + key) * ROOM + 10, f"b{(rests_on + key) * ROOM + 10}")
+
+
+def test_a_delete_is_of_its_key_to_the_microsecond(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
+    """Its row stays deleted, and keys that differ in no more have their own late changes."""
+    table = {"columns": {"at": "timestamptz", "local": "timestamp(6)", "n": "int", "big": "text"}}
+    gone = {"at": "2026-11-20T00:00:00.123456Z", "local": 1795132800123456}
+    there = [gone | {"at": "2026-11-20T00:00:00.123Z"}, gone | {"local": 1795132800123000}]
+    run = OneTableFeed("late_times", tmp_path, settings)
+
+    def write(op: str, at: int, big: str) -> list[Event | str | bytes]:
+        return [event(op, at + n, key | {"n": n, "big": big}, key=key) for n, key in enumerate([gone, *there])]
+
+    run(HOURS[0], write("c", 1, "first"), table=table)
+    run(HOURS[2], [event("d", 30, None, key=gone), *write("u", 30, "__debezium_unavailable_value")[1:]], table=table)
+    run(HOURS[1], write("u", 20, "late"), table=table)
+    assert sorted((one["n"], one["big"]) for one in rows(settings, run)) == [(1, "late"), (2, "late")]
+    assert audit(run.definition(table=table), settings).findings == []
 
 
 def _write(at: int, key: int, op: str, *, whole: bool = False) -> list[Sent]:

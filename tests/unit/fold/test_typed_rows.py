@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -132,6 +134,24 @@ def test_columns_that_messages_write_in_two_ways_come_to_one_value(spark: SparkS
     settled = settle(fold(keyed_rows(logged, shape, expand=False), partial=True), shape, HOUR).collect()
     found = {row.key["id"]: (row.row["d"] and row.row["d"].isoformat(), row.unreadable) for row in settled}
     assert found == {1: ("2025-11-20", ""), 2: ("2025-11-20", ""), 3: (None, "d")}
+
+
+def test_times_within_arrays_and_structs_keep_their_digits_in_one_notation(spark: SparkSession) -> None:
+    kinds = {
+        "local": ColumnType("array<timestamp_ntz>", "json"), "zoned": ColumnType("struct<at: timestamp>", "json"),
+    }  # fmt: skip
+    texts = {"local": '["2026-11-20T00:00:00.123456"]', "zoned": '{"at":"2026-11-20T00:00:00.123456Z"}'}
+    rewritten = {name: ColumnType(kind.spark, REWRITTEN) for name, kind in kinds.items()}
+    shape = TableShape(key=(), columns=rewritten, encodings=ENCODINGS, rewrites={"of a message": kinds})
+    image = F.create_map(*(F.lit(part) for pair in texts.items() for part in pair))
+    rows = spark.range(1).select(F.lit("of a message").alias("message_schema"), image.alias("image"))
+    written = rows.withColumn("image", shape.in_one_notation(F.col("image")))
+    read = written.select(*(shape.value(name, F.col("image")[name]).cast("string").alias(name) for name in kinds))
+    assert read.collect()[0].asDict() == {
+        "local": "[2026-11-20 00:00:00.123456]", "zoned": "{2026-11-20 00:00:00.123456}",
+    }  # fmt: skip
+    by_value = replace(shape, columns=kinds, rewrites={}).by_value(F.col("image"))
+    assert rows.select(by_value.alias("image")).collect()[0].image == texts
 
 
 @pytest.mark.parametrize(

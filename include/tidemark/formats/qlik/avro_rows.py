@@ -15,6 +15,7 @@ from pyspark.sql.avro.functions import from_avro
 
 from tidemark.formats.qlik.loads import of_load
 from tidemark.values.encodings import OR_SPAN, time_micros, time_millis
+from tidemark.values.whole_json import whole_json
 
 _IMAGE = "map<string, string>"
 
@@ -99,7 +100,7 @@ def _text(value: Column, field: T.StructField, clocks: Mapping[str, str]) -> Col
     if isinstance(kind, T.BinaryType):
         return F.hex(value)
     if isinstance(kind, T.StructType | T.ArrayType | T.MapType):
-        return F.to_json(value)
+        return whole_json(value)
     clock = {"time-millis": time_millis, "time-micros": time_micros}.get(clocks.get(field.name, ""))
     return clock(value.cast("string"), "string", OR_SPAN) if clock else value.cast("string")
 
