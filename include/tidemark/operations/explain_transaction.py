@@ -33,6 +33,7 @@ from tidemark.operations.fates import (
     GONE,
     HELD,
     KEPT,
+    LATER,
     ROLLED_BACK,
     UNPUBLISHED,
     Fates,
@@ -158,7 +159,7 @@ def what_became(fates: Counter[str]) -> str:
         return "nothing but markers has landed"
     if shown == changes.total():
         return "published whole" if changes[APPLIED] + changes[GONE] else "published, by another delivery of the same"
-    for fate in (ROLLED_BACK, UNPUBLISHED, HELD, KEPT):
+    for fate in (ROLLED_BACK, UNPUBLISHED, LATER, HELD, KEPT):
         if changes[fate] == changes.total():
             return fate
     if shown:

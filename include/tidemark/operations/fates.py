@@ -21,6 +21,7 @@ from tidemark.operations.held import missing_parts
 #: The fates. What follows a colon is why.
 APPLIED, DUPLICATE, GONE, HELD, KEPT = "applied", "duplicate", "gone", "held", "in quarantine"
 ROLLED_BACK, ANOTHER, UNPUBLISHED = "rolled back", "another delivery counts", "its hour is not published yet"
+LATER = "it came after its hour was published, and is not published yet"
 
 #: Where an entry is: its object, its record there, and its number in that.
 Place = tuple[str, int, int]
@@ -51,15 +52,16 @@ class Fates:
     """The changes that were told of."""
 
     def of(self, row: Row, table: str | None) -> str:
-        """What became of a change of a published table. ``row``: ENTRY, ``tx``, ``position``, ``op``, ``key`` (as JSON),
-        ``published``. Of the same change, the first that is asked for is applied, and the others are duplicates."""
+        """What became of a change of a published table. ``row``: ENTRY, ``hour``, ``tx``, ``position``, ``op``, ``key`` (as
+        JSON), ``published``. Of the same change, the first that is asked for is applied, and the others are duplicates."""
         place = place_of(row)
-        if not row.published:
-            return UNPUBLISHED
-        if place in self.counted:
+        if row.published and place in self.counted:
             return self._counted(row, table)
+        # A replay gives an entry the hour's new version: as of an earlier cut, only the quarantine tells that it was there.
         if place in self.kept:
             return f"{KEPT}: {self.kept[place]}"
+        if not row.published:
+            return LATER if self.state.has(row.hour) else UNPUBLISHED
         if place in self.waiting:
             return f"{HELD}: it waits for metadata"
         if row.tx in self.rolled_back:

@@ -18,6 +18,7 @@ from tidemark.ledger.change_log import changes_table
 from tidemark.ledger.state_store import load_state
 from tidemark.operations.explain_row import explain_row, explanation_listing
 from tidemark.operations.key_index import index_keys
+from tidemark.pipeline.hour import replay_hour
 from tidemark.settings import Settings
 
 UNSENT = "__debezium_unavailable_value"
@@ -226,3 +227,21 @@ def test_what_was_published_first_gives_the_row_whatever_its_hour(
     found = explain_row(with_feed_file(settings, run, tmp_path), run.table, ["1"])
     assert found.given is not None and found.given["n"].sent["n"] == "11"
     assert {one.hour: one.fate for one in found.changes} == {HOURS[1]: "applied", HOURS[0]: "duplicate"}
+
+
+@pytest.mark.full
+def test_as_of_a_cut_that_was_made_before_a_replay_and_before_more_of_its_hour(
+    run: OneTableFeed, settings: Settings, tmp_path: Path
+) -> None:
+    checked = {"checks": [{"column": "big", "pattern": "^b", "consequence": "quarantine"}]}
+    run(HOURS[0], [event("c", 1, row(1, 1, "b1")), event("u", 2, row(1, 2, "z2"))], table=checked)
+    run(HOURS[1], [event("c", 3, row(2, 3, "b3"))], table=checked)
+    replay_hour(run.definition(), HOURS[0], settings)
+    run(HOURS[0], [event("u", 4, row(1, 4, "b4"))])
+    known = with_feed_file(settings, run, tmp_path)
+    now, then = (explain_row(known, run.table, ["1"], hour) for hour in (None, HOURS[0]))
+    assert [one.fate for one in now.changes] == ["applied"] * 3
+    first, kept, later = (one.fate for one in then.changes)
+    assert first == "applied" and kept.startswith("in quarantine: ")
+    assert later == "it came after its hour was published, and is not published yet"
+    assert then.given is not None and then.given["n"].sent["n"] == "1"
