@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from datetime import datetime, timedelta
 from functools import cached_property
+from hashlib import sha256
 from typing import Annotated, Any, Literal
 
 from pydantic import (
@@ -195,6 +196,14 @@ class Alerts(Model):
         return any(event in entry.events for entry in self.tell)
 
 
+#: What decode reads of a feed file; of its tables what formats read (:class:`tidemark.formats.contract.DeclaredTable`), and
+#: the published name.
+_READ_BY_DECODE: dict[str, Any] = {
+    **dict.fromkeys(("topics", "container", "format", "undeclared"), True),
+    "tables": {"__all__": {"name", "topic", "key", "columns", "earlier_columns"}},
+}
+
+
 class Feed(Model):
     """One replication task or connector: its topics, tables, format and settings. One file, one DAG."""
 
@@ -271,6 +280,11 @@ class Feed(Model):
         """The file's entry for a published table; one with defaults only where the file does not name the table."""
         named = (table for source, table in self.tables.items() if self.published_name(source) == published_table)
         return next(named, Table())
+
+    @property
+    def decoded_by(self) -> str:
+        """A hash of all that decode reads of the file."""
+        return sha256(self.model_dump_json(include=_READ_BY_DECODE).encode()).hexdigest()[:16]
 
     @cached_property
     def container_options(self) -> BaseModel:

@@ -12,6 +12,7 @@ from operator import or_
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
+from tidemark.feeds.model import Feed
 from tidemark.formats.contract import CHANGES
 from tidemark.hours import Hour
 from tidemark.lake.catalog import find_table
@@ -43,7 +44,7 @@ _LOG_PROPERTIES = {
         for name in (*(f"{image}.{part}" for image in _IMAGES for part in ("key", "value")), *IMAGE_NAMES, "object")
     },
 }
-#: In the summary of a commit: the hour that it decoded, and which version of its export.
+#: In the summary of a commit: the hour that it decoded, which version of its export, and by which feed file.
 _DECODED = "tidemark.decoded"
 
 
@@ -72,29 +73,33 @@ def log_snapshot(spark: SparkSession, feed: str) -> int | None:
     return current_snapshot(spark, changes_table(feed))
 
 
-def write_hour(rows: DataFrame, feed: str, hour: str, version: int, since: int | None) -> int | None:
+def write_hour(rows: DataFrame, feed: Feed, hour: str, version: int, since: int | None) -> int | None:
     """Replace an hour's partition of the log. ``version``: the version of the hour's export that ``rows`` hold. ``since``:
     the log's snapshot before anything was read of which ``rows`` are made. ConflictError where another run has replaced
     the partition since.
 
     The number of entries written, as the commit says; None where the decoding of another hour has committed since.
     """
-    decoded, spark = f"{hour} {version}", rows.sparkSession
-    overwrite_unchanged(rows, changes_table(feed), in_hour(hour), since, {_DECODED: decoded})
+    decoded, table, spark = _decoded(feed, hour, version), changes_table(feed.feed), rows.sparkSession
+    overwrite_unchanged(rows, table, in_hour(hour), since, {_DECODED: decoded})
     loader = getattr(spark._jvm, "org.apache.iceberg.spark.Spark3Util")
-    commit = loader.loadIcebergTable(spark._jsparkSession, changes_table(feed)).currentSnapshot().summary()
+    commit = loader.loadIcebergTable(spark._jsparkSession, table).currentSnapshot().summary()
     return int(commit.get("added-records") or 0) if commit.get(_DECODED) == decoded else None
 
 
-def decoded_version(settings: Settings, feed: str, hour: str) -> int | None:
-    """The version of the hour's export that the change log holds; None where this is unknown (the hour was never
-    decoded, or so long ago that maintenance has removed the commit)."""
-    table = find_table(settings, "tidemark", feed, "changes")
+def is_decoded(settings: Settings, feed: Feed, hour: str, version: int) -> bool:
+    """Whether the change log holds this version of the hour's export as today's feed file reads it. Not where this is unknown
+    (the hour was decoded so long ago that maintenance has removed the commit)."""
+    table = find_table(settings, "tidemark", feed.feed, "changes")
     for snapshot in reversed(table.metadata.snapshots if table else []):
         decoded = snapshot.summary.additional_properties.get(_DECODED, "") if snapshot.summary else ""
         if decoded.startswith(f"{hour} "):
-            return int(decoded.removeprefix(f"{hour} "))
-    return None
+            return decoded == _decoded(feed, hour, version)
+    return False
+
+
+def _decoded(feed: Feed, hour: str, version: int) -> str:
+    return f"{hour} {version} {feed.decoded_by}"
 
 
 def in_hour(hour: str) -> Column:

@@ -6,7 +6,8 @@ for records that could not be decoded (op ``bad``, with their bytes), so that ev
 there.
 
 What is published of the hour stays as it was published, even if the feed file has changed since. Only the objects of a
-newer version of the export are decoded, and the quarantined entries that a replay recalls.
+newer version of the export are decoded, and the quarantined entries that a replay recalls. What is decoded and not published
+is decoded again where the feed file has changed.
 """
 
 from __future__ import annotations
@@ -59,7 +60,7 @@ def decode(run: HourRun, since: int | None) -> int | None:
             own_version = F.lit(manifest.version).alias("version")
             rows = rows.unionByName(again.select(F.lit(manifest.hour).alias("hour"), own_version, "*"))
         rows = kept.unionByName(rows)
-    return write_hour(rows, feed.feed, manifest.hour, manifest.version, since)
+    return write_hour(rows, feed, manifest.hour, manifest.version, since)
 
 
 #: Where storage did not answer, Spark says as well that it cannot read the file.

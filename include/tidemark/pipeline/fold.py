@@ -77,9 +77,6 @@ def fold(run: HourRun) -> HourRun:
     A TerminalError leaves the tables' columns as they are published.
     """
     if (made := run.state.next) is not None:
-        if made.validated and made.of(run.manifest):
-            log.info("folded and validated before", stage="fold", sequence=made.sequence)
-            return run
         log.info(
             "discarded a publication that was not finished", stage="fold", sequence=made.sequence,
             of_hour=made.hour, reason="this hour is folded",

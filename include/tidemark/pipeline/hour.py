@@ -21,7 +21,7 @@ from tidemark.hours import Hour, hours_between
 from tidemark.lake.lake_marker import check_lake
 from tidemark.lake.session import open_session, tell_catalog
 from tidemark.lake.tuning import tune_session, without_long_methods
-from tidemark.ledger.change_log import decoded_version, log_snapshot
+from tidemark.ledger.change_log import is_decoded, log_snapshot
 from tidemark.ledger.hour_order import MOST_IN_A_ROW, comes_next
 from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.manifest import Manifest, all_objects, has_landed
@@ -106,8 +106,8 @@ def locked(settings: Settings, feed: str, hour: str | None = None) -> Iterator[F
 
 
 def decode_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> None:
-    """Decode the hour, unless a receipt shows that this version of its export is published. An hour in which a table was
-    stopped takes its quarantine up again."""
+    """Decode the hour, unless this version of its export is published, or a publication of the hour is validated: the log
+    then holds what it publishes. An hour in which a table was stopped takes its quarantine up again."""
     stopped = load_state(settings, feed.feed).stopped.get(hour, {})
     if stopped and recall(feed, hour, settings):
         with log_context(feed=feed.feed, hour=hour):
@@ -118,6 +118,11 @@ def decode_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings)
         run = _begin(spark, feed, hour, settings)
         if run.state.is_done(run.manifest):
             log.info("published before: nothing to decode", stage="decode", version=run.manifest.version)
+            return
+        if (made := run.state.next) is not None and made.validated and made.hour == hour:
+            log.info(
+                "left the hour as it is: it is validated, and published first", stage="decode", sequence=made.sequence
+            )
             return
         _tune_session(run)
         tell_catalog(spark, settings)
@@ -143,7 +148,7 @@ def fold_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -
     """Assemble and fold the hour, unless it is published.
 
     First a publication is finished that another hour began, or this hour with an export that has changed since. The hour
-    is decoded again when more of it has landed since it was decoded."""
+    is decoded again when more of it has landed since it was decoded, or the feed file says otherwise how to."""
     with log_context(feed=feed.feed, hour=hour), locked(settings, feed.feed):
         _fold(spark, feed, hour, settings)
 
@@ -156,11 +161,15 @@ def _fold(spark: SparkSession, feed: Feed, hour: str, settings: Settings) -> Hou
             log.info("published before: nothing to fold", stage="fold", version=run.manifest.version)
             return run
         _tune_session(run)
-        if (made := run.state.next) is not None and made.validated and not made.of(run.manifest):
+        if (made := run.state.next) is not None and made.validated:
+            if made.of(run.manifest):
+                log.info("folded and validated before", stage="fold", sequence=made.sequence)
+                return run
             run = _finish(run)
-        if decoded_version(settings, feed.feed, hour) != run.manifest.version:
+        if not is_decoded(settings, feed, hour, run.manifest.version):
             # Its own run may be behind this one: the hour was never decoded, or more has landed or was recalled since.
-            log.info("decoding", stage="decode", reason="the log does not hold all that has landed, or was recalled")
+            reason = "the log does not hold all that has landed, or was recalled, as the feed file reads it now"
+            log.info("decoding", stage="decode", reason=reason)
             _decode(run, since)
         with stops_when_overtaken(settings, run.state):
             return fold(run)
@@ -291,7 +300,7 @@ def go_on(spark: SparkSession, feed: str, hour: Hour, settings: Settings) -> boo
 def _publish_next(spark: SparkSession, feed: Feed, hour: Hour, settings: Settings) -> Receipt | None:
     """The receipt of an hour that :func:`go_on` may publish; None: it may not."""
     run = _begin(spark, feed, hour, settings)
-    decoded = decoded_version(settings, feed.feed, hour) == run.manifest.version
+    decoded = is_decoded(settings, feed, hour, run.manifest.version)
     fits = run.state.is_small(run.manifest) or (decoded and not run.manifest.large)
     if run.state.is_done(run.manifest) or not (fits and comes_next(settings, run.state, hour)):
         return None

@@ -18,6 +18,7 @@ from tests.unit.formats.qlik_messages import metadata
 from tidemark.cli import app
 from tidemark.errors import CheckError, ConfigError, ExportError, QuarantineLimitError
 from tidemark.feeds.model import Feed
+from tidemark.ledger.change_log import log_snapshot
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.manifest import load_manifests
 from tidemark.ledger.publication_history import load_history
@@ -35,6 +36,10 @@ pytestmark = [pytest.mark.full, pytest.mark.promise(6)]
 
 ABSENT = "__debezium_unavailable_value"
 WIDE = {**COLUMNS, "n": "bigint"}
+
+
+def dies(*_: object) -> Receipt:
+    raise RuntimeError("the machine died")
 
 
 def items(**table: Any) -> dict[str, Any]:
@@ -327,9 +332,6 @@ def test_a_replay_that_died_is_carried_on(pair: FeedPair, settings: Settings, mo
         pair.export(hour, records)
     pair.run_right(HOURS[:3], **right)
 
-    def dies(*_: object) -> Receipt:
-        raise RuntimeError("the machine died")
-
     for stage, module in (("decode", run), ("validate", run), ("after", FeedState)):
         pair.fixed = f"r_died_{stage}"  # a feed for each, of the same exports
         for hour in HOURS[:2]:
@@ -357,15 +359,40 @@ def test_a_replay_overtakes_no_publication_that_died(
     pair.run(HOURS[0])
     pair.export(HOURS[0], [event("c", 3, row(3, 3))])
 
-    def dies(*_: object) -> Receipt:
-        raise RuntimeError("the machine died")
-
     with monkeypatch.context() as patch, pytest.raises(RuntimeError):
         patch.setattr(run, "publish", dies)
         pair.run(HOURS[0], **right)
     receipt = pair.replay(HOURS[0], **right)
     assert receipt is not None and (receipt.sequence, receipt.landed, receipt.quarantined) == (3, 3, 0)
     pair.run_right(HOURS[:1], **right)
+    pair.same("items")
+
+
+def test_an_hour_is_published_as_the_feed_file_reads_it_then(
+    pair: FeedPair, spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It was decoded by another. By the same it is not decoded again, nor is what is published."""
+    gone = {"format": DEBEZIUM["format"] | {"unavailable": "__gone__"}}
+    pair.export(HOURS[0], [event("c", 1, row(1, 1, "large"))])
+    pair.export(HOURS[1], [event("u", 2, row(1, 2, "__gone__"))])
+    pair.run(HOURS[0])
+    feed, mended = pair.feed(pair.fixed), pair.feed(pair.fixed, **gone)
+    land(feed, HOURS[1], settings)
+    run.decode_stage(spark, feed, HOURS[1], settings)
+    decoded = log_snapshot(spark, pair.fixed)
+    run.fold_stage(spark, feed, HOURS[1], settings)
+    assert log_snapshot(spark, pair.fixed) == decoded
+    run.fold_stage(spark, mended, HOURS[1], settings)
+    decoded = log_snapshot(spark, pair.fixed)
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
+        patch.setattr(run, "publish", dies)
+        run.publish_stage(spark, mended, HOURS[1], settings)
+    pair.run(HOURS[1])  # what is validated is published as it is, whatever the feed file says
+    pair.run_right(HOURS[:2], **gone)
+    pair.same("items")
+    for hour in HOURS[:2]:
+        pair.run(hour)
+    assert log_snapshot(spark, pair.fixed) == decoded
     pair.same("items")
 
 

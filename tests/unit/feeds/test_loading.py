@@ -14,7 +14,9 @@ from pydantic import BaseModel, ConfigDict
 from tidemark.errors import ConfigError
 from tidemark.feeds import loading as feeds
 from tidemark.feeds.loading import check_feeds, find_feed, load_feed, load_feeds
+from tidemark.feeds.model import Feed
 from tidemark.feeds.problems import Mistake
+from tidemark.formats.contract import DeclaredFeed, DeclaredTable
 from tidemark.settings import Settings
 
 GOOD = """\
@@ -49,6 +51,33 @@ def test_a_small_file_loads_with_every_default(tmp_path: Path) -> None:
     assert feed.published_name("SHOP.Customers") == "shop.customers"
     assert feed.container_options == type(feed.container_options)()
     assert feed.format_options is feed.format_options
+
+
+def test_what_decode_reads_of_a_file_is_told_from_the_rest() -> None:
+    known = {"feed": "f", "description": "d", "owner": "o", "topics": ["t"], "exports": {"path": "x/{date}/{hour}/*"}}
+    table = {"columns": {"id": "int", "n": "int"}}
+    file = known | {"container": {"type": "kafka_json"}, "format": {"type": "debezium"}, "tables": {"s.a": table}}
+
+    def decoded_by(**changes: Any) -> str:
+        return Feed.model_validate(file | changes).decoded_by
+
+    def of_table(**changes: Any) -> str:
+        return decoded_by(tables={"s.a": table | changes})
+
+    same, others = decoded_by(), [
+        decoded_by(topics=["t", "u"]), decoded_by(container={"type": "lines"}), decoded_by(undeclared="quarantine"),
+        decoded_by(format={"type": "debezium", "unavailable": "gone"}), decoded_by(tables={}), of_table(topic="t"),
+        of_table(name="x.y"), of_table(key=["id"]), of_table(key=[]), of_table(earlier_columns=[{"id": "int"}]),
+        of_table(columns={"n": "int", "id": "int"}),
+    ]  # fmt: skip
+    assert len({same, *others}) == 1 + len(others)
+    checks = [{"column": "n", "not_null": True}]
+    assert {decoded_by(owner="p", on_table_stop="table", cuts="amend"), of_table(checks=checks, parquet=True)} == {same}
+    of_feed = {name for name in vars(DeclaredFeed) if not name.startswith("_")}
+    assert of_feed == {"feed", "topics", "tables", "undeclared", "container", "container_options"}
+    assert {name for name in vars(DeclaredTable) if not name.startswith("_")} == {
+        "topic", "key", "columns", "earlier_columns", "all_columns",
+    }, "whatever decode reads of the file is part of Feed.decoded_by"  # fmt: skip
 
 
 KAFKA = """\
