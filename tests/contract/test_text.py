@@ -86,6 +86,21 @@ def test_nor_is_half_a_character(spark: SparkSession, tmp_path: Path, name: str)
     assert [(row.op, row.problem) for row in rows[3:]] == [("bad", NOT_UTF_8)] * len(bad)
 
 
+@pytest.mark.parametrize("pair", [rb"\\ud83d\\ude00", rb"\ud83d\ude00"], ids=["value", "line"])
+def test_a_whole_character_in_escapes_needs_no_look(spark: SparkSession, tmp_path: Path, pair: bytes) -> None:
+    """Landing says so of the object, and decode leaves the look out."""
+    value = MESSAGES["debezium"](1, f'"{_PLACE.decode()}"').encode()
+    message = Message(topic="t", partition=0, offset=1, sent_at=AT, key=b'{"id":1}', value=value)
+    write_export(tmp_path / "exports", "t", HOUR, [[message]], "kafka_json")
+    path = next((tmp_path / FOLDER).glob("part-*"))
+    line = gzip.decompress(path.read_bytes()).replace(_PLACE, pair)
+    path.write_bytes(gzip.compress(line))
+    container = load_container("kafka_json")
+    assert container.inspect(iter([line]), container.Options()).plain
+    (row,) = decoded(spark, tmp_path, "debezium", "kafka_json")
+    assert row.after["n"] == "\U0001f600"
+
+
 @pytest.mark.promise(5)
 def test_nor_inside_base64(spark: SparkSession, tmp_path: Path) -> None:
     """A key, a value and the header of an old key, each in its turn, are refused; other headers may be anything."""
