@@ -189,7 +189,7 @@ def test_checks_have_their_consequences(run: OneTableFeed, settings: Settings) -
     receipt = run(HOURS[1], [event("u", 3, row(1, 10)), event("u", 4, row(2, 3, "y"))], table=table)
     assert rows(settings, run) == copied(settings, run) == [row(1, 1), row(2, 3, "y")]
     assert (receipt.counts.applied, receipt.quarantined) == (1, 1)
-    assert [table.warnings for table in receipt.tables] == [["big matches ^x"]]
+    assert [table.warnings for table in receipt.tables] == [["big matches ^x fails in 1 of 1 rows that were written"]]
     (checked,) = receipt.tables
     found = [(one.check, one.consequence, one.rows, one.failed, one.keys) for one in checked.checks]
     assert found == [

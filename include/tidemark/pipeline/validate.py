@@ -218,7 +218,11 @@ def _judge(run: HourRun, table: str) -> Verdict:
         )
         for number, check in enumerate(plan.checks)
     ]  # fmt: skip
-    problems = [(str(check), check.consequence) for check in failed]
+    problems = [
+        (_told(result), result.consequence)
+        for result, check in zip(results, plan.checks, strict=True)
+        if check in failed
+    ]  # fmt: skip
     for schema, consequence in plan.models:
         if found := model_fails(written, schema):
             problems.append((found, "warn" if consequence == "warn" else "stop"))
@@ -227,9 +231,15 @@ def _judge(run: HourRun, table: str) -> Verdict:
     stops = [problem for problem, consequence in problems if consequence == "stop"]
     warnings = [problem for problem, consequence in problems if consequence == "warn"]
     # What the hour's changes sent passes. A row that fails all the same has its value from before, or has none yet.
-    stay = "rows fail by what was published before, or was never sent, and stay"
+    stay = "they fail by what was published before, or was never sent, and stay"
     warnings += [f"{problem}: {stay}" for problem, consequence in problems if consequence == "quarantine"]
     return Verdict(stops=stops, warnings=warnings, checks=len(types) + plan.size, results=results, notes=notes)
+
+
+def _told(result: CheckResult) -> str:
+    """A check that failed, and how often."""
+    often = "" if result.failed is None else f" in {result.failed:,} of {result.rows:,} rows that were written"
+    return f"{result.check} fails{often}"
 
 
 def _counted(written: DataFrame, conditions: Mapping[int, Column]) -> tuple[DataFrame, dict[str, int]]:
