@@ -23,7 +23,7 @@ from tidemark.ledger.change_log import changes_table, is_published, is_row
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.system_tables import pruned
 from tidemark.operations.audit_finding import AuditFinding
-from tidemark.operations.newest_values import newest_values
+from tidemark.operations.newest_values import newest_noted, newest_values
 from tidemark.settings import Settings
 from tidemark.tables.published_table import PublishedTable
 from tidemark.values.whole_json import whole_json
@@ -59,19 +59,23 @@ def _lost_columns(published: PublishedTable) -> list[AuditFinding]:
 
 
 def _compare(state: TableView, stored: dict[str, str], hours: Sequence[str] | None) -> list[AuditFinding]:
-    """What is wrong with one table: rows that are missing, too many or there twice, that have another sort key or other
-    values."""
+    """What is wrong with one table: rows that are missing, too many or there twice, that have another sort key, other values
+    or another commit, or by which what comes next would be joined wrongly."""
     log = state.published_rows()
     known = (_keyed(state, log, hours) if state.shape.key else _keyless(state, log)).localCheckpoint()
     names = [name for name in stored if name in state.shape.columns]
     there = state.published.read().select(
         _key_of(state.shape).alias("key"),
-        F.col(f"{TIDEMARK}.sort_key").alias("sort_key"),
-        F.struct(*(F.col(quote(name)) for name in names)).alias("row"),
+        F.struct(*map(F.col, map(quote, names))).alias("row"),
+        *newest_noted(TIDEMARK, state.shape),
     )
     there = there.withColumn("copies", F.count(F.lit(1)).over(Window.partitionBy("key")))
     wanted = known.where("not deleted").select(
-        "key", "sort_key", F.struct(*(F.col("row")[name].alias(name) for name in names)).alias("row")
+        "key",
+        F.struct(*(F.col("row")[name].alias(name) for name in names)).alias("row"),
+        "sort_key",
+        "commit",
+        "sent_at",
     )
     if hours is not None and state.shape.key:
         there = there.join(_touched(state, log, hours), "key", "left_semi")
@@ -83,6 +87,11 @@ def _compare(state: TableView, stored: dict[str, str], hours: Sequence[str] | No
         .when(F.col("t.copies") > 1, "of one key, where one should be")
         .when(F.col("w.sort_key") != F.col("t.sort_key"), "with another sort key")
         .when(~F.col("w.row").eqNullSafe(F.col("t.row")), "with other values")
+        .when(~F.col("w.commit").eqNullSafe(F.col("t.commit")), "with another transaction or committed_at")
+        .when(
+            ~_noted("w", names, state).eqNullSafe(_noted("t", names, state)),
+            "with another base_sort_key, absent or newer",
+        )
     )
     wrong = both.select(kind.alias("kind"), whole_json(F.coalesce("w.key", "t.key")).alias("key")).where(
         "kind is not null"
@@ -122,6 +131,13 @@ def _key_of(shape: TableShape) -> Column:
     return F.struct(*(F.col(quote(name)) for name in shape.key))
 
 
+def _noted(side: str, names: Sequence[str], state: TableView) -> Column:
+    """The ``sent_at`` of the columns ``names``. What stands before a truncate or a reload alters nothing: rows over it may
+    note it as their base, or not."""
+    ended, at = F.lit(state.truncated and f"{state.truncated}#0"), F.col(f"{side}.sent_at")
+    return F.struct(*(F.greatest(at[name], ended) if name in state.shape.key else at[name] for name in names))
+
+
 def _touched(state: TableView, log: DataFrame, hours: Sequence[str]) -> DataFrame:
     """The keys that the hours' changes touch."""
     rows = keyed_log_rows(state.shape, log.where(F.col("hour").isin(list(hours))), state.log.state)
@@ -129,7 +145,7 @@ def _touched(state: TableView, log: DataFrame, hours: Sequence[str]) -> DataFram
 
 
 def _keyed(state: TableView, log: DataFrame, hours: Sequence[str] | None) -> DataFrame:
-    """``key``, ``sort_key``, typed ``row`` and ``deleted`` of each key: the rows that should be there, or have been."""
+    """Of each key what :func:`newest_values` tells: the rows that should be there, or have been."""
     rows = keyed_log_rows(state.shape, log, state.log.state)
     if hours is None:
         rows = rows.localCheckpoint()  # the log is read once, however often the fold looks at its rows
@@ -145,10 +161,10 @@ def _keyed(state: TableView, log: DataFrame, hours: Sequence[str] | None) -> Dat
     if moved.isEmpty():
         return settled
     folded = fold_keyed(state.shape, rows, moved, "")
-    return settled.unionByName(folded.select("key", F.col("tidemark.sort_key").alias("sort_key"), "row", "deleted"))
+    return settled.unionByName(folded.select("key", "row", "deleted", *newest_noted("tidemark", state.shape)))
 
 
 def _keyless(state: TableView, log: DataFrame) -> DataFrame:
     """The same of a table without a key, where the sort key of each copy is its key."""
     settled = fold_keyless(state.shape, log, state.log.feed, "")
-    return settled.select("key", F.col("tidemark.sort_key").alias("sort_key"), "row", F.lit(False).alias("deleted"))
+    return settled.select("key", "row", F.lit(False).alias("deleted"), *newest_noted("tidemark", state.shape))

@@ -70,3 +70,19 @@ def test_a_lake_of_a_wrong_fold_is_found(
     findings = audit(run.definition(), settings).findings
     assert [(finding.kind, finding.where) for finding in findings] == [("table", run.table)], rows(settings, run)
     assert '1 rows with other values by the change log, like the one of key {"id":1}' in findings[0].found
+
+
+def test_a_row_is_found_that_is_right_and_would_be_joined_wrongly(
+    tmp_path: Path, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its values are those of the source, and an older change that comes late would alter them."""
+    run = OneTableFeed("noted", tmp_path / "exports", settings)
+    monkeypatch.setattr(iceberg_merge, "joined_stamp", lambda: "s.tidemark")
+    run(HOURS[0], [HISTORY[0], HISTORY[2]])
+    run(HOURS[1], [PART])
+    wanted = [{"id": 1, "n": 2, "big": "x"}, {"id": 2, "n": 2, "big": "x"}]
+    assert sorted(rows(settings, run), key=lambda row: row["id"]) == wanted
+    (finding,) = audit(run.definition(), settings).findings
+    assert finding.found.startswith(
+        '1 rows with another base_sort_key, absent or newer by the change log, like the one of key {"id":1}'
+    )

@@ -9,8 +9,9 @@ from pyspark.sql import SparkSession
 
 from tests.convergence.oracle import Change, rows
 from tests.unit.fold.histories import COLUMNS, SHAPE, Delivered, log_rows, random_family
-from tidemark.fold.typed_rows import keyed_rows
-from tidemark.operations.newest_values import newest_values
+from tidemark.fold.fold_rows import fold
+from tidemark.fold.typed_rows import keyed_rows, settle
+from tidemark.operations.newest_values import newest_noted, newest_values
 
 pytestmark = pytest.mark.promise(5)
 
@@ -27,6 +28,21 @@ def test_each_column_has_the_value_that_was_sent_last(spark: SparkSession) -> No
     assert {(row.key["id"],): row.row.asDict() for row in found} == wanted
     newest = {change.key: change.position for change in sorted(changes, key=lambda change: change.position)}
     assert {(row.key["id"],): int(row.sort_key[:12]) for row in found} == {key: newest[key] for key in wanted}
+
+
+def test_which_change_sent_each_value_is_told_as_the_fold_notes_it(spark: SparkSession) -> None:
+    """In two ways that share nothing: by the newest of each column, and by base, absent and newer of the folded states."""
+    rng = Random(12)
+    changes = [change for family in range(600) for (change,) in random_family(rng, family, moves=False)]
+    delivered = keyed_rows(log_rows(spark, map(Delivered, changes)), SHAPE, expand=False)
+    folded = settle(fold(delivered, partial=True), SHAPE, "")
+    columns = ("key", "sort_key", "commit", "sent_at")
+    noted = {row.key["id"]: row for row in folded.select("key", *newest_noted("tidemark", SHAPE)).collect()}
+    found = {row.key["id"]: row for row in newest_values(SHAPE, delivered).select(*columns).collect()}
+    assert noted == found
+    assert len({tuple(at is None for at in row.sent_at) for row in found.values()}) > 4, (
+        "columns are absent, and bases too"
+    )
 
 
 def test_a_row_that_moved_leaves_no_value_at_its_old_key(spark: SparkSession) -> None:
