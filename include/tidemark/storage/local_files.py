@@ -123,6 +123,8 @@ class LocalFiles(Storage):
                 temporary.parent.mkdir(parents=True, exist_ok=True)
                 with temporary.open("wb") as file:
                     shutil.copyfileobj(content, file, PART_BYTES)
+                    file.flush()
+                    os.fsync(file.fileno())  # else a name may outlive a power loss, and its bytes not
                 yield temporary
             finally:
                 temporary.unlink(missing_ok=True)

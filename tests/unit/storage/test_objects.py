@@ -122,6 +122,13 @@ def test_of_many_writers_of_a_new_object_one_wins_and_it_is_whole(tmp_path: Path
     assert names(tmp_path / "deep") == ["v1.json"]
 
 
+def test_bytes_are_on_the_disk_before_a_name_is(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    target, forced = tmp_path / "state.json", []
+    monkeypatch.setattr(os, "fsync", lambda file: forced.append((os.fstat(file).st_size, target.exists())))
+    FILES.write_new(str(target), "x" * 1000)
+    assert forced == [(1000, False)]
+
+
 def test_write_text_replaces(tmp_path: Path) -> None:
     FILES.write_text(str(tmp_path / "latest"), "1")
     FILES.write_text(str(tmp_path / "latest"), "2")
