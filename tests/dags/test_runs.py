@@ -23,7 +23,7 @@ from tidemark.ledger.manifest import LandedObject, Manifest
 from tidemark.ledger.receipts import Counts, Receipt, TableReceipt
 from tidemark.operations.explained_rows import answer_name
 from tidemark.orchestration.job_exit import Exit
-from tidemark.pipeline.exports import Readiness
+from tidemark.pipeline.hour_export import Readiness
 from tidemark.settings import Settings
 
 PROJECT = Path(__file__).parent.parent.parent

@@ -23,7 +23,7 @@ from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.ledger.hour_starts import NOT_THERE, HourStart, TopicStart, load_hour_start, save_hour_start
 from tidemark.ledger.manifest import OffsetRange
-from tidemark.pipeline.exports import HourExport, Readiness, TopicExport
+from tidemark.pipeline.hour_export import HourExport, Readiness, TopicExport
 from tidemark.pipeline.hour_offsets import Around, first_offset, may_have_lost
 from tidemark.settings import Settings
 from tidemark.storage.contract import StoredObject

@@ -29,7 +29,8 @@ from tidemark.hours import Hour
 from tidemark.lake.lake_marker import open_lake
 from tidemark.ledger.manifest import LandedObject, Manifest, counted_objects, load_manifests, save_manifest
 from tidemark.logs import get_logger, log_stage
-from tidemark.pipeline.exports import HourExport, look_at, require_complete
+from tidemark.pipeline.exports import look_at, require_complete
+from tidemark.pipeline.hour_export import HourExport
 from tidemark.settings import Settings
 from tidemark.storage.contract import StoredObject
 from tidemark.storage.landing_layout import object_folder

@@ -11,7 +11,7 @@ from tidemark.errors import ExportError
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.ledger.manifest import OffsetRange, counted_objects, load_manifests
-from tidemark.pipeline.exports import HourExport, Readiness, TopicExport
+from tidemark.pipeline.hour_export import HourExport, Readiness, TopicExport
 from tidemark.settings import Settings
 from tidemark.storage.contract import StoredObject
 from tidemark.storage.objects import storage_of
