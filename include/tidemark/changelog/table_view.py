@@ -24,11 +24,12 @@ from tidemark.changelog.resolve import (
 from tidemark.changelog.table_history import Definitions
 from tidemark.changelog.table_log import TableLog
 from tidemark.changelog.unreadable_rows import refuse_unreadable_rows, sends_unreadable
-from tidemark.errors import SchemaError
+from tidemark.errors import SchemaError, StateError
 from tidemark.fold.few_keys import KeyValues, condition
 from tidemark.fold.late_changes import PublishedChanges
 from tidemark.fold.typed_rows import TableShape, in_one_notation, key_is_whole, keyed_rows
 from tidemark.identifiers import TIDEMARK, quote
+from tidemark.lake.catalog import Where, read_rows
 from tidemark.ledger.change_log import published_by
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.feed_state import FeedState
@@ -67,7 +68,8 @@ class TableView:
     """Whether all rows are folded again: they were never folded under this name; or a change of columns came late; or
     published rows have another place, other columns or another text than before, or count no more; or it was taken back."""
     taken_back: bool = False
-    """Whether somebody has taken it back to an older snapshot by hand, or dropped columns of it."""
+    """Whether it is not as the last publication left it: somebody has taken it back to an older snapshot by hand, or dropped
+    columns of it; or a publication that does not count has made it what it is."""
     change: RenamePlan = field(default_factory=RenamePlan)
     """What the stream states about the columns since the last publication."""
     columns: dict[str, str] = field(default_factory=dict)
@@ -101,7 +103,7 @@ class TableView:
     @property
     def emptied(self) -> str | None:
         """A sort key below which the stored rows do not stay, but for what a truncate of the hour deletes; None: they do."""
-        if self.log.withdrawn is not None:
+        if self.log.withdrawn is not None or self.taken_back:
             return _ANY
         return "" if self.rebuild and not self.shape.key else None
 
@@ -143,8 +145,8 @@ class TableView:
         logged = keyed_rows(self.published_rows(), self.shape, expand=True, came=published_by(self.log.state))
         return PublishedChanges(
             rows=logged.where(key_is_whole(self.shape)),
-            # What is withdrawn is stored still: nothing is older than it.
-            stored=self.stored() if self.log.withdrawn is None else self.stored().limit(0),
+            # What is withdrawn, or was never published, is stored still: nothing is older than it.
+            stored=self.stored().limit(0) if self.emptied == _ANY else self.stored(),
             highest=self.highest,
             truncated=self.truncated,
             new_truncate=self.new_truncate,
@@ -300,7 +302,7 @@ def open_state(
     def shape_with(logged: LoggedColumns | None) -> TableShape:
         return shape_of(run.feed, stats, definition, applied, stored_key, logged, PublishedReadings(before.readings))
 
-    taken_back = bool(stored) and stats.table in run.state.tables and published.taken_back()
+    taken_back = bool(stored) and _is_taken_back(run, published)
     anew = moved or taken_back or withdrawn is not None or definitions.describes_anew(stats.sources[0])
     rebuild = change.rebuild or anew
     # A table that was made by an attempt that was not published is as new as one that is not there.
@@ -339,6 +341,23 @@ def open_state(
     )  # fmt: skip
     opened.check_logged_rows()
     return opened
+
+
+def _is_taken_back(run: HourRun, published: PublishedTable) -> bool:
+    """Whether a table that is there is not as the last publication that counts has left it. StateError where one has left it
+    so that has a receipt, and the state does not know it."""
+    by = published.published_by()
+    if by is None or run.state.counts(by):
+        return published.table in run.state.tables and published.taken_back()
+    where: Where = [("feed", "=", run.feed.feed), ("sequence", "=", by)]
+    if read_rows(run.settings, "tidemark", "receipts", columns=("feed", "sequence"), where=where):
+        raise StateError(
+            f"publication {by} has made the table what it is and has a receipt, and the feed's state does not know it: the "
+            "state is older than what is published",
+            fix=f"`tidemark audit {run.feed.feed} --rebuild-state` makes it again from the receipts; then run the hour again",
+            feed=run.feed.feed, hour=run.hour, table=published.table,
+        )  # fmt: skip
+    return True
 
 
 def published_state(log: TableLog, published: PublishedTable, state: FeedState) -> TableView:

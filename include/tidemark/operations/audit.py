@@ -77,7 +77,8 @@ def audit(
     found = Audit()
     progress("receipts")
     history = _receipts(feed, settings, found.findings)
-    found.findings += wrong_state(feed.feed, history, settings, whole=not found.findings)
+    of_state, history = wrong_state(feed.feed, history, settings, whole=not found.findings)
+    found.findings += of_state
     hours = [hour for hour in history.hours if (first or hour) <= hour <= (last or hour)]
     if not hours and not found.findings:
         raise _none_published(feed, history, first, last)

@@ -18,13 +18,15 @@ from tidemark.storage.feed_lock import feed_lock
 _OWN = {"feed", "format", "revision", "writer", "token", "taken", "next", "unrecorded"}
 
 
-def wrong_state(feed: str, history: PublicationHistory, settings: Settings, *, whole: bool) -> list[AuditFinding]:
-    """What is wrong with the feed's state. ``whole``: all of its receipts could be read."""
+def wrong_state(
+    feed: str, history: PublicationHistory, settings: Settings, *, whole: bool
+) -> tuple[list[AuditFinding], PublicationHistory]:
+    """What is wrong with the feed's state; and the history with what that alone knows. ``whole``: all receipts were read."""
     rebuild = f"`tidemark audit {feed} --rebuild-state` makes it again from the receipts"
     try:
         state = load_state(settings, feed)
     except StateError as error:
-        return [AuditFinding("state", f"feed {feed}", error.problem, rebuild)]
+        return [AuditFinding("state", f"feed {feed}", error.problem, rebuild)], history
     findings = []
     if (made := state.next) is not None and made.validated:
         fix = f"wait for it, or finish it: `tidemark run {feed} --hour {made.hour}`; then audit again"
@@ -40,7 +42,7 @@ def wrong_state(feed: str, history: PublicationHistory, settings: Settings, *, w
     if whole and not lost and (differing := _differing(state, history.state)):
         found = f"is not what its receipts add up to: {', '.join(differing)}"
         findings.append(AuditFinding("state", f"feed {feed}", found, rebuild))
-    return findings
+    return findings, history
 
 
 def rebuild_state(feed: str, settings: Settings) -> FeedState:

@@ -46,7 +46,7 @@ def wrong_rows(
                 spark=spark, feed=feed, state=state, definitions=definitions, table=table,
                 sources=(row.source_table,),
             )  # fmt: skip
-            findings += _lost_columns(published)
+            findings += _lost_columns(published) + _not_published(published, state)
             findings += _compare(published_state(table_log, published, state), stored, hours)
     return findings
 
@@ -56,6 +56,13 @@ def _lost_columns(published: PublishedTable) -> list[AuditFinding]:
         return []
     fix = "leave it: the next hour with a change of the table folds all of it again from the change log"
     return [AuditFinding("table", published.table, f"columns that were published are gone: {', '.join(lost)}", fix)]
+
+
+def _not_published(published: PublishedTable, state: FeedState) -> list[AuditFinding]:
+    if (by := published.published_by()) is None or state.counts(by):
+        return []
+    fix = "leave it: the next hour with a change of the table folds all of it again from the change log"
+    return [AuditFinding("table", published.table, f"publication {by}, which has no receipt, made it what it is", fix)]
 
 
 def _compare(state: TableView, stored: dict[str, str], hours: Sequence[str] | None) -> list[AuditFinding]:

@@ -46,8 +46,8 @@ from tidemark.tables.staged_change import StagedChange
 log = get_logger()
 
 _TAKEN_BACK = (
-    "the table had been taken back to a snapshot of before its last publication, or columns of it had been dropped: all of "
-    "its rows were folded again from the change log"
+    "the table was not as its last publication had left it (it had been taken back to a snapshot of before, columns of it "
+    "had been dropped, or a publication without a receipt had made it): all of its rows were folded again from the change log"
 )
 _BESIDE_TRUNCATE = (
     "rows of the same moment and batch as the truncate came in another partition, and nothing says whether the source wrote "

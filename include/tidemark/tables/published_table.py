@@ -48,6 +48,8 @@ _MARK = "tidemark.publication"
 _KEY = "tidemark.key"
 #: The snapshot that the last publication made main, its sequence number, and the ids of the columns that it retired.
 PUBLISHED = "tidemark.published"
+#: The number of that publication.
+_PUBLISHED_BY = "tidemark.published-by"
 #: While an hour that is not published has evolved the table: the id of the schema that it had before.
 _BEFORE = "tidemark.schema-before"
 #: It was made by that hour.
@@ -235,7 +237,7 @@ class PublishedTable:
             if made is None:
                 return False
             build.setBranchSnapshot(made, "main")
-            if cut and now.ref(hour.tag) is None:  # people may have cited the one that is there
+            if cut:  # one that is there is of a publication that does not count
                 self._metadata.set_tag(build, hour.tag, made)
             for name in [str(name) for name in now.refs().keySet()]:
                 if publication_of_branch(name, self.feed) is not None:
@@ -243,7 +245,8 @@ class PublishedTable:
             self._metadata.remove_property(build, _BEFORE)
             left = [name for name in retired if name in self.columns()]
             ids = [int(now.schema().findField(name).fieldId()) for name in left]
-            build.setProperties({PUBLISHED: " ".join(map(str, [made, now.snapshot(made).sequenceNumber(), *ids]))})
+            told = [made, now.snapshot(made).sequenceNumber(), *ids]
+            build.setProperties({PUBLISHED: " ".join(map(str, told)), _PUBLISHED_BY: str(self.attempt)})
             if left:
                 self._metadata.drop_columns(left, now, build)
             return True
@@ -255,6 +258,11 @@ class PublishedTable:
         dropped columns that it had. What somebody has written on it, and what maintenance has rewritten, goes on from it."""
         now = self._metadata.table().operations().refresh()
         return self._taken_back_from(now) is not None or bool(self._lost_columns(now))
+
+    def published_by(self) -> int | None:
+        """The number of the publication that made main what it is; None where the table does not say."""
+        number = self._property(_PUBLISHED_BY)
+        return None if number is None else int(number)
 
     def lost_columns(self) -> list[str]:
         """The columns of the last publication that somebody has dropped since."""

@@ -10,7 +10,8 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from tests.e2e.debezium_messages import HOURS, event, row
+from tests.e2e.debezium_messages import COLUMNS, DEBEZIUM, HOURS, event, line, row
+from tests.e2e.feed_pair import FeedPair
 from tests.e2e.one_table_feed import OneTableFeed, rows
 from tidemark.errors import ConflictError, QuarantineLimitError, StateError
 from tidemark.lake.catalog import find_table, read_rows
@@ -23,6 +24,7 @@ from tidemark.operations import maintenance
 from tidemark.operations.audit import audit
 from tidemark.operations.audit_state import rebuild_state
 from tidemark.operations.maintenance import maintain
+from tidemark.pipeline import publish
 from tidemark.settings import Settings
 
 
@@ -120,6 +122,71 @@ def test_receipts_become_few_files_and_snapshots(run: OneTableFeed, settings: Se
     assert [one.sequence for one in load_history(settings, run.feed).receipts] == list(range(1, 8))
     with pytest.raises(ConflictError):  # of a run that stood still since: it is there
         write_receipt(spark, receipt.model_copy(update={"sequence": 5}))
+
+
+KEYLESS = {"tables": {"s.items": {"columns": COLUMNS}, "s.lines": {"columns": {"id": "bigint", "n": "int"}}}}
+
+
+def two_hours(pair: FeedPair) -> None:
+    pair.export(HOURS[0], [event("c", 1, row(1, 1)), line(2, 7)])
+    changes = [event("u", 10, row(1, 10)), line(12, 7), line(13, 8), line(14, 7, "d")]
+    pair.export(HOURS[1], [*changes, event("c", 11, row(2, 11)), event("d", 15, None, key={"id": 2})])
+    pair.run_right(HOURS[:2], **KEYLESS)
+
+
+@pytest.mark.full
+@pytest.mark.promise(4)
+def test_a_state_of_before_the_last_publication_is_refused(
+    tmp_path: Path, spark: SparkSession, settings: Settings
+) -> None:
+    """A backup of the lake's folder, say. Its hour would be counted twice."""
+    pair = FeedPair("older", tmp_path, spark, settings, **DEBEZIUM)
+    two_hours(pair)
+    folder = Path(settings.lake_root, "_state", pair.fixed)
+    pair.run(HOURS[0], **KEYLESS)
+    shutil.copytree(folder, tmp_path / "state")
+    pair.run(HOURS[1], **KEYLESS)
+    shutil.rmtree(folder)
+    shutil.copytree(tmp_path / "state", folder)
+    for _ in range(2):  # each run takes a number
+        with pytest.raises(
+            StateError, match="publication 2 has made the table what it is and has a receipt"
+        ) as refused:
+            pair.run(HOURS[1], **KEYLESS)
+        assert (refused.value.table or "").startswith(f"{pair.fixed}.") and "--rebuild-state" in (
+            refused.value.fix or ""
+        )
+    rebuild_state(pair.fixed, settings)
+    pair.run(HOURS[1], **KEYLESS)
+    pair.same("items", "lines")
+    assert audit(pair.feed(pair.fixed, **KEYLESS), settings).findings == []
+
+
+@pytest.mark.full
+@pytest.mark.promise(4)
+def test_a_publication_is_lost_with_its_state(tmp_path: Path, spark: SparkSession, settings: Settings) -> None:
+    """The run died before it wrote the receipt, so that only the tables show it."""
+    pair = FeedPair("lost", tmp_path, spark, settings, **DEBEZIUM)
+    two_hours(pair)
+    feed = pair.feed(pair.fixed, **KEYLESS)
+    pair.run(HOURS[0], **KEYLESS)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(publish, "write_receipt", stops)
+        pair.run(HOURS[1], **KEYLESS)
+    told = [str(finding) for finding in audit(feed, settings).findings]
+    assert len(told) == 1 and "publication 2: is not written yet" in told[0], "the tables are right"
+    shutil.rmtree(Path(settings.lake_root, "_state", pair.fixed))
+    rebuild_state(pair.fixed, settings)
+    made = [one.where for one in audit(feed, settings).findings if "has no receipt, made it" in one.found]
+    assert made == [f"{pair.fixed}.items", f"{pair.fixed}.lines"]
+    receipt = pair.run(HOURS[1], **KEYLESS)
+    assert all("without a receipt had made it" in "".join(table.warnings) for table in receipt.tables)
+    pair.same("items", "lines")
+    assert audit(feed, settings).findings == []
+
+
+def stops(*_: object) -> None:
+    raise KeyboardInterrupt
 
 
 def test_the_command_makes_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
