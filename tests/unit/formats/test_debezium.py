@@ -34,7 +34,7 @@ def feed(**tables: Any) -> Feed:
 
 #: Options → name of the case → (topic, key, value, headers). Filled by `case`, decoded once.
 CASES: dict[str, dict[str, tuple[str, Any, Any, list[tuple[str, str]]]]] = {}
-FEED = feed(t={}, declared={"key": ["a", "b"]})
+FEED = feed(t={}, declared={"key": ["a", "b"]}, **{"dot.ted": {"name": "s.dotted"}})
 
 
 def case(
@@ -254,6 +254,12 @@ case("sqlserver numbered", event("c", SERVER, **IN_TX), {"id": 1}, **NUMBERED)
 case("sqlserver moved", event("c", SERVER, **IN_TX), {"id": 1}, headers={"__debezium.oldkey": '{"id": 7}'}, **NUMBERED)
 case("sqlserver without key", event("c", SERVER, **IN_TX), **NUMBERED)
 case("sqlserver loaded", event("r", SERVER | {"change_lsn": None}), {"id": 1}, **NUMBERED)
+OF_END = {"id": SERVER["commit_lsn"], "event_count": 1}
+case("sqlserver of a", event("c", SERVER | {"db": "a"}, **IN_TX), {"id": 1}, topic="p.a.s.t", **NUMBERED)
+case("sqlserver begin", END | OF_END | {"status": "BEGIN", "event_count": None}, topic="x", **NUMBERED)
+for database, tables in {"a": ("s.t",), "b": ("s.t", "s.dot.ted"), "b.c": ("s.other",)}.items():
+    of_database = [{"data_collection": f"{database}.{table}", "event_count": 1} for table in tables]
+    case(f"sqlserver end of {database}", END | OF_END | {"data_collections": of_database}, topic="x", **NUMBERED)
 case("sqlserver snapshot", event("r", SERVER | {"change_lsn": None, "event_serial_no": None}), connector="sqlserver")
 case("sqlserver without position", event("u"), {"id": 1}, connector="sqlserver")
 BOTH_NULL = {
@@ -447,6 +453,16 @@ def test_transactions_of_one_and_of_several_connectors(decoded: dict[str, Row]) 
     assert decoded["no transaction"].tx is None
     assert decoded["of several"].tx == "p:5"
     assert decoded["of another"].tx == decoded["end of another"].tx == "q.x:5"
+
+
+@pytest.mark.promise(3)
+def test_each_database_of_sql_server_has_transactions_of_its_own(decoded: dict[str, Row]) -> None:
+    """Their numbers are LSNs, which two logs may share; the connector sends the markers of all databases to one topic."""
+    lsn = SERVER["commit_lsn"]
+    names = {name: decoded[f"sqlserver {name}"].tx for name in ("of a", "end of a", "end of b", "end of b.c", "begin")}
+    assert names == {
+        "of a": f"a:{lsn}", "end of a": f"a:{lsn}", "end of b": f"b:{lsn}", "end of b.c": f"b.c:{lsn}", "begin": None,
+    }  # fmt: skip
 
 
 @pytest.mark.promise(3)

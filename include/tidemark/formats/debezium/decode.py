@@ -307,7 +307,7 @@ def _entries(events: DataFrame, feed: DeclaredFeed, options: Options) -> DataFra
         # What a bad event does not hold cannot tell it from another one.
         part = F.when(bad, F.concat_ws("|", part, c("transaction.total_order"))).otherwise(part)
         columns |= {
-            "tx": F.when(in_transaction | marker, transaction(options.transactions, options.connector)),
+            "tx": F.when(in_transaction | marker, transaction(options.transactions, feed, options.connector)),
             "tx_part": F.when(in_transaction, part).otherwise(columns["tx_part"]),
             "tx_ordinal": F.when(in_transaction, c("transaction.total_order"))
             .when(marker, outside(c("data_collections"), feed, options.transactions))

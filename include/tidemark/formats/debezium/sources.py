@@ -254,8 +254,8 @@ CONNECTORS = {
         unwritten={"time": 0, "timestamp": 0},
     ),
     "sqlserver": Connector(
-        fields="txId: string, commit_lsn: string, change_lsn: string, event_serial_no: bigint", namespace="schema",
-        position=_sqlserver, own=_sqlserver, no_position=_NO_LSN, together=_given("commit_lsn"),
+        fields="db: string, txId: string, commit_lsn: string, change_lsn: string, event_serial_no: bigint",
+        namespace="schema", position=_sqlserver, own=_sqlserver, no_position=_NO_LSN, together=_given("commit_lsn"),
         gaps=(_NO_ORDER, _LARGE_IN_SQL_SERVER, _PARTS_WITHOUT_KEY), commit=_commit_lsn, null_if_unchanged=True,
         unwritten={"time": 7, "timestamp": 7, "money": 4},
     ),

@@ -14,16 +14,27 @@ from tidemark.formats.contract import DeclaredFeed
 _MESSAGES = "LogicalDecodingMessage"
 
 
-def transaction(topics: str | Sequence[str], connector: str) -> Column:
+def transaction(topics: str | Sequence[str], feed: DeclaredFeed, connector: str) -> Column:
     """The transaction's name: its number (3.x adds an LSN that differs from event to event); where there are several
-    connectors also the connector's name, since each of them counts its own transactions."""
+    connectors also the connector's name, since each of them counts its own transactions. Of SQL Server's BEGIN, which names
+    no database, null."""
     number = F.coalesce(F.col("transaction.id"), F.col("id"))
     if connector == "postgresql":  # MySQL's GTIDs hold colons
         number = F.substring_index(number, ":", 1)
+    if connector == "sqlserver":  # an LSN, and each database that the connector reads has a log of its own
+        number = F.concat(F.coalesce(F.col("source.db"), _database(feed)), F.lit(":"), number)
     if isinstance(topics, str):
         return number
     of_marker = F.regexp_replace("topic", r"\.[^.]*$", "")
-    return F.concat_ws(":", F.coalesce(F.col("source.name"), of_marker), number)
+    return F.concat(F.coalesce(F.col("source.name"), of_marker), F.lit(":"), number)
+
+
+def _database(feed: DeclaredFeed) -> Column:
+    """The database of an END's changes, all of which are of one: its ``data_collections`` without ``schema.table``. A table
+    with a dot in its name is told where the feed declares it."""
+    declared = "".join(f"{re.escape(source)}|" for source in feed.tables if source.count(".") > 1)
+    names = F.transform("data_collections", lambda one: one["data_collection"])
+    return F.array_min(F.transform(names, lambda name: F.regexp_replace(name, rf"\.({declared}[^.]+\.[^.]+)\z", "")))
 
 
 def identity(own: Column, op: Column) -> Column:
