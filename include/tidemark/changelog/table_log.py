@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import cached_property
 
 from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -91,24 +92,22 @@ class TableLog:
         waiting = waiting_entries(self.spark, self.feed.feed, self.state)
         if waiting is not None:
             rows = rows.join(waiting.select(*ENTRY), ENTRY, "left_anti").select(*rows.columns)
-        rows = rows.join(self._kept_out(), ENTRY, "left_anti").select(*rows.columns)
-        unused = published_unused(self._log(), self.feed, self.state)
-        if unused is not None:
-            rows = without_messages(rows, unused).select(*rows.columns)
+        kept = kept_back(self.spark, self.feed.feed, self.state).where("change is not null")
+        rows = rows.join(F.broadcast(kept.select(*ENTRY)), ENTRY, "left_anti").select(*rows.columns)
+        if self._unused is not None:
+            rows = without_messages(rows, self._unused).select(*rows.columns)
         never_committed = rolled_back(self._log(), self.state)
         if never_committed is not None:
             rows = rows.join(never_committed, "tx", "left_anti").select(*rows.columns)
         return rows
 
     def carried(self) -> tuple[LoggedColumns, str | None]:
-        """The columns that published rows carry, and the position of the newest published truncate; one Spark job over
-        narrow columns."""
+        """The columns that the log rows of the snapshot carry, and the position of its newest truncate; read from narrow
+        columns. What only waits, or is held, gives the table no column: nothing may tell its type yet."""
         generation = F.lit(0) if self.definitions.generation is None else self.definitions.generation
-        kept_out = self._kept_out().withColumn("kept_out", F.lit(True))
-        truncated = F.max(F.when(empties() & F.col("kept_out").isNull(), F.col("position")))
-        rows = placed_again(self._published(), self._log(), self.feed, self.state.reloads)
+        rows = self.counted(placed_again(self._published(), self._log(), self.feed, self.state.reloads))
         row = summarize(
-            rows.join(kept_out, ENTRY, "left"), [], generation, highest={"truncated": truncated},
+            rows, [], generation, highest={"truncated": F.max(F.when(empties(), F.col("position")))},
             sets={"schemas": schema_of(generation)},
         ).first()  # fmt: skip
         assert row is not None
@@ -120,10 +119,10 @@ class TableLog:
         schemas = [(text, number) for text, number in bounded(self.table, row.schemas)]
         return LoggedColumns(columns, schemas), row.truncated
 
-    def _kept_out(self) -> DataFrame:
-        """Changes in quarantine (ENTRY)."""
-        kept = kept_back(self.spark, self.feed.feed, self.state).where("change is not null")
-        return F.broadcast(kept.select(*ENTRY))
+    @cached_property
+    def _unused(self) -> DataFrame | None:
+        """Messages of deliveries that do not count; None: there are none. To tell them takes jobs of its own."""
+        return published_unused(self._log(), self.feed, self.state)
 
     def _log(self) -> DataFrame:
         return tied_log(self.spark, self.feed, self.named_by or self.state)

@@ -32,19 +32,22 @@ def test_what_is_published_of_a_table(spark: SparkSession) -> None:
             {"record": 4, **change, "hour": str(NEXT_HOUR), "after": {"id": "1", "later": "x"}},
             {"record": 5, **change, "version": 2},
             {"record": 6, **change, "op": "control"},
-            {"record": 7, **change, "tx": "open"},
-            {"record": 8, **change},
+            {"record": 7, **change, "tx": "open", "after": {"id": "1", "held": "x"}},
+            {"record": 8, **change, "after": {"id": "1", "refused": "x"}},
             {"record": 9, **change},
             {"record": 10, **change},
-            {"record": 11, **change, "tx": "back"},
+            {"record": 11, **change, "tx": "back", "after": {"id": "1", "taken_back": "x"}},
             {"record": 12, "op": "control", "tx": "back", "tx_end": True, "tx_rollback": True},
             {"record": 13, **change, "position": "03", "after": {"id": "1", "older": "x"}},
             {"record": 14, "op": "truncate", "position": "05"},
             {"record": 15, **change, "tx": "whole"},
             {"record": 16, "op": "truncate", "position": "07"},
+            {"record": 17, **change, "after": {"id": "1", "undescribed": "x"}},
+            {"record": 18, "op": "truncate", "position": "09", "tx": "open"},
         ],
     )
     write_system_rows(spark, feed.feed, "held", 1, [{"tx": "open", "hours": [str(PUBLISHED_HOUR)]}])
+    write_system_rows(spark, feed.feed, "waiting", 1, [{"object": "o", "record": 17, "entry": 0}])
     write_system_rows(
         spark,
         feed.feed,
@@ -58,8 +61,9 @@ def test_what_is_published_of_a_table(spark: SparkSession) -> None:
     )
     # Of a publication that is still being made.
     write_system_rows(spark, feed.feed, "quarantine", 2, [{"object": "o", "record": 10, "entry": 0, "change": "{}"}])
+    state = published(feed.feed, held_transactions=1, waiting_entries=1, waiting_since=1, rollbacks=1)
     log = TableLog(
-        spark=spark, feed=feed, state=published(feed.feed, held_transactions=1, rollbacks=1),
+        spark=spark, feed=feed, state=state,
         definitions=Definitions(), table=TABLE, sources=(SOURCE,),
     )  # fmt: skip
     rows = log.rows("05")
@@ -70,4 +74,4 @@ def test_what_is_published_of_a_table(spark: SparkSession) -> None:
     assert 13 in {row.record for row in log.rows(None).collect()}
     logged, truncated = log.carried()
     assert sorted(map(sorted, logged.columns)) == [["a", "id"], ["id", "older"]]
-    assert truncated == "05"
+    assert truncated == "05", "of what counts"
