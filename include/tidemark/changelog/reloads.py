@@ -29,7 +29,9 @@ from tidemark.hours import Hour
 from tidemark.ledger.change_log import is_row
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.kept_back import kept_back
 from tidemark.ledger.manifest import Manifest
+from tidemark.ledger.quarantine import ENTRY, STOPPED
 from tidemark.ledger.receipts import Reload
 from tidemark.ledger.reloads import ALL, BEGIN_AGAIN, EMPTY, bare, parse_declaration
 
@@ -46,13 +48,22 @@ Reloads = Mapping[str, Sequence[Reload]]
 class HourReloads:
     """The reloads of a feed when an hour is made."""
 
+    before: Reloads = field(default_factory=dict)
+    """All that had begun before it."""
     begun: Reloads = field(default_factory=dict)
     """All that have begun, of whatever hour."""
     altered: Mapping[str, str] = field(default_factory=dict)
     """The source's tables of which the hour brings, moves or takes back reloads, or brings rows from before their positions
     began again; and where the newest reload stands then. Empty: nowhere."""
     notes: list[str] = field(default_factory=list)
-    """What the hour's receipt says of reloads."""
+    """What the hour's receipt says of loads that are of no reload."""
+
+    def recorded(self, stopped: Collection[str], feed: Feed) -> dict[str, list[Reload]]:
+        """All that have begun once the hour is published. Tables that are ``stopped`` keep what they had: an hour in which
+        they go on brings them the others."""
+        now = {source: found for source, found in self.begun.items() if feed.published_name(source) not in stopped}
+        now |= {source: found for source, found in self.before.items() if feed.published_name(source) in stopped}
+        return {source: list(found) for source, found in now.items()}
 
 
 def hour_reloads(
@@ -63,9 +74,9 @@ def hour_reloads(
     entries; ``log``: the published ones, and these."""
     hour, names = manifest.hour, manifest.reloads
     begun = find_reloads(hour, _named(hour, names, state), landed, log, state, feed)
-    notes = _notes(hour, names, begun, feed) + _warnings(hour, loads, begun, state, feed)
     again = _newest_places(_beginning_again(hour, landed, begun), begun)
-    return HourReloads(begun, altered(state.reloads, begun) | again, notes)
+    notes = _warnings(hour, loads, begun, state, feed)
+    return HourReloads(state.reloads, begun, altered(state.reloads, begun) | again, notes)
 
 
 def _named(hour: str, names: Sequence[str] | None, state: FeedState) -> dict[str, list[str]]:
@@ -83,15 +94,21 @@ def find_reloads(
     state: FeedState,
     feed: Feed,
 ) -> dict[str, list[Reload]]:
-    """All reloads that have begun, of those that are ``named``. The log is only searched where the hour can alter one."""
+    """All reloads that have begun, of those that are ``named``. The log is only searched where the hour can alter one, or a
+    table is stopped, which may not have had all of its reloads yet. No reload begins with a row that waits."""
     known = {source: list(found) for source, found in state.reloads.items()}
     if not named and not known:
         return {}
-    if named == state.named_reloads and not _may_alter(hour, named, landed, state, feed):
+    if named == state.named_reloads and not state.stopped and not _may_alter(hour, named, landed, state, feed):
         return known
+    rows = log.where(is_row())
+    if state.stopped:
+        kept = kept_back(log.sparkSession, feed.feed, state)
+        waiting = kept.where((F.col("stage") == STOPPED) & (F.col("hour") != hour)).select(*ENTRY)
+        rows = rows.join(waiting, ENTRY, "left_anti").select(*rows.columns)
     found: dict[str, list[Reload]] = {}
     for first, tables in sorted(named.items()):
-        for source, reload in _begun(first, tables, placed(log.where(is_row()), log, feed, found), feed).items():
+        for source, reload in _begun(first, tables, placed(rows, log, feed, found), feed).items():
             found.setdefault(source, []).append(reload)
     return found
 
@@ -126,8 +143,9 @@ def _beginning_again(hour: str, landed: DataFrame, reloads: Reloads) -> list[str
     return [row.source_table for row in changed.collect()]
 
 
-def _notes(hour: str, names: Sequence[str] | None, reloads: Reloads, feed: Feed) -> list[str]:
-    """What the hour's receipt says of reloads."""
+def reload_notes(hour: str, names: Sequence[str], reloads: Reloads, stopped: Collection[str], feed: Feed) -> list[str]:
+    """What the hour's receipt says of reloads. ``names``: those that the hour names; ``reloads``: all that have begun once it
+    is published; ``stopped``: tables of which the receipt says why nothing begins."""
     began = {source for source, found in reloads.items() for reload in found if reload.began == hour}
     notes = [
         f"{feed.published_name(source)} was reloaded in this hour: what was sent before its load is gone"
@@ -141,8 +159,9 @@ def _notes(hour: str, names: Sequence[str] | None, reloads: Reloads, feed: Feed)
         if reload.began == hour and reload.begins_again and reload.highest_before
     ]
     begun = {source for source, found in reloads.items() for reload in found if reload.hour == hour}
-    waiting = [name for name in map(bare, names or ()) if name not in begun and not (name == ALL and begun)]
+    waiting = [name for name in map(bare, names) if name not in begun and not (name == ALL and begun)]
     shown = ("all tables" if name == ALL else feed.published_name(name) for name in waiting)
+    shown = (name for name in shown if name not in stopped)
     return notes + [f"the reload of {name} has not begun: no row of its load has landed yet" for name in shown]
 
 

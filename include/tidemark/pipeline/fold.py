@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.changelog.column_readings import untyped_warning
-from tidemark.changelog.reloads import unended_load, unread_note
+from tidemark.changelog.reloads import reload_notes, unended_load, unread_note
 from tidemark.changelog.resolve import unlisted_note
 from tidemark.changelog.table_view import emptied_below, reached
 from tidemark.errors import TerminalError
@@ -166,7 +166,9 @@ def _receipt(hour: HourChanges, tables: list[TableReceipt]) -> Receipt:
     run, assembled, withheld = hour.run, hour.assembled, hour.withheld
     manifest = run.manifest
     unread = unread_note(run.hour, hour.stats, run.state, run.feed)
+    reloads = assembled.reloads.recorded(hour.stopped, run.feed)
     notes = [*manifest.notes, *assembled.notes, *([unread] if unread else [])]
+    notes += reload_notes(run.hour, manifest.reloads or [], reloads, hour.stopped, run.feed)
     tables = [
         table.model_copy(update={"warnings": [*table.warnings, *hour.warnings.get(table.table, [])]})
         for table in tables
@@ -201,7 +203,7 @@ def _receipt(hour: HourChanges, tables: list[TableReceipt]) -> Receipt:
             edges=assembled.edges,
             waiting_since=assembled.waiting_since,
             places_until=assembled.places_until,
-            reloads={source: list(found) for source, found in run.state.reloads.items()},
+            reloads=reloads,
         ),
         kept_whole=withheld.transactions if withheld is not None else 0,
         alongside=withheld.alongside if withheld is not None else 0,

@@ -16,6 +16,8 @@ from typer.testing import CliRunner
 from tests.convergence import canal, ibm
 from tests.convergence.wire import Format
 from tests.e2e.change_exports import Exports, change, unit
+from tests.e2e.debezium_messages import COLUMNS, DEBEZIUM, event, row
+from tests.e2e.feed_pair import FeedPair
 from tidemark.cli import app
 from tidemark.feeds.model import Feed
 from tidemark.ledger.receipts import Receipt
@@ -363,3 +365,64 @@ def test_a_load_that_no_message_shows_and_what_comes_again_with_it(
     if order == (0, 1, 2, 3):
         shown = CliRunner().invoke(app, ["show", f"{name}.a", "--as-of", HOURS[2]])
         assert "reloaded in this hour: what was sent before its load is gone" in shown.stderr
+
+
+def read(lsn: int, *ids: int, table: str = "items", snapshot: str = "true") -> list[dict[str, Any]]:
+    """Rows that a snapshot reads; ``n`` is its place."""
+    records = []
+    for number, id_ in enumerate(ids):
+        record = event("r", lsn, row(id_, lsn), table=table)
+        value = json.loads(record["value"])
+        value["source"] |= {"snapshot": snapshot}
+        records.append(record | {"offset": lsn + number, "value": json.dumps(value)})
+    return records
+
+
+def items_of(type_: str) -> dict[str, Any]:
+    """``type_``: of ``n``; a text cannot take the place of a number."""
+    return {
+        "on_table_stop": "table",
+        "quarantine": {"limit": 1.0},
+        "tables": {"s.items": {"columns": {**COLUMNS, "n": type_}}},
+    }
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("named_for", [1, 2, None], ids=["in the stopped hour", "behind it", "taken back"])
+def test_a_stopped_table_is_reloaded_once_what_waits_of_it_is_published(
+    spark: SparkSession, settings: Settings, tmp_path: Path, named_for: int | None
+) -> None:
+    pair = FeedPair(f"reload_stopped_{named_for or 0}", tmp_path, spark, settings, **DEBEZIUM)
+    load, later = [*read(20, 1, 4), event("u", 25, row(4, 25))], [event("c", 30, row(5, 30))]
+    updated = [event("u", 10, row(1, 10))]
+    sent = [[event("c", id_, row(id_, id_)) for id_ in (1, 2, 3)]]
+    sent += {1: [load], 2: [updated, load], None: [load, later]}[named_for]
+    for hour, records in zip(HOURS, sent, strict=False):
+        pair.export(hour, records)
+    stopped, mended = items_of("text"), items_of("bigint")
+    feed = pair.feed(pair.fixed, **mended)
+
+    def items() -> dict[int, int]:
+        return {record["id"]: record["n"] for record in pair.rows(pair.fixed, "items")}
+
+    reloaded = {1: 20, 4: 25}
+    before, after = ({1: 1, 2: 2, 3: 3}, reloaded) if named_for else (reloaded, {1: 20, 2: 2, 3: 3, 4: 25, 5: 30})
+    pair.run(HOURS[0], **items_of("int"))
+    if named_for != 1:
+        if named_for is None:
+            name_reloads(feed, ["s.items"], HOURS[1], settings)
+            assert pair.run(HOURS[1], **items_of("int")).stopped == {}
+        assert pair.run(HOURS[1 if named_for else 2], **stopped).stopped
+    name_reloads(feed, ["s.items"] if named_for else [], HOURS[named_for or 1], settings, revoke=named_for is None)
+    receipt = pair.run(HOURS[named_for or 1], **(stopped if named_for == 1 else mended))
+    assert list(receipt.stopped) == [f"{pair.fixed}.items"]
+    assert ("was reloaded" in str(receipt.notes)) == (named_for is None) and "has not begun" not in str(receipt.notes)
+    assert items() == before
+    if named_for == 2:
+        pair.replay(HOURS[1], **mended)
+        assert items() == {1: 10, 2: 2, 3: 3}, "no row of the load has left the quarantine"
+    receipt = pair.run(HOURS[named_for or 2], **mended)
+    assert items() == after
+    if named_for:
+        assert f"{pair.fixed}.items was reloaded in this hour: what was sent before its load is gone" in receipt.notes
+    assert [str(finding) for finding in audit(feed, settings).findings] == []

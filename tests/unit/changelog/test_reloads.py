@@ -9,7 +9,15 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.changelog.places import placed
-from tidemark.changelog.reloads import _beginning_again, altered, find_reloads, unended_load, unread_note
+from tidemark.changelog.reloads import (
+    HourReloads,
+    _beginning_again,
+    altered,
+    find_reloads,
+    reload_notes,
+    unended_load,
+    unread_note,
+)
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.ledger.change_stats import TableStats
@@ -145,6 +153,21 @@ def test_what_is_taken_back_is_gone(spark: SparkSession) -> None:
     assert altered(state.reloads, {"S.T": [KNOWN]}) == {}
     moved = KNOWN.model_copy(update={"position": at(12) + "+"})
     assert altered(state.reloads, {"S.T": [moved]}) == {"S.T": moved.position}
+
+
+def test_a_stopped_table_keeps_the_reloads_that_it_had() -> None:
+    """The hour in which it goes on then finds them altered, and brings them."""
+    moved = KNOWN.model_copy(update={"position": at(12) + "+"})
+    for before in ({}, {"S.T": [KNOWN]}):
+        found = HourReloads(before=before, begun={"S.T": [moved], "S.U": [moved]})
+        recorded = found.recorded({"pub.t"}, QLIK)
+        assert recorded == {**before, "S.U": [moved]} and found.recorded({}, QLIK) == found.begun
+        told = [
+            f"{table} was reloaded in this hour: what was sent before its load is gone"
+            for source, table in (("S.T", "pub.t"), ("S.U", "s.u"))
+            if source in recorded
+        ]
+        assert reload_notes(moved.began, ["S.T"], recorded, {"pub.t"}, QLIK) == told
 
 
 def test_a_state_knows_the_reloads_that_began_in_its_hours() -> None:
