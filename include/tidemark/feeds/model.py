@@ -286,6 +286,11 @@ class Feed(Model):
         """A hash of all that decode reads of the file."""
         return sha256(self.model_dump_json(include=_READ_BY_DECODE).encode()).hexdigest()[:16]
 
+    @property
+    def folded_by(self) -> str:
+        """A hash of the whole file."""
+        return sha256(self.model_dump_json().encode()).hexdigest()[:16]
+
     @cached_property
     def container_options(self) -> BaseModel:
         """The container's ``Options``. Imports the container, and so Spark, on first use."""

@@ -100,6 +100,7 @@ def _stage_hour(hour: HourChanges) -> NextPublication:
     return run.state.attempt.model_copy(
         update={
             "receipt": _receipt(hour, [table.receipt for table in tables]),
+            "folded_by": run.feed.folded_by,
             "staged": [table.receipt.table for table in tables if table.staged],
             "retired": {table.receipt.table: table.retired for table in tables if table.retired},
         }

@@ -396,6 +396,32 @@ def test_an_hour_is_published_as_the_feed_file_reads_it_then(
     pair.same("items")
 
 
+def test_an_hour_is_published_by_the_checks_that_it_was_screened_by(
+    pair: FeedPair, spark: SparkSession, settings: Settings
+) -> None:
+    """The feed file is edited when the hour is folded and not yet validated: a check is added, a table gets another name."""
+    for hour, n in enumerate((1, 500, 600), 1):
+        pair.export(HOURS[hour - 1], [event("c", hour, row(hour, n))])
+    quarantine, stop = (
+        {"checks": [{"column": "n", "max": 99, "consequence": what}]} for what in ("quarantine", "stop")
+    )
+
+    def publish(hour: str, folded_by: Feed, judged_by: Feed) -> Receipt:
+        land(folded_by, hour, settings)
+        run.decode_stage(spark, folded_by, hour, settings)
+        run.fold_stage(spark, folded_by, hour, settings)
+        return run.publish_stage(spark, judged_by, hour, settings)
+
+    pair.run(HOURS[0])
+    checked = {"quarantine": {"limit": 1}, **items(**quarantine)}
+    receipt = publish(HOURS[1], pair.feed(pair.fixed), pair.feed(pair.fixed, **checked))
+    assert receipt.quarantined == 1 and [r["n"] for r in pair.rows(pair.fixed, "items")] == [1]
+    named = items(**stop, name=f"{pair.fixed}.things")
+    with pytest.raises(CheckError, match="n <= 99"):
+        publish(HOURS[2], pair.feed(pair.fixed, **items(**stop)), pair.feed(pair.fixed, **named))
+    assert [r["n"] for r in pair.rows(pair.fixed, "items")] == [1]
+
+
 def test_an_hour_lands_again_after_its_replay(pair: FeedPair, settings: Settings) -> None:
     """What is published stays as it was decoded, and a replay and a new version of the export do not hide each other."""
     big, right = 5_000_000_000, items(columns=WIDE)

@@ -73,6 +73,8 @@ def test_what_decode_reads_of_a_file_is_told_from_the_rest() -> None:
     assert len({same, *others}) == 1 + len(others)
     checks = [{"column": "n", "not_null": True}]
     assert {decoded_by(owner="p", on_table_stop="table", cuts="amend"), of_table(checks=checks, parquet=True)} == {same}
+    edited: list[dict[str, Any]] = [{}, {"owner": "p"}, {"tables": {"s.a": table | {"checks": checks}}}]
+    assert len({Feed.model_validate(file | changes).folded_by for changes in edited}) == len(edited)
     of_feed = {name for name in vars(DeclaredFeed) if not name.startswith("_")}
     assert of_feed == {"feed", "topics", "tables", "undeclared", "container", "container_options"}
     assert {name for name in vars(DeclaredTable) if not name.startswith("_")} == {
