@@ -42,6 +42,12 @@ def of_load(feed: Feed) -> Column:
     return format_.of_load() if isinstance(format_, MarksLoads) else F.lit(True)
 
 
+def of_whole_load(feed: Feed) -> Column:
+    """Whether a log row shows that a full load has read all of its table; false of formats that do not show loads."""
+    format_ = load_format(feed.format["type"])
+    return format_.of_whole_load() if isinstance(format_, MarksLoads) else F.lit(False)
+
+
 def place_of_load(feed: Feed) -> Column:
     """Of a log row that a full load of its table has read, where that load stands; null of others. Not where the format does
     not show loads (:func:`shows_loads`)."""

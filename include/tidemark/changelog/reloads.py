@@ -1,6 +1,8 @@
 """Reloads that an operator has named: where each stands in the source's order.
 
-A reload begins with the first row of its load that landed in the hour that was named, or in a later one. It stands just
+A reload begins with the first row of its load that landed in the hour that was named, or in a later one. Where all of the
+feed's tables are reloaded, and of a table no row of a load lands in that hour, only a row that shows that all of the table
+is read begins it later: others may be of a part of it, and nothing says that the operator meant them. It stands just
 behind all that was sent of the table before that row: what landed in hours before, and in that hour what comes before the
 load's rows in their partitions. What stands before that place is gone, as by a truncate there. Only offsets tell what comes
 before the load within the hour; without them, or where no row shows that a load has read it, the hour's own changes come
@@ -21,7 +23,14 @@ from dataclasses import dataclass, field
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
-from tidemark.changelog.places import landed_before, of_load, placed, shows_loads, topic_partition
+from tidemark.changelog.places import (
+    landed_before,
+    of_load,
+    of_whole_load,
+    placed,
+    shows_loads,
+    topic_partition,
+)
 from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
 from tidemark.formats.contract import LOADED_AT, MarksLoads
@@ -143,9 +152,11 @@ def _beginning_again(hour: str, landed: DataFrame, reloads: Reloads) -> list[str
     return [row.source_table for row in changed.collect()]
 
 
-def reload_notes(hour: str, names: Sequence[str], reloads: Reloads, stopped: Collection[str], feed: Feed) -> list[str]:
+def reload_notes(
+    hour: str, names: Sequence[str], reloads: Reloads, stopped: Collection[str], state: FeedState, feed: Feed
+) -> list[str]:
     """What the hour's receipt says of reloads. ``names``: those that the hour names; ``reloads``: all that have begun once it
-    is published; ``stopped``: tables of which the receipt says why nothing begins."""
+    is published; ``stopped``: tables of which the receipt says why nothing begins. ``state``: what was published before."""
     began = {source for source, found in reloads.items() for reload in found if reload.began == hour}
     notes = [
         f"{feed.published_name(source)} was reloaded in this hour: what was sent before its load is gone"
@@ -159,10 +170,35 @@ def reload_notes(hour: str, names: Sequence[str], reloads: Reloads, stopped: Col
         if reload.began == hour and reload.begins_again and reload.highest_before
     ]
     begun = {source for source, found in reloads.items() for reload in found if reload.hour == hour}
-    waiting = [name for name in map(bare, names) if name not in begun and not (name == ALL and begun)]
-    shown = ("all tables" if name == ALL else feed.published_name(name) for name in waiting)
-    shown = (name for name in shown if name not in stopped)
-    return notes + [f"the reload of {name} has not begun: no row of its load has landed yet" for name in shown]
+    waiting = [feed.published_name(name) for name in map(bare, names) if name not in {*begun, ALL}]
+    has_not_begun = "has not begun: no row of its load has landed yet"
+    notes += [f"the reload of {name} {has_not_begun}" for name in waiting if name not in stopped]
+    if ALL not in map(bare, names):
+        return notes
+    if not begun:
+        return [*notes, f"the reload of all tables {has_not_begun}"]
+    left = (
+        name
+        for name, table in state.tables.items()
+        if table.highest and (table.first_hour or hour) < hour and begun.isdisjoint(table.sources)
+    )
+    return notes + _left_out(hour, sorted({*left} - {*waiting, *stopped}), feed)
+
+
+def _left_out(hour: str, tables: Sequence[str], feed: Feed) -> list[str]:
+    """What to say of the ``tables`` that have not begun where all are reloaded."""
+    if not tables:
+        return []
+    later = f"name the hour in which it lands: `tidemark reload {feed.feed} TABLE --hour H`"
+    if shows_loads(feed):
+        later = (
+            f"it begins then; if none will, `tidemark reload {feed.feed} --hour {hour} --revoke`, and name the others"
+        )
+    more = ", …" if len(tables) > _MOST_NAMED else ""
+    return [
+        f"the reload of all tables has not begun of {', '.join(tables[:_MOST_NAMED])}{more}: no row of their load has landed "
+        f"yet. If one will, {later}"
+    ]
 
 
 def unplaced_loads(feed: Feed) -> Column:
@@ -227,16 +263,27 @@ def unread_note(hour: str, stats: Sequence[TableStats], state: FeedState, feed: 
 
 def _may_alter(hour: str, named: Mapping[str, Sequence[str]], landed: DataFrame, state: FeedState, feed: Feed) -> bool:
     """Whether the hour's new rows can begin a reload, or come before one that has begun."""
-    counted = landed.where(is_row()).groupBy("source_table").agg(F.count_if(of_load(feed)).alias("loaded")).collect()
-    for row in counted:
+    if not named:
+        return False
+    begin = (
+        F.count_if(_begins(first, dict(map(parse_declaration, tables)), feed)).alias(first)
+        for first, tables in named.items()
+    )
+    for row in landed.where(is_row()).groupBy("source_table").agg(*begin).collect():
         for first, tables in named.items():
             if _names([bare(name) for name in tables], row.source_table):
                 known = [one for one in state.reloads.get(row.source_table, []) if one.hour == first]
-                empty = EMPTY in dict(map(parse_declaration, tables)).get(row.source_table, ())
-                begins = empty or (row.loaded and hour >= first)
-                if hour <= known[0].began if known else begins:
+                if hour <= known[0].began if known else row[first]:
                     return True
     return False
+
+
+def _begins(first: str, named: Mapping[str, Collection[str]], feed: Feed) -> Column:
+    """Whether a log row may be the one that begins the reload of its table. ``first``: the hour that was named; ``named``: by
+    table, what is said of its reload."""
+    told = F.col("source_table").isin([name for name in named if name != ALL]) | _is_said(BEGIN_AGAIN, named)
+    shown = of_load(feed) & ((F.col("hour") == first) | told | of_whole_load(feed))
+    return _is_said(EMPTY, named) | ((F.col("hour") >= first) & shown)
 
 
 def _begun(first: str, tables: Sequence[str], rows: DataFrame, feed: Feed) -> dict[str, Reload]:
@@ -245,13 +292,12 @@ def _begun(first: str, tables: Sequence[str], rows: DataFrame, feed: Feed) -> di
     if ALL not in named:
         rows = rows.where(F.col("source_table").isin(list(named)))
     again = _is_said(BEGIN_AGAIN, named)
-    began_at = F.when(_is_said(EMPTY, named), F.lit(first)).when(
-        (F.col("hour") >= first) & of_load(feed), F.col("hour")
-    )
+    begins = _begins(first, named, feed)
+    began_at = F.when(_is_said(EMPTY, named), F.lit(first)).when(begins, F.col("hour"))
     began = rows.groupBy("source_table").agg(F.min(began_at).alias("began")).where("began is not null")
     partition = ["source_table", "topic", "partition"]
     with_began = rows.join(F.broadcast(began), "source_table")
-    beginning = with_began.where((F.col("hour") == F.col("began")) & of_load(feed))
+    beginning = with_began.where((F.col("hour") == F.col("began")) & of_load(feed) & begins)
     offsets = beginning.groupBy(*partition).agg(F.min("offset").alias("begins"))
     both = with_began.join(F.broadcast(offsets), partition, "left")
     # That the positions of an hour's first rows are lower than those of before tells where offsets do not.

@@ -237,6 +237,9 @@ class MarksLoads(Protocol):
     def of_load(self) -> Column:
         """Whether a log row was read by a full load of its table."""
 
+    def of_whole_load(self) -> Column:
+        """Whether it was, and the load has read all of the table: not where it may have read a part."""
+
     def without_place(self) -> Column:
         """Whether such a row has no place of its own in the source's order: it stands where its load began, or behind that
         place and :data:`LOADED_AT` by what else tells which of several loads read it later."""

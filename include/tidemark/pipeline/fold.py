@@ -169,7 +169,7 @@ def _receipt(hour: HourChanges, tables: list[TableReceipt]) -> Receipt:
     unread = unread_note(run.hour, hour.stats, run.state, run.feed)
     reloads = assembled.reloads.recorded(hour.stopped, run.feed)
     notes = [*manifest.notes, *assembled.notes, *([unread] if unread else [])]
-    notes += reload_notes(run.hour, manifest.reloads or [], reloads, hour.stopped, run.feed)
+    notes += reload_notes(run.hour, manifest.reloads or [], reloads, hour.stopped, run.state, run.feed)
     tables = [
         table.model_copy(update={"warnings": [*table.warnings, *hour.warnings.get(table.table, [])]})
         for table in tables

@@ -426,3 +426,24 @@ def test_a_stopped_table_is_reloaded_once_what_waits_of_it_is_published(
     if named_for:
         assert f"{pair.fixed}.items was reloaded in this hour: what was sent before its load is gone" in receipt.notes
     assert [str(finding) for finding in audit(feed, settings).findings] == []
+
+
+@pytest.mark.full
+def test_a_part_of_a_table_that_is_read_long_after_a_reload_of_all_empties_nothing(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    tables = {"tables": {"s.items": {"columns": COLUMNS}, "s.others": {"columns": COLUMNS}}}
+    pair = FeedPair("reload_part", tmp_path, spark, settings, **DEBEZIUM, **tables)
+    sent = [event("c", 1, row(1, 1)), *(event("c", 1 + id_, row(id_, id_), table="others") for id_ in (1, 2))]
+    part = read(40, 2, table="others", snapshot="incremental")
+    for hour, records in zip(HOURS, (sent, read(20, 1, 5), part, read(60, 2, 3, table="others")), strict=False):
+        pair.export(hour, records)
+    pair.run(HOURS[0])
+    name_reloads(pair.feed(pair.fixed), [], HOURS[1], settings)
+    assert f"not begun of {pair.fixed}.others" in pair.run(HOURS[1]).notes[-1]
+    pair.run(HOURS[2])
+    assert {record["id"]: record["n"] for record in pair.rows(pair.fixed, "others")} == {1: 1, 2: 40}
+    pair.run(HOURS[3])
+    assert {record["id"]: record["n"] for record in pair.rows(pair.fixed, "others")} == {2: 60, 3: 60}
+    assert {record["id"]: record["n"] for record in pair.rows(pair.fixed, "items")} == {1: 20, 5: 20}
+    assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []

@@ -167,7 +167,7 @@ def test_a_stopped_table_keeps_the_reloads_that_it_had() -> None:
             for source, table in (("S.T", "pub.t"), ("S.U", "s.u"))
             if source in recorded
         ]
-        assert reload_notes(moved.began, ["S.T"], recorded, {"pub.t"}, QLIK) == told
+        assert reload_notes(moved.began, ["S.T"], recorded, {"pub.t"}, FeedState(feed="f"), QLIK) == told
 
 
 def test_a_state_knows_the_reloads_that_began_in_its_hours() -> None:
@@ -204,7 +204,7 @@ LOGGED = (
 
 def logged(spark: SparkSession, *rows: tuple[int, int, int, str, int, int]) -> DataFrame:
     """Log rows of a Debezium feed: (hour, partition, offset, the source's word, LSN, id)."""
-    ops = {"c": "insert", "r": "insert", "u": "update", "d": "delete"}
+    ops = {"c": "insert", "r": "insert", "incremental": "insert", "u": "update", "d": "delete"}
     listed = [
         (HOURS[hour], "S.T", "t", partition, offset, at_lsn(lsn), kind, ops[kind], {"id": str(id_)}, None, None,
          datetime(2026, 11, 20), None, None, str(lsn))
@@ -275,6 +275,50 @@ def test_a_late_row_of_before_positions_began_again_has_the_table_folded_again(s
     assert _beginning_again(HOURS[3], landed, {"S.T": [again]}) == ["S.T"]
     assert _beginning_again(HOURS[4], landed, {"S.T": [again]}) == []
     assert _beginning_again(HOURS[3], landed, {"S.T": [KNOWN], "S.U": [again]}) == []
+
+
+@pytest.mark.promise(2)
+@pytest.mark.parametrize(
+    ("format_", "named", "kind", "hour", "begins"),
+    [
+        ("debezium", "*", "incremental", 2, True), ("debezium", "*", "incremental", 3, False),
+        ("debezium", "*", "r", 3, True), ("debezium", "S.T", "incremental", 3, True),
+        ("debezium", "* (positions begin again)", "incremental", 3, True), ("qlik", "*", "REFRESH", 3, True),
+        ("ibm", "*", "c", 2, True), ("ibm", "*", "c", 3, False), ("ibm", "S.T", "c", 3, True),
+        ("ibm", "* (positions begin again)", "c", 3, True),
+    ],
+)  # fmt: skip
+def test_a_reload_of_all_tables_begins_later_only_with_a_row_of_a_whole_load(
+    spark: SparkSession, format_: str, named: str, kind: str, hour: int, begins: bool
+) -> None:
+    """A part of a table that is read long after, or a change, would empty a table that nobody had loaded anew."""
+    feed = feed_of(format_)
+    before, row = logged(spark, (1, 0, 1, "c", 10, 1)), logged(spark, (hour, 0, 2, "c", 20, 1))
+    landed = row.withColumn("kind", F.lit(kind))
+    state = published([], 1, 2, names=[named])
+    found = find_reloads(HOURS[hour], {HOURS[2]: [named]}, landed, before.unionByName(landed), state, feed)
+    assert [one.began for one in found.get("S.T", [])] == ([HOURS[hour]] if begins else [])
+
+
+def test_tables_that_a_reload_of_all_has_not_begun_are_told() -> None:
+    state = published([], 0, 1)
+    for name, first in (("pub.t", 0), ("s.u", 0), ("s.v", 1), ("s.new", 2), ("s.stopped", 0)):
+        state.tables[name] = TableProgress(
+            highest=at(1), first_hour=Hour(HOURS[first]), sources=[name.replace("pub.", "s.").upper()]
+        )
+
+    def told(format_: str, *begun: str, names: list[str]) -> list[str]:
+        reloads = {source: [KNOWN] for source in begun}
+        return reload_notes(HOURS[2], names, reloads, {"s.stopped"}, state, feed_of(format_))
+
+    assert told("qlik", "S.T", names=["*"]) == [
+        "the reload of all tables has not begun of s.u, s.v: no row of their load has landed yet. If one will, it begins "
+        f"then; if none will, `tidemark reload f --hour {HOURS[2]} --revoke`, and name the others"
+    ]
+    assert "name the hour in which it lands: `tidemark reload f TABLE --hour H`" in told("ibm", "S.T", names=["*"])[0]
+    assert told("qlik", "S.T", "S.U", "S.V", names=["*"]) == told("qlik", "S.T", names=["S.T"]) == []
+    assert told("qlik", "S.T", names=["*", "S.U"])[0].startswith("the reload of s.u has not begun")
+    assert told("qlik", names=["*"]) == ["the reload of all tables has not begun: no row of its load has landed yet"]
 
 
 @pytest.mark.parametrize(("rows", "place"), [([(0, 1, 5), (3, 2, 30)], at(5) + "+"), ([(3, 2, 30)], ""), ([], None)])

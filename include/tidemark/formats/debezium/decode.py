@@ -23,7 +23,7 @@ from tidemark.formats.debezium import placing
 from tidemark.formats.debezium.equal_rows import LAST, begins_again, place_in_read, read_of_load
 from tidemark.formats.debezium.infinities import declared_ways, infinite_columns, without
 from tidemark.formats.debezium.keys import IMAGE, declared_keys, names_old_key, old_key, own_shape, whole
-from tidemark.formats.debezium.sources import CONNECTORS, COUNTED_ANEW
+from tidemark.formats.debezium.sources import CONNECTORS, COUNTED_ANEW, INCREMENTAL
 from tidemark.formats.debezium.transactions import identity, outside, transaction
 from tidemark.formats.debezium.types import ENCODINGS, declared_type, told_types
 from tidemark.formats.debezium.unavailable import placeholder, without_unavailable, without_unchanged
@@ -33,7 +33,8 @@ from tidemark.values.strict_json import broken, one_document
 
 __all__ = [
     "BY_NEIGHBOURS", "ENCODINGS", "Options", "awaits_place", "begins_again", "column_types", "decode", "gaps",
-    "gives_place", "message_types", "of_load", "place", "read_of_load", "shares_position", "without_place",
+    "gives_place", "message_types", "of_load", "of_whole_load", "place", "read_of_load", "shares_position",
+    "without_place",
 ]  # fmt: skip
 
 BY_NEIGHBOURS = False
@@ -194,6 +195,11 @@ def place(rows: DataFrame, log: DataFrame, options: BaseModel) -> DataFrame:
 
 def of_load() -> Column:
     """Whether a log row was read by a snapshot, of whatever kind."""
+    return placing.read_by_snapshot()
+
+
+def of_whole_load() -> Column:
+    """An incremental snapshot may read a part of its table. So may an ad-hoc one, which messages do not show."""
     return F.coalesce(F.col("kind") == "r", F.lit(False))
 
 
@@ -281,7 +287,12 @@ def _entries(events: DataFrame, feed: DeclaredFeed, options: Options) -> DataFra
         .when(op == "d", "delete")
         .when(op == "t", "truncate")
         .otherwise("control"),
-        "kind": F.coalesce(op, c("status"), F.when(c("tombstone"), "tombstone").otherwise("heartbeat")),
+        "kind": F.coalesce(
+            F.when(source["snapshot"] == INCREMENTAL, INCREMENTAL),
+            op,
+            c("status"),
+            F.when(c("tombstone"), "tombstone").otherwise("heartbeat"),
+        ),
         "source_table": F.when(row, c("table")).when(message, F.lit(options.messages)),
         "position": F.when(row | message, c("position")),
         "key": F.when(row & (op != "t"), c("k")).when(message, _map(connector=source["name"], lsn=own)),

@@ -16,6 +16,8 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.formats.debezium.sources import INCREMENTAL
+
 _LSN = 20
 _SNAPSHOT = 2 * _LSN + 1
 
@@ -29,10 +31,15 @@ def first_after_snapshot() -> Column:
     return F.coalesce(F.length("position") > _SNAPSHOT, F.lit(False))
 
 
+def read_by_snapshot() -> Column:
+    """Whether a log row was read by a snapshot, of whatever kind."""
+    return F.coalesce(F.col("kind").isin("r", INCREMENTAL), F.lit(False))
+
+
 def of_snapshot() -> Column:
     """Whether a log row was read by a snapshot that knows of no commit before it: its LSN stands twice."""
     twice = (F.length("position") == _SNAPSHOT) & (_half(1) == _half(_LSN + 2))
-    return F.coalesce((F.col("op") == "insert") & (F.col("kind") == "r") & twice, F.lit(False))
+    return F.coalesce((F.col("op") == "insert") & read_by_snapshot() & twice, F.lit(False))
 
 
 def _places(log: DataFrame) -> DataFrame:
@@ -63,7 +70,7 @@ def _own_places() -> Column:
         "first",
         lambda one: (one["tx"] == F.coalesce("tx", "tx_part")) & before.between(one["begins"], one["ends"]),
     )
-    change = (F.length("position") == _SNAPSHOT) & ~F.coalesce(F.col("kind") == "r", F.lit(False))
+    change = (F.length("position") == _SNAPSHOT) & ~read_by_snapshot()
     again = change & (F.array_contains("read_at", before) | F.coalesce(goes_on, F.lit(False)))
     return F.when(again, F.concat_ws(".", own, own, own)).otherwise(F.col("position"))
 

@@ -64,8 +64,10 @@ class Connector:
         )
 
 
-#: What ``source.snapshot`` says of a row that a snapshot read: a first or second one, an ad-hoc one, or an incremental one.
-IN_SNAPSHOT = ("true", "first", "first_in_data_collection", "last_in_data_collection", "last", "incremental")
+#: What ``source.snapshot`` says of a row that an incremental snapshot read.
+INCREMENTAL = "incremental"
+#: What it says of a row that a snapshot read: a first or second one, an ad-hoc one, or an incremental one.
+IN_SNAPSHOT = ("true", "first", "first_in_data_collection", "last_in_data_collection", "last", INCREMENTAL)
 
 
 def _in_turn(number: Column, snapshot: Column) -> Column:
@@ -75,7 +77,7 @@ def _in_turn(number: Column, snapshot: Column) -> Column:
     ``read.only`` that is the event which closes it, and which comes behind them (processMessage, then changeRecord, in
     https://github.com/debezium/debezium). An event that came before them is in what they read, so it may stand behind.
     """
-    return F.when((snapshot == "incremental") & (number > 0), number - 1).otherwise(number)
+    return F.when((snapshot == INCREMENTAL) & (number > 0), number - 1).otherwise(number)
 
 
 def _digits(number: Column, width: int = 20) -> Column:
@@ -109,7 +111,7 @@ def _postgresql(source: Column) -> Column:
     commit = F.when(sequence.startswith('["'), F.substring_index(F.substring(sequence, 3, 24), '"', 1))
     in_sequence = F.coalesce(F.regexp_extract(sequence, r',\s*"(\d+)"', 1), F.lit("0"))
     number = _in_turn(F.coalesce(source["lsn"], in_sequence.try_cast("bigint")), snapshot)
-    own = _padded(F.when((snapshot == "incremental") & (in_sequence == commit), F.lit(0)).otherwise(number))
+    own = _padded(F.when((snapshot == INCREMENTAL) & (in_sequence == commit), F.lit(0)).otherwise(number))
     first = sequence.startswith("[null") & ~F.coalesce(snapshot.isin(*IN_SNAPSHOT), F.lit(False))
     before = F.when(commit.isNotNull(), _digits(commit)).otherwise(own)
     return F.concat(_joined(before, own), F.when(first, F.concat(F.lit("."), own)).otherwise(""))

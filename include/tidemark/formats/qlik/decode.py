@@ -28,7 +28,7 @@ from tidemark.values.table_changes import TableChange
 
 __all__ = [
     "BY_NEIGHBOURS", "ENCODINGS", "Options", "bind", "column_types", "decode", "described_at", "gaps", "message_types",
-    "of_load", "read_of_load", "table_change", "without_place",
+    "of_load", "of_whole_load", "read_of_load", "table_change", "without_place",
 ]  # fmt: skip
 
 #: The common encodings are enough.
@@ -90,6 +90,11 @@ def bind(rows: DataFrame, schemas: Sequence[SchemaEntry], feed: DeclaredFeed, op
 def described_at(schemas: Sequence[SchemaEntry]) -> Column | None:
     """Where the metadata stand that a row names. See :class:`tidemark.formats.contract.BindsRows`."""
     return qlik_bind.described_at(schemas)
+
+
+def of_whole_load() -> Column:
+    """A full load reads all of its table."""
+    return of_load()
 
 
 def without_place() -> Column:
