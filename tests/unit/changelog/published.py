@@ -67,6 +67,7 @@ class HeldTable:
     rows: Sequence[tuple[int, str, str, str | None]] = ()
     held: dict[str, str] = field(default_factory=dict)
     table: str = TABLE
+    by: int | None = None
     evolved: list[tuple[dict[str, str], tuple[str, ...], Sequence[tuple[str, str]], int]] = field(default_factory=list)
 
     def columns(self) -> dict[str, str]:
@@ -74,6 +75,9 @@ class HeldTable:
 
     def key(self) -> list[str]:
         return ["id"]
+
+    def published_by(self) -> int | None:
+        return self.by
 
     def taken_back(self) -> bool:
         return False

@@ -18,9 +18,10 @@ from tests.unit.changelog.published import (
     write_log,
     write_system_rows,
 )
+from tidemark.changelog import table_view
 from tidemark.changelog.table_history import Definitions
 from tidemark.changelog.table_view import TableView, open_state
-from tidemark.errors import SchemaError
+from tidemark.errors import SchemaError, StateError
 from tidemark.feeds.model import Feed
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.feed_state import FeedState
@@ -151,6 +152,20 @@ def test_a_table_under_a_new_name_is_built_from_the_log(spark: SparkSession, set
     assert state.needs_log(replace(STATS, first="99")), "whatever comes may be in the log"
     assert state.truncated == "05"
     assert set(state.shape.columns) == {"id", "a", "old"}
+
+
+def test_a_table_that_a_publication_made_which_does_not_count(
+    spark: SparkSession, settings: Settings, feed: Feed, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its receipt is lost with it, or the state is older than it."""
+    before = published(FEED, TableReceipt(table=TABLE, progress=TableProgress(highest="30#9")))
+    known = [opened(spark, settings, feed, HeldTable(spark, held=HELD, by=by), before) for by in (None, 1)]
+    assert [(one.taken_back, one.rebuild, one.emptied) for one in known] == [(False, False, None)] * 2
+    lost = opened(spark, settings, feed, HeldTable(spark, held=HELD, by=2), before)
+    assert (lost.taken_back, lost.rebuild, lost.emptied) == (True, True, "~"), "no row of it stays"
+    monkeypatch.setattr(table_view, "read_rows", lambda *_, **__: [{"sequence": 2}])
+    with pytest.raises(StateError, match="publication 2 has made the table what it is and has a receipt"):
+        opened(spark, settings, feed, HeldTable(spark, held=HELD, by=2), before)
 
 
 def test_late_changes_are_classified_by_rows_and_tombstones(
