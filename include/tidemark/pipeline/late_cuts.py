@@ -171,12 +171,13 @@ def _late_hour(run: HourRun, of: Hour | None) -> LateHour:
 
 
 def _tables(hour: LateHour) -> Iterator[tuple[str, PublishedTable]]:
-    """The tables that the hours up to this one know, each with the source's."""
+    """The tables that the hours up to this one know, each with the source's, under the names of their last publications: the
+    feed file may name them otherwise by now."""
     known = [
         table for table in hour.all.tables.values() if table.first_hour is not None and table.first_hour <= hour.hour
     ]
     for source in sorted({source for table in known for source in table.sources}):
-        published = PublishedTable(hour.spark, hour.feed.published_name(source), hour.feed.feed, hour.receipt.sequence)
+        published = PublishedTable(hour.spark, hour.all.names[source], hour.feed.feed, hour.receipt.sequence)
         if published.columns():
             yield source, published
 

@@ -21,6 +21,7 @@ from tidemark.hours import Hour
 from tidemark.operations.audit import audit
 from tidemark.operations.read_table import came_after_cut, json_lines, read_snapshot
 from tidemark.operations.reports import newest_receipts
+from tidemark.pipeline import hour as run
 from tidemark.pipeline import late_cuts
 from tidemark.settings import Settings
 
@@ -170,6 +171,33 @@ def test_what_only_the_cut_of_a_late_hour_shows_meets_the_checks(
         assert [note for note in notes if "that fail" in note] == [
             f"{items}: the cut of {HOURS[1]} shows 1 rows that fail {check}" for check in ("n <= 50", "big matches ^b")
         ]
+
+
+@pytest.mark.full
+def test_a_late_hour_that_is_finished_under_another_name_has_its_cut(
+    tmp_path: Path, spark: SparkSession, settings: Settings, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Its run died when it was validated, and then the feed file gave the table another name. So does a table that the hour
+    does not touch."""
+    tables = {"s.items": {"columns": COLUMNS}, "s.others": {"columns": COLUMNS}}
+    pair = FeedPair("cut_named", tmp_path, spark, settings, format={"type": "debezium"}, tables=tables)
+    for hour, lsn in ((HOURS[0], 1), (HOURS[1], 10), (HOURS[2], 20)):
+        others = [] if lsn == 10 else [event("c", lsn + 1, row(lsn, lsn), table="others")]
+        pair.export(hour, [event("c", lsn, row(lsn, lsn)), *others])
+    pair.run(HOURS[0])
+    pair.run(HOURS[2])
+
+    def dies(*_: object) -> None:
+        raise RuntimeError("the machine died")
+
+    with monkeypatch.context() as patch, pytest.raises(RuntimeError):
+        patch.setattr(run, "publish", dies)
+        pair.run(HOURS[1])
+    names = {source: {**table, "name": f"{pair.fixed}.new_{source[2:]}"} for source, table in tables.items()}
+    pair.run(HOURS[1], tables=names)
+    assert cut(settings, f"{pair.fixed}.items", HOURS[1]) == [row(1, 1), row(10, 10)]
+    assert cut(settings, f"{pair.fixed}.others", HOURS[1]) == [row(1, 1)]
+    assert cut(settings, f"{pair.fixed}.items") == [row(1, 1), row(10, 10), row(20, 20)]
 
 
 @pytest.mark.full
