@@ -76,7 +76,7 @@ def explain(
     from tidemark.operations.explain_row import explain_row, explanation_listing
 
     with progress(f"reading the change log of {table}", silent=as_json):
-        found = explain_row(Settings(), table, key, Hour.parse(as_of) if as_of else None)
+        found = explain_row(Settings(), table, key, Hour.parse(as_of) if as_of else None, column)
     if as_json:
         print_objects(one for one in found.objects if column is None or one["op"] == "delete" or column in one["sent"])
     else:

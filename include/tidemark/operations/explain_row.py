@@ -124,9 +124,12 @@ class RowsOfKey:
     """The same of the rows that left the key, by the places of the changes that took them."""
 
 
-def explain_row(settings: Settings, table: str, key: Sequence[str], as_of: Hour | None = None) -> Explanation:
+def explain_row(
+    settings: Settings, table: str, key: Sequence[str], as_of: Hour | None = None, column: str | None = None
+) -> Explanation:
     """What a published table's row with this key, in the key's order, comes from: now, or as an hour's cut shows it.
-    ConfigError for a table that is not there, that has no key, or for another number of values."""
+    ConfigError for a table that is not there, that has no key, or for another number of values; and for a ``column`` that
+    neither the table has nor a change of the row sent."""
     feed_name, state = _publisher(settings, table)
     feed = find_feed(feed_name, settings)
     if as_of is not None:
@@ -146,7 +149,14 @@ def explain_row(settings: Settings, table: str, key: Sequence[str], as_of: Hour 
         names = ", ".join(types) or "none, so that no row of it can be named"
         raise ConfigError(f"the key of {table} is {names}", fix="give a value for each of its columns, in this order")
     values = (_shown_value(text, types[name]).alias(name) for name, text in zip(types, key, strict=True))
-    return _followed(_Row(log, published, types, F.struct(*values)))
+    found = _followed(_Row(log, published, types, F.struct(*values)))
+    columns = {*published.columns(), *(name for change in found.changes for name in (*change.sent, *change.unsent))}
+    if column is not None and column not in columns:
+        raise ConfigError(
+            f"{table} has no column {column}, and no change of the row sent one",
+            fix=nearest(column, sorted(columns)) or f"it has: {', '.join(sorted(columns))}",
+        )
+    return found
 
 
 def _shown_value(text: str, type_: str) -> Column:

@@ -67,6 +67,8 @@ def test_a_row_that_moved_and_came_twice(run: OneTableFeed, known: Settings) -> 
         explain_row(known, run.table, ["9", "9"])
     with pytest.raises(ConfigError, match=f"did you mean `{run.table}`"):
         explain_row(known, run.table + "x", ["9"])
+    with pytest.raises(ConfigError, match=rf"(?s){run.table} has no column bigg, .*did you mean `big`"):
+        explain_row(known, run.table, ["9"], column="bigg")
 
 
 @pytest.mark.full
