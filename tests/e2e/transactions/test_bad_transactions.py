@@ -125,7 +125,8 @@ def test_by_the_operators_choice_it_is_split_and_named(
     receipt = pair.run(HOURS[0])
     assert ids(pair, "items") == {1: 1, 2: 2, 9: 9}
     assert ids(pair, "others") == others
-    assert receipt.notes == [f"split transactions (transactions.bad is split): {', '.join(map(str, bad))}"]
+    names = ", ".join(f"srv:{number}" for number in bad)
+    assert receipt.notes == [f"split transactions (transactions.bad is split): {names}"]
     assert len(list_kept_back(settings, pair.fixed)) == len(bad)
     assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
 

@@ -60,7 +60,7 @@ def test_an_event_of_debezium_that_names_nothing(spark: SparkSession, settings: 
     (kept,) = list_kept_back(settings, pair.fixed)
     where = f"record 4 of {kept['object']}"
     assert receipt.notes == [
-        f"transactions wait, and perhaps lack a record that cannot be decoded: 2: {where}"
+        f"transactions wait, and perhaps lack a record that cannot be decoded: srv:2: {where}"
     ]  # fmt: skip
     (held,) = held_listing(settings, pair.fixed).rows
     assert held[4] == f"1 of 2 parts; perhaps it lacks {where}, which cannot be decoded"

@@ -229,6 +229,7 @@ case(
 )
 case("end of own", END | {"data_collections": _LISTED[:1]}, topic="p.transaction", transactions="p.transaction")
 case("end, topics renamed", END | {"data_collections": _LISTED}, topic="x.transaction", transactions="x.transaction")
+case("of the only one, routed", event(transaction=TX), {"id": 1}, transactions="x.transaction")
 
 MESSAGES = {"messages": "log.messages", "transactions": "p.transaction"}
 WORD = {"prefix": "app", "content": base64.b64encode(b"\x00hi").decode()}
@@ -449,7 +450,8 @@ def test_a_declared_key_stands_in_where_messages_carry_none(decoded: dict[str, R
 
 
 def test_transactions_of_one_and_of_several_connectors(decoded: dict[str, Row]) -> None:
-    assert (decoded["one connector"].tx, decoded["one's end"].tx) == ("5", "5")
+    assert (decoded["one connector"].tx, decoded["one's end"].tx) == ("p:5", "p:5"), "also when another one joins"
+    assert decoded["of the only one, routed"].tx == decoded["end, topics renamed"].tx == "x:5"
     assert (decoded["one's end"].tx_end, decoded["one's end"].tx_count) == (True, 2)
     assert (decoded["empty"].op, decoded["empty"].tx_count) == ("control", 0)
     assert decoded["no transaction"].tx is None
@@ -471,7 +473,7 @@ def test_each_database_of_sql_server_has_transactions_of_its_own(decoded: dict[s
 def test_an_event_that_cannot_be_decoded_names_its_transaction(decoded: dict[str, Row]) -> None:
     rows = [decoded[name] for name in BAD_IN_TRANSACTION]
     assert [(row.op, row.tx, row.tx_ordinal, row.tx_end) for row in rows] == [
-        ("bad", "5", order, None) for order in range(1, 6)
+        ("bad", "p:5", order, None) for order in range(1, 6)
     ]  # fmt: skip
     assert len({row.tx_part for row in rows}) == len(rows), "each is one of those that END counts"
     assert (decoded["bad without a transaction's number"].op, decoded["bad without a transaction's number"].tx) == (
@@ -524,7 +526,7 @@ def test_logical_messages(decoded: dict[str, Row]) -> None:
     row = decoded["message"]
     assert (row.op, row.kind, row.source_table, row.position) == ("insert", "m", "log.messages", GOOD)
     assert row.key == {"connector": "p", "lsn": "30"}
-    assert (row.tx, row.tx_ordinal, row.after["transactional"]) == ("5", 1, "true")
+    assert (row.tx, row.tx_ordinal, row.after["transactional"]) == ("p:5", 1, "true")
     types = debezium.message_types(row.message_schema, debezium.Options())
     assert types.keys() == row.after.keys()
     assert (types["content"].spark, types["transactional"].spark, types["lsn"].spark) == ("binary", "boolean", "bigint")

@@ -15,16 +15,20 @@ _MESSAGES = "LogicalDecodingMessage"
 
 
 def transaction(topics: str | Sequence[str], feed: DeclaredFeed, connector: str) -> Column:
-    """The transaction's name: its number (3.x adds an LSN that differs from event to event); where there are several
-    connectors also the connector's name, since each of them counts its own transactions. Of SQL Server's BEGIN, which names
-    no database, null."""
+    """The transaction's name: its connector's, since each of them counts its own transactions, and its number (3.x adds an
+    LSN that differs from event to event). Of SQL Server's BEGIN, which names no database, null.
+
+    A topic of BEGIN and END bears its connector's name. Of one alone all events are, whatever a router has made of the
+    topics' names.
+    """
     number = F.coalesce(F.col("transaction.id"), F.col("id"))
     if connector == "postgresql":  # MySQL's GTIDs hold colons
         number = F.substring_index(number, ":", 1)
     if connector == "sqlserver":  # an LSN, and each database that the connector reads has a log of its own
         number = F.concat(F.coalesce(F.col("source.db"), _database(feed)), F.lit(":"), number)
     if isinstance(topics, str):
-        return number
+        name = topics.rpartition(".")[0]
+        return F.concat(F.lit(f"{name}:"), number) if name else number
     of_marker = F.regexp_replace("topic", r"\.[^.]*$", "")
     return F.concat(F.coalesce(F.col("source.name"), of_marker), F.lit(":"), number)
 
