@@ -108,7 +108,7 @@ def find_reloads(
     known = {source: list(found) for source, found in state.reloads.items()}
     if not named and not known:
         return {}
-    if named == state.named_reloads and not state.stopped and not _may_alter(hour, named, landed, state, feed):
+    if named == state.named_reloads and not state.stopped_tables and not _may_alter(hour, named, landed, state, feed):
         return known
     rows = log.where(is_row())
     if state.stopped:

@@ -276,6 +276,11 @@ class FeedState(StoredDocument):
                 found.append(one)
         return found
 
+    @property
+    def stopped_tables(self) -> dict[str, str]:
+        """The tables that the last publication left as they were, and why."""
+        return self.stopped.get(self.last_hour or "", {})
+
     def table(self, name: str) -> TableProgress:
         """What is published of a table; nothing of one that no publication names."""
         return self.tables.get(name) or TableProgress()

@@ -101,7 +101,7 @@ def list_stopped(settings: Settings, state: FeedState) -> dict[str, tuple[Hour, 
         for row in list_kept_back(settings, state.feed, columns=("stage", "table", "reason")):
             if row["stage"] == STOPPED:
                 found.setdefault(row["table"], (Hour.parse(row["hour"]), first_reason(row["reason"])))
-    for table, why in state.stopped.get(state.last_hour or "", {}).items():
+    for table, why in state.stopped_tables.items():
         found.setdefault(
             table, (min(Hour(hour) for hour, told in state.stopped.items() if table in told), first_reason(why))
         )

@@ -38,7 +38,7 @@ def wrong_rows(
     findings: list[AuditFinding] = []
     for row in log.where(is_row()).select("source_table").distinct().orderBy("source_table").collect():
         table = feed.published_name(row.source_table)
-        if state.last_hour and table in state.stopped.get(state.last_hour, {}):
+        if table in state.stopped_tables:
             continue  # what the log says of it cannot be followed yet
         published = PublishedTable(spark, table, feed.feed)
         if stored := published.columns():
