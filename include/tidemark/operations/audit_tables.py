@@ -86,6 +86,7 @@ def _compare(state: TableView, stored: dict[str, str], hours: Sequence[str] | No
     )
     if hours is not None and state.shape.key:
         there = there.join(_touched(state, log, hours), "key", "left_semi")
+    told = bool(state.shape.key)  # a copy without a key may have come again since, with another time
     w, t = wanted.alias("w"), there.alias("t")
     both = w.join(t, F.col("w.key") == F.col("t.key"), "full_outer")
     kind = (
@@ -94,7 +95,9 @@ def _compare(state: TableView, stored: dict[str, str], hours: Sequence[str] | No
         .when(F.col("t.copies") > 1, "of one key, where one should be")
         .when(F.col("w.sort_key") != F.col("t.sort_key"), "with another sort key")
         .when(~F.col("w.row").eqNullSafe(F.col("t.row")), "with other values")
-        .when(~F.col("w.commit").eqNullSafe(F.col("t.commit")), "with another transaction or committed_at")
+        .when(
+            F.lit(told) & ~F.col("w.commit").eqNullSafe(F.col("t.commit")), "with another transaction or committed_at"
+        )
         .when(
             ~_noted("w", names, state).eqNullSafe(_noted("t", names, state)),
             "with another base_sort_key, absent or newer",
