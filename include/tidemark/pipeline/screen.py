@@ -143,11 +143,11 @@ def _refused(hour: HourChanges) -> tuple[DataFrame | None, dict[str, list[str]]]
         stage = F.when(is_stopped, F.lit(STOPPED)).otherwise(stage)
     if not sent and not stopped:
         return None, {}
-    found, doubts = Observation(), _doubts(hour, sent)
-    rows = hour.assembled.every_row
-    if doubts:
-        seen = Observation()
-        rows = rows.observe(seen, *(count for counts in doubts.values() for count in counts))
+    seen, found, doubts = Observation(), Observation(), _doubts(hour, sent)
+    # Counted before they are judged, for what Spark counts it has worked out: else it would put all that a change is made of
+    # (the names that its columns have now, their one notation) in the place of each mention of it.
+    counts = [count for of_column in doubts.values() for count in of_column]
+    rows = hour.assembled.every_row.observe(seen, F.count(F.lit(1)).alias("changes"), *counts)
     judged = rows.select(*ENTRY, stage.alias("stage"), verdict.alias("reason")).where("reason is not null")
     refused = judged.observe(found, F.count(F.lit(1)).alias("changes")).localCheckpoint()
     warnings = _warnings(list(doubts), seen.get) if doubts else {}
