@@ -52,8 +52,8 @@ HOURS_OF: dict[str, tuple[list[Event], int, int]] = {
     "in order twice": ([*everywhere(21, "c", 20, 21, 22), *everywhere(21, "c", 20, 21, 22)], 12, 2),
     "redelivered": ([*AGAIN, *everywhere(31, "u", 4, 5)], 16, 3),
     "late": ([*everywhere(13, "u", *range(10), partial=True), *everywhere(41, "u", 4, 5)], 16, 4),
-    "a moved key": (moved(51, 1, 91), 15, 2),
-    "a moved key without a column": (moved(51, 1, 91, partial=True), 15, 4),
+    "a moved key": (moved(51, 1, 91), 14, 2),
+    "a moved key without a column": (moved(51, 1, 91, partial=True), 14, 4),
     "a truncate": ([*everywhere(61, "t", 0), *everywhere(62, "c", 1, 2)], 12, 5),
 }
 

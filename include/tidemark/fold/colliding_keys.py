@@ -14,12 +14,12 @@ from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.fold.materialized import materialize
-from tidemark.ledger.source_transactions import same_transaction, source_transaction
+from tidemark.ledger.source_transactions import source_transaction
 
 _TEXTS = "map<string, string>"
 #: The rows that a key has, in the order in which they came: the sort key of the change that each began with (empty: it
 #: was there before all known changes), its values so far, and the transaction that brought it.
-_PRESENT = f"array<struct<row: string, after: {_TEXTS}, transaction: struct<tx: string, at: timestamp>>>"
+_PRESENT = f"array<struct<row: string, after: {_TEXTS}, transaction: string>>"
 _ASSIGNED = "array<struct<sort_key: string, op: string, row: string>>"
 
 
@@ -40,7 +40,7 @@ def colliding_keys(rows: DataFrame, new: Column) -> DataFrame:
     left = rows.where("op = 'delete'").select(
         "key", F.col("sort_key").alias("left"), source_transaction().alias("left_in"), new.alias("leaving_is_new")
     )
-    together = same_transaction(F.col("arrived_in"), F.col("left_in")) & (F.col("arrived") < F.col("left"))
+    together = (F.col("arrived_in") == F.col("left_in")) & (F.col("arrived") < F.col("left"))
     pairs = arrived.rows.join(left, arrived.rows["onto"] == left["key"]).where(together)
     return pairs.groupBy("key").agg(F.bool_or(F.col("arrival_is_new") | F.col("leaving_is_new")).alias("new"))
 
@@ -134,7 +134,8 @@ def _after(state: Column, present: Column, row: Column, step: Column) -> Column:
 
 def _still_present(present: Column, step: Column) -> Column:
     """The rows that a key still has when a step comes: of several, only the newest outlives its transaction."""
-    over = ~same_transaction(F.try_element_at(present, F.lit(-1))["transaction"], step["transaction"])
+    same = F.try_element_at(present, F.lit(-1))["transaction"] == step["transaction"]
+    over = ~F.coalesce(same, F.lit(False))
     return F.when((F.size(present) > 1) & over, F.slice(present, -1, 1)).otherwise(present)
 
 

@@ -10,7 +10,7 @@ from pyspark.sql import functions as F
 
 from tidemark.formats.contract import REPLACES
 from tidemark.ledger.image_names import bounded, summarize
-from tidemark.ledger.source_transactions import is_waited_for, loose_name, same_transaction, source_transaction
+from tidemark.ledger.source_transactions import is_waited_for, loose_name, source_transaction
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -165,17 +165,21 @@ def _count_collisions(rows: DataFrame) -> dict[str, int]:
     def text(key: str) -> Column:
         return F.to_json(F.array_sort(F.map_entries(key)))
 
-    moved = F.col("prior_key").isNotNull() & (text("prior_key") != text("key"))
-    arrived = rows.where(moved).select(
-        "table",
-        text("key").alias("at_key"),
-        F.col("position").alias("arrived"),
-        source_transaction().alias("arrived_in"),
+    moved = F.col("prior_key").isNotNull()
+    arriving = F.when(moved & (text("prior_key") != text("key")), text("key"))
+    leaving = F.when(F.col("op") == "delete", text("key")).when(moved & (F.col("op") == "update"), text("prior_key"))
+    ends = F.array(
+        F.struct(
+            arriving.alias("at_key"), F.col("position").alias("arrived"), F.lit(None).cast("string").alias("left")
+        ),
+        F.struct(leaving.alias("at_key"), F.lit(None).cast("string").alias("arrived"), F.col("position").alias("left")),
     )
-    leaving = F.when(F.col("op") == "delete", F.col("key")).when(moved & (F.col("op") == "update"), F.col("prior_key"))
-    left = rows.withColumn("leaving", leaving).where("leaving is not null").select(
-        "table", text("leaving").alias("at_key"), F.col("position").alias("left"), source_transaction().alias("left_in")
-    )  # fmt: skip
-    together = same_transaction(F.col("arrived_in"), F.col("left_in")) & (F.col("arrived") < F.col("left"))
-    found = arrived.join(left, ["table", "at_key"]).where(together).groupBy("table")
+    # Outer, though there are always two: else Spark first makes all of them to ask whether there are any.
+    both = rows.where(moved | (F.col("op") == "delete")).select(
+        "table", source_transaction().alias("made_in"), F.explode_outer(ends).alias("end")
+    )
+    of_key = both.groupBy("table", "end.at_key", "made_in").agg(
+        F.min("end.arrived").alias("arrived"), F.max("end.left").alias("left")
+    )
+    found = of_key.where("at_key is not null and made_in is not null and arrived < left").groupBy("table")
     return {row["table"]: row["keys"] for row in found.agg(F.count_distinct("at_key").alias("keys")).collect()}

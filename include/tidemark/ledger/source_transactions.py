@@ -19,14 +19,7 @@ def loose_name() -> Column:
 
 
 def source_transaction() -> Column:
-    """The source's transaction of a log row or of ROWS: struct(``tx``, null where the source names none; ``at``: when
-    it committed)."""
+    """The source's transaction of a log row or of ROWS, as a text: its name, or, where the source names none, when it
+    committed. Null where neither is known: such a change is of no transaction with another one."""
     named = F.coalesce(F.when(is_waited_for(), F.col("tx")), loose_name())
-    return F.struct(named.alias("tx"), F.col("committed_at").alias("at"))
-
-
-def same_transaction(one: Column, other: Column) -> Column:
-    """Whether two changes are of one :func:`source_transaction`. Where the source names none, those are that committed
-    at the same time."""
-    named = one["tx"].isNotNull() | other["tx"].isNotNull()
-    return F.coalesce(F.when(named, one["tx"] == other["tx"]).otherwise(one["at"] == other["at"]), F.lit(False))
+    return F.coalesce(F.concat(F.lit("tx "), named), F.concat(F.lit("at "), F.col("committed_at").cast("string")))

@@ -361,7 +361,7 @@ def _changes(of: _Row, until: str) -> list[Change]:
     log = replace(log, only=_near(places), stand_alone=stand_alone)
     found = below(log.known_rows()).select(
         *ENTRY, "hour", "tx", "at", "position", "op", "published", "absent", published_by(log.state).alias("came"),
-        "before", _source_tx().alias("source_tx"),
+        "before", source_transaction().alias("source_tx"),
         whole_json("typed").alias("key"), whole_json("left").alias("left"),
         F.coalesce("after", F.create_map().cast("map<string, string>")).alias("sent"),
     )  # fmt: skip
@@ -369,12 +369,6 @@ def _changes(of: _Row, until: str) -> list[Change]:
     counted = {place_of(row) for row in below(log.rows(None)).select(*ENTRY).collect()}
     fates = read_fates(log, rows, counted)
     return [change for row in rows for change in _halves(row, wanted, fates.of(row, log.table))]
-
-
-def _source_tx() -> Column:
-    """A text for the source's transaction of a log row (:func:`tidemark.ledger.source_transactions.same_transaction`)."""
-    of = source_transaction()
-    return F.coalesce(F.concat(F.lit("tx "), of["tx"]), F.concat(F.lit("at "), of["at"].cast("string")))
 
 
 def _near(places: Sequence[Row]) -> Column:
