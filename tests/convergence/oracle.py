@@ -18,16 +18,18 @@ place: a transaction takes part when all of its messages are there.
 - An alteration renames, drops or adds columns of all rows that were before it; one that is added has its default there,
   where the row has not got it already. An update that does not name a column which the table still has sets it to null;
   a column that the table had not when a row was written is null in it, also where no alteration tells that it came since.
-- In a table without a key each insert adds a copy of its row, each delete takes one away, an update does both. No order
-  is needed, and what was taken away before it came is owed.
+- In a table without a key each insert adds a copy of its row, each delete takes one away, an update does both. What is
+  taken away is an equal row that was there; else one that is equal in the columns that both have, for these may have changed;
+  else it is owed, and is the next that comes.
 """
 
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import groupby
+from typing import Any
 
 Value = int | str | None
 Key = tuple[int, ...]
@@ -254,18 +256,48 @@ def _written(change: Change, old: Row | None) -> Row:
     return Row(unsent | dict(change.sent), change.absent - known)
 
 
-def copies(changes: Iterable[Change]) -> Copies:
-    """Changes of a table without a key → how often it holds which row."""
+def copies(changes: Iterable[Change], order: Callable[[Image], Any] = repr) -> Copies:
+    """Changes of a table without a key → how often it holds which row. ``order``: see :func:`counted_copies`."""
     listed = list(changes)
     emptied = max((change.position for change in listed if change.op == "truncate"), default=-1)
+    return +counted_copies((one for one in listed if one.op != "truncate" and one.position > emptied), order)
+
+
+def counted_copies(changes: Iterable[Change], order: Callable[[Image], Any] = repr) -> Copies:
+    """The same, those that are owed below zero. What is taken away meets a copy that was added before it: of its own image,
+    else of one that differs in columns without a value, else of one that has the same in all columns that both have; else the
+    first that comes behind it. ``order``: which of several that are as good comes first."""
     held: Copies = Counter()
-    for change in listed:
-        if change.op != "truncate" and change.position > emptied:
-            if change.op in ("insert", "update"):
-                held[change.sent] += 1
-            if change.taken is not None:
-                held[change.taken] -= 1
-    return +held
+    for _, _, image, sign in sorted(steps_of(changes), key=lambda step: (*step[:2], order(step[2]))):
+        found = ((_likeness(image, other), order(other), other) for other, number in held.items() if number * sign < 0)
+        met = sorted((one for one in found if one[0] is not None), key=lambda one: one[:2])
+        held[met[0][-1] if met else image] += sign
+    return held
+
+
+def steps_of(changes: Iterable[Change]) -> Iterator[tuple[int, int, Image, int]]:
+    """(position, place among what stands there, image, 1 for a copy that is added and -1 for one that is taken away)."""
+    for change in changes:
+        if change.op in ("insert", "update"):
+            puts_back = change.taken is not None and with_value(change.taken) == with_value(change.sent)
+            yield change.position, 2 if puts_back else 0, change.sent, 1
+        if change.taken is not None:
+            yield change.position, 1, change.taken, -1
+
+
+def with_value(image: Image) -> Image:
+    """The columns that have a value."""
+    return frozenset((name, value) for name, value in image if value is not None)
+
+
+def _likeness(one: Image, other: Image) -> int | None:
+    """How near two images are, 0 the nearest; None: they are of different rows."""
+    if one == other:
+        return 0
+    if with_value(one) == with_value(other):
+        return 1
+    first, second = dict(one), dict(other)
+    return 2 if all(first[name] == second[name] for name in first.keys() & second.keys()) else None
 
 
 @dataclass(frozen=True)

@@ -12,7 +12,7 @@ from tidemark.fold import keyless
 from tidemark.fold.colliding_keys import colliding_keys
 from tidemark.fold.fold_rows import fold
 from tidemark.fold.key_changes import with_ancestors
-from tidemark.fold.owed_copies import match_owed, removed_images
+from tidemark.fold.owed_copies import match_owed
 from tidemark.fold.typed_rows import TableShape, in_one_notation, key_is_whole, keyed_rows, settle
 from tidemark.formats import load_format
 from tidemark.formats.contract import MarksLoads, SharesPositions
@@ -35,10 +35,11 @@ def fold_keyed(shape: TableShape, rows: DataFrame, targets: DataFrame, hour: str
 def fold_keyless(shape: TableShape, log_rows: DataFrame, feed: Feed, hour: str) -> DataFrame:
     """SETTLED of a table without a key: one for each copy."""
     rows = in_one_notation(log_rows, shape)
-    changes = keyless.effective(rows, shared_positions(feed)).localCheckpoint()
+    every = keyless.effective(rows, shared_positions(feed))
+    changes = every.drop("taken").localCheckpoint()
     images = keyless.copies(changes).localCheckpoint()
-    if not images.where("now < 0").isEmpty():
-        images = match_owed(images, removed_images(rows), shape)
+    if not images.where("lowest < 0").isEmpty():
+        images = match_owed(every, images, shape)
     present = keyless.present_copies(keyless.added_copies(changes), images)
     return keyless.settle_copies(present, shape, hour, everything=True)
 

@@ -1,4 +1,5 @@
-"""Tables without a key: a multiset of rows, in which each image adds or takes away one copy. No order is needed.
+"""Tables without a key: a multiset of rows, in which each image adds or takes away one copy. No order is needed, but where
+no copy is there that is equal to one that is taken away (:mod:`tidemark.fold.owed_copies`).
 
 Where a position names one change, a change that comes again is known by its position and its images, in whichever run,
 partition or topic it comes. Where equal changes may share a position and all be real (a snapshot's, or a COPY's), only how
@@ -55,7 +56,8 @@ def effective(rows: DataFrame, positions: SharedPositions | None) -> DataFrame:
     """All log rows of a table, published and of this hour → one row per distinct change, with how often it counts.
 
     ``times``: over all rows; ``times_before``: without the rows of this hour; ``landed_this_hour``: how many rows of
-    this hour are this change; ``removed`` and ``added``: image hashes; ``image``: the map of the added row; ``newest``:
+    this hour are this change; ``removed`` and ``added``: image hashes; ``image`` and ``taken``: the maps of the added and
+    the removed row; ``newest``:
     ``committed_at`` and ``tx`` of the newest row; ``doubtful``: how many rows of this hour stand right behind an equal one
     and are taken for another delivery of it; ``merged``: how many rows of a full load count once with equal ones, for they
     have no offset that would tell. ``positions``: None where each names one change.
@@ -69,6 +71,7 @@ def effective(rows: DataFrame, positions: SharedPositions | None) -> DataFrame:
     of_change = [
         F.sum(F.col("landed_this_hour").cast("int")).alias("landed_this_hour"),
         F.first("after").alias("image"),
+        F.first("before").alias("taken"),
         F.max(F.struct("committed_at", "tx")).alias("newest"),
     ]
     if positions is None:
@@ -90,6 +93,7 @@ def effective(rows: DataFrame, positions: SharedPositions | None) -> DataFrame:
         F.max("times_before").alias("times_before"),
         F.sum("landed_this_hour").alias("landed_this_hour"),
         F.first("image", ignorenulls=True).alias("image"),
+        F.first("taken", ignorenulls=True).alias("taken"),
         F.max("newest").alias("newest"),
         F.sum("doubtful").alias("doubtful"),
         F.greatest(F.sum("unnumbered") - F.max("times") + F.max("times_before"), F.lit(0)).alias("merged"),
@@ -125,19 +129,42 @@ def _in_runs(rows: DataFrame, positions: SharedPositions) -> DataFrame:
     )
 
 
-def copies(changes: DataFrame) -> DataFrame:
-    """:func:`effective` changes → per image: ``hash``, ``image`` (null where no change adds it), ``before`` and ``now``
-    copies, below zero where more are taken away than were added."""
-    sides = F.array(
-        F.struct(F.col("added").alias("hash"), F.lit(1).alias("sign"), F.col("image").alias("image")),
-        F.struct(F.col("removed").alias("hash"), F.lit(-1).alias("sign"), F.lit(None).alias("image")),
+def sides(changes: DataFrame, *, images: bool) -> DataFrame:
+    """:func:`effective` changes → one row for each image that a change adds (``sign`` 1) or takes away (-1): ``hash``,
+    ``position``, ``turn``, ``times``, ``times_before``; with ``images`` also ``image``, its map.
+
+    ``turn``: its place among what stands at one position, where nothing tells which change was first. What is added comes
+    before what is taken away; but a change that puts back what it takes has taken it first.
+    """
+    puts_back = F.coalesce(F.col("added") == F.col("removed"), F.lit(False))
+
+    def side(hash_: str, sign: int, turn: Column, image: str) -> Column:
+        shown = [F.col(image).alias("image")] if images else []
+        return F.struct(F.col(hash_).alias("hash"), F.lit(sign).alias("sign"), turn.alias("turn"), *shown)
+
+    added, removed = (
+        side("added", 1, F.when(puts_back, 2).otherwise(0), "image"),
+        side("removed", -1, F.lit(1), "taken"),
     )
-    each = changes.select("times", "times_before", F.explode(sides).alias("side")).where("side.hash is not null")
-    sign = F.col("side.sign")
-    return each.groupBy(F.col("side.hash").alias("hash")).agg(
-        F.first("side.image", ignorenulls=True).alias("image"),
-        F.sum(sign * F.col("times")).alias("now"),
-        F.sum(sign * F.col("times_before")).alias("before"),
+    each = changes.select("position", "times", "times_before", F.explode(F.array(added, removed)).alias("side"))
+    return each.where("side.hash is not null").select("side.*", "position", "times", "times_before")
+
+
+def copies(changes: DataFrame) -> DataFrame:
+    """:func:`effective` changes → per image: ``hash``, ``before`` and ``now`` copies, below zero where more are taken away
+    than were added; ``lowest_before`` and ``lowest``: how far below zero they ever were, in the order of positions. There
+    copies were taken away when none that is equal was there."""
+    numbers = {"now": "times", "before": "times_before"}
+    so_far = Window.partitionBy("hash").orderBy("position", "turn")
+    each = sides(changes, images=False).select(
+        "hash", *((F.sum(F.col("sign") * F.col(times)).over(so_far)).alias(name) for name, times in numbers.items()),
+        *((F.col("sign") * F.col(times)).alias(times) for times in numbers.values()),
+    )  # fmt: skip
+    return each.groupBy("hash").agg(
+        F.sum("times").alias("now"),
+        F.sum("times_before").alias("before"),
+        F.min(F.least("now", F.lit(0))).alias("lowest"),
+        F.min(F.least("before", F.lit(0))).alias("lowest_before"),
     )
 
 

@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from tidemark.changelog.folded_log import shared_positions
 from tidemark.fold import keyless
-from tidemark.fold.owed_copies import match_owed, removed_images
+from tidemark.fold.owed_copies import match_owed
 from tidemark.fold.typed_rows import in_one_notation
 from tidemark.ledger.receipts import CopiesProgress, Counts
 from tidemark.logs import get_logger
@@ -68,23 +68,25 @@ def settle_keyless(changes: TableChanges) -> TableOutcome:
 
 
 def _count_new(changes: TableChanges, new: DataFrame) -> _Counted | None:
-    """Count the hour's own changes, all of which are newer than what is stored; None where they take away what is not
-    there."""
+    """Count the hour's own changes, all of which are newer than what is stored; None where they take away a row when none
+    that is equal is there, whatever comes behind it."""
     found, state = Observation(), changes.state
-    effective = keyless.effective(new, shared_positions(changes.run.feed)).observe(found, *_sums()).localCheckpoint()
+    effective = keyless.effective(new, shared_positions(changes.run.feed)).drop("taken")
+    effective = effective.observe(found, *_sums()).localCheckpoint()
     added = keyless.added_copies(effective)
     if not changes.stats.removing:
         present = added.withColumns({"there": F.lit(True), "was": F.lit(False)})
     else:
-        of_owed = Observation()
+        of_short = Observation()
         removed = effective.where("removed is not null").select(F.col("removed").alias("hash")).distinct()
         stored = keyless.stored_copies(state.published.read(), removed).localCheckpoint()
         there = stored.groupBy("hash").agg(F.count(F.lit(1)).alias("before"))
         images = keyless.copies(effective).drop("before").join(there, "hash", "left").withColumns(
             {"before": F.coalesce("before", F.lit(0)), "now": F.col("now") + F.coalesce("before", F.lit(0))}
         )  # fmt: skip
-        images = images.observe(of_owed, *_owed()).localCheckpoint()
-        if of_owed.get["now"]:
+        short = F.count_if(F.col("before") + F.col("lowest") < 0).alias("short")
+        images = images.observe(of_short, short).localCheckpoint()
+        if of_short.get["short"]:
             log.info("counting copies from the change log", reason="rows are taken away that are not there")
             return None
         present = keyless.present_copies(added.unionByName(stored), images)
@@ -94,14 +96,14 @@ def _count_new(changes: TableChanges, new: DataFrame) -> _Counted | None:
 
 def _count_all(changes: TableChanges, new: DataFrame) -> _Counted:
     """Count everything published and the hour's own changes."""
-    state, shape, found, of_owed = changes.state, changes.shape, Observation(), Observation()
+    state, shape, found, of_short = changes.state, changes.shape, Observation(), Observation()
     together = in_one_notation(state.published_rows().unionByName(new, allowMissingColumns=True), shape)
-    effective = keyless.effective(together, shared_positions(changes.run.feed))
-    effective = effective.observe(found, *_sums()).localCheckpoint()
-    images = keyless.copies(effective).observe(of_owed, *_owed()).localCheckpoint()
-    owed = of_owed.get
-    if owed["now"] or owed["before"]:
-        images = match_owed(images, removed_images(together), shape).localCheckpoint()
+    every = keyless.effective(together, shared_positions(changes.run.feed))
+    effective = every.drop("taken").observe(found, *_sums()).localCheckpoint()
+    short = F.count_if(F.least("lowest", "lowest_before") < 0).alias("short")
+    images, owed = keyless.copies(effective).observe(of_short, short).localCheckpoint(), {"before": 0, "now": 0}
+    if of_short.get["short"]:
+        images = match_owed(every, images, shape).localCheckpoint()
         left = images.agg(*_owed()).first()
         assert left is not None
         owed = left.asDict()

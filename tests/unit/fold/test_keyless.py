@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 from collections import Counter
 from datetime import datetime
 from random import Random
@@ -11,10 +13,10 @@ import pytest
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
-from tests.convergence.oracle import Change, Image, copies
+from tests.convergence.oracle import Change, Image, copies, counted_copies, steps_of, with_value
 from tests.unit.fold.histories import SHAPE, frame
 from tidemark.fold import keyless
-from tidemark.fold.owed_copies import match_owed, removed_images
+from tidemark.fold.owed_copies import match_owed
 from tidemark.fold.typed_rows import TableShape
 from tidemark.formats.canal.decode import begins_again as canal_begins_again
 from tidemark.formats.debezium.equal_rows import begins_again, read_of_load
@@ -36,10 +38,10 @@ def test_copies_are_the_oracles_whatever_is_delivered_again(spark: SparkSession)
     shared = keyless.SharedPositions(shared=F.col("position") == F.lit("0" * 12))  # the snapshot's
     effective = keyless.effective(frame(spark, rows), shared).localCheckpoint()
     images = keyless.copies(effective).localCheckpoint()
-    assert images.where("now < 0 or before < 0").isEmpty()
-    found = images.where("now > 0 or before > 0").select("image", "now", "before").collect()
+    assert images.where("lowest < 0 or lowest_before < 0").isEmpty()
+    texts = keyless.added_copies(effective).groupBy("hash").agg(F.first("image").alias("image"))
+    found = images.join(texts, "hash").where("now > 0 or before > 0").select("image", "now", "before").collect()
     assert Counter({_image(row.image): row.now for row in found if row.now}) == now
-    # An image that was there before may be known only by its delete now: its text is in the published rows all the same.
     assert Counter({_image(row.image): row.before for row in found if row.before}) == before
 
     present = keyless.present_copies(keyless.added_copies(effective), images).localCheckpoint()
@@ -224,17 +226,142 @@ def test_what_is_owed_takes_what_agrees_in_all_columns_that_both_know(spark: Spa
                 for at, (op, side, image) in enumerate(changes)
             ],
         )
-        images = keyless.copies(keyless.effective(rows, None)).localCheckpoint()
-        found = Counter[Image]()
-        for row in match_owed(images, removed_images(rows), WITH_DECIMAL).collect():
-            found[frozenset((n, v) for n, v in row.image.items() if v is not None)] += row.now
-            assert row.before == 0
+        matched = _matched(rows, None, WITH_DECIMAL)
+        found = {image: numbers[0] for image, numbers in matched.items() if numbers[0]}
+        assert not any(before for _, before, *_ in matched.values())
         wanted = Counter(frozenset(image.items()) for image in there)
         wanted.subtract(frozenset(image.items()) for image in owed)
         if name == "copies, some of them":  # which of two that agree is gone is the same each time, and no more
-            assert sorted(n for n in found.values() if n) == [1]
+            assert list(found.values()) == [1]
             continue
-        assert {i: n for i, n in found.items() if n} == {i: n for i, n in wanted.items() if n}, name
+        assert found == {image: number for image, number in wanted.items() if number}, name
+
+
+def _matched(
+    rows: DataFrame, positions: keyless.SharedPositions | None, shape: TableShape
+) -> dict[Image, tuple[int, int, int, int]]:
+    """By image, without columns that have no value: copies now, and before; and how far below zero equal ones ever were, now
+    and before."""
+    effective = keyless.effective(rows, positions).localCheckpoint()
+    images = match_owed(effective, keyless.copies(effective).localCheckpoint(), shape)
+    texts = keyless.sides(effective, images=True).groupBy("hash").agg(F.first("image").alias("image"))
+    found = images.join(texts, "hash").collect()
+    assert len({row.hash for row in found}) == len(found)
+    return {
+        with_value(_image(row.image)): (row.now, row.before, row.lowest, row.lowest_before) for row in found
+    }  # fmt: skip
+
+
+def test_what_is_taken_away_meets_what_the_oracle_says(spark: SparkSession) -> None:
+    """Of rows that come and go under any columns, whatever was there before this hour."""
+    rng = Random(52)
+    rows: list[dict[str, Any]] = []
+    wanted: dict[Image, list[int]] = {}
+    for history in range(400):
+        changes = _under_other_columns(rng, history)
+        landed = [rng.random() < 0.4 for _ in changes]
+        before = [change for change, now in zip(changes, landed, strict=True) if not now]
+        for at, known in enumerate((changes, before)):
+            for image, number in counted_copies(known, _by_hash).items():
+                wanted.setdefault(with_value(image), [0, 0])[at] += number
+        rows += [
+            {"op": change.op, "position": f"{change.position:03d}", "topic": f"t{history}", "partition": 0, "object": "o",
+             "offset": at, "record": at, "entry": 0, "landed_this_hour": now,
+             "before": None if change.taken is None else dict(change.taken),
+             "after": None if change.op == "delete" else dict(change.sent)}
+            for at, (change, now) in enumerate(zip(changes, landed, strict=True))
+        ]  # fmt: skip
+    rng.shuffle(rows)
+    shared = keyless.SharedPositions(shared=F.lit(True))
+    found = _matched(frame(spark, rows), shared, TEXTS)
+    wrong = {image: (found[image], numbers) for image, numbers in wanted.items() if list(found[image][:2]) != numbers}
+    assert not wrong
+    assert all(image in wanted for image, numbers in found.items() if any(numbers[:2]))
+    agreed = sum(numbers[0] != numbers[2] < 0 for numbers in found.values())
+    assert agreed > 100, "copies have met others"
+
+
+def test_an_hour_that_finds_equal_rows_is_added_to_what_is_there() -> None:
+    """So that its log need not be read: nothing is owed, and the hour stands behind all that is there."""
+    rng, added = Random(53), 0
+    for history in range(4000):
+        changes = _under_other_columns(rng, history)
+        behind = rng.choice(changes).position
+        stored = counted_copies((change for change in changes if change.position < behind), _by_hash)
+        here, hour = _by_value(stored), [change for change in changes if change.position >= behind]
+        if min(here.values(), default=0) < 0:
+            continue
+        so_far, short = Counter(here), False
+        for _, _, image, sign in sorted(steps_of(hour), key=lambda step: step[:2]):
+            so_far[with_value(image)] += sign
+            short |= so_far[with_value(image)] < 0
+        if not short:
+            added += 1
+            assert _some(so_far) == _some(_by_value(counted_copies(changes, _by_hash)))
+    assert added > 400
+
+
+TEXTS = TableShape(key=(), columns={name: ColumnType("string") for name in ("id", *"abcd")}, encodings=ENCODINGS)
+
+
+def _under_other_columns(rng: Random, history: int) -> list[Change]:
+    """Rows that come and go under these columns and those, some of which nobody added, and equal changes at one position."""
+    changes: list[Change] = []
+    position, known = 0, list[Image]()
+    for _ in range(rng.randint(2, 9)):
+        position += rng.choice((0, 1, 1))
+        alike = rng.random() < 0.1 and changes and changes[-1].position == position
+        if alike:
+            changes.append(changes[-1])
+            continue
+        sent, taken = (_any_image(rng, history, known) for _ in range(2))
+        op = rng.choice(("insert", "insert", "delete", "delete", "update"))
+        if op == "update" and rng.random() < 0.3:
+            taken = sent
+        changes.append(
+            Change(
+                "m", position, op, sent=frozenset() if op == "delete" else sent, taken=None if op == "insert" else taken
+            )
+        )
+    return _told_apart(changes)
+
+
+def _any_image(rng: Random, history: int, known: list[Image]) -> Image:
+    if known and rng.random() < 0.4:
+        return rng.choice(known)
+    names = rng.choice(("a", "ab", "abc", "ac", "abd"))
+    values = {"a": "11112", "b": "1112-", "c": "55-", "d": "7-"}
+    row = {name: rng.choice(values[name]) for name in names}
+    image = frozenset({("id", str(history)), *((n, None if v == "-" else v) for n, v in row.items())})
+    known.append(image)
+    return image
+
+
+def _told_apart(changes: list[Change]) -> list[Change]:
+    """Without changes that are the same at one position but for columns without a value: a source sends none."""
+    seen: dict[tuple[int, str, Image, Image | None], Change] = {}
+    for change in changes:
+        taken = None if change.taken is None else with_value(change.taken)
+        seen.setdefault((change.position, change.op, with_value(change.sent), taken), change)
+    return [change for change in changes if change in seen.values()]
+
+
+def _by_hash(image: Image) -> tuple[str, list[tuple[str, bool, str]]]:
+    entries = sorted((name, str(value)) for name, value in with_value(image))
+    text = json.dumps([{"key": name, "value": value} for name, value in entries], separators=(",", ":"))
+    names = sorted((name, value is not None, str(value)) for name, value in image)
+    return hashlib.sha256(text.encode()).hexdigest(), names
+
+
+def _by_value(copies_: Counter[Image]) -> Counter[Image]:
+    found = Counter[Image]()
+    for image, number in copies_.items():
+        found[with_value(image)] += number
+    return found
+
+
+def _some(copies_: Counter[Image]) -> dict[Image, int]:
+    return {image: number for image, number in copies_.items() if number}
 
 
 def _history(rng: Random, history: int) -> list[Change]:
@@ -278,5 +405,5 @@ def _delivered(rng: Random, history: int, changes: list[Change], published: int)
     return rows
 
 
-def _image(image: dict[str, str]) -> Image:
+def _image(image: dict[str, str | None]) -> Image:
     return frozenset(image.items())
