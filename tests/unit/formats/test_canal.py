@@ -13,7 +13,7 @@ from pyspark.sql import functions as F
 from tidemark.containers.contract import RECORDS
 from tidemark.feeds.model import Feed
 from tidemark.formats.canal import decode as canal
-from tidemark.formats.canal.types import mysql_type
+from tidemark.formats.canal.types import mysql_type, type_or_text
 from tidemark.formats.contract import CHANGES
 from tidemark.formats.ddl.mysql_types import MYSQL_TYPES
 from tidemark.values.columns import ColumnType
@@ -493,6 +493,12 @@ def test_a_type_is_the_same_under_every_name_in_a_statement_and_in_messages() ->
         "polygon": "binary",
     }
     assert {written: mysql_type(written).spark for written in spark_types} == spark_types
+
+
+@pytest.mark.parametrize("written", ["uuid", "inet4", "INET6"])
+def test_a_type_that_is_not_known_is_text_in_a_statement_and_in_messages(written: str) -> None:
+    stated = canal.table_change(json.dumps({"op": "ALTER", "text": f"ALTER TABLE t ADD c {written}"}), canal.Options())
+    assert stated is not None and stated.columns == {"c": type_or_text(written)} == {"c": ColumnType("string")}
 
 
 def test_unknown_types() -> None:

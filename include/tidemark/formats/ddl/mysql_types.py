@@ -22,6 +22,12 @@ MYSQL_TYPES = {
     "POINT": "GEOMETRY", "LINESTRING": "GEOMETRY", "POLYGON": "GEOMETRY", "MULTIPOINT": "GEOMETRY",
     "MULTILINESTRING": "GEOMETRY", "MULTIPOLYGON": "GEOMETRY", "GEOMETRYCOLLECTION": "GEOMETRY", "GEOMCOLLECTION": "GEOMETRY",
 }  # fmt: skip
+#: Types of MariaDB that neither parsers nor the formats know → one that parsers do.
+ONLY_PARSED = {"INET4": "UUID", "INET6": "UUID"}
+_IN_BYTES = {
+    "CHAR": "BINARY", "VARCHAR": "VARBINARY", "TINYTEXT": "TINYBLOB", "TEXT": "BLOB", "MEDIUMTEXT": "MEDIUMBLOB",
+    "LONGTEXT": "LONGBLOB",
+}  # fmt: skip
 _OTHER_NAME = re.compile(rf"(?:{'|'.join(sorted(MYSQL_TYPES, key=len, reverse=True))})\b", re.I)
 
 
@@ -29,3 +35,10 @@ def in_known_name(written: str) -> str:
     """A type, and what stands behind it, under the name that is known here."""
     name = _OTHER_NAME.match(written)
     return MYSQL_TYPES[name[0].upper()] + written[name.end() :] if name else written
+
+
+def in_bytes(written: str) -> str:
+    """A type of characters behind which BYTE stands: one of bytes (https://dev.mysql.com/doc/refman/8.4/en/char.html)."""
+    known = in_known_name(written)
+    name = known.split("(")[0].strip()
+    return _IN_BYTES.get(name.upper(), name) + known[len(name) :]

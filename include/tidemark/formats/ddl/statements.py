@@ -15,7 +15,7 @@ from sqlglot import Token, TokenType, exp
 from sqlglot.errors import SqlglotError
 
 from tidemark.formats.ddl.defaults import Constant, NoConstant, default_of
-from tidemark.formats.ddl.mysql_types import in_known_name
+from tidemark.formats.ddl.mysql_types import ONLY_PARSED, in_bytes, in_known_name
 from tidemark.formats.ddl.table_swaps import ghost_of
 from tidemark.formats.ddl.tokens import (
     DIALECTS,
@@ -415,12 +415,24 @@ def _definition(text: str, tokens: list[Token], dialect: str) -> str:
     while i < len(tokens):
         token, word = tokens[i], word_at(tokens, i)
         depth += {TokenType.L_PAREN: 1, TokenType.R_PAREN: -1}.get(token.token_type, 0)
-        passed = PASSED_OVER.get(word, 0) if i else 0
+        passed = _passed_over(tokens[i:]) if i and depth == 0 else 0
         if word in ("UNSIGNED", "ZEROFILL") and depth == 0:
             # ZEROFILL is UNSIGNED too. A parser takes it once, and not behind FLOAT, of which it says nothing here.
             known = "UNSIGNED" in words or in_known_name(" ".join(words)).upper().startswith("FLOAT")
             words += [] if known else ["UNSIGNED"]
+        elif word == "BYTE" and depth == 0 and i:
+            words = [in_bytes(" ".join(words))]
         elif not passed:
-            words.append(text[token.start : token.end + 1])
+            written = text[token.start : token.end + 1]
+            words.append(written if i else ONLY_PARSED.get(word, written))
         i += passed or 1
     return in_known_name(" ".join(words))
+
+
+def _passed_over(tokens: list[Token]) -> int:
+    """How many tokens at the front say nothing of values."""
+    for words, number in PASSED_OVER.items():
+        if len(skip(tokens, *words)) < len(tokens):
+            has_value = word_at(tokens, len(words)) == "="
+            return len(words) + 2 if has_value else number
+    return 0

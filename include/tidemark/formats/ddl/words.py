@@ -29,6 +29,8 @@ OTHER_CLAUSES = {
     "WITH", "WITHOUT", "TABLESPACE", "SECONDARY_ENGINE", "OWNER", "VALIDATE", "VALIDATION", "CLUSTER", "REPLICA",
     "INHERIT", "NO", "PARALLEL", "NOPARALLEL", "LOGGING", "NOLOGGING", "MOVE", "SHRINK", "CACHE", "NOCACHE", "COMPRESS",
     "NOCOMPRESS", "MONITORING", "NOMONITORING", "INITRANS", "PCTFREE", "STORAGE", "FLASHBACK", "SPLIT", "RESET",
+    "PAGE_CHECKSUM", "PAGE_COMPRESSED", "PAGE_COMPRESSION_LEVEL", "TRANSACTIONAL", "ENCRYPTED", "ENCRYPTION_KEY_ID",
+    "SECONDARY_LOAD", "SECONDARY_UNLOAD", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE",
 }  # fmt: skip
 #: Clauses of ALTER TABLE that add or remove rows.
 ROW_CLAUSES = {"TRUNCATE", "EXCHANGE", "DISCARD", "IMPORT", "SWITCH", "DETACH", "ATTACH"}
@@ -50,8 +52,14 @@ NO_COLUMN_PAIRS = {
     ("SUPPLEMENTAL", "LOG"), ("LOB", "("), ("UNUSED", "COLUMN"), ("UNUSED", "COLUMNS"), ("EXCLUDE", "USING"),
     ("EXCLUDE", "("),
 }  # fmt: skip
-#: What MySQL's column definitions hold that says nothing of values and that no parser need read, with its number of words.
-PASSED_OVER = {"SRID": 2, "STORAGE": 2, "COLUMN_FORMAT": 2, "COMPRESSED": 1, "VISIBLE": 1}
+#: What column definitions of MySQL and MariaDB hold that says nothing of values and that no parser need read, by its first
+#: words, with the number of all. (https://dev.mysql.com/doc/refman/8.4/en/create-table.html,
+#: https://mariadb.com/kb/en/create-table/) What stands behind ``=`` goes with it.
+PASSED_OVER = {
+    ("SRID",): 2, ("REF_SYSTEM_ID",): 1, ("STORAGE",): 2, ("COLUMN_FORMAT",): 2, ("COMPRESSED",): 1, ("VISIBLE",): 1,
+    ("ENGINE_ATTRIBUTE",): 2, ("SECONDARY_ENGINE_ATTRIBUTE",): 2, ("PERSISTENT",): 1, ("NOT", "ENFORCED"): 2,
+    ("WITH", "SYSTEM", "VERSIONING"): 3, ("WITHOUT", "SYSTEM", "VERSIONING"): 3,
+}  # fmt: skip
 #: Words between CREATE and the kind of object that it creates.
 CREATE_FLAGS = {
     "OR", "REPLACE", "GLOBAL", "LOCAL", "PRIVATE", "UNLOGGED", "UNIQUE", "FULLTEXT", "SPATIAL", "BITMAP", "CLUSTERED",
