@@ -202,6 +202,7 @@ def _checks(run: HourRun, table: str, shape: TableShape) -> Checks:
 def judge_change(shape: TableShape, checks: Checks) -> Column:
     """Why a log row of a table is refused; null: it is not."""
     brings_row = F.col("op").isin("insert", "update")
+    is_new = (F.col("op") == "insert") & F.col("prior_key").isNull()
     absent = F.coalesce("absent", F.array().cast("array<string>"))
     unreadable, failed = [], []
     after = shape.in_one_notation(F.col("after"))
@@ -212,8 +213,8 @@ def judge_change(shape: TableShape, checks: Checks) -> Column:
             wanted = kind.spark if kind.spark != "string" else kind.encoding
             shown = F.concat(F.lit(f'{name} ({wanted}): "'), beginning(text), F.lit('"'))
             unreadable.append(F.when(text.isNotNull() & value.isNull(), shown))
-        # An insert that does not send a column leaves it null; an update leaves it as it is.
-        sent = (F.col("op") == "insert") | ~F.array_contains(absent, F.lit(name))
+        # What an insert does not send is null in its row; a row that goes on, under another key too, keeps what it had.
+        sent = is_new | ~F.array_contains(absent, F.lit(name))
         failed += [F.when(sent & fails(value), F.lit(called)) for called, fails in checks.get(name, ())]
     reasons = [
         F.when(brings_row, _listed(kind, found))

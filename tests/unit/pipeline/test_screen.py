@@ -51,6 +51,13 @@ CASES: dict[str, tuple[dict[str, Any], str | None]] = {
         {"after": {"id": "1", "n": "5"}, "absent": ["day", "note"]}, CHECK + "day is not null",
     ),
     "a column that the message does not know is null": ({"after": {"id": "1", "n": "5"}}, CHECK + "day is not null"),
+    "the new half of a key change leaves it as it is": (
+        {"prior_key": {"id": "0"}, "after": {"id": "1", "n": "5"}, "absent": ["day", "note"]}, None,
+    ),
+    "a null that it sends is one": (
+        {"prior_key": {"id": "0"}, "after": {"id": "1", "n": "5", "day": None}, "absent": ["note"]},
+        CHECK + "day is not null",
+    ),
     "an update leaves it as it is": ({"op": "update", "after": {"id": "1", "n": "5"}, "absent": ["day", "note"]}, None),
     "an update that sends it": (
         {"op": "update", "after": {"id": "1", "n": "10"}, "absent": ["day"]}, CHECK + "n <= 9",
