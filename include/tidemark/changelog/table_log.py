@@ -77,6 +77,11 @@ class TableLog:
         rows = self._published().where(empties())
         return self.counted(self._placed(rows))
 
+    def newest_truncate(self) -> str | None:
+        """The position of the newest of these. One Spark job."""
+        found = self.truncates().agg(F.max("position")).first()
+        return None if found is None else found[0]
+
     def counted(self, rows: DataFrame) -> DataFrame:
         """Published rows, of whatever table, with ``landed_this_hour``, without those that are no part of any snapshot."""
         rows = rows.withColumn("landed_this_hour", F.lit(False))

@@ -67,6 +67,8 @@ class TableView:
     rebuild: bool = False
     """Whether all rows are folded again: they were never folded under this name; or a change of columns came late; or
     published rows have another place, other columns or another text than before, or count no more; or it was taken back."""
+    moved: bool = False
+    """Whether published changes of it have another place than before, or count no more: so may truncates and deletes."""
     taken_back: bool = False
     """Whether it is not as the last publication left it: somebody has taken it back to an older snapshot by hand, or dropped
     columns of it; or a publication that does not count has made it what it is."""
@@ -302,8 +304,8 @@ def open_state(
     def shape_with(logged: LoggedColumns | None) -> TableShape:
         return shape_of(run.feed, stats, definition, applied, stored_key, logged, PublishedReadings(before.readings))
 
-    taken_back = bool(stored) and _is_taken_back(run, published)
-    anew = moved or taken_back or withdrawn is not None or definitions.describes_anew(stats.sources[0])
+    taken_back, moved = bool(stored) and _is_taken_back(run, published), moved or withdrawn is not None
+    anew = moved or taken_back or definitions.describes_anew(stats.sources[0])
     rebuild = change.rebuild or anew
     # A table that was made by an attempt that was not published is as new as one that is not there.
     fresh = run.state.last_sequence > 0 and not (stored and stats.table in run.state.tables)
@@ -330,14 +332,16 @@ def open_state(
         rebuild |= recount and (before.copies is None or before.copies.rewritten != _rewritten(shape))
     retired = [name for name in stored if name in change.left - shape.live]
     columns = {name: kind for name, kind in shape.spark_types.items() if name not in retired}
+    if moved and before.truncated is not None:  # it may stand elsewhere now, or count no more
+        truncated = _newest(log.newest_truncate(), stats.truncated)
     if stored:
         refuse_other_key(stats.table, run.feed.feed, stored_key, shape.key)
     reconcile(stats.table, applied, columns)
     opened = TableView(
         log=log, published=published, shape=shape, highest=highest,
         truncated=emptied_below(run.state, stats.sources, truncated), by_source=truncated,
-        new_truncate=stats.emptied is not None, rebuild=rebuild, taken_back=taken_back, change=change, columns=columns,
-        retired=retired, readings=_new_readings(shape, before), recount=recount, learned=learned,
+        new_truncate=stats.emptied is not None, rebuild=rebuild, moved=moved, taken_back=taken_back, change=change,
+        columns=columns, retired=retired, readings=_new_readings(shape, before), recount=recount, learned=learned,
     )  # fmt: skip
     opened.check_logged_rows()
     return opened

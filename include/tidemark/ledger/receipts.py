@@ -96,8 +96,8 @@ class TableProgress(BaseModel):
     )
     refolded_by: int = Field(
         0,
-        description="The publication that withdrew changes and folded all rows again; tombstones of before do not count. "
-        "0: none did.",
+        description="The publication that withdrew changes, or gave published ones another place, and folded all rows again; "
+        "tombstones and truncates of before do not count. 0: none did.",
     )
     column_renames: list[str] = Field([], description="Columns renamed and dropped.")
     renamed_by: int = Field(0, description="The publication that renamed or dropped columns last; 0: none did.")
@@ -108,9 +108,10 @@ class TableProgress(BaseModel):
 
     def plus(self, later: TableProgress) -> TableProgress:
         """This, and what a later publication did."""
+        truncates = [later.truncated] if later.refolded_by > self.refolded_by else [self.truncated, later.truncated]
         return TableProgress(
             highest=max(filter(None, (self.highest, later.highest)), default=None),
-            truncated=max(filter(None, (self.truncated, later.truncated)), default=None),
+            truncated=max(filter(None, truncates), default=None),
             arrived=max(filter(None, (self.arrived, later.arrived)), default=None),
             arrived_in=later.arrived_in or self.arrived_in,
             partial=self.partial or later.partial,

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
@@ -11,7 +12,7 @@ from pyspark.sql import functions as F
 from tidemark.changelog.folded_log import fold_keyed, fold_keyless, keyed_log_rows
 from tidemark.changelog.table_history import load_definitions
 from tidemark.changelog.table_log import TableLog
-from tidemark.changelog.table_view import TableView, published_state
+from tidemark.changelog.table_view import TableView, emptied_below, published_state
 from tidemark.feeds.model import Feed
 from tidemark.fold.colliding_keys import colliding_keys
 from tidemark.fold.fold_rows import is_link
@@ -47,7 +48,9 @@ def wrong_rows(
                 sources=(row.source_table,),
             )  # fmt: skip
             findings += _lost_columns(published) + _not_published(published, state)
-            findings += _compare(published_state(table_log, published, state), stored, hours)
+            view = published_state(table_log, published, state)
+            truncated = emptied_below(state, table_log.sources, table_log.newest_truncate())
+            findings += _compare(replace(view, truncated=truncated), stored, hours)
     return findings
 
 

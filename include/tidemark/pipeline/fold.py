@@ -245,7 +245,7 @@ def _fold_table(hour: HourChanges, stats: TableStats) -> FoldedTable:
         partial=stats.partial > 0,
         entangled=state.entangles(stats),
         learned=state.learned,
-        refolded_by=run.sequence if stats.table in hour.assembled.withdrawn else 0,
+        refolded_by=run.sequence if state.moved else 0,
     )
     receipt = TableReceipt(table=stats.table, counts=changes.counts, progress=progress)
     # Columns that no publication follows are taken for those of an hour that was not published.

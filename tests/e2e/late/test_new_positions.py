@@ -20,9 +20,9 @@ pytestmark = [pytest.mark.promise(2), pytest.mark.full]
 AGAIN = "s.items (positions begin again)"
 
 
-def at(offset: int, op: str, lsn: int, of: Event | None, *, partition: int = 0) -> Event:
+def at(offset: int, op: str, lsn: int, of: Event | None, *, partition: int = 0, key: Event | None = None) -> Event:
     """A record at its place in the topic; op ``r``: read by a snapshot."""
-    record = event(op, lsn, of)
+    record = event(op, lsn, of, key=key)
     if op == "r":
         value = json.loads(record["value"])
         value["source"] |= {"snapshot": "true", "sequence": json.dumps([None, str(lsn)])}
@@ -70,3 +70,56 @@ def test_the_table_is_the_new_sources(
         receipt.balance()
     assert [{name: one[name] for name in ("id", "n", "big")} for one in rows(settings, run)] == SHOWN
     assert [str(difference) for difference in audit(run.definition(), settings).findings] == []
+
+
+#: The new cluster's table is emptied in hour 2, and goes on.
+EMPTIED = [
+    [at(1, "c", 1000, row(1, 1)), at(2, "c", 1010, row(2, 1))],
+    [at(3, "r", 50, row(1, 3)), at(4, "r", 50, row(3, 3))],
+    [at(5, "t", 60, None), at(6, "c", 61, row(7, 7))],
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("order", "at_first"),
+    [([2, 1, 0], True), ([0, 1, 2], False)],
+    ids=["newest first", "named afterwards"],
+)
+def test_a_truncate_of_the_new_source_counts_behind_its_snapshot(
+    spark: SparkSession, settings: Settings, tmp_path: Path, order: list[int], at_first: bool
+) -> None:
+    """Also where it is published before it is known that positions begin again."""
+    run = OneTableFeed(f"new_emptied_{at_first}".lower(), tmp_path, settings)
+    if at_first:
+        name_reloads(run.definition(), [AGAIN], HOURS[1], settings)
+    for hour in order:
+        run(HOURS[hour], EMPTIED[hour])
+    if not at_first:
+        name_reloads(run.definition(), [AGAIN], HOURS[1], settings)
+        run(HOURS[1], None)
+    assert [one["id"] for one in rows(settings, run)] == [7]
+    assert [str(difference) for difference in audit(run.definition(), settings).findings] == []
+
+
+def test_once_taken_back_nothing_of_it_stays(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
+    """A truncate and a delete that counted behind all that was sent before stand where they stood, also for late changes."""
+    sent = [
+        [at(1, "c", 1000, row(1, 1)), at(2, "c", 1010, row(2, 1))],
+        [at(3, "r", 50, row(9, 3)), at(4, "t", 61, None), at(5, "c", 62, row(10, 1)), at(6, "d", 63, None, key={"id": 6})],
+        [at(7, "c", 1005, row(6, 6))],
+    ]  # fmt: skip
+    found = {}
+    for name in ("named", "never"):
+        run = OneTableFeed(f"new_taken_back_{name}", tmp_path / name, settings)
+        if name == "named":
+            name_reloads(run.definition(), [AGAIN], HOURS[1], settings)
+        run(HOURS[0], sent[0])
+        run(HOURS[1], sent[1])
+        if name == "named":
+            assert [one["id"] for one in rows(settings, run)] == [10]
+            name_reloads(run.definition(), [AGAIN], HOURS[1], settings, revoke=True)
+            run(HOURS[1], None)
+        run(HOURS[2], sent[2])
+        assert [str(difference) for difference in audit(run.definition(), settings).findings] == []
+        found[name] = [one["id"] for one in rows(settings, run)]
+    assert found["named"] == found["never"] == [1, 2, 6, 10]

@@ -75,21 +75,28 @@ def test_a_table_goes_on_from_the_newest_that_was_said_of_it() -> None:
         TableReceipt(
             table="a",
             rows=3,
-            progress=TableProgress(highest="20", truncated="05", sources=["S.A"], column_renames=["x"]),
+            progress=TableProgress(highest="20", truncated="04", sources=["S.A"], column_renames=["x"]),
         ),
         TableReceipt(
             table="a",
             rows=4,
-            progress=TableProgress(highest="10", sources=["S.B"], refolded_by=2, column_renames=["y"]),
+            progress=TableProgress(highest="10", truncated="05", sources=["S.B"], column_renames=["y"]),
         ),
         TableReceipt(table="b", progress=TableProgress(highest="30")),
     ]
     state = FeedState.of("f", [receipt(n, HOURS[n], tables=[table]) for n, table in enumerate(tables, 1)])
     table = state.table("a")
-    assert (table.highest, table.truncated, table.refolded_by) == ("20", "05", 2)
+    assert (table.highest, table.truncated) == ("20", "05")
     assert (table.sources, table.column_renames) == (["S.A", "S.B"], ["x", "y"])
     assert (state.highest, state.rows, sorted(state.tables)) == ("30", {"a": 4}, ["a", "b"])
     assert state.table("never") == FeedState(feed="f").table("a")
+
+
+def test_a_publication_that_folds_all_rows_again_says_where_the_newest_truncate_stands() -> None:
+    """It may stand lower than before, or count no more."""
+    lower = TableProgress(truncated="05").plus(TableProgress(truncated="03", refolded_by=2))
+    assert (lower.truncated, lower.plus(TableProgress(truncated="02")).truncated) == ("03", "03")
+    assert lower.plus(TableProgress(refolded_by=3)).truncated is None
 
 
 def test_what_the_newest_receipt_of_an_hour_says_counts() -> None:
