@@ -107,3 +107,23 @@ def test_a_publication_that_cannot_be_published_is_set_aside(
     assert run(HOURS[1], None).counts.applied == 1
     assert rows(settings, run) == [row(1, 1), row(2, 2), *([row(3, 3)] if next_hour else [])]
     assert load_state(settings, run.feed).unpublished == [2]
+
+
+def test_the_next_hour_takes_away_what_a_run_that_died_has_made_of_other_tables(
+    run: OneTableFeed, settings: Settings, spark: SparkSession, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It had added a column to one table and made another, and the next hour has a change of neither."""
+
+    def dies(*_: Any) -> None:
+        raise Died
+
+    run(HOURS[0], [event("c", 1, row(1, 1))])
+    with monkeypatch.context() as patch, pytest.raises(Died):
+        patch.setattr("tidemark.pipeline.hour.validate", dies)
+        run(HOURS[1], [event("c", 2, row(2, 2) | {"more": "x"}), event("c", 3, row(1, 1), table="left_over")])
+    assert "more" in spark.table(f"lake.{run.table}").columns and spark.catalog.tableExists("lake.s.left_over")
+    run(HOURS[2], [event("c", 4, row(1, 1), table="beside")])
+    assert spark.table(f"lake.{run.table}").columns == ["id", "n", "big", "_tidemark"]
+    assert not spark.catalog.tableExists("lake.s.left_over")
+    assert run(HOURS[1], None).counts.applied == 2
+    assert rows(settings, run) == [row(1, 1) | {"more": None}, row(2, 2) | {"more": "x"}]

@@ -20,7 +20,7 @@ from tidemark.changelog.resolve import unlisted_note
 from tidemark.changelog.table_view import emptied_below, reached
 from tidemark.errors import TerminalError
 from tidemark.ledger.change_stats import TableStats
-from tidemark.ledger.feed_state import NextPublication
+from tidemark.ledger.feed_state import FeedState, NextPublication
 from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.publication_history import load_receipt
 from tidemark.ledger.receipts import Counts, FeedProgress, Receipt, TableProgress, TableReceipt
@@ -74,8 +74,10 @@ def fold(run: HourRun) -> HourRun:
     """Assemble, screen and fold the hour, in an attempt of its own. Reads the change log and the tables; writes audit
     branches, rows of the system tables, and the feed's state.
 
-    A TerminalError leaves the tables' columns as they are published.
+    A TerminalError leaves the tables' columns as they are published. What attempts that died have left of columns goes,
+    also of tables that this hour does not touch.
     """
+    left = _left_by_attempts(run.state)
     if (made := run.state.next) is not None:
         log.info(
             "discarded a publication that was not finished", stage="fold", sequence=made.sequence,
@@ -83,8 +85,17 @@ def fold(run: HourRun) -> HourRun:
         )  # fmt: skip
     create_system_tables(run.spark, run.feed.feed)
     run = run.begin()
+    discard_columns(run.spark, run.feed.feed, left, run.sequence)
     made = _stage_hour(without_repeated(_screen(_assemble(run))))
     return run.save(run.state.model_copy(update={"next": made}))
+
+
+def _left_by_attempts(state: FeedState) -> list[str]:
+    """The tables that attempts since the last publication may have given other columns, or made."""
+    if state.taken <= state.last_sequence:
+        return []
+    staged = state.next.staged if state.next is not None else []
+    return sorted({*state.names.values(), *staged})
 
 
 def _stage_hour(hour: HourChanges) -> NextPublication:
