@@ -24,7 +24,7 @@ PARTS = {
         "tests/e2e/formats/test_generated.py", "tests/e2e/formats/test_ibm_deliveries.py",
         "tests/e2e/formats/test_decimals.py", "tests/e2e/formats/test_infinities.py",
         "tests/e2e/formats/test_canal_partitions.py", "tests/e2e/formats/test_row_images.py",
-        "tests/e2e/formats/test_changed_objects.py",
+        "tests/e2e/formats/test_changed_objects.py", "tests/e2e/formats/test_plan_sizes.py",
         "tests/e2e/formats/test_units_of_times.py", "tests/e2e/formats/test_debezium_connectors.py",
     ),
     "convergence": ("tests/convergence",),
