@@ -20,7 +20,7 @@ from pyspark.sql import functions as F
 from tidemark.formats.contract import DeclaredFeed, SchemaEntry
 from tidemark.formats.qlik.avro_rows import readable, with_columns
 from tidemark.formats.qlik.loads import place_of_row
-from tidemark.formats.qlik.masks import bit_of, bytes_reversed, fits, full_mask, is_set, trimmed
+from tidemark.formats.qlik.masks import bit_of, bytes_reversed, digits_of, fits, full_mask, has_bit, trimmed
 from tidemark.formats.qlik.metadata import Metadata, read_metadata
 from tidemark.values.strict_json import NOT_UTF_8
 
@@ -63,6 +63,7 @@ def bind(rows: DataFrame, schemas: Sequence[SchemaEntry], feed: DeclaredFeed) ->
         rows.withColumn("u", u)
         .withColumn("mask", trimmed(F.element_at(u, "columnMask")))
         .withColumn("changed", trimmed(F.element_at(u, "changeMask")))
+        .withColumns({"mask_digits": digits_of(F.col("mask")), "changed_digits": digits_of(F.col("changed"))})
         .withColumn("image", F.coalesce(F.when(F.col("op") == "delete", F.col("before")), "after", "before")),
         known,
     )
@@ -232,20 +233,17 @@ def _with_sent_values(rows: DataFrame) -> DataFrame:
     waits = c("u").isNotNull()
     nothing = F.array().cast("array<string>")
 
-    def unsent(column: Column) -> Column:
-        off = mask.isNotNull() & ~is_set(mask, column["digit"], column["digits_with"])
-        return off | ~F.array_contains(sent, column["name"])
-
     def kept(image: Column, lost: Callable[[Column], Column]) -> Column:
-        return F.when(F.size("lacking") == 0, image).otherwise(
-            F.map_filter(image, lambda name, value: ~(F.array_contains("lacking", name) & lost(value)))
+        named = F.array_intersect(F.map_keys(image), "lacking")
+        return F.when(F.size(named) == 0, image).otherwise(
+            F.map_filter(image, lambda name, value: ~(F.array_contains(named, name) & lost(value)))
         )
 
     whole = (mask.isNull() | (mask == known["full"])) & (F.size(known["names"]) == F.size(sent))
     whole &= F.size(F.array_except(known["names"], sent)) == 0
-    lacking = F.when(whole, nothing).otherwise(
-        F.transform(F.filter(known["columns"], unsent), lambda column: column["name"])
-    )
+    off = F.when(mask.isNull(), nothing).otherwise(_with_bit(c("mask_digits"), is_set=False))
+    unsent = F.coalesce(F.array_except(known["names"], F.array_except(sent, off)), off)
+    lacking = F.when(whole, nothing).otherwise(unsent)
     listed = rows.withColumn("lacking", F.when(waits, F.coalesce(lacking, nothing)))
     return listed.withColumn("keyed", F.size(known["key"]) > 0).withColumns(
         {
@@ -254,6 +252,17 @@ def _with_sent_values(rows: DataFrame) -> DataFrame:
             "kept_after": F.when(waits, kept(c("after"), lambda value: F.lit(True))),
         }
     )
+
+
+def _with_bit(digits: Column, *, is_set: bool) -> Column:
+    """The table's columns whose bit is set in a mask of these digits, or is not. Lists of names are compared with each other,
+    and never name by name: of a wide table's columns hardly any is sent, and each change would be compared with all."""
+
+    def wanted(column: Column) -> Column:
+        found = has_bit(digits, column["digit"], column["digits_with"])
+        return found if is_set else ~found
+
+    return F.transform(F.filter(F.col("known.columns"), wanted), lambda column: column["name"])
 
 
 def _with_keys(rows: DataFrame) -> DataFrame:
@@ -268,12 +277,7 @@ def _with_keys(rows: DataFrame) -> DataFrame:
 
 def _note() -> Column:
     """A note on columns that an update changed and did not send."""
-
-    def is_unknown(column: Column) -> Column:
-        changed = is_set(F.col("changed"), column["digit"], column["digits_with"])
-        return changed & F.array_contains("lacking", column["name"])
-
-    unknown = F.transform(F.filter(F.col("known.columns"), is_unknown), lambda column: column["name"])
+    unknown = F.array_intersect(_with_bit(F.col("changed_digits"), is_set=True), "lacking")
     return F.when(
         (F.col("op") == "update") & (F.size(unknown) > 0),
         F.array(F.concat(F.lit("changed, but not sent: "), F.array_join(unknown, ", "))),
@@ -288,7 +292,7 @@ def _moves_from_nowhere() -> Column:
 
     def lost(column: Column) -> Column:
         held = F.coalesce(F.map_contains_key(before, column["name"]), F.lit(False))
-        return is_set(changed, column["digit"], column["digits_with"]) & ~held
+        return has_bit(F.col("changed_digits"), column["digit"], column["digits_with"]) & ~held
 
     return F.coalesce(tells & F.exists(known["key_columns"], lost), F.lit(False))
 

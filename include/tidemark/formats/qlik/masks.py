@@ -34,12 +34,14 @@ def fits(mask: Column, full: Column) -> Column:
     return (F.length(mask) < F.length(full)) | ((F.length(mask) == F.length(full)) & (mask <= full))
 
 
-def is_set(mask: Column, digit: Column, digits_with: Column) -> Column:
-    """Whether a bit (see :func:`bit_of`) is set in a trimmed mask."""
-    # As bytes: Spark would count through the characters of the mask once for each column.
-    size = F.octet_length(mask)
-    own = F.when(digit < size, F.substring(mask.cast("binary"), size - digit, F.lit(1)).cast("string"))
-    return F.coalesce(F.contains(digits_with, own), F.lit(False))
+def digits_of(mask: Column) -> Column:
+    """The digits of a trimmed mask, the last one first; null where no bit is set."""
+    return F.when(F.length(mask) > 0, F.split(F.reverse(mask), ""))
+
+
+def has_bit(digits: Column, digit: Column, digits_with: Column) -> Column:
+    """Whether a bit (see :func:`bit_of`) is set in a mask of these digits."""
+    return F.coalesce(F.contains(digits_with, F.get(digits, digit)), F.lit(False))
 
 
 def bytes_reversed(mask: Column) -> Column:
