@@ -101,10 +101,7 @@ def _compare(state: TableView, stored: dict[str, str], hours: Sequence[str] | No
         .when(
             F.lit(told) & ~F.col("w.commit").eqNullSafe(F.col("t.commit")), "with another transaction or committed_at"
         )
-        .when(
-            ~_noted("w", names, state).eqNullSafe(_noted("t", names, state)),
-            "with another base_sort_key, absent or newer",
-        )
+        .when(_noted_otherwise(names, state), "with another base_sort_key, absent or newer")
     )
     wrong = both.select(kind.alias("kind"), whole_json(F.coalesce("w.key", "t.key")).alias("key")).where(
         "kind is not null"
@@ -144,11 +141,21 @@ def _key_of(shape: TableShape) -> Column:
     return F.struct(*(F.col(quote(name)) for name in shape.key))
 
 
-def _noted(side: str, names: Sequence[str], state: TableView) -> Column:
-    """The ``sent_at`` of the columns ``names``. What stands before a truncate or a reload alters nothing: rows over it may
-    note it as their base, or not."""
-    ended, at = F.lit(state.truncated and f"{state.truncated}#0"), F.col(f"{side}.sent_at")
-    return F.struct(*(F.greatest(at[name], ended) if name in state.shape.key else at[name] for name in names))
+def _noted_otherwise(names: Sequence[str], state: TableView) -> Column:
+    """Whether the ``sent_at`` of the columns ``names`` differ. What stands before a truncate or a reload alters nothing: rows
+    over it may note it as their base, or not. Of a column that the table got later, the change that did not know it says
+    that it is null; the row that was stored then notes nothing, so that the null is the base's."""
+    ended = F.lit(state.truncated and f"{state.truncated}#0")
+    wanted, there = F.col("w.sent_at"), F.col("t.sent_at")
+    base = there[state.shape.key[0]] if state.shape.key else F.lit(None)
+    differs = F.lit(False)
+    for name in names:
+        if name in state.shape.key:
+            differs |= ~F.greatest(wanted[name], ended).eqNullSafe(F.greatest(there[name], ended))
+        else:
+            unsaid = F.col("w.row")[name].isNull() & there[name].eqNullSafe(base)
+            differs |= ~wanted[name].eqNullSafe(there[name]) & ~unsaid
+    return differs
 
 
 def _touched(state: TableView, log: DataFrame, hours: Sequence[str]) -> DataFrame:
