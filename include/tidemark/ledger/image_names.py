@@ -43,6 +43,11 @@ def names_in(text: str) -> list[str]:
     return [name for name in text.split(_BETWEEN)[1:] if name]
 
 
+def has_name(text: Column, name: str) -> Column:
+    """Whether a text that :func:`image_names` made holds a name."""
+    return F.coalesce(F.contains(F.concat(text, F.lit(_BETWEEN)), F.lit(f"{_BETWEEN}{name}{_BETWEEN}")), F.lit(False))
+
+
 def why_unpublishable(text: Column) -> Column:
     """Why rows of these names cannot be published, for a person; null: they can."""
     parts = F.split(text, _BETWEEN)

@@ -21,6 +21,7 @@ from tidemark.errors import SchemaError, placed
 from tidemark.fold.typed_rows import TableShape
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.hour_run import HourRun
+from tidemark.ledger.image_names import has_name
 from tidemark.ledger.kept_back import beginning
 from tidemark.ledger.quarantine import CHECK_FAILED, ENTRY, SCREEN, STOPPED
 from tidemark.logs import get_logger
@@ -200,7 +201,12 @@ def _checks(run: HourRun, table: str, shape: TableShape) -> Checks:
 
 
 def judge_change(shape: TableShape, checks: Checks) -> Column:
-    """Why a log row of a table is refused; null: it is not."""
+    """Why a log row of a table is refused; null: it is not.
+
+    Checks are made of what the change itself sent. A column that it neither sends nor lacks its source's table did not have:
+    that the table has it by now, and perhaps a value for rows of before (which is in ``after``, and not in ``after_names``),
+    depends on what else has landed.
+    """
     brings_row = F.col("op").isin("insert", "update")
     is_new = (F.col("op") == "insert") & F.col("prior_key").isNull()
     absent = F.coalesce("absent", F.array().cast("array<string>"))
@@ -213,8 +219,9 @@ def judge_change(shape: TableShape, checks: Checks) -> Column:
             wanted = kind.spark if kind.spark != "string" else kind.encoding
             shown = F.concat(F.lit(f'{name} ({wanted}): "'), beginning(text), F.lit('"'))
             unreadable.append(F.when(text.isNotNull() & value.isNull(), shown))
-        # What an insert does not send is null in its row; a row that goes on, under another key too, keeps what it had.
-        sent = is_new | ~F.array_contains(absent, F.lit(name))
+        # What an insert lacks is null in its row; a row that goes on, under another key too, keeps what it had.
+        lacks = F.array_contains(absent, F.lit(name))
+        sent = F.when(lacks, is_new).otherwise(has_name(F.col("after_names"), name))
         failed += [F.when(sent & fails(value), F.lit(called)) for called, fails in checks.get(name, ())]
     reasons = [
         F.when(brings_row, _listed(kind, found))

@@ -223,3 +223,35 @@ def test_a_check_of_a_column_that_comes_later_stops_no_hour_before(install: Inst
     checks[0]["min"] = 3
     (second,) = made.run(1)
     assert second.notes == [told.format("qyt")]
+
+
+@pytest.mark.parametrize("order", [(1, 0), (0,), pytest.param((0, 1), marks=pytest.mark.long)])
+@pytest.mark.parametrize("format_", ["canal", "debezium"])
+def test_a_row_of_before_is_not_refused_by_a_column_that_it_did_not_have(
+    install: Install, settings: Settings, format_: str, order: tuple[int, ...]
+) -> None:
+    """It stays, with the value that the statement gives it or none, and the receipt says so: in whichever hours it lands."""
+    checks = [
+        {"column": "qty", "min": 5, "consequence": "quarantine"},
+        {"column": "note", "not_null": True, "consequence": "quarantine"},
+    ]
+    version = V1 | {"qty": "int", "note": "text"}
+    added = Statement(20, version, "ALTER TABLE items ADD COLUMN qty int DEFAULT 1, ADD note varchar(9)", 2)
+    hours: list[list[Entry]] = [
+        [Change("c", 1, V1, {"id": 1, "name": "a"}), Change("u", 2, V1, {"id": 1, "name": "b"})],
+        [
+            added,
+            Change("c", 21, version, {"id": 2, "name": "b", "qty": 7, "note": "n"}),
+            Change("c", 22, version, {"id": 3, "name": "c", "qty": 1, "note": "n"}),
+            Change("c", 23, version, {"id": 4, "name": "d", "qty": 7}),
+        ],
+    ]
+    parts = hours if len(order) > 1 else [[entry for hour in hours for entry in hour]]
+    made = install(format_, "".join(map(str, order)), parts, checks=checks)
+    receipts = made.run(*order)
+    before = 1 if format_ == "canal" else None
+    assert [(r["id"], r["qty"], r["note"]) for r in made.rows()] == [(1, before, None), (2, 7, "n")]
+    assert sum(receipt.quarantined for receipt in receipts) == 2
+    told = [warning for receipt in receipts for table in receipt.tables for warning in table.warnings]
+    assert order == (0, 1) or any("note is not null fails in 1 of" in one and one.endswith("and stay") for one in told)
+    assert [str(finding) for finding in audit(made.feed(), settings).findings] == []

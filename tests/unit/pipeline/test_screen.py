@@ -6,9 +6,11 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
+from pyspark.sql import functions as F
 
 from tidemark.feeds.model import Table
 from tidemark.fold.typed_rows import TableShape
+from tidemark.ledger.image_names import image_names
 from tidemark.pipeline.checks import quarantine_checks
 from tidemark.pipeline.screen import judge_change
 from tidemark.settings import Settings
@@ -28,7 +30,7 @@ CHECKS = [
 ]  # fmt: skip
 LOG_ROW = (
     "op string, key map<string, string>, prior_key map<string, string>, after map<string, string>, "
-    "absent array<string>, message_schema string"
+    "absent array<string>, message_schema string, after_names string"
 )
 KEY, UNREADABLE, CHECK = (
     "the key (id) is missing or cannot be read; if a part of it is null, have the source name a key without nulls",
@@ -50,7 +52,10 @@ CASES: dict[str, tuple[dict[str, Any], str | None]] = {
     "an insert leaves null what it does not send": (
         {"after": {"id": "1", "n": "5"}, "absent": ["day", "note"]}, CHECK + "day is not null",
     ),
-    "a column that the message does not know is null": ({"after": {"id": "1", "n": "5"}}, CHECK + "day is not null"),
+    "a column that the message does not know was not there": ({"after": {"id": "1", "n": "5"}}, None),
+    "a value that a statement behind it gives it": (
+        {"after": {"id": "1", "n": "10", "day": None, "note": "x"}, "after_names": "2\x1fid\x1fnote"}, None,
+    ),
     "the new half of a key change leaves it as it is": (
         {"prior_key": {"id": "0"}, "after": {"id": "1", "n": "5"}, "absent": ["day", "note"]}, None,
     ),
@@ -84,7 +89,8 @@ def judged(spark: SparkSession, shape: TableShape, checks: Any, changes: list[di
     usual = {"op": "insert", "key": {"id": "1"}, "prior_key": None, "absent": None, "message_schema": "v1"}
     names = [part.split()[0] for part in LOG_ROW.replace("<string, string>", "").split(", ")]
     listed = [tuple((usual | change).get(name) for name in names) for change in changes]
-    rows = spark.createDataFrame(listed, LOG_ROW)
+    _, sent = image_names()
+    rows = spark.createDataFrame(listed, LOG_ROW).withColumn("after_names", F.coalesce("after_names", sent))
     return [row.reason for row in rows.select(judge_change(shape, checks).alias("reason")).collect()]
 
 
