@@ -311,6 +311,7 @@ def _stage(changes: TableChanges, receipt: TableReceipt, *, first: bool) -> Fold
             key_values=outcome.key_values,
             renamed=state.change.names_now,
             filled={name: shape.value(name, F.lit(text)) for name, text in state.change.filled},
+            filled_in=run.hour,
         ),
     )
     receipt = receipt.model_copy(

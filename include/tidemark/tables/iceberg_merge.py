@@ -56,12 +56,17 @@ def merge_sql(target: str, columns: Sequence[str], change: StagedChange) -> str:
     )
 
 
-def fill(spark: SparkSession, target: str, values: Mapping[str, Column]) -> None:
-    """Give all rows of ``target`` a constant in each of these columns."""
+def fill(spark: SparkSession, target: str, values: Mapping[str, Column], hour: str) -> None:
+    """Give all rows of ``target`` a constant in each of these columns. They are rows that the ``hour`` wrote then: as any of
+    these they meet the checks."""
     # SQL has no literal for every expression: the values come from a table of one row.
     spark.range(1).select(*(value.alias(name) for name, value in values.items())).createOrReplaceTempView(_VALUES_VIEW)
     assigned = ", ".join(f"t.{quote(name)} = v.{quote(name)}" for name in values)
-    spark.sql(f"MERGE INTO {target} t USING {_VALUES_VIEW} v ON true WHEN MATCHED THEN UPDATE SET {assigned}")
+    spark.sql(
+        f"MERGE INTO {target} t USING {_VALUES_VIEW} v ON true "
+        f"WHEN MATCHED THEN UPDATE SET {assigned}, t.{TIDEMARK}.hour = :hour",
+        args={"hour": hour},
+    )
     spark.catalog.dropTempView(_VALUES_VIEW)
 
 

@@ -190,7 +190,7 @@ class PublishedTable:
             fields = ", ".join(f"{TIDEMARK}.{name} = {value}" for name, value in stamp.items())
             self.spark.sql(f"UPDATE {target} SET {fields} WHERE {concerned}")  # noqa: S608 - quoted
         if change.filled:
-            fill(self.spark, target, change.filled)
+            fill(self.spark, target, change.filled, change.filled_in)
         self._merge(target, change)
         return self._metadata.rows_of(_branch(publication))
 

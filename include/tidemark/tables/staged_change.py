@@ -33,6 +33,8 @@ class StagedChange:
     """Stored columns that have another name now, by their old one."""
     filled: Mapping[str, Column] = field(default_factory=dict)
     """Columns with the constant that all stored rows get in them."""
+    filled_in: str = ""
+    """The hour whose publication it is, where columns are filled: what gets a constant is a row that it writes."""
     key_values: KeyValues = field(default_factory=dict)
     """Of all settled rows, where they are few."""
 

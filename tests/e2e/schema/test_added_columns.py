@@ -255,3 +255,21 @@ def test_a_row_of_before_is_not_refused_by_a_column_that_it_did_not_have(
     told = [warning for receipt in receipts for table in receipt.tables for warning in table.warnings]
     assert order == (0, 1) or any("note is not null fails in 1 of" in one and one.endswith("and stay") for one in told)
     assert [str(finding) for finding in audit(made.feed(), settings).findings] == []
+
+
+def test_a_value_that_a_statement_gives_all_rows_meets_the_checks(install: Install) -> None:
+    """Also in rows that no change of its hour touches."""
+    version = V1 | {"qty": "int"}
+    checks: list[dict[str, object]] = [{"column": "qty", "min": 5}, {"unique": ["qty"], "consequence": "warn"}]
+    made = install("canal", "", [
+        [Change("c", n, V1, {"id": n, "name": "a"}) for n in (1, 2)],
+        [Statement(20, version, "ALTER TABLE items ADD COLUMN qty int DEFAULT 1", 2)],
+    ], checks=checks)  # fmt: skip
+    made.run(0)
+    with pytest.raises(CheckError, match=r"nothing is published: .*: qty >= 5 fails in 2 of 2 rows that were written"):
+        made.run(1)
+    assert "qty" not in made.rows()[0]
+    checks[0]["consequence"] = "quarantine"
+    (receipt,) = made.run(1)
+    assert [warning.partition(" fails")[0] for warning in receipt.tables[0].warnings] == ["not unique: qty", "qty >= 5"]
+    assert [(r["id"], r["qty"]) for r in made.rows()] == [(1, 1), (2, 1)]
