@@ -93,6 +93,12 @@ STATEMENTS: list[tuple[str, str, Ddl]] = [
      Ddl(columns={"a": "UUID", "b": "UUID"}, unfilled={"b": "how the source sends its default '0.0.0.0' is not known"})),
     ("mysql", "ALTER TABLE t ADD (a char(3) BYTE, b character varying(9) byte, c tinytext byte, d char byte, `byte` int)",
      Ddl(columns={"a": "BINARY(3)", "b": "VARBINARY(9)", "c": "TINYBLOB", "d": "BINARY", "byte": "INT"})),
+    # of a text, a literal of bits is bytes, and a double has a text of its own
+    ("mysql", "ALTER TABLE t ADD a CHAR(3) DEFAULT b'0110000101100010', ADD b VARCHAR(9) DEFAULT 1e3, ADD c INT DEFAULT 1e3",
+     Ddl(columns={"a": "CHAR(3)", "b": "VARCHAR(9)", "c": "INT"}, filled={"a": "ab", "c": "1000"},
+         unfilled={"b": "how the source sends its default 1e3 is not known"})),
+    ("mysql", "ALTER TABLE t ADD a BIT(3) DEFAULT b'101', ADD b BINARY(2) DEFAULT b'01100001', ADD c CHAR(9) DEFAULT 1.50e1",
+     Ddl(columns={"a": "BIT(3)", "b": "BINARY(2)", "c": "CHAR(9)"}, filled={"a": "5", "b": b"a\0", "c": "15"})),
     ("sqlserver", "ALTER TABLE t WITH NOCHECK ADD a INT NOT NULL DEFAULT 5",
      Ddl(columns={"a": "INTEGER"}, filled={"a": "5"})),
     # Oracle: unquoted names are in capitals, whatever the statement writes

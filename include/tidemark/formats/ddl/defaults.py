@@ -78,11 +78,11 @@ def _literal(value: exp.Expression) -> Decimal | str | bytes | None:
         return Decimal(int(value.this))
     try:
         if isinstance(value, exp.Literal):
-            return str(value.this) if value.is_string else Decimal(value.this)
+            return str(value.this) if value.is_string else _number(value.this)
         if isinstance(value, exp.Neg) and isinstance(value.this, exp.Literal) and not value.this.is_string:
-            return -Decimal(value.this.this)
-        if isinstance(value, exp.BitString):
-            return Decimal(int(value.this, 2))
+            return -_number(value.this.this)
+        if isinstance(value, exp.BitString):  # bytes, like a hexadecimal one: a number where the column is one
+            return int(value.this, 2).to_bytes((len(value.this) + 7) // 8, "big")
         if isinstance(value, exp.HexString):
             return bytes.fromhex(value.this if len(value.this) % 2 == 0 else "0" + value.this)
     except (InvalidOperation, ValueError):
@@ -90,6 +90,12 @@ def _literal(value: exp.Expression) -> Decimal | str | bytes | None:
     if isinstance(value, exp.National):
         return str(value.this)
     raise NoConstant(f"its default is no constant: {value.sql()[:60]}")
+
+
+def _number(written: str) -> Decimal:
+    """A number as it is written; with an exponent it is a double, which keeps no zeros at its end."""
+    number = Decimal(written)
+    return number.normalize() if "e" in written.lower() else number
 
 
 def _implicit(kind: exp.DataType) -> Constant:
@@ -130,6 +136,8 @@ def _as_type(value: Decimal | str | bytes, kind: exp.DataType, dialect: str) -> 
         return words.get(str(value).lower())
     if name in _TEXTS:
         text = str(value)
+        if isinstance(value, Decimal) and "E" in text:  # how a double is printed then is the source's to say
+            return None
         return text.rstrip(" ") if name in ("CHAR", "NCHAR") else text
     if name in ("ENUM", "SET"):
         return _member(value, kind) if isinstance(value, str) else None
