@@ -31,6 +31,7 @@ from pyspark.sql import types as T
 from tidemark.containers.contract import RECORDS
 from tidemark.containers.objects import exactly, object_name, record_number
 from tidemark.errors import ExportError
+from tidemark.identifiers import quote
 from tidemark.storage.landed_columns import landed_topic
 from tidemark.values.encodings import time_of_millis
 from tidemark.values.strict_json import NOT_UTF_8
@@ -77,11 +78,11 @@ def _schema(spark: SparkSession, path: str, file_format: str) -> T.StructType:
 def _records(rows: DataFrame, schema: T.StructType, paths: list[str]) -> DataFrame:
     names = set(schema.names)
     whole = "value" in names and names <= _RECORD
-    row = _json(F.struct(*(F.col(f"`{name}`") for name in schema.names)), T.StructType(schema.fields))
+    row = _json(F.struct(*(F.col(quote(name)) for name in schema.names)), T.StructType(schema.fields))
     fields = [field for field in schema.fields if not whole or field.name in ("key", "value")]
     # Texts that are a key or a value by themselves are its bytes, which are for the format to judge.
     read = [field for field in fields if not whole or not isinstance(field.dataType, T.StringType)]
-    valid = reduce(and_, (_valid(F.col(f"`{field.name}`"), field.dataType) for field in read), F.lit(True))
+    valid = reduce(and_, (_valid(F.col(quote(field.name)), field.dataType) for field in read), F.lit(True))
     columns = {
         "object": object_name(paths),
         "record": record_number(),
@@ -109,7 +110,7 @@ def _records(rows: DataFrame, schema: T.StructType, paths: list[str]) -> DataFra
 
 def _given(field: T.StructField) -> Column:
     """A column of a whole record as RECORDS wants it."""
-    column = F.col(f"`{field.name}`")
+    column = F.col(quote(field.name))
     if field.name in ("key", "value"):
         return _content(column, field.dataType)
     if field.name == "headers":
@@ -192,7 +193,7 @@ def _headers(column: Column, kind: T.DataType) -> Column:
 
 
 def _time(field: T.StructField) -> Column:
-    column = F.col(f"`{field.name}`")
+    column = F.col(quote(field.name))
     if isinstance(field.dataType, T.TimestampType | T.TimestampNTZType):
         return column.cast("timestamp")
     return time_of_millis(column.try_cast("bigint"))

@@ -311,6 +311,14 @@ def _avro(rows: list[dict[str, Any]], note: bool) -> bytes:
 WRITERS = {"connect_avro": _avro, "connect_parquet": _parquet}
 
 
+def test_a_column_of_a_file_may_have_any_name(spark: SparkSession, tmp_path: Path) -> None:
+    """Rows that were flattened have the table's own columns."""
+    path = landed(tmp_path) / "0f-srv.shop.orders_2_0000000007.parquet"
+    pq.write_table(pa.table({name: ["x"] for name in ("a`b", "c.d", "`", "e f")}), path)
+    (row,) = read(spark, "connect_parquet", path)
+    assert json.loads(bytes(row.value)) == {"a`b": "x", "c.d": "x", "`": "x", "e f": "x"}
+
+
 @pytest.mark.parametrize("name", WRITERS)
 def test_rows_of_a_sink_are_values_as_json(spark: SparkSession, tmp_path: Path, name: str) -> None:
     """The columns of each object are its own: one that it does not have is not a null."""
