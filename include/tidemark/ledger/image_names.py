@@ -43,6 +43,12 @@ def names_in(text: str) -> list[str]:
     return [name for name in text.split(_BETWEEN)[1:] if name]
 
 
+def names_of(text: Column) -> Column:
+    """The names in a text that :func:`image_names` made, as an array; null without a text."""
+    parts = F.split(text, _BETWEEN)
+    return F.slice(parts, F.lit(2), F.size(parts))
+
+
 def has_name(text: Column, name: str) -> Column:
     """Whether a text that :func:`image_names` made holds a name."""
     return F.coalesce(F.contains(F.concat(text, F.lit(_BETWEEN)), F.lit(f"{_BETWEEN}{name}{_BETWEEN}")), F.lit(False))
@@ -50,8 +56,8 @@ def has_name(text: Column, name: str) -> Column:
 
 def why_unpublishable(text: Column) -> Column:
     """Why rows of these names cannot be published, for a person; null: they can."""
-    parts = F.split(text, _BETWEEN)
-    count, names = parts[0].cast("int"), F.slice(parts, F.lit(2), F.size(parts))
+    parts, names = F.split(text, _BETWEEN), names_of(text)
+    count = parts[0].cast("int")
     long = F.filter(names, lambda name: F.length(name) > _LONGEST_NAME)
     reserved = F.filter(names, lambda name: F.lower(name) == TIDEMARK)
     return (

@@ -31,6 +31,7 @@ from tidemark.identifiers import quote
 from tidemark.lake.session import open_session
 from tidemark.ledger.change_log import changes_table, is_published, published_by
 from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.image_names import names_of
 from tidemark.ledger.publication_history import PublicationHistory, load_history
 from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.source_transactions import source_transaction
@@ -359,11 +360,13 @@ def _changes(of: _Row, until: str) -> list[Change]:
         return []
     stand_alone = log.state.began_again is None and not any(row.awaits for row in places)
     log = replace(log, only=_near(places), stand_alone=stand_alone)
+    # What a statement behind a change gives its row, the change did not send.
+    of_its_own = F.map_filter("after", lambda name, _: F.array_contains(names_of(F.col("after_names")), name))
     found = below(log.known_rows()).select(
         *ENTRY, "hour", "tx", "at", "position", "op", "published", "absent", published_by(log.state).alias("came"),
         "before", source_transaction().alias("source_tx"),
         whole_json("typed").alias("key"), whole_json("left").alias("left"),
-        F.coalesce("after", F.create_map().cast("map<string, string>")).alias("sent"),
+        F.coalesce(of_its_own, F.create_map().cast("map<string, string>")).alias("sent"),
     )  # fmt: skip
     rows = sorted(found.collect(), key=lambda row: (not row.published, row.came, *place_of(row)))
     counted = {place_of(row) for row in below(log.rows(None)).select(*ENTRY).collect()}

@@ -12,6 +12,7 @@ from pyspark.sql import functions as F
 
 from tests.e2e.debezium_messages import HOURS, event, row
 from tests.e2e.one_table_feed import OneTableFeed, rows
+from tests.e2e.schema_change_messages import Change, Installation, Statement
 from tidemark.errors import ConfigError
 from tidemark.hours import hours_between
 from tidemark.ledger.change_log import changes_table
@@ -247,3 +248,25 @@ def test_as_of_a_cut_that_was_made_before_a_replay_and_before_more_of_its_hour(
     assert first == "applied" and kept.startswith("in quarantine: ")
     assert later == "it came after its hour was published, and is not published yet"
     assert then.given is not None and then.given["n"].sent["n"] == "1"
+
+
+def test_a_value_that_a_statement_gives_is_of_no_change(
+    tmp_path: Path, spark: SparkSession, settings: Settings
+) -> None:
+    columns = {"id": "int", "name": "text"}
+    more = columns | {"qty": "int"}
+    made = Installation("canal", "ex_default", tmp_path / "exports", settings, {"s.items": {}})
+    made.export(0, [
+        *(Change("c", n, columns, {"id": n, "name": "a"}) for n in (1, 2)),
+        Statement(10, more, "ALTER TABLE items ADD COLUMN qty int DEFAULT 5", 2),
+        Change("u", 11, more, {"id": 2, "name": "b", "qty": 6}),
+    ])  # fmt: skip
+    made.run(0)
+    assert [one["qty"] for one in made.rows()] == [5, 6]
+    (tmp_path / "feeds").mkdir()
+    written = made.feed().model_dump_json(exclude_unset=True).replace("PT0S", "0s")
+    (tmp_path / "feeds/ex_default.yaml").write_text(written)
+    known = settings.model_copy(update={"feeds": tmp_path / "feeds"})
+    first, second = (explain_row(known, "ex_default.items", [key]) for key in ("1", "2"))
+    assert sorted(first.changes[0].sent) == sorted(first.given or {}) == ["id", "name"]
+    assert second.given is not None and second.given["qty"].sent == {"id": "2", "name": "b", "qty": "6"}
