@@ -47,7 +47,7 @@ class Size:
         """What a history says of these tables: those of a history know nothing of each other."""
         units = (
             replace(unit, deeds=tuple(deed for deed in unit.deeds if self._has(deed)), stood=self._rows(unit.stood),
-                    chunk=self._rows(unit.chunk))
+                    chunk=self._rows(unit.chunk), mended=tuple(deed for deed in unit.mended if self._has(deed)))
             for unit in history.units
         )  # fmt: skip
         return replace(history, units=tuple(unit for unit in units if unit.deeds))
@@ -83,7 +83,8 @@ class DeliveryPlan:
     ) -> None:
         self.format, self.exports, self.size = format_, exports, size
         self.random = random.Random(f"{format_.name} {of_seed}")
-        self.source = Source(keyless={KEYLESS}, checked=CHECKED)
+        by_delivery = format_.name == "ibm_kafka"
+        self.source = Source(keyless={KEYLESS}, checked=CHECKED, by_delivery=by_delivery)
         self.order = self._order()
         units = sorted((unit for history in histories for unit in size.of(history).units), key=lambda unit: unit.number)
         encoded = [(unit, format_.encoder.encode(unit)) for unit in units]
@@ -119,7 +120,7 @@ class DeliveryPlan:
         in_turn = [(unit, one) for unit, sent in encoded for one in sent if one.in_turn and not one.tight]
         hours = iter(self._cut(in_turn))
         for unit, sent in encoded:
-            going = [one for one in sent if one.topic]
+            going, mended = [one for one in sent if one.topic], self._mended(unit)
             fates = [unit.fates[index % len(unit.fates)] for index in range(len(going))]
             homes = [self._home(unit, fate) for fate in fates]
             if self.format.in_order:
@@ -130,6 +131,8 @@ class DeliveryPlan:
                     continue
                 for at in [home, *self._again(home, fate)]:
                     yield Delivery(one, at, unit)
+                if (copy := mended.get(one.says.name)) is not None and copy.says != one.says:
+                    yield Delivery(copy, self._mended_at(home, fate), unit)
 
     def _cut(self, stream: list[tuple[Unit, Sent]]) -> list[int]:
         """The hours of messages that come in order. What cuts them is within a unit, where one can be cut."""
@@ -150,6 +153,17 @@ class DeliveryPlan:
         later = self.order[self.order.index(home) :]
         other = later[number % len(later)] if self.format.in_order else self.order[number]
         return {16: [other], 17: [other], 18: [home], 19: [home, other]}.get(kind, [])
+
+    def _mended(self, unit: Unit) -> dict[str, Sent]:
+        """By its name, each message of the unit without what is bad, where it comes once more."""
+        if not unit.mended or self.source.by_delivery or unit.fates[-1] % 3 == 0:
+            return {}
+        return {one.says.name: one for one in self.format.encoder.encode(replace(unit, deeds=unit.mended))}
+
+    def _mended_at(self, home: Publication, fate: int) -> Publication:
+        """Where such a message comes: in the hour of the other one, before it or behind it."""
+        at = self.order[self.order.index(home) :] if self.format.in_order else self.order
+        return at[fate % len(at)]
 
     def _streamed(self, encoded: list[tuple[Unit, list[Sent]]]) -> Iterator[Delivery]:
         """Hours cut the stream, within a unit too. What comes again, or with a changed export, is a whole unit."""

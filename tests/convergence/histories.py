@@ -65,7 +65,8 @@ Deed = tuple[Change, ...]
 class Unit:
     """Deeds that the source committed together, if ``together``. ``ending``: commit, rollback or never. ``choices``: for
     encoders, which form to take where there are several. ``fates``: how its messages travel. ``stood``: the rows that the
-    source held before it, as inserts; ``chunk``: those of them that an incremental snapshot sends right before it."""
+    source held before it, as inserts; ``chunk``: those of them that an incremental snapshot sends right before it.
+    ``mended``: its deeds without what is bad; empty: nothing is."""
 
     number: int
     deeds: tuple[Deed, ...]
@@ -75,6 +76,7 @@ class Unit:
     fates: tuple[int, ...]
     stood: tuple[Change, ...] = ()
     chunk: tuple[Change, ...] = ()
+    mended: tuple[Deed, ...] = ()
 
     def choice(self, index: int, options: int) -> int:
         return self.choices[index % len(self.choices)] % options
@@ -211,19 +213,24 @@ class _Writer:
         saved = dict(self.stands), Counter(self.copies)
         stood = self._stood(number) if self.can.snapshots else ()
         chunk = self._chunk(number, stood, choices)
-        deeds = tuple(
-            tuple(replace(change, transaction=number if together and change.position else None) for change in deed)
+        both = [
+            tuple(
+                tuple(replace(change, transaction=number if together and change.position else None) for change in deed)
+                for deed in forms
+            )
             for at, step in enumerate(steps)
-            for deed in self._deed(
+            for forms in self._deed(
                 number * ROOM + 4 * at + 10, together, *step, fault=(fates[at % len(fates)] + 11 * at) % _FAULTS
             )
-        )
+        ]
+        deeds, mended = (tuple(forms[which] for forms in both) for which in range(2))
         if ending != "commit":
             # What is not there in the end may be written again, so that other changes meet the same keys.
             self.stands, self.copies = saved
         else:
             self.committed += [change for deed in deeds for change in deed]
-        return Unit(number, deeds, together, ending, choices, fates, stood, chunk)
+        mended = mended if mended != deeds else ()
+        return Unit(number, deeds, together, ending, choices, fates, stood, chunk, mended)
 
     def _stood(self, number: int) -> tuple[Change, ...]:
         """The source's rows as they are before a unit, with every value that they have there."""
@@ -247,12 +254,14 @@ class _Writer:
 
     def _deed(
         self, at: int, together: bool, what: str, table: str, one: int, other: int, lacks: int, null: bool, fault: int
-    ) -> Iterator[Deed]:
+    ) -> Iterator[tuple[Deed, Deed]]:
+        """Each deed as it is sent, and as it should be."""
         deed: Deed
         for deed in self._good_deed(at, together, what, table, one, other, lacks, null):
             if together or len(deed) == 1 or not self.can.split_moves:
-                deed = (*deed[:-1], spoilt(deed[-1], fault))
-            yield deed
+                yield (*deed[:-1], spoilt(deed[-1], fault)), deed
+            else:
+                yield deed, deed
 
     def _good_deed(
         self, at: int, together: bool, what: str, table: str, one: int, other: int, lacks: int, null: bool

@@ -14,7 +14,8 @@ place: a transaction takes part when all of its messages are there.
   takes away the one that its image before shows, else the one that was there first; an update changes the one that its
   image shows, else the newest. When the transaction ends, the newest is the key's row.
 - A change is bad when it sends a value that is none of its column's type, or that fails the table's check. It takes no
-  part, and nothing that belongs to it does: its whole transaction, the other half of its key change.
+  part, and nothing that belongs to it does: its whole transaction, the other half of its key change. Unless its message is
+  there without what is bad, too: then that one counts.
 - An alteration renames, drops or adds columns of all rows that were before it; one that is added has its default there,
   where the row has not got it already. An update that does not name a column which the table still has sets it to null;
   a column that the table had not when a row was written is null in it, also where no alteration tells that it came since.
@@ -102,10 +103,11 @@ Copies = Counter[Image]
 @dataclass
 class Source:
     """``keyless``: tables without a key. ``checked``: tables in which ``n`` may not be below zero. ``transactions`` by
-    name."""
+    name. ``by_delivery``: a transaction that waits for what is bad in it does so whatever comes of it again."""
 
     keyless: Collection[str] = ()
     checked: Collection[str] = ()
+    by_delivery: bool = False
     transactions: dict[str, Transaction] = field(default_factory=dict)
 
     def complete(self, tx: str, landed: Collection[str]) -> bool:
@@ -128,7 +130,7 @@ class Source:
             for message in messages
             if message.tx in whole or (message.tx is None and self.is_described(message, names))
             for change in message.changes
-            if message.tx is not None or not self.waits(change, message)
+            if (not self.is_bad(change) if message.tx is not None else not self.waits(change, message))
         }
 
     def is_described(self, message: Message, landed: Collection[str]) -> bool:
@@ -145,8 +147,12 @@ class Source:
         return any(self.is_bad(one) for one in message.changes if one.position == change.position)
 
     def bad_transactions(self, landed: Iterable[Message]) -> set[str]:
-        """The transactions of which a change is bad."""
-        return {m.tx for m in landed if m.tx is not None and any(map(self.is_bad, m.changes))}
+        """The transactions of which a message is bad, each time that it came."""
+        found: dict[tuple[str, str], bool] = {}
+        for m in landed:
+            if m.tx is not None:
+                found[m.tx, m.name] = found.get((m.tx, m.name), True) and any(map(self.is_bad, m.changes))
+        return {tx for (tx, _), bad in found.items() if bad}
 
     def first(self, tx: str) -> str:
         """The transaction, or the one that it repeats."""
@@ -322,9 +328,9 @@ def account(
     source: Source, delivered: Iterable[Message], landed: Sequence[Message], before: Sequence[Message]
 ) -> Account:
     """The account of what was ``delivered`` in an hour, when everything that has ``landed`` (with it) is published, and
-    ``before`` was. Of a transaction that was bad then, what comes again is held: it waits with the rest."""
+    ``before`` was. ``by_delivery``, what comes again of a transaction that was bad then is held."""
     names, bad = {message.name for message in landed}, source.bad_transactions(landed)
-    bad_before = source.bad_and_whole(before)
+    bad_before = source.bad_and_whole(before) if source.by_delivery else set()
     total = Account()
     for message in delivered:
         entries, tx = message.entries, message.tx
@@ -341,5 +347,7 @@ def account(
             counted += Account(held=entries)
         elif tx in bad:
             counted += Account(quarantined=entries)
+        else:
+            counted += Account(quarantined=sum(map(source.is_bad, message.changes)))
         total += counted
     return total

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Mapping
+from dataclasses import replace
 from itertools import permutations
 
 from tests.convergence.oracle import Account, Change, Image, Message, Row, Source, Transaction, Value, account, rows
@@ -141,7 +142,21 @@ def test_a_bad_change_waits_with_its_transaction_whatever_comes_before_or_after_
     }
     assert account(source, [a, b, alone], [a, b, alone], []) == Account(landed=3, quarantined=3)
     assert account(source, [b], [a, b], [a]) == Account(landed=1, quarantined=1)
-    assert account(source, [b], [a, b, b], [a, b]) == Account(landed=1, held=1)
+    assert account(source, [b], [a, b, b], [a, b]) == Account(landed=1, quarantined=1)
+    by_delivery = replace(source, by_delivery=True)
+    assert account(by_delivery, [b], [a, b, b], [a, b]) == Account(landed=1, held=1)
+
+
+def test_a_transaction_counts_once_each_of_its_messages_is_there_without_what_is_bad() -> None:
+    source = Source(checked={"t"}, transactions={"x": Transaction(frozenset("ab"))})
+    a, b = Message("a", (insert(1, 1, n=-1),), "x"), Message("b", (insert(2, 2, n=2),), "x")
+    mended = Message("a", (insert(1, 1, n=1),), "x")
+    rows = {"t": {KEY: Row({"id": 1, "n": 1}), (2,): Row({"id": 2, "n": 2})}}
+    assert source.tables([a, b, mended]) == source.tables([mended, b]) == source.tables([mended, b, a]) == rows
+    assert source.tables([a, mended]) == {}, "it is not whole"
+    assert source.refused([a, b, mended]) == {*a.changes}
+    assert account(source, [a, b], [mended, b, a, b], [mended, b]) == Account(landed=2, quarantined=1)
+    assert account(source, [mended], [a, b, mended], [a, b]) == Account(landed=1)
 
 
 def test_the_other_half_of_a_bad_key_change_waits() -> None:

@@ -3,7 +3,9 @@
 A transaction is complete when its end has come, and with it as many distinct parts as its end and its counters say.
 The entries of a transaction may land in several hours: until it is complete, its changes are held and reach no table.
 When the source redelivers part of a transaction that was published long ago, that part is complete by what the change
-log already holds of the rest. Of a transaction that waits in quarantine nothing is complete before all of it is replayed.
+log already holds of the rest. A transaction that waits in quarantine, for a change of it was refused, is taken up again when
+more of it comes: that may be a good copy of what was refused. While it is replayed, nothing of it is complete before all of
+it is.
 """
 
 from __future__ import annotations
@@ -11,13 +13,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field, replace
 from functools import reduce
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Observation, Window
 from pyspark.sql import functions as F
 
 from tidemark.changelog.ties import TiedHour, with_pairs
 from tidemark.changelog.transaction_status import (
     of_messages,
     tell_torn,
+    tells_deliveries,
     transaction_status,
     unused_of_hour,
     with_earlier,
@@ -28,8 +31,8 @@ from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
 from tidemark.ledger.change_log import is_row
 from tidemark.ledger.feed_state import FeedState
-from tidemark.ledger.kept_back import kept_back, waiting_whole
-from tidemark.ledger.quarantine import ENTRY, NEVER_COMPLETED
+from tidemark.ledger.kept_back import kept_back, never_completed, waiting_whole
+from tidemark.ledger.quarantine import ENTRY, NEVER_COMPLETED, STOPPED
 from tidemark.ledger.source_transactions import is_waited_for
 
 
@@ -72,6 +75,8 @@ class WholeTransactions:
     count; None: there are none."""
     redelivered: DataFrame | None = None
     """Changes of deliveries that do not count, because another one of their transaction does; None: there are none."""
+    taken_up: DataFrame | None = None
+    """Of ``rows``, those that are in quarantine with their transaction, of which more has come; None: there are none."""
     held: int = 0
     """Changes of the hour that are held."""
     held_transactions: int = 0
@@ -91,12 +96,17 @@ class WholeTransactions:
 def complete_transactions(entries: HourEntries) -> WholeTransactions:
     """The changes of the transactions that the hour completes; the others are held, or follow the feed's policy for
     overdue ones."""
-    given_up_before = _given_up_before(entries)
+    kept, comes_again = _given_up_before(entries)
+    given_up_before = kept if kept is None or not comes_again else kept.where(~_is_taken_up())
     held = _held_entries(entries, given_up_before)
     retied = _retied(entries, held, given_up_before)
     candidates = _candidates(entries, held, retied)
-    open_ = _open(entries, candidates, given_up_before).localCheckpoint()
     whole = WholeTransactions(rows=_changes(entries, held))
+    if kept is not None and comes_again:
+        again = kept.where(_is_taken_up())
+        candidates = candidates.unionByName(_published_beside(entries, again, held))
+        whole = _take_up(whole, again, entries)
+    open_ = _open(entries, candidates, given_up_before).localCheckpoint()
     if entries.rolled_back is not None:
         whole = _drop_rolled_back(whole, entries.rolled_back)
         open_ = open_.join(entries.rolled_back, "tx", "left_anti")
@@ -231,15 +241,48 @@ def _without(rows: DataFrame, transactions: DataFrame) -> DataFrame:
     return rows.join(transactions, "tx", "left_anti").select(*rows.columns)
 
 
-def _given_up_before(entries: HourEntries) -> DataFrame | None:
-    """Entries in quarantine, each with its ``tx``, because their transaction never completed, or a change of it was
-    refused (``reason``); None where there never were any. Not those that the hour takes up again."""
+def _given_up_before(entries: HourEntries) -> tuple[DataFrame | None, bool]:
+    """Entries in quarantine, each with its ``hour`` and ``tx``, because their transaction never completed, or a change of it
+    was refused (``stage``, ``reason``), and whether the hour has more of it (``comes``); None where there never were any. Not
+    those that a replay takes up again. And whether any transaction of them is to be taken up again (:func:`_is_taken_up`)."""
     if not (entries.state.gave_up or entries.state.kept_whole):
-        return None
+        return None, False
     kept = waiting_whole(kept_back(entries.ties.log.sparkSession, entries.feed.feed, entries.state))
     if entries.replay:
         kept = kept.where(F.col("hour") != entries.hour)
-    return F.broadcast(kept.select(*ENTRY, "tx", "reason").localCheckpoint())
+    comes = F.lit(False)
+    # A replay decodes what it takes up again. Where deliveries can be told apart, another one is whole by itself.
+    if not (entries.replay or tells_deliveries(entries.feed) is not None):
+        coming = entries.ties.landed.where("tx is not null").select("tx", F.lit(True).alias("coming")).distinct()
+        kept, comes = kept.join(coming, "tx", "left"), F.coalesce("coming", F.lit(False))
+    # A stopped table's changes wait for those of other hours.
+    waits = F.bool_and((F.col("stage") != STOPPED) & ~never_completed()).over(Window.partitionBy("tx"))
+    kept = kept.withColumns({"comes": comes, "waits": waits})
+    kept, found = kept.select("hour", *ENTRY, "tx", "reason", "comes", "waits"), Observation()
+    kept = kept.observe(found, F.count_if(_is_taken_up()).alias("taken_up")).localCheckpoint()
+    return F.broadcast(kept), bool(found.get["taken_up"])
+
+
+def _is_taken_up() -> Column:
+    """Whether an entry in quarantine is judged again with its transaction, of which more has come: that may be a good copy of
+    what was refused."""
+    return F.col("comes") & F.col("waits")
+
+
+def _published_beside(entries: HourEntries, again: DataFrame, held: DataFrame | None) -> DataFrame:
+    """All published entries of the transactions of which entries are taken up ``again``, but those that are held."""
+    published = _of(_published_in_transactions(entries), F.broadcast(again.select("tx").distinct()))
+    return _without_entries(published, None if held is None else held.select(*ENTRY))
+
+
+def _take_up(whole: WholeTransactions, again: DataFrame, entries: HourEntries) -> WholeTransactions:
+    """With the changes in quarantine that are taken up ``again``, and what was refused of their transactions."""
+    hours = [row.hour for row in again.select("hour").distinct().collect()]
+    kept = kept_back(again.sparkSession, entries.feed.feed, entries.state).select("hour", *ENTRY)
+    log = entries.ties.log.where(is_row() & F.col("hour").isin(hours)).join(kept, ["hour", *ENTRY], "left_semi")
+    taken_up = _of(log.select(*entries.ties.log.columns), F.broadcast(again.select("tx").distinct())).localCheckpoint()
+    rows = taken_up.withColumn("landed_this_hour", F.lit(False))
+    return replace(whole, rows=whole.rows.unionByName(rows), taken_up=taken_up)
 
 
 def _without_entries(rows: DataFrame, excluded: DataFrame | None) -> DataFrame:

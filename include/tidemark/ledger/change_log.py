@@ -21,6 +21,7 @@ from tidemark.lake.session import check_tables, create_namespace, full_name
 from tidemark.lake.stored_formats import FORMAT, TABLE_FORMAT
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.image_names import IMAGE_NAMES
+from tidemark.ledger.quarantine import ENTRY
 from tidemark.settings import Settings
 
 _ROW_OPS = ("insert", "update", "delete", "truncate")
@@ -100,6 +101,11 @@ def is_decoded(settings: Settings, feed: Feed, hour: str, version: int) -> bool:
 
 def _decoded(feed: Feed, hour: str, version: int) -> str:
     return f"{hour} {version} {feed.decoded_by}"
+
+
+def without_entries(rows: DataFrame, others: DataFrame) -> DataFrame:
+    """Log rows that are none of the ``others`` (ENTRY)."""
+    return rows.join(others.select(*ENTRY), ENTRY, "left_anti").select(*rows.columns)
 
 
 def in_hour(hour: str) -> Column:

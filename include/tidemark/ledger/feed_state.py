@@ -104,7 +104,7 @@ class FeedState(StoredDocument):
     in_quarantine: dict[str, int] | None = Field(
         {},
         description="Hours with anything in quarantine, and how much; null where only the quarantine tells, because a "
-        "publication put something there that an earlier hour had held.",
+        "publication put something there that an earlier hour had held, or took something out.",
     )
     held_transactions: int = Field(0, description="Transactions that the last publication left open.")
     held_since: Hour | None = Field(None, description="The oldest hour of which they have a change, where it is noted.")
@@ -115,6 +115,9 @@ class FeedState(StoredDocument):
     ever_waited: bool = Field(False, description="Whether any publication left entries waiting.")
     gave_up: bool = Field(False, description="Whether any transaction was ever given up to quarantine.")
     kept_whole: bool = Field(False, description="Whether any ever went to quarantine whole.")
+    took_up: bool = Field(
+        False, description="Whether any publication ever took changes of another one out of quarantine again."
+    )
     redelivered: bool = Field(False, description="Whether any delivery of a transaction was ever left out.")
     rolled_back: bool = Field(False, description="Whether the source ever rolled a transaction back.")
     rows: dict[str, int] = Field({}, description="By table, how many rows it had when it was last written.")
@@ -177,6 +180,7 @@ class FeedState(StoredDocument):
         self.ever_waited |= receipt.waiting_entries > 0
         self.gave_up |= receipt.given_up > 0
         self.kept_whole |= receipt.kept_whole > 0
+        self.took_up |= receipt.taken_up > 0
         self.redelivered |= receipt.redelivered > 0
         self.rolled_back |= receipt.rollbacks > 0
         for table in receipt.tables:
@@ -200,7 +204,7 @@ class FeedState(StoredDocument):
         """What a glance at the feed needs."""
         newest = sorted((self.recent | {receipt.hour: receipt.landed}).items())
         self.recent = dict(newest[-_RECENT:])
-        if receipt.counts.released_quarantined or receipt.given_up:
+        if receipt.counts.released_quarantined or receipt.given_up or receipt.taken_up:
             self.in_quarantine = None
         if self.in_quarantine is not None:
             _set(self.in_quarantine, receipt.hour, receipt.quarantined)

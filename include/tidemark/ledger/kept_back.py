@@ -7,7 +7,7 @@ from pyspark.sql import functions as F
 
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.manifest import Manifest
-from tidemark.ledger.quarantine import CHECK_FAILED, NEVER_COMPLETED, NOT_BAD, OF_TABLES, SCREEN
+from tidemark.ledger.quarantine import CHECK_FAILED, ENTRY, NEVER_COMPLETED, NOT_BAD, OF_TABLES, RELEASED, SCREEN
 from tidemark.ledger.receipts import Recalled
 from tidemark.ledger.system_tables import published_rows
 
@@ -32,8 +32,25 @@ def never_completed() -> Column:
 
 
 def kept_back(spark: SparkSession, feed: str, state: FeedState) -> DataFrame:
-    """The quarantine's rows that count: of publications, and not recalled since."""
-    return published_rows(spark, feed, "quarantine", state).where(_not_recalled(state))
+    """The quarantine's rows that count: of publications, and neither recalled since nor taken out again."""
+    rows = _with_released(spark, feed, state).where(_not_recalled(state))
+    return rows.where("taken_out_by is null or taken_out_by < sequence").drop("taken_out_by")
+
+
+def kept_back_at_first(spark: SparkSession, feed: str, state: FeedState) -> DataFrame:
+    """The quarantine's rows that the receipts of their hours count: also those that were taken out again since."""
+    rows = _with_released(spark, feed, state)
+    return rows.where(_not_recalled(state) | F.col("taken_out_by").isNotNull()).drop("taken_out_by")
+
+
+def _with_released(spark: SparkSession, feed: str, state: FeedState) -> DataFrame:
+    """The rows of publications, with the last one that took their entry out of quarantine (``taken_out_by``)."""
+    rows = published_rows(spark, feed, "quarantine", state)
+    if not state.took_up:
+        return rows.withColumn("taken_out_by", F.lit(None).cast("bigint"))
+    is_released = F.col("stage") == RELEASED
+    taken_out = rows.where(is_released).groupBy(*ENTRY).agg(F.max("sequence").alias("taken_out_by"))
+    return rows.where(~is_released).join(F.broadcast(taken_out), ENTRY, "left")
 
 
 def recalled(spark: SparkSession, feed: str, manifest: Manifest, state: FeedState) -> DataFrame | None:

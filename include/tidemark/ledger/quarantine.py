@@ -4,6 +4,8 @@ Each row of the system table ``quarantine`` names the stage that kept it back: d
 assemble (a change that its metadata do not fit, or whose transaction never completed), screen (a key or value that
 cannot be read, or that fails a check); or it is ``transaction``: not the change itself was refused, but
 another one of its transaction; or ``stopped``: its table cannot go on. ``hour`` is the hour it landed in.
+``released`` says of a row of before that it counts no more: a good copy of what was refused has come, and its transaction
+is complete.
 ``landed_this_hour`` is true when that hour's own publication kept it back, and false when a later one did that released
 it.
 
@@ -44,6 +46,9 @@ ALONGSIDE = "transaction"
 #: The stage of changes whose table is stopped.
 STOPPED = "stopped"
 
+#: The stage of rows that take an entry out of quarantine again, with its transaction.
+RELEASED = "released"
+
 #: The stages of changes that are not bad: they are not counted against the feed's limit.
 NOT_BAD = (ALONGSIDE, STOPPED)
 
@@ -73,14 +78,14 @@ def list_kept_back(
     if objects is not None:
         where.append(("object", "in", list(objects)))
     if columns != ("*",):
-        columns = ("sequence", "hour", *ENTRY, *columns)
+        columns = tuple(dict.fromkeys(("sequence", "hour", "stage", *ENTRY, *columns)))
     newest: dict[tuple[Any, ...], dict[str, Any]] = {}
     rows = read_rows(settings, "tidemark", feed, "quarantine", where=where, columns=columns)
     for row in sorted(rows, key=lambda r: r["sequence"]):
         shown = state.counts(row["sequence"]) or row["sequence"] == state.taken
         if shown and row["sequence"] > state.recalls.get(row["hour"], 0):
             newest[tuple(row[name] for name in ("hour", *ENTRY))] = row
-    return [newest[at] for at in sorted(newest)]
+    return [newest[at] for at in sorted(newest) if newest[at]["stage"] != RELEASED]
 
 
 def waits_for(hour: str, reason: str) -> str:
@@ -118,11 +123,19 @@ def hours_in_quarantine(settings: Settings, feed: str, first: str | None = None,
     """The hours, oldest first, of which anything is in quarantine; from ``first`` to ``last``, both included."""
     state = load_state(settings, feed)
     rows = read_rows(
-        settings, "tidemark", feed, "quarantine", columns=("sequence", "hour"),
+        settings, "tidemark", feed, "quarantine", columns=("sequence", "hour", "stage", *ENTRY),
         where=[("sequence", "<=", state.last_sequence)],
     )  # fmt: skip
-    counted = (row for row in rows if state.counts(row["sequence"]))
-    hours = {Hour.parse(r["hour"]) for r in counted if r["sequence"] > state.recalls.get(r["hour"], 0)}
+    counted = [row for row in rows if state.counts(row["sequence"])]
+    taken_out = {
+        tuple(row[name] for name in ENTRY): row["sequence"]
+        for row in sorted(counted, key=lambda r: r["sequence"]) if row["stage"] == RELEASED
+    }  # fmt: skip
+    hours = {
+        Hour.parse(row["hour"])
+        for row in counted
+        if row["sequence"] > max(state.recalls.get(row["hour"], 0), taken_out.get(tuple(row[n] for n in ENTRY), 0))
+    }
     return sorted(hour for hour in hours if (first or hour) <= hour <= (last or hour))
 
 

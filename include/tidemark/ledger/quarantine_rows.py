@@ -10,6 +10,7 @@ from pyspark.sql import functions as F
 
 from tidemark.ledger.change_log import is_new
 from tidemark.ledger.feed_state import FeedState
+from tidemark.ledger.quarantine import RELEASED
 from tidemark.ledger.system_tables import SYSTEM_COLUMNS
 
 _LOG_CHANGE = ("op", "key", "before", "after", "absent", "tx")
@@ -33,6 +34,12 @@ def withheld_changes(rows: DataFrame) -> DataFrame:
     """Log rows that are taken out of their tables' changes (see :class:`tidemark.pipeline.hour_changes.Withheld`)."""
     named = F.when(F.col("whole"), F.col("tx")).alias("tx")
     return _rows(rows, change=F.to_json(F.struct(*_WITHHELD_CHANGE, named)))
+
+
+def released_changes(rows: DataFrame) -> DataFrame:
+    """Log rows in quarantine that count there no more: their transaction is complete by good copies of what was refused."""
+    columns = {"landed_this_hour": F.lit(False), "reason": F.lit("a good copy of what was refused has come")}
+    return _rows(rows, RELEASED, **columns)
 
 
 def _rows(rows: DataFrame, stage: str | None = None, **columns: Column) -> DataFrame:

@@ -225,6 +225,11 @@ class Receipt(StoredDocument):
         description="Changes in the tables' `quarantined` that are not refused themselves: they wait with their transaction, "
         "or their table is stopped.",
     )
+    taken_up: int = Field(
+        0,
+        description="Changes that other publications put in quarantine, and that this one took out again with their "
+        "transaction, because good copies of what was refused have come.",
+    )
     given_up: int = Field(0, description="Overdue transactions whose changes this publication gave up to quarantine.")
     rollbacks: int = Field(0, description="Transactions that their source rolled back: their changes count as control.")
     redelivered: int = Field(

@@ -29,7 +29,7 @@ from tidemark.lake.lake_marker import check_lake
 from tidemark.lake.session import open_session
 from tidemark.lake.stored_formats import parse_document
 from tidemark.ledger.change_log import changes_table, is_published, is_row
-from tidemark.ledger.kept_back import kept_back
+from tidemark.ledger.kept_back import kept_back_at_first
 from tidemark.ledger.manifest import LandedObject, Manifest, counted_objects, load_manifests
 from tidemark.ledger.publication_history import PublicationHistory
 from tidemark.ledger.receipts import Receipt
@@ -271,7 +271,7 @@ def _wrong_system_tables(
 ) -> list[AuditFinding]:
     """Compare the quarantine, the held transactions and what waits with the receipts."""
     findings = []
-    for hour, there in _in_quarantine(kept_back(spark, feed.feed, history.state), receipts).items():
+    for hour, there in _in_quarantine(kept_back_at_first(spark, feed.feed, history.state), receipts).items():
         wanted = Counter({"undecodable": receipts[hour].bad, "refused": receipts[hour].refused})
         wanted.update({table.table: table.counts.quarantined for table in receipts[hour].tables})
         for name in sorted(wanted.keys() | there.keys()):

@@ -115,6 +115,8 @@ class Assembled:
     """Changes of deliveries that do not count; None: there are none."""
     reloads: HourReloads = field(default_factory=HourReloads)
     """The feed's reloads as of this hour."""
+    taken_up: DataFrame | None = None
+    """Published log rows in quarantine whose transaction comes again, which are judged anew with it; None: there are none."""
     edges: list[str] = field(default_factory=list)
     """The edges of transactions that the hour shows (:class:`tidemark.ledger.receipts.FeedProgress`)."""
     places_until: str = ""
@@ -172,6 +174,7 @@ def assemble(run: HourRun) -> Assembled:
         notes=[*whole.notes, *definitions.notes, *_unsent(definitions, reloads, hour), *reloads.notes],
         moved=_with_reloaded(moved, reloads, feed), withdrawn=_by_table(whole.withdrawn, feed),
         redelivered=redelivered, reloads=reloads, edges=ties.edges, places_until=counted.places_until,
+        taken_up=whole.taken_up,
     )  # fmt: skip
     if isinstance(load_format(feed.format["type"]), BindsRows):
         return _described(assembled, ties.log, feed, state.making(reloads.begun))

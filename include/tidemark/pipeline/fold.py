@@ -45,6 +45,8 @@ from tidemark.tables.staged_change import StagedChange
 
 log = get_logger()
 
+#: A receipt's note.
+TAKEN_OUT = "{} changes left quarantine with their transactions: good copies of what was refused have come"
 _TAKEN_BACK = (
     "the table was not as its last publication had left it (it had been taken back to a snapshot of before, columns of it "
     "had been dropped, or a publication without a receipt had made it): all of its rows were folded again from the change log"
@@ -100,17 +102,21 @@ def _left_by_attempts(state: FeedState) -> list[str]:
 
 def _stage_hour(hour: HourChanges) -> NextPublication:
     """Fold the hour's tables. Writes audit branches and rows of the system tables; the publication in the making."""
-    run = hour.run
+    run, released = hour.run, hour.released()
     try:
         tables = [_fold_and_log(hour, stats) for stats in hour.stats]
     except TerminalError:
         with log_context(stage="fold"):
             discard_columns(run.spark, run.feed.feed, [stats.table for stats in hour.stats], run.sequence)
         raise
-    write_system_rows(run, hour, deleted=[rows for table in tables for rows in table.tombstones])
+    write_system_rows(run, hour, [rows for table in tables for rows in table.tombstones], released)
+    receipt = _receipt(hour, [table.receipt for table in tables])
+    if released is not None and (taken_up := released.count()):
+        notes = [*receipt.notes, TAKEN_OUT.format(taken_up)]
+        receipt = receipt.model_copy(update={"taken_up": taken_up, "notes": notes})
     return run.state.attempt.model_copy(
         update={
-            "receipt": _receipt(hour, [table.receipt for table in tables]),
+            "receipt": receipt,
             "folded_by": run.feed.folded_by,
             "staged": [table.receipt.table for table in tables if table.staged],
             "retired": {table.receipt.table: table.retired for table in tables if table.retired},

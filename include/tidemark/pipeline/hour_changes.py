@@ -14,7 +14,7 @@ from tidemark.fold.truncates import UnderTruncate, under_truncate
 from tidemark.fold.typed_rows import TableShape
 from tidemark.formats import load_format
 from tidemark.formats.contract import SharesMoments
-from tidemark.ledger.change_log import changes_table, is_published, of_tables
+from tidemark.ledger.change_log import changes_table, is_published, of_tables, without_entries
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.receipts import Counts
@@ -80,6 +80,14 @@ class HourChanges:
     """How many changes were taken out because they are published already, by table."""
     warnings: Mapping[str, list[str]] = field(default_factory=dict)
     """What the receipt says of a table for a person, by table."""
+
+    def released(self) -> DataFrame | None:
+        """Log rows that the hour takes out of quarantine again; None: it takes up none."""
+        if (rows := self.assembled.taken_up) is None:
+            return None
+        for stay in (self.withheld.rows if self.withheld is not None else None, self.assembled.refused):
+            rows = rows if stay is None else without_entries(rows, stay)
+        return rows.localCheckpoint()
 
     def rows_of(self, table: str) -> DataFrame:
         """The log rows of one table."""

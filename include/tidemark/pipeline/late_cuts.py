@@ -19,6 +19,7 @@ from pyspark.sql import DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.changelog.folded_log import fold_keyed, fold_keyless, keyed_log_rows
+from tidemark.changelog.good_copies import without_good_copy
 from tidemark.changelog.places import gives_place
 from tidemark.changelog.table_history import Definitions, load_definitions
 from tidemark.changelog.table_log import TableLog
@@ -32,12 +33,13 @@ from tidemark.fold.fold_rows import fold
 from tidemark.fold.key_changes import changed_in_reach, descendants
 from tidemark.fold.typed_rows import TableShape, settle
 from tidemark.hours import Hour
-from tidemark.ledger.change_log import changes_table, in_hour, is_published
+from tidemark.ledger.change_log import changes_table, in_hour, is_published, without_entries
 from tidemark.ledger.cut_state import columns_renamed, reloads_changed, state_in_cut, state_up_to
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.hour_run import HourRun
+from tidemark.ledger.kept_back import kept_back
 from tidemark.ledger.publication_history import cuts_made
-from tidemark.ledger.quarantine import ENTRY
+from tidemark.ledger.quarantine import ALONGSIDE, ENTRY
 from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.retention import expired_hours
 from tidemark.ledger.system_tables import held_transactions, waiting_entries
@@ -162,12 +164,31 @@ def _late_hour(run: HourRun, of: Hour | None) -> LateHour:
     definitions = load_definitions(now.withColumn("landed_this_hour", F.lit(False)), feed)
     if definitions.fills:  # rows have no value of a column that a later hour adds
         definitions = definitions.filled_by(_statements(entries, then))
+    open_ = open_at(now, is_published(then), feed, at).unionByName(_mended_later(now, then, everything, run))
     return LateHour(
         spark=spark, feed=feed, receipt=receipt, publication=run.state.publication,
         staged=made.staged, then=then, all=everything, definitions=definitions,
-        open=open_at(now, is_published(then), feed, at).localCheckpoint(), hour=at, again=of is not None,
+        open=open_.localCheckpoint(), hour=at, again=of is not None,
         from_start=of is not None and (receipt.redelivered > 0 or _tell_of_others(now.where(in_hour(receipt.hour)), feed)),
     )  # fmt: skip
+
+
+def _mended_later(now: DataFrame, then: FeedState, everything: FeedState, run: HourRun) -> DataFrame:
+    """Transactions (``tx``) with a refused change of which only a later hour than the cut's brings a good copy. ``now``: all
+    published log entries; ``then``: what the cut shows."""
+    spark, feed = run.spark, run.feed
+    if everything.in_quarantine == {}:
+        return now.select("tx").limit(0)
+
+    def broken(refused: DataFrame, known: FeedState) -> DataFrame:
+        shown = now.where(is_published(known) & (F.col("op") != "bad"))
+        return without_good_copy(refused, without_entries(shown, kept_back(spark, feed.feed, known)), feed)
+
+    kept = kept_back(spark, feed.feed, everything).where(F.col("stage") != ALONGSIDE)
+    of_cut = now.where(is_published(then) & F.col("tx").isNotNull())
+    of_cut = of_cut.select("hour", *ENTRY, "tx", "op", "source_table", "position", "tx_ordinal")
+    refused = broken(of_cut.join(kept, ENTRY, "left_semi").select(*of_cut.columns).localCheckpoint(), then)
+    return without_entries(refused, broken(refused, everything)).select("tx").distinct()
 
 
 def _tables(hour: LateHour) -> Iterator[tuple[str, PublishedTable]]:

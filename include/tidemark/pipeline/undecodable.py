@@ -19,6 +19,8 @@ from tidemark.changelog.ties import edges_with, only_markers_tell, tied
 from tidemark.identifiers import PAIR
 from tidemark.ledger.change_log import changes_table, in_hour, is_published, is_row, is_unplaced
 from tidemark.ledger.kept_back import never_completed, record_place
+from tidemark.ledger.quarantine import ENTRY
+from tidemark.pipeline.breaking_changes import breaking_changes
 from tidemark.pipeline.hour_changes import HourChanges
 from tidemark.pipeline.withheld import refusal
 
@@ -31,16 +33,26 @@ def broken_transactions(hour: HourChanges) -> DataFrame | None:
         parts += _undecodable(hour)
     if assembled.refused is not None:
         refused = assembled.refused.where(F.col("tx").isNotNull() & ~never_completed())
-        parts.append(refused.select("tx", refusal(F.col("table"), F.col("reason")).alias("why")))
+        parts.append(_named(refused, refusal(F.col("table"), F.col("reason"))))
     if not parts:
         return None
-    named = reduce(DataFrame.unionByName, parts)
+    named = reduce(lambda one, other: one.unionByName(other, allowMissingColumns=True), parts)
     found = named.join(assembled.rows, "tx", "left_semi").localCheckpoint()
+    if found.isEmpty():
+        return None
+    # What only its neighbours name is of no known place, so that nothing tells which change is a copy of it.
+    placed = breaking_changes(hour, found.where("object is not null"))
+    found = placed.unionByName(found.where("object is null")).select("tx", "why").localCheckpoint()
     return None if found.isEmpty() else found
 
 
+def _named(entries: DataFrame, why: Column) -> DataFrame:
+    """Log entries by what tells their place: the columns of :func:`broken_transactions`, and what identifies the change."""
+    return entries.select("tx", why.alias("why"), *ENTRY, "op", "source_table", "position", "tx_ordinal")
+
+
 def _undecodable(hour: HourChanges) -> list[DataFrame]:
-    """Transactions with records that cannot be decoded: ``tx``, ``why``."""
+    """Transactions with records that cannot be decoded: ``tx``, ``why``, and, where the record names it, :func:`_named`."""
     run, feed, state = hour.run, hour.run.feed, hour.run.state
     log = run.spark.table(changes_table(feed.feed)).where(is_published(state) | in_hour(run.hour))
     edges = edges_with(state, run.hour, hour.assembled.edges)
@@ -49,7 +61,7 @@ def _undecodable(hour: HourChanges) -> list[DataFrame]:
     if feed.undeclared == "quarantine":  # what is no table of the feed leaves its transactions whole
         named = named.where(F.col("source_table").isNull() | F.col("source_table").isin(list(feed.tables)))
     why = F.concat(F.lit("a record of it cannot be decoded: "), "problem")
-    parts = [named.select("tx", why.alias("why"))]
+    parts = [_named(named, why)]
     if not only_markers_tell(feed):
         return parts
     first, last = hour.assembled.rows.where("tx is not null").agg(F.min("hour"), F.max("hour")).first() or (None, None)

@@ -1,6 +1,7 @@
 """Changes that are taken out of an hour because one is refused: with it what belongs to it.
 
 Its whole transaction waits, unless the feed says `transactions.bad: split`; and the other half of a key change, always.
+But for a change of which a good copy is in the log (:mod:`tidemark.changelog.good_copies`): it waits alone.
 """
 
 from __future__ import annotations
@@ -13,12 +14,14 @@ from pyspark.sql import functions as F
 
 from tidemark.feeds.model import Feed
 from tidemark.identifiers import PAIR
+from tidemark.ledger.change_log import without_entries
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.kept_back import beginning, fails_a_check
 from tidemark.ledger.quarantine import ALONGSIDE, ENTRY, NOT_BAD
 from tidemark.ledger.receipts import Counts
 from tidemark.logs import get_logger
 from tidemark.pipeline.assemble import with_stats
+from tidemark.pipeline.breaking_changes import breaking_changes
 from tidemark.pipeline.hour_changes import MOST_NAMED, HourChanges, Withheld
 
 log = get_logger()
@@ -37,20 +40,24 @@ def without(
 ) -> tuple[HourChanges, set[str]]:
     """The hour without the changes that are ``refused`` (ENTRY, ``stage``, ``reason``), and without those of ``broken``
     transactions (``tx``, and ``why`` they wait), each with what belongs to it; and the tables that lose changes."""
-    feed, rows, own = hour.run.feed, hour.assembled.every_row, None
+    feed, rows, own, breaking = hour.run.feed, hour.assembled.every_row, None, None
     parts = [] if broken is None else [broken.select("tx", "why")]
     if refused is not None:
         first = refused.groupBy(*ENTRY).agg(F.min(F.struct("stage", "reason")).alias("first"))
         own = rows.join(first, ENTRY).select(*rows.columns, "first.*").localCheckpoint()
-        parts.append(own.where("tx is not null").select("tx", refusal(F.col("table"), F.col("reason")).alias("why")))
+        breaking = breaking_changes(hour, own)
+        why = refusal(F.col("table"), F.col("reason")).alias("why")
+        parts.append(breaking.where("tx is not null").select("tx", why))
     named = reduce(DataFrame.unionByName, parts).groupBy("tx").agg(F.min("why").alias("why")).localCheckpoint()
-    whole = _waits_whole(feed)
-    taken = _with_what_belongs(rows, own, named.where(whole)).withColumn("whole", whole).localCheckpoint()
+    whole = named.where(_waits_whole(feed)).select("tx", "why", F.lit(True).alias("whole"))
+    taken = _with_what_belongs(rows, own, breaking, whole.drop("whole")).join(whole.drop("why"), "tx", "left")
+    taken = taken.withColumn("whole", F.coalesce("whole", F.lit(False))).localCheckpoint()
     assembled = hour.assembled.without(taken)
     if hour.small:
         assembled = replace(assembled, rows=assembled.rows.localCheckpoint())
     assembled, stats = with_stats(assembled, feed, hour.run.state)
-    withheld, touched = _added(hour.withheld, taken, named.where(~whole).select("tx"), assembled.rows)
+    split = named.where(~_waits_whole(feed)).select("tx")
+    withheld, touched = _added(hour, taken, split, assembled.rows)
     there = {table.table for table in stats}
     stats += [TableStats(table=table.table, sources=table.sources) for table in hour.stats if table.table not in there]
     stats.sort(key=lambda table: table.table)
@@ -65,16 +72,18 @@ def _waits_whole(feed: Feed) -> Column:
     return in_any if feed.transactions.bad == "hold" else in_any & F.startswith(F.col("tx"), F.lit(PAIR))
 
 
-def _with_what_belongs(rows: DataFrame, own: DataFrame | None, transactions: DataFrame) -> DataFrame:
+def _with_what_belongs(
+    rows: DataFrame, own: DataFrame | None, breaking: DataFrame | None, transactions: DataFrame
+) -> DataFrame:
     """The refused changes (``own``: log rows with ``stage`` and ``reason``), the other changes of the ``transactions``
-    (``tx``, ``why``), and the other halves of key changes: the columns of ``own``."""
+    (``tx``, ``why``), and the other halves of key changes that are ``breaking``: the columns of ``own``."""
     waits = F.concat(F.lit("waits with its transaction: "), "why")
     alongside = rows.join(transactions, "tx").withColumns({"stage": F.lit(ALONGSIDE), "reason": waits}).drop("why")
-    if own is None:
+    if own is None or breaking is None:
         return alongside.select(*rows.columns, "stage", "reason")
     alongside = alongside.join(own.select(*ENTRY), ENTRY, "left_anti").select(*own.columns)
     taken = own.unionByName(alongside)
-    halves = _other_halves(rows, own).join(taken.select(*ENTRY), ENTRY, "left_anti").select(*own.columns)
+    halves = _other_halves(rows, breaking).join(taken.select(*ENTRY), ENTRY, "left_anti").select(*own.columns)
     return taken.unionByName(halves)
 
 
@@ -102,12 +111,15 @@ def _other_halves(rows: DataFrame, own: DataFrame) -> DataFrame:
     return found.select(*rows.columns, F.col("first.stage").alias("stage"), reason.alias("reason"))
 
 
-def _added(before: Withheld | None, taken: DataFrame, named: DataFrame, left: DataFrame) -> tuple[Withheld, set[str]]:
+def _added(hour: HourChanges, taken: DataFrame, named: DataFrame, left: DataFrame) -> tuple[Withheld, set[str]]:
     """What is withheld in all, with ``taken``, and the tables that these are of."""
+    before, taken_up = hour.withheld, hour.assembled.taken_up
     found = Withheld(rows=taken, named=named) if before is None else replace(
         before, rows=before.rows.unionByName(taken), named=before.named.unionByName(named)
     )  # fmt: skip
     counts, checked, alongside = dict(found.counts), dict(found.checked), found.alongside
+    tables = {row.table for row in taken.select("table").distinct().collect()} if taken_up is not None else set()
+    taken = taken if taken_up is None else without_entries(taken, taken_up)  # they are counted in quarantine already
     groups = taken.groupBy("table", "stage", "landed_this_hour", fails_a_check().alias("checked")).count().collect()
     for table, stage, landed, by_check, number in groups:
         more = Counts(quarantined=number) if landed else Counts(released_quarantined=number)
@@ -118,7 +130,7 @@ def _added(before: Withheld | None, taken: DataFrame, named: DataFrame, left: Da
     return replace(
         found, counts=counts, checked=checked, alongside=alongside, transactions=transactions,
         split=_names(found.named, left),
-    ), {row.table for row in groups}  # fmt: skip
+    ), tables | {row.table for row in groups}  # fmt: skip
 
 
 def _log(before: Withheld | None, now: Withheld) -> None:

@@ -1,0 +1,131 @@
+"""A refused change of which a good copy is in the log does not break its transaction, in whatever hours the two come."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+from pyspark.sql import SparkSession
+
+from tests.e2e.debezium_messages import COLUMNS, HOURS, Event
+from tests.e2e.feed_pair import FeedPair
+from tests.e2e.transaction_exports import DEBEZIUM, export, ids, transaction
+from tidemark.ledger.quarantine import list_kept_back
+from tidemark.operations.audit import audit
+from tidemark.operations.held import held_listing
+from tidemark.operations.read_table import json_lines, read_snapshot
+from tidemark.settings import Settings
+
+pytestmark = [pytest.mark.promise(1, 2, 3, 6), pytest.mark.full]
+
+CHECKED: dict[str, Any] = {
+    "tables": {
+        "s.items": {
+            "columns": {**COLUMNS, "n": "int"}, "checks": [{"column": "n", "max": 9, "consequence": "quarantine"}],
+        },
+        "s.others": {"columns": {**COLUMNS, "n": "int"}},
+    }
+}  # fmt: skip
+THERE = transaction(1, ("c", "items", 1, 1), ("c", "others", 1, 1))
+UNREADABLE = transaction(2, ("u", "items", 1, 5_000_000_000), ("c", "others", 2, 2), ("d", "others", 1, 0))
+FAILING = transaction(2, ("u", "items", 1, 50), ("c", "others", 2, 2), ("d", "others", 1, 0))
+MENDED = transaction(2, ("u", "items", 1, 5), ("c", "others", 2, 2), ("d", "others", 1, 0))
+
+
+def run(pair: FeedPair, hours: Sequence[Sequence[Event]], order: Sequence[int], settings: Settings) -> None:
+    """Export the hours, and run them in this order. Nothing that the audit finds is wrong after any of them."""
+    for hour, sent in zip(HOURS, hours, strict=False):
+        export(pair, hour, list(sent))
+    for number in order:
+        pair.run(HOURS[number]).balance()
+        assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
+
+
+def cut(pair: FeedPair, hour: str, settings: Settings) -> tuple[dict[int, int], ...]:
+    """id → n of both tables as the hour's cut shows them."""
+    shown = (read_snapshot(settings, f"{pair.fixed}.{table}", hour) for table in ("items", "others"))
+    return tuple({row["id"]: row["n"] for row in map(json.loads, json_lines(*found))} for found in shown)
+
+
+@pytest.mark.parametrize(
+    ("name", "order", "bad", "again"),
+    [
+        pytest.param("in_order", (0, 1), UNREADABLE, MENDED, id="all of it, in order"),
+        pytest.param("late", (1, 0), FAILING, MENDED, id="all of it, first"),
+        pytest.param("alone", (0, 1), FAILING, MENDED[:1], id="the change alone, in order"),
+        pytest.param("alone_late", (1, 0), UNREADABLE, MENDED[:1], id="the change alone, first"),
+        pytest.param("one_hour", None, UNREADABLE, MENDED[:1], id="the change alone, in its hour"),
+    ],
+)
+def test_a_mended_copy_publishes_its_transaction(
+    spark: SparkSession, settings: Settings, tmp_path: Path, name: str, order: Sequence[int] | None, bad: list[Event],
+    again: list[Event],
+) -> None:  # fmt: skip
+    pair = FeedPair(f"mended_{name}", tmp_path, spark, settings, **DEBEZIUM, **CHECKED)
+    hours = [[*THERE, *bad], again] if order is not None else [[*THERE, *bad, *again]]
+    run(pair, hours, order or (0,), settings)
+    assert (ids(pair, "items"), ids(pair, "others")) == ({1: 5}, {2: 2})
+    if order is not None:  # what is mended later is in no cut of before
+        assert cut(pair, HOURS[0], settings) == ({1: 1}, {1: 1})
+    assert [(r["hour"], r["stage"]) for r in list_kept_back(settings, pair.fixed)] == [(HOURS[0], "screen")]
+    assert held_listing(settings, pair.fixed).rows == []
+
+
+SPOILT: Event = MENDED[0] | {"value": json.dumps(json.loads(MENDED[0]["value"]) | {"op": "?"})}
+FAILING_TWICE = transaction(2, ("u", "items", 1, 50), ("c", "others", 2, "none"), ("d", "others", 1, 0))
+
+
+@pytest.mark.parametrize(
+    ("name", "hours", "order", "stages"),
+    [
+        pytest.param(
+            "middle",
+            [[*THERE, FAILING[0]], MENDED[:1], FAILING[1:]],
+            (2, 0, 1),
+            ["screen"],
+            id="between the hours that hold it",
+        ),
+        pytest.param(
+            "undecodable",
+            [[*THERE, SPOILT, *MENDED[1:]], MENDED[:1]],
+            (0, 1),
+            ["decode"],
+            id="of an undecodable record",
+        ),
+        pytest.param(
+            "undecodable_late",
+            [[*THERE, SPOILT, *MENDED[1:]], MENDED[:1]],
+            (1, 0),
+            ["decode"],
+            id="of an undecodable record, first",
+        ),
+        pytest.param(
+            "two",
+            [[*THERE, *FAILING_TWICE], MENDED[:1], MENDED[1:2]],
+            (0, 2, 1),
+            ["screen", "screen"],
+            id="of two refused changes, one after the other",
+        ),
+        pytest.param(
+            "both_bad",
+            [[*THERE, *FAILING], UNREADABLE[:1], MENDED[:1]],
+            (0, 1, 2),
+            ["screen", "screen"],
+            id="a second copy is refused too, the third is good",
+        ),
+    ],
+)
+def test_its_transaction_is_published_once_all_of_it_has_a_good_copy(
+    spark: SparkSession, settings: Settings, tmp_path: Path, name: str, hours: Sequence[Sequence[Event]],
+    order: Sequence[int], stages: list[str],
+) -> None:  # fmt: skip
+    pair = FeedPair(f"mended_{name}", tmp_path, spark, settings, **DEBEZIUM, **CHECKED)
+    run(pair, hours, order[:-1], settings)
+    assert (ids(pair, "items") if 0 in order[:-1] else {1: 1}) == {1: 1}
+    run(pair, [], order[-1:], settings)
+    assert (ids(pair, "items"), ids(pair, "others")) == ({1: 5}, {2: 2})
+    assert [row["stage"] for row in list_kept_back(settings, pair.fixed)] == stages
+    assert held_listing(settings, pair.fixed).rows == []
