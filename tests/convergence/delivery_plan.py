@@ -155,8 +155,10 @@ class DeliveryPlan:
         return {16: [other], 17: [other], 18: [home], 19: [home, other]}.get(kind, [])
 
     def _mended(self, unit: Unit) -> dict[str, Sent]:
-        """By its name, each message of the unit without what is bad, where it comes once more."""
-        if not unit.mended or self.source.by_delivery or unit.fates[-1] % 3 == 0:
+        """By its name, each message of the unit without what is bad, where it comes once more. Of formats with transactions:
+        elsewhere nothing waits with it."""
+        together = self.format.encoder.TRAITS.transactions and not self.source.by_delivery
+        if not unit.mended or not together or unit.fates[-1] % 3 == 0:
             return {}
         return {one.says.name: one for one in self.format.encoder.encode(replace(unit, deeds=unit.mended))}
 

@@ -33,6 +33,13 @@ def event(op: str, lsn: int, row: Event | None, *, key: Event | None = None, tab
     }  # fmt: skip
 
 
+def moved(lsn: int, old: int, new: Any, n: int, table: str = "items") -> list[Event]:
+    """A key change as the connector sends it."""
+    arrived = event("c", lsn, row(new, n, f"moved from {old}"), table=table)
+    arrived["headers"] = [{"key": "__debezium.oldkey", "value": json.dumps({"id": old})}]
+    return [event("d", lsn, None, key={"id": old}, table=table), arrived]
+
+
 def row(id_: int, n: int | str | None, big: str | None = "x") -> Event:
     return {"id": id_, "n": n, "big": big}
 

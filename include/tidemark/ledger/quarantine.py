@@ -4,8 +4,8 @@ Each row of the system table ``quarantine`` names the stage that kept it back: d
 assemble (a change that its metadata do not fit, or whose transaction never completed), screen (a key or value that
 cannot be read, or that fails a check); or it is ``transaction``: not the change itself was refused, but
 another one of its transaction; or ``stopped``: its table cannot go on. ``hour`` is the hour it landed in.
-``released`` says of a row of before that it counts no more: a good copy of what was refused has come, and its transaction
-is complete.
+``released`` says of a row of before that it counts no more: a good copy of what was refused has come, so that its transaction
+waits for nothing.
 ``landed_this_hour`` is true when that hour's own publication kept it back, and false when a later one did that released
 it.
 

@@ -37,8 +37,8 @@ def withheld_changes(rows: DataFrame) -> DataFrame:
 
 
 def released_changes(rows: DataFrame) -> DataFrame:
-    """Log rows in quarantine that count there no more: their transaction is complete by good copies of what was refused."""
-    columns = {"landed_this_hour": F.lit(False), "reason": F.lit("a good copy of what was refused has come")}
+    """Log rows in quarantine that count there no more, for a good copy of what was refused in their transaction has come."""
+    columns = {"landed_this_hour": F.lit(False), "reason": F.lit("more of its transaction has come")}
     return _rows(rows, RELEASED, **columns)
 
 

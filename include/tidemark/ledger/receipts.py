@@ -228,7 +228,7 @@ class Receipt(StoredDocument):
     taken_up: int = Field(
         0,
         description="Changes that other publications put in quarantine, and that this one took out again with their "
-        "transaction, because good copies of what was refused have come.",
+        "transaction, of which more has come: good copies of what was refused.",
     )
     given_up: int = Field(0, description="Overdue transactions whose changes this publication gave up to quarantine.")
     rollbacks: int = Field(0, description="Transactions that their source rolled back: their changes count as control.")

@@ -10,10 +10,17 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.e2e.debezium_messages import COLUMNS, HOURS, Event
+from tests.convergence import dataworks
+from tests.convergence.dataworks import TOPICS, _message
+from tests.convergence.oracle import Message
+from tests.convergence.wire import Format, Sent
+from tests.e2e.change_exports import Exports
+from tests.e2e.debezium_messages import COLUMNS, HOURS, Event, event, moved
+from tests.e2e.debezium_messages import DEBEZIUM as ALONE
+from tests.e2e.debezium_messages import row as image
 from tests.e2e.feed_pair import FeedPair
 from tests.e2e.transaction_exports import DEBEZIUM, export, ids, transaction
-from tidemark.ledger.quarantine import list_kept_back
+from tidemark.ledger.quarantine import hours_in_quarantine, list_kept_back
 from tidemark.operations.audit import audit
 from tidemark.operations.held import held_listing
 from tidemark.operations.read_table import json_lines, read_snapshot
@@ -72,6 +79,12 @@ def test_a_mended_copy_publishes_its_transaction(
         assert cut(pair, HOURS[0], settings) == ({1: 1}, {1: 1})
     assert [(r["hour"], r["stage"]) for r in list_kept_back(settings, pair.fixed)] == [(HOURS[0], "screen")]
     assert held_listing(settings, pair.fixed).rows == []
+    assert hours_in_quarantine(settings, pair.fixed) == [HOURS[0]]
+    if name == "alone":  # what was refused is so still, and alone
+        pair.replay(HOURS[0])
+        assert (ids(pair, "items"), ids(pair, "others")) == ({1: 5}, {2: 2})
+        assert len(list_kept_back(settings, pair.fixed)) == 1
+        assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
 
 
 SPOILT: Event = MENDED[0] | {"value": json.dumps(json.loads(MENDED[0]["value"]) | {"op": "?"})}
@@ -116,6 +129,13 @@ FAILING_TWICE = transaction(2, ("u", "items", 1, 50), ("c", "others", 2, "none")
             ["screen", "screen"],
             id="a second copy is refused too, the third is good",
         ),
+        pytest.param(
+            "before",
+            [MENDED[:1], [*THERE, *FAILING]],
+            (1, 0),
+            ["screen"],
+            id="in an older hour, which runs late",
+        ),
     ],
 )
 def test_its_transaction_is_published_once_all_of_it_has_a_good_copy(
@@ -124,8 +144,45 @@ def test_its_transaction_is_published_once_all_of_it_has_a_good_copy(
 ) -> None:  # fmt: skip
     pair = FeedPair(f"mended_{name}", tmp_path, spark, settings, **DEBEZIUM, **CHECKED)
     run(pair, hours, order[:-1], settings)
-    assert (ids(pair, "items") if 0 in order[:-1] else {1: 1}) == {1: 1}
+    assert name == "undecodable_late" or ids(pair, "items") == {1: 1}
     run(pair, [], order[-1:], settings)
     assert (ids(pair, "items"), ids(pair, "others")) == ({1: 5}, {2: 2})
     assert [row["stage"] for row in list_kept_back(settings, pair.fixed)] == stages
     assert held_listing(settings, pair.fixed).rows == []
+
+
+@pytest.mark.parametrize("order", [None, (1, 0)], ids=["in one hour", "first"])
+def test_a_mended_half_of_a_key_change_leaves_the_other_half_to_its_copy(
+    spark: SparkSession, settings: Settings, tmp_path: Path, order: Sequence[int] | None
+) -> None:
+    """In no transaction: the row leaves its old key."""
+    pair = FeedPair(f"mended_move_{order is None}".lower(), tmp_path, spark, settings, **ALONE, **CHECKED)
+    hours = [[event("c", 1, image(1, 1)), *moved(20, 1, 11, 50)], moved(20, 1, 11, 4)]
+    for hour, sent in zip(HOURS, hours if order else [[*hours[0], *hours[1]]], strict=False):
+        pair.export(hour, sent)
+    for number in order or (0,):
+        pair.run(HOURS[number])
+    assert ids(pair, "items") == {11: 4}
+    assert [row["stage"] for row in list_kept_back(settings, pair.fixed)] == ["screen"]
+    assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
+
+
+def dataworks_row(op: str, number: int, id_: int | None = None) -> Sent:
+    values = None if id_ is None else {"id": id_, "n": number, "s": "x", "big": "y"}
+    return Sent(Message(f"{op} {number}"), TOPICS[0], _message(op, number, "a" if values else None, None, values))
+
+
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=str)
+def test_where_only_markers_tell_it_is_told_by_its_position(
+    spark: SparkSession, settings: Settings, tmp_path: Path, order: Sequence[int]
+) -> None:
+    name = "mended_markers_" + "".join(map(str, order))
+    feed = Exports(Format("dataworks", dataworks, "kafka_json", stream=True), tmp_path, settings, name)
+    begun, ended = dataworks_row("TRANSACTION_BEGIN", 100), dataworks_row("TRANSACTION_END", 110)
+    bad, good = dataworks_row("UPSERT", 103, 2), dataworks_row("INSERT", 103, 2)
+    sent = [[begun, dataworks_row("INSERT", 101, 1), bad, ended], [begun, good, ended]]
+    for number in order:
+        feed.run(HOURS[number], sent[number])
+    assert set(feed.rows("a")) == {1, 2}
+    assert [row["stage"] for row in list_kept_back(settings, name)] == ["decode"]
+    assert [str(finding) for finding in audit(feed.feed, settings).findings] == []

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections import Counter
 from pathlib import Path
 from typing import Any
@@ -10,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.e2e.debezium_messages import DEBEZIUM, HOURS, Event, event, row
+from tests.e2e.debezium_messages import DEBEZIUM, HOURS, Event, event, moved, row
 from tests.e2e.feed_pair import FeedPair
 from tidemark.ledger.quarantine import list_kept_back
 from tidemark.operations.audit import audit
@@ -25,13 +24,6 @@ COLUMNS = {"id": "bigint", "n": "int", "big": "text"}
 def tables(most: int, n: str = "int") -> dict[str, Any]:
     table = {"columns": {**COLUMNS, "n": n}, "checks": [{"column": "n", "max": most, "consequence": "quarantine"}]}
     return {"tables": {"s.items": table, "s.emptied": table}}
-
-
-def moved(lsn: int, old: int, new: Any, n: int, table: str) -> list[Event]:
-    """A key change as the connector sends it."""
-    arrived = event("c", lsn, row(new, n, f"moved from {old}"), table=table)
-    arrived["headers"] = [{"key": "__debezium.oldkey", "value": json.dumps({"id": old})}]
-    return [event("d", lsn, None, key={"id": old}, table=table), arrived]
 
 
 def key_changes(table: str) -> list[Event]:
