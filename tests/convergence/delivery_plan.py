@@ -287,14 +287,15 @@ class DeliveryPlan:
 
 
 def _apart(records: Object) -> Object:
-    """Where nothing tells offsets, a row of a table without a key that comes right behind itself is another, equal one: what
-    comes again lies where no neighbour says the same."""
+    """Where nothing tells offsets, a row of a table without a key that comes right behind itself is another, equal one, and a
+    message that is mended right behind the other one goes on with it: what comes again lies where no neighbour is a copy."""
     found: list[tuple[Record, Message]] = []
     for record, says in records:
         at = len(found)
-        if found and found[-1][1] == says and any(change.table == KEYLESS for change in says.changes):
-            around = [None, *(other for _, other in found), None]
-            at = next((place for place in range(at) if says not in around[place : place + 2]), at)
+        keyless = any(change.table == KEYLESS for change in says.changes)
+        if found and found[-1][1].name == says.name and (found[-1][1] != says or keyless):
+            around = [None, *(other.name for _, other in found), None]
+            at = next((place for place in range(at) if says.name not in around[place : place + 2]), at)
         found.insert(at, (record, says))
     return tuple(found)
 
