@@ -18,8 +18,12 @@ QUICK_JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC -XX:ReservedCodeCacheSize
 ARCHIVE = "classes.jsa"
 
 #: For other drivers. Nobody waits for a pause of the collector: the one that takes the least in all. Local files are read
-#: with buffers outside of the heap, as large as what is read at once, which each of many threads would keep.
-_JAVA = "-XX:+UseParallelGC -Djdk.nio.maxCachedBufferSize=1048576"
+#: with buffers outside of the heap, as large as what is read at once, which each of many threads would keep. HotSpot's second
+#: compiler is for what rows run through, and not for all that plans them: it begins at ten times its usual counts of calls.
+_JAVA = (
+    "-XX:+UseParallelGC -Djdk.nio.maxCachedBufferSize=1048576 -XX:Tier4InvocationThreshold=50000 "
+    "-XX:Tier4MinInvocationThreshold=6000 -XX:Tier4CompileThreshold=150000 -XX:Tier4BackEdgeThreshold=400000"
+)
 
 _PARTITIONS = "spark.sql.shuffle.partitions"
 #: How many bytes of landed objects make a partition of a larger hour. Compressed, these are some 130,000 changes of a dozen

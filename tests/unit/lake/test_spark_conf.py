@@ -25,7 +25,10 @@ def test_the_class_archive_joins_the_options_given(tmp_path: Path) -> None:
     assert shlex.split(spark_conf(settings)[OPTIONS])[1:] == ["-XX:+UseSerialGC"]
     plain = Settings(home=tmp_path, jars=tmp_path)
     keeps_no_large_buffers = "-Djdk.nio.maxCachedBufferSize=1048576"
-    assert shlex.split(spark_conf(plain)[OPTIONS])[1:] == ["-XX:+UseParallelGC", keeps_no_large_buffers]
+    usual = shlex.split(spark_conf(plain)[OPTIONS])[1:]
+    compiles_later = [f"-XX:Tier4{of}Threshold" for of in ("Invocation", "MinInvocation", "Compile", "BackEdge")]
+    assert usual[:2] == ["-XX:+UseParallelGC", keeps_no_large_buffers]
+    assert [option.split("=")[0] for option in usual[2:]] == compiles_later
     assert shlex.split(spark_conf(plain, small=True)[OPTIONS])[1:] == shlex.split(QUICK_JAVA)
     assert shlex.split(spark_conf(settings, small=True)[OPTIONS])[1:] == ["-XX:+UseSerialGC"]
     (tmp_path / ARCHIVE).touch()
