@@ -15,9 +15,9 @@ from dataclasses import dataclass, replace
 from datetime import datetime
 from pathlib import Path
 
-from tests.convergence.histories import KEYLESS, KEYS, LONGEST, SPREAD, Deed, History, Unit
+from tests.convergence.histories import CHECKED, KEYLESS, KEYS, LONGEST, SPREAD, Deed, History, Unit
 from tests.convergence.oracle import Account, Change, Message, Source, account
-from tests.convergence.wire import CHECKED, Format, Sent, transactions
+from tests.convergence.wire import Format, Sent, transactions
 from tidemark_samples.exporting import Message as Record
 from tidemark_samples.exporting import write_export
 

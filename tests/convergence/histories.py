@@ -29,6 +29,8 @@ LONGEST = 7  # units of a history
 _TRUNCATING, _UNTIL = 3, 3
 KEYS = {"a": ("id",), "b": ("id", "no"), "d": ("id",), "t0": ("id",), "t1": ("id",)}
 KEYLESS = "m"
+#: The tables whose ``n`` may not be below zero: by their check, the changes that say so go to quarantine.
+CHECKED = ("a", "t0", KEYLESS)
 #: The tables of which snapshots show rows: those that no other history truncates.
 SNAPSHOTTED = ("a", "b", "d")
 #: The table whose columns change, what it can have beside those of all tables, and what of it at first.
@@ -178,7 +180,7 @@ def spoilt(change: Change, fault: int) -> Change:
     sent = dict(change.sent)
     if sent.get("n") is None or fault not in (_UNREADABLE, _FAILING):
         return change
-    if fault == _FAILING and not change.position:  # where nothing checks it, a load would say two things of one row
+    if fault == _FAILING and change.table not in CHECKED:  # it would be another good value, and so its mended copy
         return change
     return replace(
         change, sent=frozenset((sent | {"n": "none" if fault == _UNREADABLE else -1 - change.position}).items())

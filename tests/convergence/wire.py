@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from types import ModuleType
 from typing import Any
 
-from tests.convergence.histories import KEYLESS, KEYS, POOL, Unit
+from tests.convergence.histories import CHECKED, KEYS, POOL, Unit
 from tests.convergence.oracle import Change, Message, Transaction
 
 
@@ -30,10 +30,6 @@ class Sent:
     offset: int | None = None
     delivery: int = 0
     spread: bool = False
-
-
-#: The tables whose ``n`` may not be below zero: by their check, the changes that say so go to quarantine.
-CHECKED = ("a", KEYLESS)
 
 
 @dataclass(frozen=True)
