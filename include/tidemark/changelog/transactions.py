@@ -29,7 +29,7 @@ from tidemark.changelog.transaction_status import (
 )
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
-from tidemark.ledger.change_log import is_row
+from tidemark.ledger.change_log import is_row, without_entries
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.kept_back import kept_back, never_completed, waiting_whole
 from tidemark.ledger.quarantine import ENTRY, NEVER_COMPLETED, STOPPED
@@ -272,7 +272,7 @@ def _is_taken_up() -> Column:
 def _published_beside(entries: HourEntries, again: DataFrame, held: DataFrame | None) -> DataFrame:
     """All published entries of the transactions of which entries are taken up ``again``, but those that are held."""
     published = _of(_published_in_transactions(entries), F.broadcast(again.select("tx").distinct()))
-    return _without_entries(published, None if held is None else held.select(*ENTRY))
+    return without_entries(published, held)
 
 
 def _take_up(whole: WholeTransactions, again: DataFrame, entries: HourEntries) -> WholeTransactions:
@@ -283,11 +283,6 @@ def _take_up(whole: WholeTransactions, again: DataFrame, entries: HourEntries) -
     taken_up = _of(log.select(*entries.ties.log.columns), F.broadcast(again.select("tx").distinct())).localCheckpoint()
     rows = taken_up.withColumn("landed_this_hour", F.lit(False))
     return replace(whole, rows=whole.rows.unionByName(rows), taken_up=taken_up)
-
-
-def _without_entries(rows: DataFrame, excluded: DataFrame | None) -> DataFrame:
-    """Log rows without the ``excluded`` entries."""
-    return rows if excluded is None else rows.join(excluded.select(*ENTRY), ENTRY, "left_anti").select(*rows.columns)
 
 
 def _published_in_transactions(entries: HourEntries) -> DataFrame:
@@ -304,7 +299,7 @@ def _held_entries(entries: HourEntries, given_up: DataFrame | None) -> DataFrame
     names = F.broadcast(entries.held.select("tx", F.explode("hours").alias("hour")))
     log, before = entries.ties.log, entries.ties.log_before
     published = before.where(entries.published & F.col("tx").isNotNull())
-    held = _without_entries(published, given_up).join(names, ["tx", "hour"], "left_semi")
+    held = without_entries(published, given_up).join(names, ["tx", "hour"], "left_semi")
     if before is not log:
         held = log.join(held.select("hour", *ENTRY), ["hour", *ENTRY], "left_semi").select(*log.columns)
     return held.localCheckpoint()  # few entries, and each question would read their hours again
@@ -314,8 +309,8 @@ def _retied(entries: HourEntries, held: DataFrame | None, given_up: DataFrame | 
     """Published entries that were taken for changes by themselves, or of another transaction, and were not held."""
     if entries.ties.retied is None:
         return None
-    retied = _without_entries(entries.ties.retied.where("tx is not null"), given_up)
-    return _without_entries(retied, None if held is None else held.select(*ENTRY))
+    retied = without_entries(entries.ties.retied.where("tx is not null"), given_up)
+    return without_entries(retied, held)
 
 
 def _withdrawn(retied: DataFrame, whole: WholeTransactions, rolled_back: DataFrame | None) -> DataFrame | None:
@@ -363,7 +358,7 @@ def _incomplete(entries: HourEntries, candidates: DataFrame, given_up: DataFrame
         return F.broadcast(transaction_status(these, entries.feed).where("complete").select("tx"))
 
     open_ = seen.join(
-        complete(with_earlier(found, _without_entries(earlier, given_up), entries.feed)), "tx", "left_anti"
+        complete(with_earlier(found, without_entries(earlier, given_up), entries.feed)), "tx", "left_anti"
     )
     if given_up is None:
         return open_.withColumn("spared", F.lit(False))
@@ -378,7 +373,7 @@ def _displaced(entries: HourEntries, held: DataFrame | None, unused: DataFrame |
         return None
     now = unused.where(F.col("whole_by") > F.lit(entries.state.last_sequence))
     shown = of_messages(entries.ties.log.where(entries.published & is_row()), now)
-    shown = _without_entries(shown, None if held is None else held.select(*ENTRY)).localCheckpoint()
+    shown = without_entries(shown, held).localCheckpoint()
     return None if shown.isEmpty() else shown
 
 

@@ -103,9 +103,9 @@ def _decoded(feed: Feed, hour: str, version: int) -> str:
     return f"{hour} {version} {feed.decoded_by}"
 
 
-def without_entries(rows: DataFrame, others: DataFrame) -> DataFrame:
-    """Log rows that are none of the ``others`` (ENTRY)."""
-    return rows.join(others.select(*ENTRY), ENTRY, "left_anti").select(*rows.columns)
+def without_entries(rows: DataFrame, others: DataFrame | None) -> DataFrame:
+    """Log rows that are none of the ``others`` (ENTRY); None: there are none."""
+    return rows if others is None else rows.join(others.select(*ENTRY), ENTRY, "left_anti").select(*rows.columns)
 
 
 def in_hour(hour: str) -> Column:

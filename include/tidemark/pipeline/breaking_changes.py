@@ -28,6 +28,6 @@ def breaking_changes(hour: HourChanges, refused: DataFrame) -> DataFrame:
         kept = kept_back(run.spark, run.feed.feed, run.state)
         # what a replay takes up again is judged anew, and is good if it is not refused now
         kept = kept.where((F.col("hour") != run.hour) | (F.col("sequence") > run.manifest.recalls))
-        not_good.append(kept if assembled.taken_up is None else without_entries(kept, assembled.taken_up))
+        not_good.append(without_entries(kept, assembled.taken_up))
     named = [rows.select(*ENTRY) for rows in not_good if rows is not None]
     return without_good_copy(refused, without_entries(entries, reduce(DataFrame.unionByName, named)), run.feed)

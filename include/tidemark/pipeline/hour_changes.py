@@ -86,7 +86,7 @@ class HourChanges:
         if (rows := self.assembled.taken_up) is None:
             return None
         for stay in (self.withheld.rows if self.withheld is not None else None, self.assembled.refused):
-            rows = rows if stay is None else without_entries(rows, stay)
+            rows = without_entries(rows, stay)
         return rows.localCheckpoint()
 
     def rows_of(self, table: str) -> DataFrame:

@@ -29,7 +29,7 @@ def tombstones(table: str, settled: DataFrame, hour: str) -> DataFrame:
 
 def _new(assembled: Assembled, rows: DataFrame) -> DataFrame:
     """The rows for the quarantine that are not in it already."""
-    return rows if assembled.taken_up is None else without_entries(rows, assembled.taken_up)
+    return without_entries(rows, assembled.taken_up)
 
 
 def write_system_rows(

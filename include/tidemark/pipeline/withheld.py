@@ -119,7 +119,7 @@ def _added(hour: HourChanges, taken: DataFrame, named: DataFrame, left: DataFram
     )  # fmt: skip
     counts, checked, alongside = dict(found.counts), dict(found.checked), found.alongside
     tables = {row.table for row in taken.select("table").distinct().collect()} if taken_up is not None else set()
-    taken = taken if taken_up is None else without_entries(taken, taken_up)  # they are counted in quarantine already
+    taken = without_entries(taken, taken_up)  # they are counted in quarantine already
     groups = taken.groupBy("table", "stage", "landed_this_hour", fails_a_check().alias("checked")).count().collect()
     for table, stage, landed, by_check, number in groups:
         more = Counts(quarantined=number) if landed else Counts(released_quarantined=number)
