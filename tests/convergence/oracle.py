@@ -14,8 +14,8 @@ place: a transaction takes part when all of its messages are there.
   takes away the one that its image before shows, else the one that was there first; an update changes the one that its
   image shows, else the newest. When the transaction ends, the newest is the key's row.
 - A change is bad when it sends a value that is none of its column's type, or that fails the table's check. It takes no
-  part, and nothing that belongs to it does: its whole transaction, the other half of its key change. Unless its message is
-  there without what is bad, too: then that one counts.
+  part, and nothing that belongs to it does: its whole transaction, unless the source ``splits``, and the other half of its
+  key change. Unless its message is there without what is bad, too: then that one counts.
 - An alteration renames, drops or adds columns of all rows that were before it; one that is added has its default there,
   where the row has not got it already. An update that does not name a column which the table still has sets it to null;
   a column that the table had not when a row was written is null in it, also where no alteration tells that it came since.
@@ -103,11 +103,13 @@ Copies = Counter[Image]
 @dataclass
 class Source:
     """``keyless``: tables without a key. ``checked``: tables in which ``n`` may not be below zero. ``transactions`` by
-    name. ``by_delivery``: a transaction that waits for what is bad in it does so whatever comes of it again."""
+    name. ``by_delivery``: a transaction that waits for what is bad in it does so whatever comes of it again. ``splits``: of
+    a transaction only what is bad waits."""
 
     keyless: Collection[str] = ()
     checked: Collection[str] = ()
     by_delivery: bool = False
+    splits: bool = False
     transactions: dict[str, Transaction] = field(default_factory=dict)
 
     def complete(self, tx: str, landed: Collection[str]) -> bool:
@@ -124,13 +126,15 @@ class Source:
             for name in {message.tx for message in messages if message.tx is not None}
             if self.complete(name, names) and self.transactions[name].taken_back is None
         }
-        whole -= self.bad_transactions(messages)
+        bad = self.bad_places(messages)
+        if not self.splits:
+            whole -= {tx for tx, _ in bad}
         return {
             change
             for message in messages
             if message.tx in whole or (message.tx is None and self.is_described(message, names))
             for change in message.changes
-            if (not self.is_bad(change) if message.tx is not None else not self.waits(change, message))
+            if not self.waits(change, message, bad)
         }
 
     def is_described(self, message: Message, landed: Collection[str]) -> bool:
@@ -142,17 +146,20 @@ class Source:
         n = dict(change.sent).get("n")
         return isinstance(n, str) or (change.table in self.checked and n is not None and n < 0)
 
-    def waits(self, change: Change, message: Message) -> bool:
-        """Whether a change of a message that stands alone is bad, or its other half is."""
+    def waits(self, change: Change, message: Message, bad: Collection[tuple[str, int]]) -> bool:
+        """Whether a change is bad, or its other half is. ``bad``: the places of what is, in transactions."""
+        if message.tx is not None:
+            return self.is_bad(change) or (message.tx, change.position) in bad
         return any(self.is_bad(one) for one in message.changes if one.position == change.position)
 
-    def bad_transactions(self, landed: Iterable[Message]) -> set[str]:
-        """The transactions of which a message is bad, each time that it came."""
-        found: dict[tuple[str, str], bool] = {}
+    def bad_places(self, landed: Iterable[Message]) -> set[tuple[str, int]]:
+        """The transactions, and in them the positions, at which a message is bad each time that it came."""
+        found: dict[tuple[str, int, str], bool] = {}
         for m in landed:
-            if m.tx is not None:
-                found[m.tx, m.name] = found.get((m.tx, m.name), True) and any(map(self.is_bad, m.changes))
-        return {tx for (tx, _), bad in found.items() if bad}
+            for position in {change.position for change in m.changes} if m.tx is not None else ():
+                bad = any(self.is_bad(change) for change in m.changes if change.position == position)
+                found[m.tx, position, m.name] = found.get((m.tx, position, m.name), True) and bad
+        return {(tx, position) for (tx, position, _), bad in found.items() if bad}
 
     def first(self, tx: str) -> str:
         """The transaction, or the one that it repeats."""
@@ -161,7 +168,7 @@ class Source:
     def bad_and_whole(self, landed: Collection[Message]) -> set[str]:
         """The transactions of which a change is bad, and that are whole, each as the one that it repeats."""
         names = {message.name for message in landed}
-        return {self.first(tx) for tx in self.bad_transactions(landed) if self.complete(tx, names)}
+        return {self.first(tx) for tx, _ in self.bad_places(landed) if self.complete(tx, names)}
 
     def refused(self, landed: Iterable[Message]) -> set[Change]:
         """The changes that are bad themselves, once their transactions are whole."""
@@ -329,25 +336,26 @@ def account(
 ) -> Account:
     """The account of what was ``delivered`` in an hour, when everything that has ``landed`` (with it) is published, and
     ``before`` was. ``by_delivery``, what comes again of a transaction that was bad then is held."""
-    names, bad = {message.name for message in landed}, source.bad_transactions(landed)
-    bad_before = source.bad_and_whole(before) if source.by_delivery else set()
+    names, bad = {message.name for message in landed}, source.bad_places(landed)
+    bad_transactions = set() if source.splits else {tx for tx, _ in bad}
+    bad_before = source.bad_and_whole(before) if source.by_delivery and not source.splits else set()
     total = Account()
     for message in delivered:
         entries, tx = message.entries, message.tx
         counted = Account(landed=1, split=entries - 1)
         taken_back = tx is not None and source.transactions[tx].taken_back in names
+        if tx is None:
+            held = not source.is_described(message, names)
+        else:
+            held = not source.complete(tx, names) or source.first(tx) in bad_before
         if taken_back or all(change.op == "alter" for change in message.changes):
             counted += Account(control=entries)
-        elif tx is None and not source.is_described(message, names):
+        elif held:
             counted += Account(held=entries)
-        elif tx is None:
-            waiting = {change.position for change in message.changes if source.waits(change, message)}
-            counted += Account(quarantined=len(waiting))
-        elif not source.complete(tx, names) or source.first(tx) in bad_before:
-            counted += Account(held=entries)
-        elif tx in bad:
+        elif tx in bad_transactions:
             counted += Account(quarantined=entries)
         else:
-            counted += Account(quarantined=sum(map(source.is_bad, message.changes)))
+            waiting = {change.position for change in message.changes if source.waits(change, message, bad)}
+            counted += Account(quarantined=len(waiting))
         total += counted
     return total

@@ -159,6 +159,18 @@ def test_a_transaction_counts_once_each_of_its_messages_is_there_without_what_is
     assert account(source, [mended], [a, b, mended], [a, b]) == Account(landed=1)
 
 
+def test_where_transactions_are_split_only_what_is_bad_waits_and_its_other_half() -> None:
+    source = Source(checked={"t"}, splits=True, transactions={"x": Transaction(frozenset("abc"))})
+    a, b = Message("a", (insert(1, 1, n=-1),), "x"), Message("b", (insert(2, 2, n=2), delete(3, 2)), "x")
+    c = Message("c", (Change("t", 3, "insert", (3,), image(id=3, n="none"), frozenset(), (2,)),), "x")
+    assert source.tables([a, b]) == {}, "it is not whole"
+    assert source.tables([a, b, c]) == {"t": {(2,): Row({"id": 2, "n": 2})}}
+    assert source.refused([a, b, c]) == {*a.changes, *c.changes}
+    assert account(source, [a, b, c], [a, b, c], []) == Account(landed=3, quarantined=3)
+    mended = Message("a", (insert(1, 1, n=1),), "x")
+    assert source.tables([a, b, c, mended]) == {"t": {KEY: Row({"id": 1, "n": 1}), (2,): Row({"id": 2, "n": 2})}}
+
+
 def test_the_other_half_of_a_bad_key_change_waits() -> None:
     source = Source()
     moved = delete(3), Change("t", 3, "insert", (2,), image(id=2, n="none"), frozenset(), (1,))
