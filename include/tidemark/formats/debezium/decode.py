@@ -173,9 +173,16 @@ def gaps(options: BaseModel) -> list[str]:
         "rows that come or go with no change of their own: a table that is dropped and made again, or renamed, and "
         "partitions that are dropped, attached, exchanged or switched: `tidemark reload` with a new snapshot after that"
     )
+    skips = "`event.processing.failure.handling.mode`" + (
+        " and `inconsistent.schema.handling.mode`" if options.connector == "mysql" else ""
+    )
+    skipped = (
+        f"changes that the connector cannot read, where {skips} is not `fail`, its default: it leaves them out, and rows "
+        "stay as they were"
+    )
     connector = CONNECTORS[options.connector]
     counts = [COUNTED_ANEW] if connector.counts_anew and options.transactions is not None else []
-    return [truncates, statements, *connector.gaps, *counts]
+    return [truncates, statements, skipped, *connector.gaps, *counts]
 
 
 def awaits_place(options: BaseModel, until: str) -> Column:
