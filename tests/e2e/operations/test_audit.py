@@ -13,10 +13,10 @@ import pytest
 from pyspark.sql import SparkSession
 from typer.testing import CliRunner
 
-from tests.e2e.debezium_messages import COLUMNS, HOURS, TRANSACTIONS, end, event, line, part, row
+from tests.e2e.debezium_messages import COLUMNS, DEBEZIUM, HOURS, TRANSACTIONS, end, event, line, part, row
 from tests.e2e.feed_pair import FeedPair
 from tidemark.cli import app
-from tidemark.errors import ConfigError
+from tidemark.errors import CheckError, ConfigError
 from tidemark.feeds.model import Feed
 from tidemark.ledger.manifest import load_manifest
 from tidemark.ledger.quarantine import list_kept_back
@@ -76,6 +76,25 @@ def test_a_lake_that_is_whole_has_no_difference(feed: Feed, settings: Settings) 
         audit(feed, settings, "2026-11-19T00", "2026-11-19T05")
     with pytest.raises(ConfigError, match="the last hour 2026-11-20T00 is before the first, 2026-11-20T02"):
         audit(feed, settings, HOURS[2], HOURS[0])
+
+
+def test_a_replay_that_a_check_stops_has_damaged_nothing(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    """What it decoded anew is of the hour's records still: nothing is to be restored from a backup."""
+    tables = {"s.items": {"columns": {**COLUMNS, "n": "int"}}}
+    pair = FeedPair("au_stop", tmp_path, spark, settings, **DEBEZIUM, quarantine={"limit": 1}, tables=tables)
+    spoilt = event("c", 3, row(3, 3))
+    spoilt["value"] = spoilt["value"].replace('"op": "c"', '"op": "?"')
+    pair.export(HOURS[0], [event("c", 1, row(1, 1)), event("c", 2, row(2, 5_000_000_000)), spoilt])
+    pair.run(HOURS[0])
+    checks = [{"column": "n", "max": 9, "consequence": "stop"}]
+    with pytest.raises(CheckError):
+        pair.replay(HOURS[0], tables={"s.items": {"columns": {**COLUMNS, "n": "bigint"}, "checks": checks}})
+    found = [str(finding).splitlines()[0] for finding in audit(pair.feed(pair.fixed), settings).findings]
+    assert found == [f"manifest, hour {HOURS[0]}, version 2: is not published"]
+    pair.run(HOURS[0])
+    assert audit(pair.feed(pair.fixed), settings).findings == []
 
 
 class Lake:
