@@ -9,13 +9,13 @@ from typing import Any
 
 from tests.convergence.canal import statement
 from tests.convergence.histories import KEYS, POOL, ROOM, Deed, Traits, Unit
-from tests.convergence.oracle import Change, Message
+from tests.convergence.oracle import Change, Message, is_broken
 from tests.convergence.wire import Sent, key_row, name_of, prior_row, row
 
 _N, _S, _BIG = frozenset({"n"}), frozenset({"s"}), frozenset({"big"})
 TRAITS = Traits(
     absent=(_BIG, _S | _BIG, _N, frozenset()), partial_inserts=True, rollbacks=True, keyless=False, loads="here",
-    alters=("add", "fill", "drop", "rename", "swap"),
+    alters=("add", "fill", "drop", "rename", "swap"), broken=True,
 )  # fmt: skip
 TOPICS = ("dataworks.c",)
 _COLUMNS = {"id": "LONG", "n": "LONG", "s": "STRING", "big": "STRING"}
@@ -50,7 +50,7 @@ def encode(unit: Unit) -> list[Sent]:
 def _row(unit: Unit, index: int, deed: Deed, tx: str | None) -> list[Sent]:
     change = deed[-1]
     moved = change.prior is not None
-    paired = change.op == "update" or moved
+    paired = (change.op == "update" or moved) and not is_broken(change)
     if paired and unit.choice(index, 3) == 0:
         # The row before, a delete of its key, and the row after: what that lacks is what the row before had.
         if change.absent:
@@ -69,7 +69,7 @@ def _row(unit: Unit, index: int, deed: Deed, tx: str | None) -> list[Sent]:
             )
             for op, changes, before, after in halves
         ]
-    op = "UPDATE_AFTER" if moved else _OPS[change.op]
+    op = "UPDATE_AFTER" if moved else "?" if is_broken(change) else _OPS[change.op]
     before = _old(change) if paired or change.op == "delete" else None
     after = row(change) if change.op in ("insert", "update") else None
     text = statement(change) if change.op == "alter" else None

@@ -7,13 +7,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from tests.convergence.histories import KEYLESS, KEYS, ROOM, SPREAD, Deed, Traits, Unit
-from tests.convergence.oracle import Change, Message
+from tests.convergence.oracle import Change, Message, is_broken
 from tests.convergence.wire import Sent, key_row, name_of, prior_row, row
 from tidemark_samples.debezium_wire import UNAVAILABLE
 
 _NONE, _S, _BIG = frozenset[str](), frozenset({"s"}), frozenset({"big"})
 TRAITS = Traits(
-    absent=(_BIG, _S, _S | _BIG, _NONE), loads="here", split_moves=True, alters=("add", "drop"), snapshots=True
+    absent=(_BIG, _S, _S | _BIG, _NONE),
+    loads="here",
+    split_moves=True,
+    alters=("add", "drop"),
+    snapshots=True,
+    broken=True,
 )
 _META = "srv.transaction"
 _TABLES = (*KEYS, KEYLESS)
@@ -213,7 +218,7 @@ def _event(
         "before": dict(change.taken) if change.taken is not None else None,
         "after": after if change.op in ("insert", "update") else None,
         "source": source,
-        "op": op,
+        "op": "?" if is_broken(change) else op,
         "transaction": transaction,
     }
 

@@ -16,7 +16,7 @@ from random import Random
 from hypothesis import HealthCheck, Phase, given, seed, settings
 from hypothesis import strategies as st
 
-from tests.convergence.oracle import Change, Image, Key, Row, Value, rows
+from tests.convergence.oracle import BROKEN, Change, Image, Key, Row, Value, rows
 
 #: More than there are ever histories in one feed.
 SPREAD = 1000
@@ -44,7 +44,7 @@ class Traits:
     whether a key change is two messages, which come in any hours where no transaction ties them. ``alters``: what
     becomes of the columns of a table: they are added (``fill``: with a default), dropped, renamed, swapped; ``lists``:
     all that is said of it is which columns there are. ``snapshots``: whether rows are read as they stand, while the log
-    goes on."""
+    goes on. ``broken``: whether there are records that cannot be decoded, and say where they stand."""
 
     absent: tuple[frozenset[str], ...]
     partial_inserts: bool = False
@@ -57,6 +57,7 @@ class Traits:
     alters: tuple[str, ...] = ()
     lists: bool = False
     snapshots: bool = False
+    broken: bool = False
 
 
 #: What the source did as one: a change, or the delete and the insert of a key change.
@@ -93,9 +94,9 @@ class History:
 _STEPS = (
     "write", "write", "part", "part", "part", "drop", "move", "move", "swap", "cycle", "shift", "onto", "load", "truncate",
 )  # fmt: skip
-#: What a number below so many makes of the value of ``n`` that a step sends: none of its type, or one that fails the
-#: table's check.
-_UNREADABLE, _FAILING, _FAULTS = 0, 1, 25
+#: What a number below so many makes of the value of ``n`` that a step sends: none of its type, one that fails the table's
+#: check, or one of which nothing can be read, nor of its record.
+_UNREADABLE, _FAILING, _BROKEN, _FAULTS = 0, 1, 2, 25
 #: Rows that move onto keys that are taken: the steps' moves, as places in the list of keys that they were given (one,
 #: other and the third), and whether the key that was moved onto last is deleted afterwards.
 _COLLISIONS = {
@@ -178,13 +179,12 @@ def _told(can: Traits, number: int, drawn: list[tuple], alterations: Sequence[Ch
 def spoilt(change: Change, fault: int) -> Change:
     """The change with a value of ``n`` that a table cannot hold, or may not; or the same, where it sends none."""
     sent = dict(change.sent)
-    if sent.get("n") is None or fault not in (_UNREADABLE, _FAILING):
+    if sent.get("n") is None or fault not in (_UNREADABLE, _FAILING, _BROKEN):
         return change
     if fault == _FAILING and change.table not in CHECKED:  # it would be another good value, and so its mended copy
         return change
-    return replace(
-        change, sent=frozenset((sent | {"n": "none" if fault == _UNREADABLE else -1 - change.position}).items())
-    )
+    bad: Value = {_UNREADABLE: "none", _BROKEN: BROKEN}.get(fault, -1 - change.position)
+    return replace(change, sent=frozenset((sent | {"n": bad}).items()))
 
 
 def _whole(row: Row) -> dict[str, Value]:
@@ -260,7 +260,9 @@ class _Writer:
         """Each deed as it is sent, and as it should be."""
         deed: Deed
         for deed in self._good_deed(at, together, what, table, one, other, lacks, null):
-            if together or len(deed) == 1 or not self.can.split_moves:
+            if fault == _BROKEN and not (self.can.broken and len(deed) == 1):  # of one half nothing says whose it is
+                yield deed, deed
+            elif together or len(deed) == 1 or not self.can.split_moves:
                 yield (*deed[:-1], spoilt(deed[-1], fault)), deed
             else:
                 yield deed, deed

@@ -33,6 +33,8 @@ from itertools import groupby
 from typing import Any
 
 Value = int | str | None
+#: As the value of ``n``: the record of the change cannot be decoded.
+BROKEN = "broken"
 Key = tuple[int, ...]
 #: Columns and values of a row, in any order.
 Image = frozenset[tuple[str, Value]]
@@ -171,7 +173,7 @@ class Source:
         return {self.first(tx) for tx, _ in self.bad_places(landed) if self.complete(tx, names)}
 
     def refused(self, landed: Iterable[Message]) -> set[Change]:
-        """The changes that are bad themselves, once their transactions are whole."""
+        """The changes that are bad themselves, and can be decoded, once their transactions are whole."""
         messages = list(landed)
         names = {message.name for message in messages}
         return {
@@ -183,7 +185,7 @@ class Source:
                 and (self.transactions[message.tx].taken_back not in names and self.complete(message.tx, names))
             )
             for change in message.changes
-            if self.is_bad(change)
+            if self.is_bad(change) and not is_broken(change)
         }
 
     def tables(self, landed: Iterable[Message]) -> dict[str, Rows | Copies]:
@@ -194,6 +196,11 @@ class Source:
         return {
             table: copies(changes) if table in self.keyless else rows(changes) for table, changes in of_table.items()
         }
+
+
+def is_broken(change: Change) -> bool:
+    """Whether the record of a change cannot be decoded."""
+    return dict(change.sent).get("n") == BROKEN
 
 
 def rows(changes: Iterable[Change]) -> Rows:
@@ -348,7 +355,9 @@ def account(
             held = not source.is_described(message, names)
         else:
             held = not source.complete(tx, names) or source.first(tx) in bad_before
-        if taken_back or all(change.op == "alter" for change in message.changes):
+        if any(map(is_broken, message.changes)):
+            counted += Account(quarantined=entries)
+        elif taken_back or all(change.op == "alter" for change in message.changes):
             counted += Account(control=entries)
         elif held:
             counted += Account(held=entries)

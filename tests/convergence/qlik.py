@@ -7,7 +7,7 @@ from collections.abc import Collection
 from typing import Any
 
 from tests.convergence.histories import ALTERED, FIRST, KEYLESS, KEYS, POOL, ROOM, SPREAD, Deed, Traits, Unit
-from tests.convergence.oracle import Change, Message
+from tests.convergence.oracle import Change, Message, is_broken
 from tests.convergence.wire import Sent, key_row, name_of, prior_row, row
 
 _N, _S, _BIG = frozenset({"n"}), frozenset({"s"}), frozenset({"big"})
@@ -17,6 +17,7 @@ TRAITS = Traits(
     loads="first",
     alters=("add", "drop", "rename"),
     lists=True,
+    broken=True,
 )
 METADATA = "crm.metadata"
 _COLUMNS = {"id": "INT8", "n": "INT8", "s": "STRING(40)", "big": "NCLOB"}
@@ -93,12 +94,13 @@ def encode(unit: Unit) -> list[Sent]:
     counted = [deed for deed in unit.deeds if deed not in loaded]
     sent = []
     for index, deed in enumerate(loaded):
-        headers = {"operation": ("REFRESH", "READ")[index % 2], "changeSequence": "", "transactionId": ""}
+        operation = "?" if is_broken(deed[-1]) else ("REFRESH", "READ")[index % 2]
+        headers = {"operation": operation, "changeSequence": "", "transactionId": ""}
         says = Message(name_of(unit, f"load{index}"), deed, described_by=_described_by(deed))
         sent.append(Sent(says, *_message(deed, headers)))
     for index, deed in enumerate(counted):
         change = deed[-1]
-        operation = "UPDATE" if change.prior is not None else _OPERATIONS[change.op]
+        operation = "UPDATE" if change.prior is not None else "?" if is_broken(change) else _OPERATIONS[change.op]
         headers = {
             "operation": operation,
             "changeSequence": f"20261120{unit.number // 1000:08d}{change.position:019d}",

@@ -153,7 +153,7 @@ def replay_without_checks(plan: DeliveryPlan, file: dict[str, Any], settings: Se
         assert replay_hour(feed, hour, settings) is not None, hour
     checked, plan.source.checked = plan.source.checked, ()
     context = f"{plan.format.name}, after {', '.join(hours)} were replayed without checks"
-    bad = plan.source.refused(counts)
+    bad = plan.source.refused(landed)
     assert refused(settings, feed) == {(change.table, str(dict(change.sent)["n"])) for change in bad}, context
     found = findings(plan, counts, feed.feed, settings, None)
     assert not found, f"{context}:\n{explained(plan, found, '')}"

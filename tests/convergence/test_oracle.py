@@ -7,7 +7,19 @@ from collections.abc import Mapping
 from dataclasses import replace
 from itertools import permutations
 
-from tests.convergence.oracle import Account, Change, Image, Message, Row, Source, Transaction, Value, account, rows
+from tests.convergence.oracle import (
+    BROKEN,
+    Account,
+    Change,
+    Image,
+    Message,
+    Row,
+    Source,
+    Transaction,
+    Value,
+    account,
+    rows,
+)
 
 KEY = (1,)
 
@@ -169,6 +181,16 @@ def test_where_transactions_are_split_only_what_is_bad_waits_and_its_other_half(
     assert account(source, [a, b, c], [a, b, c], []) == Account(landed=3, quarantined=3)
     mended = Message("a", (insert(1, 1, n=1),), "x")
     assert source.tables([a, b, c, mended]) == {"t": {KEY: Row({"id": 1, "n": 1}), (2,): Row({"id": 2, "n": 2})}}
+
+
+def test_what_cannot_be_decoded_is_bad_wherever_it_stands_and_not_refused() -> None:
+    source = Source(transactions={"x": Transaction(frozenset("ab"))})
+    a, b = Message("a", (insert(1, 1, n=BROKEN),), "x"), Message("b", (insert(2, 2, n=2),), "x")
+    assert source.tables([a, b]) == {} and source.refused([a, b]) == set()
+    assert account(source, [a], [a], []) == Account(landed=1, quarantined=1), "also of a transaction that is not whole"
+    assert account(source, [b], [a, b], [a]) == Account(landed=1, quarantined=1)
+    mended = Message("a", (insert(1, 1, n=1),), "x")
+    assert source.tables([a, b, mended]) == {"t": {KEY: Row({"id": 1, "n": 1}), (2,): Row({"id": 2, "n": 2})}}
 
 
 def test_the_other_half_of_a_bad_key_change_waits() -> None:
