@@ -128,7 +128,7 @@ def run_plan(format_: Format, seed: int, count: int, settings: Settings, out: Pa
     for hour in HOURS[: size.hours]:  # a backfill over hours that are published
         assert run_hour(feed, hour, settings).sequence <= len(published), hour
     if size == WHOLE:
-        replay_without_checks(plan, file, settings)
+        replay_without_checks(plan, file, settings, f"{seed} {count}")
     for at in (at for at in published if at.version == 1):  # the cuts stay what they were
         found = findings(plan, shown_by_cut(plan, at, published), name, settings, HOURS[at.hour])
         assert not found, f"the cut of {at} afterwards:\n{explained(plan, found, f'{seed} {count}')}"
@@ -138,7 +138,7 @@ def run_plan(format_: Format, seed: int, count: int, settings: Settings, out: Pa
         )
 
 
-def replay_without_checks(plan: DeliveryPlan, file: dict[str, Any], settings: Settings) -> None:
+def replay_without_checks(plan: DeliveryPlan, file: dict[str, Any], settings: Settings, drawn: str) -> None:
     """Take up what failed a check that the feed file does not have any more, hour by hour in any order: it is where it would
     have been, had the check never been there. Where a change came once more without what failed, that copy stands."""
     landed = plan.landed(plan.order)
@@ -156,7 +156,7 @@ def replay_without_checks(plan: DeliveryPlan, file: dict[str, Any], settings: Se
     bad = plan.source.refused(landed)
     assert refused(settings, feed) == {(change.table, str(dict(change.sent)["n"])) for change in bad}, context
     found = findings(plan, counts, feed.feed, settings, None)
-    assert not found, f"{context}:\n{explained(plan, found, '')}"
+    assert not found, f"{context}:\n{explained(plan, found, drawn)}"
     plan.source.checked = checked
 
 
