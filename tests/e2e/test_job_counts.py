@@ -32,10 +32,13 @@ def everywhere(number: int, op: str, *ids: int, partial: bool = False) -> list[E
     return sent
 
 
-def moved(number: int, old: int, new: int, *, partial: bool = False) -> list[Event]:
-    """A transaction that changes a key in all tables, and sends whole rows, or rows without a column."""
-    sent = transaction(number, *((op, table, old if op == "d" else new, 1) for table in TABLES for op in "dc"))
-    for left, one in zip(sent[:-1:2], sent[1:-1:2], strict=True):
+def moved(number: int, *moves: tuple[int, int], partial: bool = False) -> list[Event]:
+    """A transaction that changes keys, old to new, in all tables, and sends whole rows, or rows without a column."""
+    each = [(table, *move) for table in TABLES for move in moves]
+    sent = transaction(
+        number, *((op, table, id_, old) for table, old, new in each for op, id_ in (("d", old), ("c", new)))
+    )
+    for (_, old, _), left, one in zip(each, sent[:-1:2], sent[1:-1:2], strict=True):
         one["headers"] = [{"key": "__debezium.oldkey", "value": json.dumps({"id": old})}]
         value = json.loads(one["value"]) | {"source": json.loads(left["value"])["source"]}  # both are one UPDATE
         if partial:
@@ -52,8 +55,9 @@ HOURS_OF: dict[str, tuple[list[Event], int, int]] = {
     "in order twice": ([*everywhere(21, "c", 20, 21, 22), *everywhere(21, "c", 20, 21, 22)], 12, 2),
     "redelivered": ([*AGAIN, *everywhere(31, "u", 4, 5)], 16, 3),
     "late": ([*everywhere(13, "u", *range(10), partial=True), *everywhere(41, "u", 4, 5)], 16, 4),
-    "a moved key": (moved(51, 1, 91), 14, 2),
-    "a moved key without a column": (moved(51, 1, 91, partial=True), 14, 4),
+    "a moved key": (moved(51, (1, 91)), 14, 2),
+    "a moved key without a column": (moved(51, (1, 91), partial=True), 14, 4),
+    "keys that collide": (moved(51, (1, 2), (2, 3), (3, 91)), 14, 5),
     "a truncate": ([*everywhere(61, "t", 0), *everywhere(62, "c", 1, 2)], 12, 5),
 }
 

@@ -29,7 +29,7 @@ def keyed_log_rows(shape: TableShape, log_rows: DataFrame, state: FeedState) -> 
 def fold_keyed(shape: TableShape, rows: DataFrame, targets: DataFrame, hour: str) -> DataFrame:
     """SETTLED of the keys in ``targets``, from all ROWS of their table."""
     colliding = colliding_keys(rows, F.lit(False)).localCheckpoint()
-    return settle(fold(with_ancestors(rows, targets, colliding), partial=True), shape, hour, whole=True)
+    return settle(fold(with_ancestors(rows, targets, colliding, shape), partial=True), shape, hour, whole=True)
 
 
 def fold_keyless(shape: TableShape, log_rows: DataFrame, feed: Feed, hour: str) -> DataFrame:

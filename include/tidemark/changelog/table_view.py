@@ -28,7 +28,7 @@ from tidemark.errors import SchemaError, StateError
 from tidemark.fold.few_keys import KeyValues, condition
 from tidemark.fold.late_changes import PublishedChanges
 from tidemark.fold.typed_rows import TableShape, in_one_notation, key_is_whole, keyed_rows
-from tidemark.identifiers import TIDEMARK, quote
+from tidemark.identifiers import TIDEMARK
 from tidemark.lake.catalog import Where, read_rows
 from tidemark.ledger.change_log import published_by
 from tidemark.ledger.change_stats import TableStats
@@ -119,7 +119,7 @@ class TableView:
 
     def entangles(self, stats: TableStats) -> bool:
         """Whether changes of the hour rest on other keys, or rows meet at one key, perhaps with those of an earlier hour."""
-        return stats.links > 0 or _may_collide(stats, self.log.state)
+        return stats.links > 0 or stats.collisions > 0 or _goes_on(stats, self.log.state)
 
     def may_be_partial(self, stats: TableStats) -> bool:
         """Whether a row may have columns that are newer than its base."""
@@ -147,6 +147,7 @@ class TableView:
         logged = keyed_rows(self.published_rows(), self.shape, expand=True, came=published_by(self.log.state))
         return PublishedChanges(
             rows=logged.where(key_is_whole(self.shape)),
+            shape=self.shape,
             # What is withdrawn, or was never published, is stored still: nothing is older than it.
             stored=self.stored().limit(0) if self.emptied == _ANY else self.stored(),
             highest=self.highest,
@@ -189,7 +190,7 @@ class TableView:
     def _stored(self, chosen: Callable[[DataFrame], DataFrame]) -> DataFrame:
         """:meth:`stored` of the keys of ``chosen`` rows."""
         rows = self.published.read().select(
-            F.struct(*(F.col(quote(name)).alias(name) for name in self.shape.key)).alias("key"),
+            self.shape.stored_key().alias("key"),
             F.col(f"{TIDEMARK}.sort_key").alias("row_at"),
             F.col(f"{TIDEMARK}.base_sort_key").alias("row_base"),
             F.lit(None).cast("string").alias("deleted_at"),
@@ -219,12 +220,11 @@ def _may_be_partial(stats: TableStats, state: FeedState) -> bool:
     return stats.partial > 0 or state.table(stats.table).partial
 
 
-def _may_collide(stats: TableStats, state: FeedState) -> bool:
-    """Whether rows meet at one key, perhaps with those of an earlier hour."""
+def _goes_on(stats: TableStats, state: FeedState) -> bool:
+    """Whether rows of the hour may meet at one key with those of an earlier hour."""
     before = state.table(stats.table)
     goes_on = before.arrived is not None and stats.began is not None and stats.began <= before.arrived
-    goes_on |= before.arrived_in is not None and stats.began_in == before.arrived_in
-    return bool(stats.collisions or goes_on)
+    return goes_on or (before.arrived_in is not None and stats.began_in == before.arrived_in)
 
 
 def _needs_log(
@@ -232,11 +232,12 @@ def _needs_log(
 ) -> bool:  # fmt: skip
     """Which of two rows a change is of is in no row's own state; nor is what a late change's row inherited from another key,
     nor a key whose tombstone may have been removed, nor which changes came before a column did (``learned``)."""
-    if _may_collide(stats, log.state):
+    if _goes_on(stats, log.state) or (stats.collisions and stats.links):
         return True
     late = _is_late(stats, highest)
-    # What rests on another key goes on from the stored row, which is to be as it was before the hour.
-    if stats.links and (late or stats.emptied is not None or change.alters_rows):
+    # What rests on another key, or meets another row at its own, goes on from the stored row, which is to be as it was
+    # before the hour.
+    if (stats.links or stats.collisions) and (late or stats.emptied is not None or change.alters_rows):
         return True
     # A row that a transaction moves onto a key may meet one which left that key in an hour that has come before.
     met = stats.arrived is not None

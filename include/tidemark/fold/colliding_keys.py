@@ -10,17 +10,18 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tidemark.fold.materialized import materialize
+from tidemark.fold.typed_rows import TableShape
 from tidemark.ledger.source_transactions import source_transaction
 
 _TEXTS = "map<string, string>"
 #: The rows that a key has, in the order in which they came: the sort key of the change that each began with (empty: it
 #: was there before all known changes), its values so far, and the transaction that brought it.
 _PRESENT = f"array<struct<row: string, after: {_TEXTS}, transaction: string>>"
-_ASSIGNED = "array<struct<sort_key: string, op: string, row: string>>"
+_ASSIGNED = "array<struct<sort_key: string, op: string, row: string, landed: bigint, released: bigint>>"
 
 
 def is_arrival() -> Column:
@@ -45,23 +46,19 @@ def colliding_keys(rows: DataFrame, new: Column) -> DataFrame:
     return pairs.groupBy("key").agg(F.bool_or(F.col("arrival_is_new") | F.col("leaving_is_new")).alias("new"))
 
 
-def with_source_rows(rows: DataFrame, colliding: DataFrame) -> DataFrame:
+def with_source_rows(rows: DataFrame, colliding: DataFrame, shape: TableShape) -> DataFrame:
     """ROWS with ``of_row`` (which of its key's rows a change is of), ``of_last_row`` (whether that is the row which the
     key has at the end, or had last), and ``prior_row`` (on an arrival: which row of its old key it was). All three are
-    null where keys do not collide. ``colliding``: as :func:`colliding_keys` gives them for all of ``rows``."""
+    null where keys do not collide. ``colliding``: as :func:`colliding_keys` gives them for all of ``rows``. ``shape``: the
+    table's."""
     if colliding.isEmpty():
         names = {"of_row": "string", "of_last_row": "boolean", "prior_row": "string"}
         return rows.withColumns({name: F.lit(None).cast(kind) for name, kind in names.items()})
-    steps = rows.join(colliding, "key", "left_semi").dropDuplicates(["key", "sort_key"])
-    step = F.struct(
-        "sort_key", "op", is_arrival().alias("arrival"), source_transaction().alias("transaction"), "before", "after"
-    )
-    of_key = steps.groupBy("key").agg(_follow(_in_order(F.collect_list(step))).alias("followed"))
-    of = of_key.select("key", F.col("followed.last").alias("last"), F.explode("followed.assigned").alias("of"))
     # Under names of its own: Spark takes the two sides of the joins below for the same columns otherwise.
+    of = _assign_rows(_steps(_changes(rows, shape).join(colliding, "key", "left_semi")))
     assigned = of.select(
-        F.col("key").alias("changed_key"), F.col("of.sort_key").alias("changed_at"), F.col("of.op").alias("changed_by"),
-        F.col("of.row").alias("of_row"), (F.col("of.row") == F.col("last")).alias("of_last_row"),
+        F.col("key").alias("changed_key"), F.col("sort_key").alias("changed_at"), F.col("op").alias("changed_by"),
+        F.col("row").alias("of_row"), (F.col("row") == F.col("last")).alias("of_last_row"),
     ).localCheckpoint()  # fmt: skip
     left = assigned.where("changed_by = 'delete'").select(
         F.col("changed_key").alias("left_key"), _place(F.col("changed_at")).alias("left_at"),
@@ -74,6 +71,53 @@ def with_source_rows(rows: DataFrame, colliding: DataFrame) -> DataFrame:
         .join(left, it_left, "left")
         .select(*rows.columns, "of_row", "of_last_row", "prior_row")
     )
+
+
+def of_other_rows(rows: DataFrame, stored: DataFrame, shape: TableShape) -> DataFrame:
+    """The changes (``key``, ``sort_key``, and how often each ``landed`` and was ``released``) that are of another row than
+    the one which their key has at the end, or had last: they come to nothing. ``rows``: ROWS, newer than all that is stored,
+    of all keys onto which one of them moves a row. ``stored``: the rows of the published table, of this ``shape``, that have
+    these keys, each with its ``key``."""
+    there = {"key": F.col("key"), "after": shape.stored_by_value(stored), "sort_key": F.lit(""), "op": F.lit("insert")}
+    changes = _changes(rows, shape)
+    before = stored.select(
+        *(there.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in changes.schema.fields)
+    )
+    steps = _steps(changes.unionByName(before).repartition("key"))
+    arrived = F.min(F.when(F.col("arrival"), F.col("sort_key"))).over(Window.partitionBy("key", "transaction"))
+    leaves = (F.col("op") == "delete") & F.col("transaction").isNotNull() & (arrived < F.col("sort_key"))
+    collides = F.bool_or("leaves").over(Window.partitionBy("key"))
+    colliding = steps.withColumn("leaves", leaves).withColumn("collides", collides).where("collides")
+    return _assign_rows(colliding).where("row <> last").select("key", "sort_key", "landed", "released")
+
+
+def _changes(rows: DataFrame, shape: TableShape) -> DataFrame:
+    """Of ROWS, what :func:`_steps` takes."""
+    images = (shape.by_value(F.col(name)).alias(name) for name in ("before", "after"))
+    landed = F.when(F.col("counts"), F.col("landed_this_hour"))
+    return rows.select(
+        "key", "sort_key", "op", is_arrival().alias("arrival"), source_transaction().alias("transaction"), *images,
+        landed.alias("landed"),
+    )  # fmt: skip
+
+
+def _steps(changes: DataFrame) -> DataFrame:
+    """One step for each change, however often it came: ``landed`` and ``released`` are how often."""
+    said = ("op", "arrival", "transaction", "before", "after")
+    return changes.groupBy("key", "sort_key").agg(
+        *(F.first(name).alias(name) for name in said),
+        F.count_if("landed").alias("landed"),
+        F.count_if(~F.col("landed")).alias("released"),
+    )
+
+
+def _assign_rows(steps: DataFrame) -> DataFrame:
+    """Each step (``key``, ``sort_key``, ``op``, ``landed``, ``released``) with the ``row`` of its key that it is of, and the
+    ``last`` row of the key."""
+    step = F.struct("sort_key", "op", "arrival", "transaction", "before", "after", "landed", "released")
+    of_key = steps.groupBy("key").agg(_follow(_in_order(F.collect_list(step))).alias("followed"))
+    each = F.explode("followed.assigned").alias("of")
+    return of_key.select("key", "followed.last", each).select("key", "last", "of.*")
 
 
 def _place(sort_key: Column) -> Column:
@@ -89,8 +133,9 @@ def _in_order(steps: Column) -> Column:
 
 
 def _follow(steps: Column) -> Column:
-    """Ordered steps of one key (``sort_key``, ``op``, ``arrival``, ``transaction``, ``before``, ``after``) →
-    struct(``assigned``: each step with its row; ``last``: the row that is there at the end, or was there last)."""
+    """Ordered steps of one key (``sort_key``, ``op``, ``arrival``, ``transaction``, ``before``, ``after``, ``landed``,
+    ``released``) → struct(``assigned``: each step with its row; ``last``: the row that is there at the end, or was there
+    last)."""
     start = F.struct(
         F.array().cast(_PRESENT).alias("present"), F.lit("").alias("last"), F.array().cast(_ASSIGNED).alias("assigned")
     )
@@ -121,7 +166,10 @@ def _after(state: Column, present: Column, row: Column, step: Column) -> Column:
         .when((step["op"] == "insert") | taken.isNull(), F.array(written))
         .otherwise(F.transform(present, lambda one: F.when(one["row"] == row, written).otherwise(one)))
     )
-    assigned = F.struct(step["sort_key"].alias("sort_key"), step["op"].alias("op"), row.alias("row"))
+    assigned = F.struct(
+        step["sort_key"].alias("sort_key"), step["op"].alias("op"), row.alias("row"), step["landed"].alias("landed"),
+        step["released"].alias("released"),
+    )  # fmt: skip
     return _with(
         now,
         lambda rows: F.struct(

@@ -15,14 +15,15 @@ from pyspark.sql import functions as F
 from tidemark.fold.colliding_keys import with_source_rows
 from tidemark.fold.fold_rows import is_base, is_link
 from tidemark.fold.materialized import Materialized, materialize
+from tidemark.fold.typed_rows import TableShape
 
 #: Keys that every executor can hold: a hundred bytes each, at most a thousand.
 _FEW_KEYS = 100_000
 
 
-def with_ancestors(rows: DataFrame, targets: DataFrame, colliding: DataFrame) -> DataFrame:
+def with_ancestors(rows: DataFrame, targets: DataFrame, colliding: DataFrame, shape: TableShape) -> DataFrame:
     """ROWS of a table and the keys to fold again → ROWS that :func:`tidemark.fold.fold_rows.fold` turns into these keys'
-    states. ``colliding``: of all of ``rows`` (:func:`tidemark.fold.colliding_keys.colliding_keys`).
+    states. ``colliding``: of all of ``rows`` (:func:`tidemark.fold.colliding_keys.colliding_keys`). ``shape``: the table's.
 
     ``key`` of the result is always a target. Changes that a target inherits keep their own sort key. A target's own
     changes before a link are left out, and the link becomes an update, so that the fold goes on from what was inherited.
@@ -35,7 +36,7 @@ def with_ancestors(rows: DataFrame, targets: DataFrame, colliding: DataFrame) ->
     of_wanted_row = F.when(F.col("wanted_row").isNull(), F.col("of_last_row")).otherwise(
         F.col("of_row") == F.col("wanted_row")
     )
-    with_rows = with_source_rows(rows, colliding)
+    with_rows = with_source_rows(rows, colliding, shape)
     parts: list[DataFrame] = []
     while True:
         changes = with_rows.join(frontier, with_rows["key"] == frontier["source"], "inner")

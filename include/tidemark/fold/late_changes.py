@@ -1,9 +1,10 @@
 """Changes that no row's own state tells enough of: classified by what is published, and folded again from the change log.
 
-Only needed when keys collide in this hour, or when a change comes late and it or any before it rests on another key or met
-another row at its own; and when all rows are folded again. Such a change is one of three: the change log has it already
-(*duplicate*); the key's row rests wholly on newer changes, or a newer delete stands (*superseded*); or it can still fill or
-alter columns. In the last case its key is folded again from the change log (*refold*).
+Only needed when a change comes late and it or any before it rests on another key or met another row at its own; when rows
+meet at a key over two hours, or meet and rest on other keys; and when all rows are folded again. Such a change is one of
+three: the change log has it already (*duplicate*); the key's row rests wholly on newer changes, or a newer delete stands
+(*superseded*); or it can still fill or alter columns. In the last case its key is folded again from the change log
+(*refold*).
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tidemark.fold.colliding_keys import colliding_keys, is_arrival
 from tidemark.fold.fold_rows import fold, is_link
 from tidemark.fold.key_changes import descendants, of_keys, tied_by, with_ancestors
 from tidemark.fold.materialized import Materialized, materialize
+from tidemark.fold.typed_rows import TableShape
 from tidemark.ledger.receipts import Counts
 
 
@@ -26,6 +28,8 @@ class PublishedChanges:
 
     rows: DataFrame
     """ROWS of its published changes since the newest truncate or reload."""
+    shape: TableShape
+    """How its texts are read."""
     stored: DataFrame
     """``key``, ``stored_sort_key`` and ``stored_base_sort_key`` of each row, and of each key that has only a tombstone."""
     highest: str | None
@@ -79,7 +83,7 @@ def classify(table: PublishedChanges, rows: DataFrame, links: int, *, late: bool
     ordinary = live.join(targets.rows, "key", "left_anti").select(*rows.columns)
     taken_in = live.join(targets.rows, "key", "left_semi").select(*rows.columns)
     everything = table.rows.unionByName(rows).withColumn("counts", F.lit(False))
-    refolded = fold(with_ancestors(everything, targets.rows, colliding), partial=True)
+    refolded = fold(with_ancestors(everything, targets.rows, colliding, table.shape), partial=True)
     return Classified(ordinary, refolded, counts.plus(applied(taken_in)))
 
 

@@ -8,14 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import partial
+from itertools import chain
 
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.fold.contract import COUNTED, RESTING, tidemark
 from tidemark.fold.fold_rows import sort_key
+from tidemark.identifiers import quote
 from tidemark.values.columns import ColumnType, Reading
-from tidemark.values.encodings import REWRITTEN, Encoding, loses_digits, rewrite
+from tidemark.values.encodings import REWRITTEN, Encoding, loses_digits, rewrite, write
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -62,19 +64,32 @@ class TableShape:
         """A map of texts in one notation, each by its value: equal values are equal texts, however they were written."""
 
         def written(name: Column, text: Column) -> Column:
-            found = text
-            for column, kind in self.columns.items():
-                if not self.is_text(column) and kind.encoding != REWRITTEN:
-                    value = rewrite(text, self.value(column, text), kind.spark, kind.encoding)
-                    found = F.when(name == column, value).otherwise(found)
-            return found
+            values = {
+                column: rewrite(text, self.value(column, text), kind.spark, kind.encoding)
+                for column, kind in self.columns.items()
+                if not self.is_text(column) and kind.encoding != REWRITTEN
+            }
+            return _of_name(name, values, text)
 
         return F.transform_values(image, written)
+
+    def stored_by_value(self, stored: DataFrame) -> Column:
+        """What :meth:`by_value` makes of a row as the published table ``stored`` has it: a map of texts."""
+        texts = [
+            (F.lit(name), write(F.col(quote(name)).cast(kind.spark), kind.spark))
+            for name, kind in self.columns.items()
+            if name in stored.columns
+        ]
+        return F.create_map(*chain(*texts)).cast("map<string, string>")
 
     def key_struct(self, texts: Column) -> Column:
         """The typed key of a map of texts; null when the map is null."""
         values = [self.value(name, F.element_at(texts, F.lit(name))).alias(name) for name in self.key]
         return F.when(texts.isNotNull(), F.struct(*values))
+
+    def stored_key(self) -> Column:
+        """The key of a row of the published table."""
+        return F.struct(*(F.col(quote(name)).alias(name) for name in self.key))
 
     @property
     def spark_types(self) -> dict[str, str]:
@@ -91,11 +106,23 @@ def in_one_notation(log_rows: DataFrame, shape: TableShape) -> DataFrame:
 
 
 def _rewritten(shape: TableShape, kinds: Mapping[str, ColumnType], column: Column, text: Column) -> Column:
-    found = text
-    for name, kind in kinds.items():
+    def written(kind: ColumnType) -> Column:
         value = shape.encodings[kind.encoding](text, kind.spark, kind.arg)
-        found = F.when(column == name, rewrite(text, value, kind.spark, kind.encoding)).otherwise(found)
-    return found
+        return rewrite(text, value, kind.spark, kind.encoding)
+
+    return _of_name(column, {name: written(kind) for name, kind in kinds.items()}, text)
+
+
+def _of_name(name: Column, values: Mapping[str, Column], otherwise: Column) -> Column:
+    """The value that belongs to a name. One expression with a branch for each: nested ones are too deep for Spark where the
+    names are hundreds."""
+    if not values:
+        return otherwise
+    (first, value), *others = values.items()
+    found = F.when(name == first, value)
+    for other, its_value in others:
+        found = found.when(name == other, its_value)
+    return found.otherwise(otherwise)
 
 
 def keyed_rows(log_rows: DataFrame, shape: TableShape, *, expand: bool, came: Column | None = None) -> DataFrame:

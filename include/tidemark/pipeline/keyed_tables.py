@@ -2,6 +2,8 @@
 
 A change that comes late needs no other way than one in order: it is joined like it (:mod:`tidemark.fold.row_join`). A row
 that moved to another key without all of its columns is joined with the one that it was (:mod:`tidemark.fold.moved_rows`).
+Of a key that has two rows for a moment only the changes of the one that stays are folded
+(:mod:`tidemark.fold.colliding_keys`).
 Only what is in no row's own state is folded again from the change log (:mod:`tidemark.fold.late_changes`).
 """
 
@@ -18,9 +20,12 @@ from pyspark.sql.types import StructType
 
 from tidemark.changelog.unreadable_rows import refuse_unreadable
 from tidemark.fold import late_changes
+from tidemark.fold.colliding_keys import is_arrival, of_other_rows
 from tidemark.fold.contract import COUNTED, RESTING
 from tidemark.fold.few_keys import FEW_CHANGES, KeyValues, condition, key_texts, key_values, list_keys
 from tidemark.fold.fold_rows import fold
+from tidemark.fold.key_changes import of_keys
+from tidemark.fold.materialized import materialize
 from tidemark.fold.moved_rows import join_changes_before, join_stored
 from tidemark.fold.superseded import deletes_at, late_keys, without_superseded
 from tidemark.fold.typed_rows import keyed_rows, settle
@@ -79,8 +84,11 @@ def settle_keyed(changes: TableChanges) -> TableOutcome:
     rows = keyed_rows(changes.rows, shape, expand=stats.moves > 0)
     if state.needs_log(stats):
         return _fold_from_log(changes, rows)
-    late, superseded = state.is_late(stats), Observation()
+    late, superseded, counts = state.is_late(stats), Observation(), changes.counts
     few = stats.landed + stats.released <= FEW_CHANGES and not state.ends_rows(stats)
+    if stats.collisions:
+        rows, of_others = _without_other_rows(changes, rows, few=few)
+        counts = counts.plus(of_others)
     texts = key_texts(cast(StructType, rows.schema["key"].dataType)) if few else {}
     if late:
         rows = _join_late(changes, rows, superseded, texts)
@@ -88,7 +96,7 @@ def settle_keyed(changes: TableChanges) -> TableOutcome:
     settled, sizes = _settled(settle(folded, shape, changes.run.hour), texts)
     if sizes.resting:
         settled = _join_moved(changes, rows, settled, sizes)
-    counts = changes.counts.plus(sizes.counts)
+    counts = counts.plus(sizes.counts)
     if late:
         counts = counts.plus(
             Counts(superseded=superseded.get["landed"], released_superseded=superseded.get["released"])
@@ -100,6 +108,30 @@ def settle_keyed(changes: TableChanges) -> TableOutcome:
         settled=settled.drop(*RESTING), written=sizes.written, deleted=sizes.deleted, counts=counts, joined=joined,
         key_values=sizes.key_values, warnings=_told_of_repeated(changes, sizes),
     )  # fmt: skip
+
+
+def _without_other_rows(changes: TableChanges, rows: DataFrame, *, few: bool) -> tuple[DataFrame, Counts]:
+    """The hour's ROWS, of keys that collide only those of the row which the key has in the end; and what became of the
+    others. ``few``: whether the keys can be listed."""
+    arrived = rows.where(is_arrival()).select("key")
+    stored = changes.state.published.read().withColumn("key", changes.shape.stored_key())
+    if few:
+        values = list_keys(arrived)
+        near, stored = rows.where(condition(values, "key.")), stored.where(condition(values))
+    else:
+        keys = materialize(arrived.distinct())
+        near, stored = of_keys(rows, keys), of_keys(stored, keys)
+    sums = {name: F.sum(name) for name in ("landed", "released")}
+    sums |= {f"{name}_once": F.count_if(F.col(name) > 0) for name in sums}
+    others = materialize(of_other_rows(near, stored, changes.shape), **sums)
+    if not others.count:
+        return rows, Counts()
+    at, told = F.broadcast(others.rows.select("key", "sort_key")), others.sums
+    counts = Counts(
+        applied=told["landed_once"], duplicate=told["landed"] - told["landed_once"],
+        released_applied=told["released_once"], released_duplicate=told["released"] - told["released_once"],
+    )  # fmt: skip
+    return rows.join(at, ["key", "sort_key"], "left_anti").select(*rows.columns), counts
 
 
 def _told_of_repeated(changes: TableChanges, sizes: SettledSizes) -> list[str]:

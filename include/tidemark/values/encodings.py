@@ -332,16 +332,19 @@ _NO_VALUE = "\x00"
 def rewrite(text: Column, value: Column, own: str, encoding: str = "plain") -> Column:
     """One text for a value, however messages wrote it: ``value`` of the type ``own``, read from ``text``, which is in
     ``encoding``. Null stays null, an infinite time is ``infinity``, and a text that is no such value stays a bad one."""
-    if own == "binary":
-        written = F.base64(value)
-    elif own.startswith(("array<", "struct<")):
-        written = whole_json(value)
-    elif own == "float":  # with enough digits to differ from its neighbours in double precision
-        written = value.cast("double").cast("string")
-    else:
-        written = value.cast("string")
     endless = [infinity(text, encoding)] if encoding in INFINITIES else []
-    return F.when(text.isNotNull(), F.coalesce(written, *endless, F.concat(F.lit(_NO_VALUE), text)))
+    return F.when(text.isNotNull(), F.coalesce(write(value, own), *endless, F.concat(F.lit(_NO_VALUE), text)))
+
+
+def write(value: Column, own: str) -> Column:
+    """The one text of a value of the type ``own``."""
+    if own == "binary":
+        return F.base64(value)
+    if own.startswith(("array<", "struct<")):
+        return whole_json(value)
+    if own == "float":  # with enough digits to differ from its neighbours in double precision
+        return value.cast("double").cast("string")
+    return value.cast("string")
 
 
 def rewritten(text: Column, spark: str, arg: str | None) -> Column:

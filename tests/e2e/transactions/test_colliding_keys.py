@@ -15,6 +15,7 @@ from tests.convergence.histories import ROOM, Deed, Unit
 from tests.convergence.oracle import Change, Image
 from tests.convergence.wire import Format, Sent
 from tests.e2e.change_exports import HOURS, Exports, change, unit
+from tests.e2e.debezium_messages import Event, event
 from tests.e2e.one_table_feed import OneTableFeed, rows
 from tests.e2e.qlik_messages import qlik
 from tidemark.hours import Hour
@@ -125,6 +126,39 @@ def test_rows_move_in_a_transaction_that_is_named_and_not_counted(
         assert run(Hour.parse(HOURS[hour]), [*hours[hour]], **declared).quarantined == 0
     assert [(one["ID"], one["V"]) for one in rows(settings, run)] == [(2, "a"), (3, "c")]
     assert audit(run.definition(**declared), settings).findings == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("order", [(0,), (0, 1), (1, 0)], ids=["in one hour", "in two", "the second first"])
+def test_an_image_shows_a_row_by_its_values(
+    spark: SparkSession, settings: Settings, tmp_path: Path, order: tuple[int, ...]
+) -> None:
+    """What is stored of a row is told as well as what came with it in the hour, whatever texts its values were sent as."""
+    run = OneTableFeed(f"by_value_{''.join(map(str, order))}", tmp_path, settings)
+    table = {"columns": {"id": "bigint", "price": "numeric(10,2)", "at": "timestamp(6)", "name": "text"}}
+    one = {"price": "7.5", "at": 1795132800000000, "name": "one"}
+    moved, stays = one | {"id": 2}, {"id": 2, "price": "7.5", "at": 1795132801500000, "name": "two"}
+    there = [event("c", lsn, row) for lsn, row in ((101, one | {"id": 1}), (102, stays))]
+    left, arrived, gone = (
+        event("d", 201, None, key={"id": 1}),
+        event("c", 201, moved),
+        event("d", 202, None, key={"id": 2}),
+    )
+    arrived["headers"] = [{"key": "__debezium.oldkey", "value": json.dumps({"id": 1})}]
+    statement = [_in_transaction(one) for one in (left, arrived, gone)]
+    # Of the row that goes, the image has the time alone.
+    statement[2]["value"] = json.dumps(json.loads(statement[2]["value"]) | {"before": stays | {"name": None}})
+    hours = [there + statement] if len(order) == 1 else [there, statement]
+    for hour in order:
+        assert run(Hour.parse(HOURS[hour]), [*hours[hour]], table=table).quarantined == 0
+    assert [(found["id"], found["name"]) for found in rows(settings, run)] == [(2, "one")]
+    assert audit(run.definition(table=table), settings).findings == []
+
+
+def _in_transaction(sent: Event) -> Event:
+    value = json.loads(sent["value"])
+    value["source"]["txId"] = 200
+    return sent | {"value": json.dumps(value)}
 
 
 def _plus_one(table: str) -> list[Sent]:

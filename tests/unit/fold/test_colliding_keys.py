@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import replace
 from datetime import datetime
@@ -13,8 +14,8 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tests.convergence.oracle import Change, Image, Key, rows
-from tests.unit.fold.histories import COLUMNS, SHAPE, SIZE, Delivered, folded_rows, log_rows
-from tidemark.fold.colliding_keys import colliding_keys
+from tests.unit.fold.histories import COLUMNS, ROW_TYPE, SHAPE, SIZE, Delivered, folded_rows, log_rows, place, shown
+from tidemark.fold.colliding_keys import colliding_keys, of_other_rows
 from tidemark.fold.fold_rows import fold
 from tidemark.fold.key_changes import with_ancestors
 from tidemark.fold.late_changes import PublishedChanges, classify
@@ -50,6 +51,30 @@ def test_every_way_to_collide(spark: SparkSession) -> None:
     exchange = each.index((False, SWAP, 3, False))
     left = [values["a"] for key, (values, _) in found.items() if key[0] // 10 == exchange]
     assert {value[-1] for value in left} == {"0", "1"}, "both rows of an exchange are there"
+
+
+def test_an_hour_in_order_needs_no_more_than_what_is_stored(spark: SparkSession) -> None:
+    """Of each way to collide: the changes of other rows than the last come to nothing, and the rest is folded onto what is
+    stored."""
+    ways = (SHIFT_UP, SHIFT_DOWN, SWAP, CYCLE, THEN_DELETED, THEN_UPDATED, TWICE, IN_ORDER)
+    each = list(itertools.product(ways, range(16), (False, True)))
+    families = [_family(family, *one, partial=False) for family, one in enumerate(each)]
+    there = [change for family in families for change in family if change.transaction is None and not change.absent]
+    hour = [change for family in families for change in family if change not in there]
+    stored = {key: dict(row.values) for key, row in rows(there).items()}
+    published = spark.createDataFrame([tuple(row[name] for name in SHAPE.columns) for row in stored.values()], ROW_TYPE)
+    changes = _rows(spark, [*hour, *hour[::3]])
+    others = of_other_rows(changes, published.withColumn("key", SHAPE.stored_key()), SHAPE).localCheckpoint()
+    times = Counter(place(change) for change in [*hour, *hour[::3]])
+    left_out = {row.sort_key: row.landed for row in others.collect()}
+    assert left_out and left_out == {at: times[at] for at in left_out}, "each as often as it came"
+    live = changes.join(others.select("key", "sort_key"), ["key", "sort_key"], "left_anti").select(*changes.columns)
+    for row in fold(live, partial=True).collect():
+        key, sent = (row.key["id"],), {name: shown(row.after, ())[name] for name in row.after}
+        before = stored.pop(key, {})
+        if not row.deleted:
+            stored[key] = dict.fromkeys(SHAPE.columns) | ({} if row.base_sort_key else before) | sent
+    assert stored == {key: dict(row.values) for key, row in rows([*there, *hour]).items()}
 
 
 def test_a_delete_takes_the_row_that_its_image_shows(spark: SparkSession) -> None:
@@ -160,7 +185,7 @@ def test_any_part_published_first_gives_the_same(spark: SparkSession) -> None:
     )
     highest = published.agg(F.max("sort_key")).first()
     assert highest is not None
-    table = PublishedChanges(rows=published, stored=stored, highest=highest[0])
+    table = PublishedChanges(shape=SHAPE, rows=published, stored=stored, highest=highest[0])
     found = classify(table, hour, links=1, late=True)
     assert found.refolded is not None
     refolded = found.refolded.localCheckpoint()
@@ -238,7 +263,7 @@ def _rows(spark: SparkSession, changes: list[Change]) -> DataFrame:
 
 def _fold_targets(logged: DataFrame) -> DataFrame:
     colliding = colliding_keys(logged, F.lit(False))
-    return fold(with_ancestors(logged, logged.select("key").distinct(), colliding), partial=True)
+    return fold(with_ancestors(logged, logged.select("key").distinct(), colliding, SHAPE), partial=True)
 
 
 def _fold_all(logged: DataFrame) -> dict[Key, tuple[dict[str, str], frozenset[str]]]:

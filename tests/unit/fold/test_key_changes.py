@@ -24,7 +24,7 @@ def test_rows_that_rest_on_other_keys_come_out_as_the_oracle_says(spark: SparkSe
     rng.shuffle(delivered)
     logged = keyed_rows(log_rows(spark, delivered), SHAPE, expand=False).localCheckpoint()
     targets = logged.select("key").distinct()
-    folded = fold(with_ancestors(logged, targets, colliding_keys(logged, F.lit(False))), partial=True).collect()
+    folded = fold(with_ancestors(logged, targets, colliding_keys(logged, F.lit(False)), SHAPE), partial=True).collect()
     wanted = {key: (dict(row.values), row.absent) for key, row in rows(changes).items()}
     assert folded_rows(folded) == wanted
 
@@ -39,7 +39,7 @@ def test_only_the_keys_asked_for_are_given(spark: SparkSession) -> None:
     logged = keyed_rows(log_rows(spark, [Delivered(change) for change in moved]), SHAPE, expand=False)
     folded = fold(
         with_ancestors(
-            logged, logged.select("key").where("key.id = 2").distinct(), colliding_keys(logged, F.lit(False))
+            logged, logged.select("key").where("key.id = 2").distinct(), colliding_keys(logged, F.lit(False)), SHAPE
         ),
         partial=True,
     ).collect()

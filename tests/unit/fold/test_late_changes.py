@@ -28,10 +28,10 @@ def test_any_part_published_first_gives_the_oracles_table(spark: SparkSession) -
     published, hour = _rows(spark, first), _rows(spark, second + again)
     links = sum(change.prior is not None and bool(change.absent) for change in second)
     held = fold(
-        with_ancestors(published, published.select("key").distinct(), colliding_keys(published, F.lit(False))),
+        with_ancestors(published, published.select("key").distinct(), colliding_keys(published, F.lit(False)), SHAPE),
         partial=True,
     ).localCheckpoint()
-    table = PublishedChanges(rows=published, stored=_stored(held), highest=max(map(place, first)))
+    table = PublishedChanges(shape=SHAPE, rows=published, stored=_stored(held), highest=max(map(place, first)))
     found = classify(table, hour, links, late=True)
     assert found.refolded is not None
     ordinary = found.ordinary.localCheckpoint()
@@ -57,12 +57,12 @@ def test_of_an_hour_in_order_no_stored_row_is_asked(spark: SparkSession) -> None
     published, hour = _rows(spark, first), _rows(spark, second)
     links = sum(change.prior is not None and bool(change.absent) for change in second)
     held = fold(
-        with_ancestors(published, published.select("key").distinct(), colliding_keys(published, F.lit(False))),
+        with_ancestors(published, published.select("key").distinct(), colliding_keys(published, F.lit(False)), SHAPE),
         partial=True,
     ).localCheckpoint()
     nothing = _stored(held).select(*(F.raise_error(F.lit("a stored row is asked")).cast(kind).alias(name)
                                      for name, kind in _stored(held).dtypes))  # fmt: skip
-    table = PublishedChanges(rows=published, stored=nothing, highest=max(map(place, first)))
+    table = PublishedChanges(shape=SHAPE, rows=published, stored=nothing, highest=max(map(place, first)))
     found = classify(table, hour, links, late=False)
     assert links and found.refolded is not None
     ordinary = found.ordinary.localCheckpoint()
@@ -92,10 +92,10 @@ def test_what_else_has_a_key_folded_again(spark: SparkSession) -> None:
         return {row.key["id"] for row in found.ordinary.collect()}, refolded
 
     hour = _rows(spark, [late])
-    as_usual = PublishedChanges(rows=published, stored=stored, highest=place(other))
+    as_usual = PublishedChanges(shape=SHAPE, rows=published, stored=stored, highest=place(other))
     assert keys(classify(as_usual, hour, 0, late=True)) == ({3}, set())
     after_truncate = PublishedChanges(
-        rows=published.where(F.col("position") >= f"{20:012d}"), stored=stored, highest=place(other),
+        shape=SHAPE, rows=published.where(F.col("position") >= f"{20:012d}"), stored=stored, highest=place(other),
         truncated=f"{20:012d}", new_truncate=True,
     )  # fmt: skip
     found = classify(after_truncate, hour, 0, late=True)
@@ -104,9 +104,9 @@ def test_what_else_has_a_key_folded_again(spark: SparkSession) -> None:
     assert folded_rows(found.refolded.collect()) == {
         (1,): ({"id": 1, "a": "new", "b": None, "c": None}, frozenset("bc"))
     }
-    pruned = PublishedChanges(rows=published, stored=stored, highest=place(other), pruned=f"{28:012d}#0")
+    pruned = PublishedChanges(shape=SHAPE, rows=published, stored=stored, highest=place(other), pruned=f"{28:012d}#0")
     assert keys(classify(pruned, hour, 0, late=True)) == (set(), {3})
-    rebuilt = PublishedChanges(rows=published, stored=stored, highest="~", rebuild=True)
+    rebuilt = PublishedChanges(shape=SHAPE, rows=published, stored=stored, highest="~", rebuild=True)
     assert keys(classify(rebuilt, hour, 0, late=True)) == (set(), {1, 2, 3})
 
 
@@ -122,10 +122,10 @@ def test_a_late_truncate_tells_which_row_a_delete_took(spark: SparkSession) -> N
     emptied, truncated = Change("t", 20, "truncate"), f"{20:012d}"
     published = _rows(spark, [first, *passing])
     colliding = colliding_keys(published, F.lit(False)).localCheckpoint()
-    before = fold(with_ancestors(published, published.select("key").distinct(), colliding), partial=True)
+    before = fold(with_ancestors(published, published.select("key").distinct(), colliding, SHAPE), partial=True)
     assert folded_rows(before.collect()) == _wanted([first, *passing]) != _wanted([emptied, *passing])
     under_it = PublishedChanges(
-        rows=published.where(F.col("position") >= truncated), stored=_stored(before).localCheckpoint(),
+        shape=SHAPE, rows=published.where(F.col("position") >= truncated), stored=_stored(before).localCheckpoint(),
         highest=place(passing[-1]), truncated=truncated, new_truncate=True,
     )  # fmt: skip
     found = classify(under_it, published.limit(0), 0, late=True)

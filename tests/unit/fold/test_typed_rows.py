@@ -36,7 +36,7 @@ def test_every_seam_has_the_shape_of_the_contract(spark: SparkSession) -> None:
         rows = keyed_rows(logged, SHAPE, expand=expand)
         assert shape_of(rows) == shape_of(rows_type(KEY_TYPE))
     assert shape_of(
-        with_ancestors(rows, rows.select("key").distinct(), colliding_keys(rows, F.lit(False)))
+        with_ancestors(rows, rows.select("key").distinct(), colliding_keys(rows, F.lit(False)), SHAPE)
     ) == shape_of(rows_type(KEY_TYPE))
     counted = [(name, "bigint") for name in ("unreadable", *COUNTED)]
     counted[0] = ("unreadable", "string")
