@@ -35,8 +35,9 @@ def readable(rows: DataFrame, schemas: list[str]) -> Mapping[int, tuple[str, T.S
     return found
 
 
-def with_columns(rows: DataFrame, schemas: Mapping[int, tuple[str, T.StructType]]) -> DataFrame:
-    """Rows with ``known`` and, in ``unbound``, Avro's bytes: their ``before``, ``after`` and ``image`` filled in.
+def with_columns(rows: DataFrame, schemas: Mapping[int, tuple[str, T.StructType]], number: Column) -> DataFrame:
+    """Rows with Avro's bytes in ``unbound``: their ``before``, ``after`` and ``image`` filled in. ``number``: of a row's
+    schema.
 
     Adds ``decoded``: null where the bytes are no message of that schema; ``decoded.no_text``: whether one of its texts is
     not UTF-8.
@@ -44,7 +45,7 @@ def with_columns(rows: DataFrame, schemas: Mapping[int, tuple[str, T.StructType]
     kind = f"struct<data: {_IMAGE}, before: {_IMAGE}, sequence: string, no_text: boolean>"
     if not schemas:
         return rows.withColumn("decoded", F.lit(None).cast(kind))
-    number, body = F.col("known.avro"), F.unbase64(F.element_at("u", F.lit("avro")))
+    body = F.unbase64(F.element_at("u", F.lit("avro")))
     read = F.lit(None).cast(kind)
     for own, (schema, sections) in schemas.items():
         read = F.when(

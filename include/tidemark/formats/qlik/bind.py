@@ -9,8 +9,9 @@ before the first metadata, whenever these come.
 
 from __future__ import annotations
 
+import itertools
 import json
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 
@@ -45,7 +46,7 @@ class _Known:
 
 _COLUMN = "struct<name: string, digit: int, digits_with: string>"
 _KNOWN = (
-    f"struct<position: string, schema_id: string, version: string, columns: array<{_COLUMN}>, "
+    f"struct<number: int, position: string, schema_id: string, version: string, columns: array<{_COLUMN}>, "
     f"key_columns: array<{_COLUMN}>, names: array<string>, full: string, key: array<string>, avro: int>"
 )
 
@@ -57,7 +58,13 @@ def bind(rows: DataFrame, schemas: Sequence[SchemaEntry], feed: DeclaredFeed) ->
     Completes ``position``, ``key``, ``prior_key``, ``before``, ``after``, ``absent`` and ``notes`` of rows with ``unbound``;
     ``problem`` where that cannot be done. Other rows pass through.
     """
-    known, avro = _known(schemas, feed)
+    by_table, avro = _known(schemas, feed)
+    numbers = itertools.count()
+    # Literals, however many tables and columns there are. What describes a row is none of its columns: the names of a wide
+    # table would be copied into each of its rows, from one step to the next.
+    literals = {table: [_literal(next(numbers), state) for state in states] for table, states in by_table.items()}
+    every = F.from_json(F.lit(json.dumps(list(itertools.chain(*literals.values())))), f"array<{_KNOWN}>")
+    known = F.get(every, F.col("state"))
     u = F.col("unbound")
     chosen = _choose(
         rows.withColumn("u", u)
@@ -65,10 +72,10 @@ def bind(rows: DataFrame, schemas: Sequence[SchemaEntry], feed: DeclaredFeed) ->
         .withColumn("changed", trimmed(F.element_at(u, "changeMask")))
         .withColumns({"mask_digits": digits_of(F.col("mask")), "changed_digits": digits_of(F.col("changed"))})
         .withColumn("image", F.coalesce(F.when(F.col("op") == "delete", F.col("before")), "after", "before")),
-        known,
+        literals,
     )
-    images = with_columns(chosen, readable(rows, avro))
-    return _complete(images, rows.columns)
+    images = with_columns(chosen, readable(rows, avro), known["avro"])
+    return _complete(images, rows.columns, known)
 
 
 def _readable(schemas: Sequence[SchemaEntry]) -> Iterator[tuple[SchemaEntry, Metadata]]:
@@ -129,8 +136,8 @@ def described_at(schemas: Sequence[SchemaEntry]) -> Column | None:
     return F.coalesce(F.get(until, F.size(until) - 1), F.get(places, F.lit(0)))
 
 
-def _literal(known: _Known) -> dict[str, object]:
-    """The state as the JSON of :data:`_KNOWN`."""
+def _literal(number: int, known: _Known) -> dict[str, object]:
+    """The state of this ``number`` as the JSON of :data:`_KNOWN`."""
     ordinals, columns = known.ordinals, None
     if ordinals is not None:
         columns = [
@@ -138,6 +145,7 @@ def _literal(known: _Known) -> dict[str, object]:
             for name, (digit, digits_with) in ((name, bit_of(ordinal)) for name, ordinal in ordinals.items())
         ]
     return {
+        "number": number,
         "position": known.position,
         "schema_id": known.schema_id,
         "version": known.version,
@@ -150,13 +158,17 @@ def _literal(known: _Known) -> dict[str, object]:
     }
 
 
-def _choose(rows: DataFrame, known: dict[str, list[_Known]]) -> DataFrame:
-    """Adds ``candidates``, all states of the row's table, and ``known``, the one that describes the row."""
-    # One literal, however many tables and columns there are.
-    literal = json.dumps({table: [_literal(state) for state in states] for table, states in known.items()})
-    by_table = F.from_json(F.lit(literal), f"map<string, array<{_KNOWN}>>")
-    rows = rows.withColumn("candidates", F.when(F.col("u").isNotNull(), F.element_at(by_table, F.col("source_table"))))
-    candidates, position = F.col("candidates"), F.col("position")
+def _choose(rows: DataFrame, known: Mapping[str, list[dict[str, object]]]) -> DataFrame:
+    """Adds ``state``, the number of the state that describes the row. ``known``: all that are known, by table."""
+    by_table = F.from_json(F.lit(json.dumps(known)), f"map<string, array<{_KNOWN}>>")
+    candidates = F.when(F.col("u").isNotNull(), F.element_at(by_table, F.col("source_table")))
+    chosen = F.transform(F.array(candidates), _number_of_state)
+    return rows.withColumn("state", F.element_at(chosen, 1))
+
+
+def _number_of_state(candidates: Column) -> Column:
+    """The number of the state that describes a row. ``candidates``: all states of the row's table."""
+    position = F.col("position")
     schema_id, version = F.element_at("u", F.lit("schemaId")), F.element_at("u", F.lit("tableVersion"))
     names = F.map_keys("image")
     unnamed = schema_id.isNull() & version.isNull()
@@ -179,33 +191,32 @@ def _choose(rows: DataFrame, known: dict[str, list[_Known]]) -> DataFrame:
     first, second = F.get(candidates, F.lit(0)), F.get(candidates, F.lit(1))
     declared = F.when(first["position"] == "", first)
     stated = F.filter(candidates, lambda state: state["position"] != "")
-    return rows.withColumn(
-        "known",
-        F.coalesce(
-            F.when(second.isNull(), declared),
-            # A task that is made anew counts its versions from 1 again.
-            in_force(F.filter(candidates, lambda state: state["schema_id"] == schema_id)),
-            F.when(schema_id.isNull(), in_force(F.filter(candidates, lambda state: state["version"] == version))),
-            F.when(in_avro & unnamed, in_force(stated)),
-            # It names metadata that came before all that are known.
-            F.when(~unnamed & ~in_avro & (position < second["position"]), declared),
-            # The bits of a mask go by the ordinals of the metadata that the row names, and by no others.
-            in_force(F.filter(candidates, lambda state: same_columns(state) & needs_no_ordinals(state))),
-            F.when(unnamed, in_force(F.filter(candidates, may_hold))),
-            # Nothing fits: the problem is written about the state in force.
-            F.when(unnamed, in_force(stated)),
-        ),
+    state = F.coalesce(
+        F.when(second.isNull(), declared),
+        # A task that is made anew counts its versions from 1 again.
+        in_force(F.filter(candidates, lambda state: state["schema_id"] == schema_id)),
+        F.when(schema_id.isNull(), in_force(F.filter(candidates, lambda state: state["version"] == version))),
+        F.when(in_avro & unnamed, in_force(stated)),
+        # It names metadata that came before all that are known.
+        F.when(~unnamed & ~in_avro & (position < second["position"]), declared),
+        # The bits of a mask go by the ordinals of the metadata that the row names, and by no others.
+        in_force(F.filter(candidates, lambda state: same_columns(state) & needs_no_ordinals(state))),
+        F.when(unnamed, in_force(F.filter(candidates, may_hold))),
+        # Nothing fits: the problem is written about the state in force.
+        F.when(unnamed, in_force(stated)),
     )
+    return state["number"]
 
 
-def _complete(rows: DataFrame, passed: Sequence[str]) -> DataFrame:
-    """The columns ``passed``, those that metadata complete among them, and ``waits_for``."""
+def _complete(rows: DataFrame, passed: Sequence[str], known: Column) -> DataFrame:
+    """The columns ``passed``, those that metadata complete among them, and ``waits_for``. ``known``: the state of a row's
+    table that describes it."""
     c = F.col
     waits = c("u").isNotNull()
-    judged = _with_keys(_with_sent_values(rows))
-    wrong = judged.withColumn("wrong", F.when(waits & c("problem").isNull(), _problem()))
+    judged = _with_keys(_with_sent_values(rows, known), known)
+    wrong = judged.withColumn("wrong", F.when(waits & c("problem").isNull(), _problem(known)))
     good = waits & c("problem").isNull() & c("wrong").isNull()
-    names = c("known.key")
+    names = known["key"]
     moved = _has_values(c("old_key")) & ~c("old_key").eqNullSafe(c("own_key"))
     completed = {
         "position": place_of_row(c("keyed")),
@@ -214,22 +225,22 @@ def _complete(rows: DataFrame, passed: Sequence[str]) -> DataFrame:
         "before": c("kept_before"),
         "after": c("kept_after"),
         "absent": F.when((F.size("lacking") > 0) & (c("op") != "delete"), c("lacking")),
-        "notes": F.coalesce(_note(), c("notes")),
+        "notes": F.coalesce(_note(known), c("notes")),
     }
     whole_rows = {name: F.when(good, value).otherwise(c(name)).alias(name) for name, value in completed.items()}
     whole_rows["problem"] = F.coalesce("problem", "wrong").alias("problem")
-    whole_rows["waits_for"] = F.when(c("wrong").isNotNull(), _waits_for()).alias("waits_for")
+    whole_rows["waits_for"] = F.when(c("wrong").isNotNull(), _waits_for(known)).alias("waits_for")
     # Through a generator no filter on these is pushed down: it would repeat all of the above, many times over.
     return wrong.select(
         *(name for name in passed if name not in whole_rows), F.inline(F.array(F.struct(*whole_rows.values())))
     ).select(*passed, "waits_for")
 
 
-def _with_sent_values(rows: DataFrame) -> DataFrame:
+def _with_sent_values(rows: DataFrame, known: Column) -> DataFrame:
     """Adds ``lacking``, the columns that were not sent, ``keyed``, and the images without values that were not sent:
     ``kept_before`` and ``kept_after``."""
     c = F.col
-    known, mask, sent = c("known"), c("mask"), F.map_keys("image")
+    mask, sent = c("mask"), F.map_keys("image")
     waits = c("u").isNotNull()
     nothing = F.array().cast("array<string>")
 
@@ -241,7 +252,7 @@ def _with_sent_values(rows: DataFrame) -> DataFrame:
 
     whole = (mask.isNull() | (mask == known["full"])) & (F.size(known["names"]) == F.size(sent))
     whole &= F.size(F.array_except(known["names"], sent)) == 0
-    off = F.when(mask.isNull(), nothing).otherwise(_with_bit(c("mask_digits"), is_set=False))
+    off = F.when(mask.isNull(), nothing).otherwise(_with_bit(known, c("mask_digits"), is_set=False))
     unsent = F.coalesce(F.array_except(known["names"], F.array_except(sent, off)), off)
     lacking = F.when(whole, nothing).otherwise(unsent)
     listed = rows.withColumn("lacking", F.when(waits, F.coalesce(lacking, nothing)))
@@ -254,7 +265,7 @@ def _with_sent_values(rows: DataFrame) -> DataFrame:
     )
 
 
-def _with_bit(digits: Column, *, is_set: bool) -> Column:
+def _with_bit(known: Column, digits: Column, *, is_set: bool) -> Column:
     """The table's columns whose bit is set in a mask of these digits, or is not. Lists of names are compared with each other,
     and never name by name: of a wide table's columns hardly any is sent, and each change would be compared with all."""
 
@@ -262,32 +273,32 @@ def _with_bit(digits: Column, *, is_set: bool) -> Column:
         found = has_bit(digits, column["digit"], column["digits_with"])
         return found if is_set else ~found
 
-    return F.transform(F.filter(F.col("known.columns"), wanted), lambda column: column["name"])
+    return F.transform(F.filter(known["columns"], wanted), lambda column: column["name"])
 
 
-def _with_keys(rows: DataFrame) -> DataFrame:
+def _with_keys(rows: DataFrame, known: Column) -> DataFrame:
     """Adds ``own_key``, the values of the row's key, and ``old_key``, those before an update."""
     c = F.col
     # beforeData may have the changed columns of a key alone: the others are what they were.
-    own, old = _key(c("kept_after"), c("kept_before")), _key(c("kept_before"), c("kept_after"))
+    own, old = _key(known, c("kept_after"), c("kept_before")), _key(known, c("kept_before"), c("kept_after"))
     return rows.withColumn("own_key", F.when(c("keyed"), own)).withColumn(
         "old_key", F.when(c("keyed") & (c("op") == "update"), old)
     )
 
 
-def _note() -> Column:
+def _note(known: Column) -> Column:
     """A note on columns that an update changed and did not send."""
-    unknown = F.array_intersect(_with_bit(F.col("changed_digits"), is_set=True), "lacking")
+    unknown = F.array_intersect(_with_bit(known, F.col("changed_digits"), is_set=True), "lacking")
     return F.when(
         (F.col("op") == "update") & (F.size(unknown) > 0),
         F.array(F.concat(F.lit("changed, but not sent: "), F.array_join(unknown, ", "))),
     )
 
 
-def _moves_from_nowhere() -> Column:
+def _moves_from_nowhere(known: Column) -> Column:
     """Whether changeMask says that a column of the key was changed, and no image before holds it. A mask of all columns, or
     of all that were sent, says nothing of any: some sources do not tell which were changed."""
-    known, changed, before = F.col("known"), F.col("changed"), F.col("kept_before")
+    changed, before = F.col("changed"), F.col("kept_before")
     tells = (changed != known["full"]) & ~changed.eqNullSafe(F.col("mask"))
 
     def lost(column: Column) -> Column:
@@ -297,21 +308,19 @@ def _moves_from_nowhere() -> Column:
     return F.coalesce(tells & F.exists(known["key_columns"], lost), F.lit(False))
 
 
-def _key(image: Column, other: Column) -> Column:
+def _key(known: Column, image: Column, other: Column) -> Column:
     """The key's values in an image, in the key's order; where it lacks one, in the other."""
-    return F.transform(
-        F.col("known.key"), lambda name: F.coalesce(F.element_at(image, name), F.element_at(other, name))
-    )
+    return F.transform(known["key"], lambda name: F.coalesce(F.element_at(image, name), F.element_at(other, name)))
 
 
 def _has_values(key: Column) -> Column:
     return F.coalesce(key.isNotNull() & ~F.exists(key, lambda value: value.isNull()), F.lit(False))
 
 
-def _waits_for() -> Column:
+def _waits_for(known: Column) -> Column:
     """The metadata that a row which cannot be completed waits for; null where they would not help."""
     c = F.col
-    known, in_avro = c("known"), F.element_at("u", F.lit("avro")).isNotNull()
+    in_avro = F.element_at("u", F.lit("avro")).isNotNull()
     # A row that names no metadata, with more columns than any that have come: those of a later version are on their way.
     names_none = F.element_at("u", F.lit("schemaId")).isNull() & F.element_at("u", F.lit("tableVersion")).isNull()
     newer = names_none & (F.size(F.array_except(F.map_keys("image"), known["names"])) > 0)
@@ -319,7 +328,7 @@ def _waits_for() -> Column:
         known.isNull()
         | (in_avro & known["avro"].isNull() & (known["position"] == ""))
         | (c("mask").isNotNull() & known["columns"].isNull())
-        | (~in_avro & newer & ~fits(c("mask"), c("known.full")))
+        | (~in_avro & newer & ~fits(c("mask"), known["full"]))
     )
     return F.when(to_come, F.concat(F.lit("metadata of "), _described_as()))
 
@@ -333,10 +342,10 @@ def _described_as() -> Column:
     return F.concat(F.substring("source_table", 1, 200), F.substring(which, 1, 200))
 
 
-def _problem() -> Column:
+def _problem(known: Column) -> Column:
     """Why a row cannot be completed; null when it can."""
     c = F.col
-    known, mask, full = c("known"), c("mask"), c("known.full")
+    mask, full = c("mask"), known["full"]
     table = F.substring(c("source_table"), 1, 200)
     missing = F.concat(
         F.lit("the metadata message of table "), _described_as(),
@@ -375,7 +384,7 @@ def _problem() -> Column:
         wide("columnMask", mask, F.element_at("u", F.lit("columnMask"))),
         wide("changeMask", c("changed"), F.element_at("u", F.lit("changeMask"))),
         F.when(
-            c("keyed") & (c("op") == "update") & _moves_from_nowhere(),
+            c("keyed") & (c("op") == "update") & _moves_from_nowhere(known),
             F.lit("its key was changed, and the message does not say from what: the task must send images before"),
         ),
         F.when(
