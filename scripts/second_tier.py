@@ -26,6 +26,7 @@ PARTS = {
         "tests/e2e/formats/test_canal_partitions.py", "tests/e2e/formats/test_row_images.py",
         "tests/e2e/formats/test_changed_objects.py", "tests/e2e/formats/test_plan_sizes.py",
         "tests/e2e/formats/test_units_of_times.py", "tests/e2e/formats/test_debezium_connectors.py",
+        "tests/e2e/formats/test_wide_tables.py",
     ),
     "convergence": ("tests/convergence",),
     "transactions": (

@@ -135,39 +135,33 @@ def _flat(rows: DataFrame) -> tuple[DataFrame, list[str]]:
     return rows.select("*", *(column.alias(name) for name, column in names.items())), list(names)
 
 
-def _no_columns() -> Column:
-    return F.create_map().cast("map<string, string>")
-
-
 def fold_steps(steps: Column) -> Column:
-    """Ordered steps of one key (sort_key, op, after, absent) → struct(after, absent, deleted, newer).
+    """Ordered steps of one key (sort_key, op, after, absent), of which only the first may need nothing before it →
+    struct(after, absent, newer). All values are put into one map, in their order: of a column that comes several times the
+    last value counts.
 
-    An update that meets no row, because it is the first step or comes after a delete, leaves the columns that it did
-    not send absent.
+    An update that meets no row, because it is the first step or comes after a delete, leaves the columns that it did not
+    send absent.
     """
+    first, second = F.get(steps, F.lit(0)), F.get(steps, F.lit(1))
+    is_base = first["op"].isin("insert", "delete") | (F.size(first["absent"]) == 0)
+    newer = F.slice(steps, F.when(is_base, 2).otherwise(1), F.size(steps))
+    after = F.map_from_entries(F.flatten(F.transform(steps, lambda step: F.map_entries(step["after"]))))
+    lacking = F.when(first["op"] == "delete", second["absent"]).otherwise(first["absent"])
+    several = F.struct(
+        after.alias("after"),
+        # A step sends or lacks every column, so what the first lacks and no other sends is absent.
+        F.array_except(lacking, F.map_keys(after)).alias("absent"),
+        F.map_from_entries(F.flatten(F.transform(newer, _sent_at))).alias("newer"),
+    )
+    alone = F.struct(
+        first["after"].alias("after"),
+        first["absent"].alias("absent"),
+        F.when(~is_base, F.map_from_entries(_sent_at(first))).alias("newer"),
+    )
+    return F.when(F.size(steps) == 1, alone).otherwise(several)  # nearly every key has one
 
-    def sent_at(step: Column) -> Column:
-        return F.transform_values(step["after"], lambda _, __: step["sort_key"])
 
-    def state(step: Column) -> Column:
-        is_base = step["op"].isin("insert", "delete") | (F.size(step["absent"]) == 0)
-        return F.struct(
-            step["after"].alias("after"), step["absent"].alias("absent"), (step["op"] == "delete").alias("deleted"),
-            F.when(is_base, _no_columns()).otherwise(sent_at(step)).alias("newer"),
-        )  # fmt: skip
-
-    def merge(so_far: Column, step: Column) -> Column:
-        # Of a column that both have the last one counts. A step sends or lacks every column, so nothing falls away.
-        merged = F.struct(
-            F.map_concat(so_far["after"], step["after"]).alias("after"),
-            F.array_intersect(step["absent"], so_far["absent"]).alias("absent"),
-            F.lit(False).alias("deleted"),
-            F.map_concat(so_far["newer"], sent_at(step)).alias("newer"),
-        )
-        fresh = so_far["deleted"] | (step["op"] == "delete")
-        return F.when(fresh, state(step)).otherwise(merged)
-
-    # Nearly every key has one step: it needs no lambda.
-    rest = F.slice(steps, 2, F.greatest(F.size(steps) - 1, F.lit(1)))
-    first = state(F.element_at(steps, 1))
-    return F.when(F.size(steps) == 1, first).otherwise(F.aggregate(rest, first, merge))
+def _sent_at(step: Column) -> Column:
+    """Of each column that a step sends, its name and the step's sort key."""
+    return F.transform(F.map_keys(step["after"]), lambda name: F.struct(name, step["sort_key"]))

@@ -17,7 +17,7 @@ from pyspark.sql import Column, DataFrame, Window
 from pyspark.sql import functions as F
 
 from tidemark.fold.contract import tidemark
-from tidemark.fold.typed_rows import TableShape, unreadable_in
+from tidemark.fold.typed_rows import TableShape, texts_of, unreadable_in
 from tidemark.identifiers import TIDEMARK
 
 _SAME_CHANGE = ("position", "op", "removed", "added")
@@ -224,14 +224,19 @@ def settle_copies(present: DataFrame, shape: TableShape, hour: str, *, everythin
     :func:`tidemark.fold.typed_rows.settle` gives it.
     """
     changed = F.col("there") if everything else F.col("there") != F.col("was")
-    values = [shape.value(name, F.element_at("image", F.lit(name))).alias(name) for name in shape.columns]
+    values = [shape.value(name, F.col("texts")[number]).alias(name) for number, name in enumerate(shape.columns)]
     copy, newest, nothing = F.col("copy"), F.col("newest"), F.array()
     stamp = tidemark(copy, copy, newest["tx"], newest["committed_at"], hour, nothing, F.lit(None))
-    return present.where(changed).select(
-        F.struct("copy").alias("key"),
-        (~F.col("there")).alias("deleted"),
-        F.struct(*values).alias("row"),
-        F.lit(False).alias("joins"),
-        stamp.alias("tidemark"),
-        F.when(F.col("there"), unreadable_in(shape, F.col("image"))).otherwise("").alias("unreadable"),
+    texts = texts_of(F.col("image"), list(shape.columns))
+    return (
+        present.where(changed)
+        .withColumn("texts", texts)
+        .select(
+            F.struct("copy").alias("key"),
+            (~F.col("there")).alias("deleted"),
+            F.struct(*values).alias("row"),
+            F.lit(False).alias("joins"),
+            stamp.alias("tidemark"),
+            F.when(F.col("there"), unreadable_in(shape, F.col("image"))).otherwise("").alias("unreadable"),
+        )
     )

@@ -5,7 +5,7 @@ For these shapes see :mod:`tidemark.fold.contract`.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from itertools import chain
@@ -64,14 +64,42 @@ class TableShape:
         """A map of texts in one notation, each by its value: equal values are equal texts, however they were written."""
 
         def written(name: Column, text: Column) -> Column:
-            values = {
-                column: rewrite(text, self.value(column, text), kind.spark, kind.encoding)
-                for column, kind in self.columns.items()
-                if not self.is_text(column) and kind.encoding != REWRITTEN
-            }
-            return _of_name(name, values, text)
+            def of(column: str) -> Column:
+                kind = self.columns[column]
+                if kind.encoding == REWRITTEN:
+                    return text
+                return rewrite(text, self.value(column, text), kind.spark, kind.encoding)
+
+            return self._by_kind(name, of, otherwise=text)
 
         return F.transform_values(image, written)
+
+    def without_value(self, image: Column) -> Column:
+        """Of a map of texts in one notation, those that are no value of their column's type. What it costs goes by the texts
+        that are there, and not by the table's columns."""
+
+        def has_none(name: Column, text: Column) -> Column:
+            return self._by_kind(name, lambda column: self.value(column, text).isNull(), otherwise=F.lit(False))
+
+        return F.map_filter(image, lambda name, text: text.isNotNull() & has_none(name, text))
+
+    def wanted(self, name: Column) -> Column:
+        """What the texts of a column are to be, for a person; null of one that takes every text."""
+
+        def called(column: str) -> Column:
+            kind = self.columns[column]
+            return F.lit(kind.spark if kind.spark != "string" else kind.encoding)
+
+        return self._by_kind(name, called, otherwise=F.lit(None).cast("string"))
+
+    def _by_kind(self, name: Column, of: Callable[[str], Column], otherwise: Column) -> Column:
+        """What ``of`` makes of a column, for the column of this ``name``: one branch for all that are read alike, of which it
+        is given the first. ``otherwise``: for a column that takes every text, and for none."""
+        alike: dict[tuple[ColumnType, bool], list[str]] = {}
+        for column, kind in self.columns.items():
+            if not self.is_text(column):
+                alike.setdefault((kind, column in self.key), []).append(column)
+        return _choose([(name.isin(columns), of(columns[0])) for columns in alike.values()], otherwise)
 
     def stored_by_value(self, stored: DataFrame) -> Column:
         """What :meth:`by_value` makes of a row as the published table ``stored`` has it: a map of texts."""
@@ -106,22 +134,25 @@ def in_one_notation(log_rows: DataFrame, shape: TableShape) -> DataFrame:
 
 
 def _rewritten(shape: TableShape, kinds: Mapping[str, ColumnType], column: Column, text: Column) -> Column:
+    alike: dict[ColumnType, list[str]] = {}
+    for name, kind in kinds.items():
+        alike.setdefault(kind, []).append(name)
+
     def written(kind: ColumnType) -> Column:
         value = shape.encodings[kind.encoding](text, kind.spark, kind.arg)
         return rewrite(text, value, kind.spark, kind.encoding)
 
-    return _of_name(column, {name: written(kind) for name, kind in kinds.items()}, text)
+    return _choose([(column.isin(names), written(kind)) for kind, names in alike.items()], text)
 
 
-def _of_name(name: Column, values: Mapping[str, Column], otherwise: Column) -> Column:
-    """The value that belongs to a name. One expression with a branch for each: nested ones are too deep for Spark where the
-    names are hundreds."""
-    if not values:
+def _choose(branches: Sequence[tuple[Column, Column]], otherwise: Column) -> Column:
+    """The value of the first branch whose condition holds."""
+    if not branches:
         return otherwise
-    (first, value), *others = values.items()
-    found = F.when(name == first, value)
-    for other, its_value in others:
-        found = found.when(name == other, its_value)
+    (condition, value), *others = branches
+    found = F.when(condition, value)
+    for condition, value in others:
+        found = found.when(condition, value)
     return found.otherwise(otherwise)
 
 
@@ -178,6 +209,15 @@ def key_is_whole(shape: TableShape) -> Column:
     return whole
 
 
+def texts_of(image: Column, names: Sequence[str]) -> Column:
+    """The texts that an image has of columns, one after the other, null where it has none: to look each up in the map would
+    take the square of the columns."""
+    # Of a name that comes twice the place of the first counts, and the value of the last.
+    nulls = F.array_repeat(F.lit(None).cast("string"), len(names))
+    none = F.map_from_arrays(F.array(*map(F.lit, names)).cast("array<string>"), nulls)
+    return F.map_values(F.map_concat(none, image))
+
+
 def unreadable(shape: TableShape, texts: Mapping[str, Column], row: Column) -> Column:
     """The columns whose text is not a value of their type, as one text; empty: none. ``row``: the typed values."""
     # The names are no array, because Spark would filter an array uncompiled.
@@ -189,8 +229,8 @@ def unreadable(shape: TableShape, texts: Mapping[str, Column], row: Column) -> C
 
 def unreadable_in(shape: TableShape, image: Column) -> Column:
     """:func:`unreadable` of a map of texts in one notation, the key's own columns left out."""
-    texts = {name: F.element_at(image, F.lit(name)) for name in shape.columns if name not in shape.key}
-    return unreadable(shape, texts, F.struct(*(shape.value(name, text).alias(name) for name, text in texts.items())))
+    names = F.map_keys(F.map_filter(shape.without_value(image), lambda name, _: ~name.isin(list(shape.key))))
+    return F.coalesce(F.array_join(F.array_sort(names), ", "), F.lit(""))
 
 
 def settle(folded: DataFrame, shape: TableShape, hour: str, *, whole: bool = False) -> DataFrame:
@@ -200,7 +240,8 @@ def settle(folded: DataFrame, shape: TableShape, hour: str, *, whole: bool = Fal
     ``whole``: the rows were folded from all published changes of their keys, so they take the place of what is stored.
     """
     deleted, others = F.col("deleted"), [name for name in shape.columns if name not in shape.key]
-    texts = {name: F.when(~deleted, F.element_at(F.col("after"), F.lit(name))) for name in others}
+    folded = folded.withColumn("texts", texts_of(F.col("after"), others))
+    texts = {name: F.when(~deleted, F.col("texts")[number]) for number, name in enumerate(others)}
     values = {name: F.col("key")[name] for name in shape.key}
     values |= {name: shape.value(name, text) for name, text in texts.items()}
     typed = folded.withColumn("row", F.struct(*(values[name].alias(name) for name in shape.columns)))

@@ -210,24 +210,17 @@ def judge_change(shape: TableShape, checks: Checks) -> Column:
     brings_row = F.col("op").isin("insert", "update")
     is_new = (F.col("op") == "insert") & F.col("prior_key").isNull()
     absent = F.coalesce("absent", F.array().cast("array<string>"))
-    unreadable, failed = [], []
     after = shape.in_one_notation(F.col("after"))
-    for name, kind in shape.columns.items():
+    failed = []
+    for name in filter(checks.__contains__, shape.columns):
         value = shape.value(name, F.element_at(after, F.lit(name)))
-        if not shape.is_text(name):
-            text = F.element_at("after", F.lit(name))
-            wanted = kind.spark if kind.spark != "string" else kind.encoding
-            shown = F.concat(F.lit(f'{name} ({wanted}): "'), beginning(text), F.lit('"'))
-            unreadable.append(F.when(text.isNotNull() & value.isNull(), shown))
         # What an insert lacks is null in its row; a row that goes on, under another key too, keeps what it had.
         lacks = F.array_contains(absent, F.lit(name))
         sent = F.when(lacks, is_new).otherwise(has_name(F.col("after_names"), name))
-        failed += [F.when(sent & fails(value), F.lit(called)) for called, fails in checks.get(name, ())]
-    reasons = [
-        F.when(brings_row, _listed(kind, found))
-        for kind, found in ((_UNREADABLE, unreadable), (CHECK_FAILED, failed))
-        if found
-    ]
+        failed += [F.when(sent & fails(value), F.lit(called)) for called, fails in checks[name]]
+    reasons = [F.when(brings_row, _said(_UNREADABLE, _unreadable(shape, after)))]
+    if failed:
+        reasons.append(F.when(brings_row, _said(CHECK_FAILED, F.concat_ws("; ", *failed))))
     if shape.key:
         wrong, says = ~_keys_are_whole(shape), F.lit(_NO_KEY.format(", ".join(shape.key)))
     else:
@@ -237,8 +230,17 @@ def judge_change(shape: TableShape, checks: Checks) -> Column:
     return F.coalesce(*reasons, F.lit(None).cast("string"))
 
 
-def _listed(kind: str, found: list[Column]) -> Column:
-    listed = F.concat_ws("; ", *found)
+def _unreadable(shape: TableShape, after: Column) -> Column:
+    """The texts that are no value of their column's type, each as it was sent. ``after``: in one notation."""
+
+    def shown(name: Column) -> Column:
+        sent = beginning(F.element_at("after", name))
+        return F.concat(name, F.lit(" ("), shape.wanted(name), F.lit('): "'), sent, F.lit('"'))
+
+    return F.array_join(F.transform(F.array_sort(F.map_keys(shape.without_value(after))), shown), "; ")
+
+
+def _said(kind: str, listed: Column) -> Column:
     return F.when(listed != "", F.concat(F.lit(kind), listed))
 
 

@@ -34,7 +34,6 @@ def _newest_alone(steps: Column) -> Column:
     return F.struct(
         last["after"].alias("after"),
         last["absent"].alias("absent"),
-        F.lit(False).alias("deleted"),
         nothing.alias("newer"),
     )
 
