@@ -1,8 +1,9 @@
 """The statements of a feed's stream, each under the tables that it concerns, in the source's order. Pure.
 
 Mostly that is the table the source names it for. A swap (a changed copy takes a table's place) concerns the table: what was
-stated of the copy since it was made is stated of the table, at the place of the swap. A rename concerns every table whose
-name it takes or gives: a message names but one of them.
+stated of the copy since it was made is stated of the table, at the place of the swap. A swap that is sent again says what it
+said the first time: the statements about its copy ran hours before it, and may not be sent again with it. A rename concerns
+every table whose name it takes or gives: a message names but one of them.
 """
 
 from __future__ import annotations
@@ -40,6 +41,7 @@ def statements(entries: Sequence[SchemaEntry], feed: Feed) -> list[Statement]:
     """Entries, in any order, as statements in the source's order."""
     found: list[Statement] = []
     of_copy: dict[str, list[Statement]] = {}
+    of_swap: dict[tuple[str, str], list[Statement]] = {}
     known = {*feed.tables, *(entry.source_table for entry in entries)}
     for entry in sorted(entries, key=lambda entry: (entry.position, entry.source_table, entry.text)):
         for said in _read(entry, feed, known):
@@ -50,6 +52,9 @@ def statements(entries: Sequence[SchemaEntry], feed: Feed) -> list[Statement]:
                 of_copy.setdefault(said.source_table, []).append(said)
                 continue
             copy, table = (_in_feed(name, entry, known) for name in said.change.swapped)
+            stated = of_copy.pop(copy, [])
+            if said.change.known_by is not None:
+                stated = of_swap.setdefault((entry.source_table, said.change.known_by), stated)
             found += [
                 replace(
                     s,
@@ -58,7 +63,7 @@ def statements(entries: Sequence[SchemaEntry], feed: Feed) -> list[Statement]:
                     partition=entry.partition,
                     said_by=s.said_by | said.said_by,
                 )
-                for s in of_copy.pop(copy, [])
+                for s in stated
             ]
     return found
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -73,6 +74,27 @@ def test_of_a_copy_that_is_not_sent_messages_tell_the_columns(tmp_path: Path, se
     renamed = Statement(20, wider, swap, table="_items_old", kind="RENAME")
     made_of(made, [[insert(1, 1, V1, "a1")], [renamed, insert(2, 21, wider, "b2", 5)]], (0, 1))
     assert made.rows() == [{"id": 1, "name": "a1", "qty": None}, {"id": 2, "name": "b2", "qty": 5}]
+
+
+@pytest.mark.parametrize("order", [(0, 1, 2), (2, 1, 0)])
+def test_a_swap_that_is_sent_again_says_what_it_said(
+    tmp_path: Path, spark: SparkSession, settings: Settings, order: tuple[int, ...]
+) -> None:
+    """Canal goes back by a minute: to behind the statement about the copy, which takes hours to fill."""
+    made = Installation("canal", "ts_again_" + "".join(map(str, order)), tmp_path, settings, {"s.items": {}})
+    last_minute = Change("u", 20, V1, {"id": 2, "name": "b2"})
+    history: list[list[Entry]] = [
+        [insert(1, 1, V1, "a1"), insert(2, 2, V1, "a2"), Statement(3, V1, CHANGED, **GHOST)],
+        [last_minute, Statement(21, V2, SWAP, **OLD, kind="RENAME"), insert(3, 22, V2, "a3", 1)],
+        [
+            replace(last_minute, position=30), Statement(31, V2, SWAP, **OLD, kind="RENAME", again=21),
+            insert(3, 32, V2, "a3", 1),
+        ],
+    ]  # fmt: skip
+    made_of(made, history, order)
+    assert [tuple(row.values()) for row in made.rows()] == [(1, "a1", 7), (2, "b2", 7), (3, "a3", 1)]
+    assert set(made.types()) == {"id", "title", "qty"}
+    assert [str(finding) for finding in audit(made.feed(), settings).findings] == []
 
 
 def test_another_rename_stops_with_its_table(tmp_path: Path, settings: Settings) -> None:
