@@ -360,14 +360,15 @@ def _holds_struct(kind: T.DataType) -> bool:
 
 
 def model_fails(rows: DataFrame, schema: pa.DataFrameSchema) -> str | None:
-    """What pandera reports of a model's own checks over whole rows; None when they pass."""
+    """The checks over whole rows of a model that fail, by the names that pandera has for them; None when they pass."""
     errors: Any = schema.validate(rows, lazy=True).pandera.errors
     if not_made := _why_not_made(errors):
         raise CheckError(
             f"a check of whole rows of {schema.name} cannot be made: {not_made}",
             fix="mend the model in the checks folder",
         )
-    return str(dict(errors)) if errors else None
+    found = [str(one["check"]) for by_reason in errors.values() for all_ in by_reason.values() for one in all_]
+    return f"the model {schema.name} fails: {', '.join(found)}" if found else None
 
 
 def _refused(model: str, table: str, why: str) -> ConfigError:
