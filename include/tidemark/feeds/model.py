@@ -228,7 +228,8 @@ class Feed(Model):
     tables: dict[str, Table] = Field(default_factory=dict, description="Tables by their source's schema.table.")
     undeclared: Literal["publish", "quarantine"] = Field(
         "publish",
-        description="A table that messages carry and this file does not name: publish it, or quarantine its records.",
+        description="A table that messages carry and this file does not name: publish it, or quarantine its rows. What "
+        "messages state of its columns and its name is read either way.",
     )
     on_table_stop: Literal["feed", "table"] = Field(
         "feed",

@@ -192,8 +192,13 @@ def _foreign(feed: Feed) -> Column:
 
 
 def _unpublishable(feed: Feed, table: Column) -> Column:
-    """Why a row's ``table`` cannot be published: a hostile or overlong name, or a table the feed refuses."""
-    row, source = F.col("op").isin("insert", "update", "delete", "truncate", "schema"), F.col("source_table")
+    """Why a row's ``table`` cannot be published: a hostile or overlong name, or a table the feed refuses.
+
+    A feed that refuses tables takes what is stated of them all the same: of a copy that takes the place of a table that it
+    has, and a rename of such a table, which Canal names by the new name.
+    """
+    ops = ["insert", "update", "delete", "truncate", *(["schema"] if feed.undeclared == "publish" else [])]
+    row, source = F.col("op").isin(ops), F.col("source_table")
     named = F.concat(F.lit("table "), F.substring(source, 1, 200))
     # Names from the feed file are known to be good: only the others cost a regular expression per row.
     strange = row & ~F.coalesce(

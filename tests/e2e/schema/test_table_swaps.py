@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.e2e.schema_change_messages import Change, Entry, Installation, Statement
+from tests.e2e.schema_change_messages import HOURS, Change, Entry, Installation, Statement
 from tidemark.errors import SchemaError
 from tidemark.operations.audit import audit
+from tidemark.pipeline.hour import run_hour
 from tidemark.settings import Settings
 
 pytestmark = [pytest.mark.full, pytest.mark.promise(2)]
@@ -65,6 +66,25 @@ def test_the_table_goes_on_with_the_columns_of_its_copy(
     assert found == [(1, "c1", 7), (2, "b2", 7), (3, "late", 7), (4, "d4", 1)]
     assert set(made.types()) == {"id", "title", "qty"}
     assert [str(finding) for finding in audit(made.feed(), settings).findings] == []
+
+
+@pytest.mark.parametrize("format_", ["canal", "dataworks"])
+def test_a_feed_that_takes_no_other_table_hears_what_is_stated_of_its_copy(
+    tmp_path: Path, spark: SparkSession, settings: Settings, format_: str
+) -> None:
+    """The rows of the copy go to quarantine, and the rename of another table stops that one."""
+    made = Installation(format_, f"ts_closed_{format_}", tmp_path, settings, {"s.items": {}, "s.log": {}})
+    copied = replace(insert(1, 12, V2, "a1", 7), table="_items_gho")
+    made.export(0, [
+        insert(1, 1, V1, "a1"), Statement(10, V1, CHANGED, **GHOST), copied,
+        Statement(20, V2, SWAP, **OLD, kind="RENAME"), insert(2, 21, V2, "b2", 1),
+    ])  # fmt: skip
+    receipt = run_hour(made.feed(undeclared="quarantine"), HOURS[0], settings)
+    assert (receipt.control, receipt.quarantined) == (2, 1)
+    assert [tuple(row.values()) for row in made.rows()] == [(1, "a1", 7), (2, "b2", 1)]
+    made.export(1, [Statement(30, V1, "RENAME TABLE s.log TO s.log_old", table="log_old", kind="RENAME")])
+    with pytest.raises(SchemaError, match=r"table s\.log: a table is renamed: RENAME TABLE s\.log TO s\.log_old"):
+        run_hour(made.feed(undeclared="quarantine"), HOURS[1], settings)
 
 
 def test_of_a_copy_that_is_not_sent_messages_tell_the_columns(tmp_path: Path, settings: Settings) -> None:
