@@ -47,6 +47,8 @@ class ColumnRename:
     """Whether its statement is one of before, sent again."""
     partition: int | None = None
     """The partition of its statement, where it is known."""
+    said_by: frozenset[tuple[str, str]] = frozenset()
+    """The entries that it comes from, as (source's table, position): those about a copy too that takes the table's place."""
 
     @property
     def id(self) -> str:
@@ -214,9 +216,9 @@ class Definitions:
 
     def filled_by(self, statements: Collection[tuple[str, str]]) -> Definitions:
         """The same with the values of these statements alone: the source's table and the position of each."""
-        tables = {}
+        tables, stated = {}, frozenset(statements)
         for table, known in self.tables.items():
-            steps = (s if (table, s.position) in statements else replace(s, filled=()) for s in known.column_renames)
+            steps = (s if s.said_by <= stated else replace(s, filled=()) for s in known.column_renames)
             tables[table] = replace(known, column_renames=tuple(steps))
         return replace(self, tables=tables)
 
@@ -396,10 +398,10 @@ def _after(known: Definition, said: Statement, sent: dict[tuple[str, str], Colum
     name = (said.source_table, said.change.known_by or said.position)
     if said.change.known_by is not None and name in sent:
         first = sent[name]
-        again = (
-            (replace(first, position=said.position, partition=said.partition, again=True),) if first is not None else ()
-        )
-        return replace(known, column_renames=known.column_renames + again)
+        if first is None:
+            return known
+        again = replace(first, position=said.position, partition=said.partition, said_by=said.said_by, again=True)
+        return replace(known, column_renames=(*known.column_renames, again))
     now = _changed(known, said)
     sent[name] = now.column_renames[-1] if len(now.column_renames) > len(known.column_renames) else None
     return now
@@ -435,7 +437,7 @@ def _changed(known: Definition, said: Statement) -> Definition:
     guarded = frozenset(spelt(name).lower() for name in change.guarded)
     unfilled = tuple((said.position, spelt(name), why) for name, why in sorted(change.unfilled.items()))
     step = ColumnRename(position=said.position, names=names, filled=filled, guarded=guarded, known_by=change.known_by,
-                        partition=said.partition)  # fmt: skip
+                        partition=said.partition, said_by=said.said_by)  # fmt: skip
     return Definition(
         columns={name: columns[name] for name in order},
         key=known.key if change.key is None else tuple(spelt(name) for name in change.key),

@@ -233,9 +233,10 @@ def _prepare(hour: LateHour, source: str, published: PublishedTable) -> _Cut:
     # Of all rows, not those of the hour alone.
     if base is not None and columns_renamed(hour.all.table(published.table), before):
         base, before = None, nothing
-    if filled := {(source, step.position) for step in hour.definitions.of(source).column_renames if step.filled}:
+    fills = [step.said_by for step in hour.definitions.of(source).column_renames if step.filled]
+    if filling := frozenset[tuple[str, str]]().union(*fills):
         entries = hour.spark.table(changes_table(hour.feed.feed))
-        if not filled <= _statements(entries, before):  # all rows have a value that the cut before does not show
+        if not filling <= _statements(entries, before):  # all rows have a value that the cut before does not show
             base, before = None, nothing
     table_log = TableLog(
         spark=hour.spark, feed=hour.feed, state=hour.then, definitions=hour.definitions, table=published.table,

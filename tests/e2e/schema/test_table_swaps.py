@@ -117,6 +117,25 @@ def test_a_swap_that_is_sent_again_says_what_it_said(
     assert [str(finding) for finding in audit(made.feed(), settings).findings] == []
 
 
+def test_the_cut_of_a_late_hour_shows_what_the_copy_had_got(
+    tmp_path: Path, spark: SparkSession, settings: Settings
+) -> None:
+    """Of which the hour with the swap is before it, and in which a new column would be filled once more behind it."""
+    made = Installation("canal", "ts_late_cut", tmp_path, settings, {"s.items": {}})
+    more = V2 | {"more": "int"}
+    again = [Statement(30, more, "alter table s._items_gho ADD more int DEFAULT 5", **GHOST)]
+    history: list[list[Entry]] = [
+        [insert(1, 1, V1, "a1"), Statement(3, V1, CHANGED, **GHOST)],
+        [Statement(10, V2, SWAP, **OLD, kind="RENAME")],
+        [insert(2, 20, V2, "a2", 1)],
+        [*again, Statement(31, more, SWAP, **OLD, kind="RENAME"), insert(3, 32, more, "a3", 1, 1)],
+    ]
+    made_of(made, history, (0, 1, 3, 2))
+    of_cut, now = ([(r["id"], r["title"], r["qty"], r["more"]) for r in made.rows(as_of=at)] for at in (2, None))
+    assert now == [(1, "a1", 7, 5), (2, "a2", 1, 5), (3, "a3", 1, 1)]
+    assert of_cut == [(1, "a1", 7, None), (2, "a2", 1, None)]
+
+
 def test_another_rename_stops_with_its_table(tmp_path: Path, settings: Settings) -> None:
     made = Installation("canal", "ts_renamed", tmp_path, settings, {"s.items": {}})
     renamed = Statement(20, V1, "RENAME TABLE s.items TO s.items_2", table="items_2", kind="RENAME")
