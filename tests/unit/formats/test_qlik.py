@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import json
 from datetime import datetime
+from random import Random
 from typing import Any
 
 import pytest
 from pyspark.sql import Row, SparkSession
+from pyspark.sql import functions as F
 
 from tests.unit.formats.qlik_messages import (
     SEQUENCE,
@@ -23,6 +25,7 @@ from tests.unit.formats.qlik_messages import (
 )  # fmt: skip
 from tidemark.formats.contract import SchemaEntry
 from tidemark.formats.qlik import decode as qlik
+from tidemark.formats.qlik.masks import columns_with, digits_of, names_by_digit, trimmed
 
 ACCOUNTS = {"ID": "INT8", "NAME": "STRING(30)", "NOTE": "CLOB", "TOTAL": "NUMERIC(14,2)"}
 LATER = {"ID": "INT8", "NAME": "STRING(30)", "EXTRA": "STRING(3)", "NOTE": "CLOB", "TOTAL": "NUMERIC(14,2)"}
@@ -408,3 +411,23 @@ def test_a_column_may_be_named_as_a_section_is(bound: dict[str, Row]) -> None:
 def test_a_column_may_begin_with_what_stands_behind_its_section(bound: dict[str, Row]) -> None:
     for between in (".", "_", "__"):
         assert (bound[f"flat by {between}"].after or {}).keys() == LEADING.keys(), between
+
+
+def test_each_bit_of_a_mask_is_of_one_column(spark: SparkSession) -> None:
+    """Columns that left have no bit any more, masks have leading zeros, and stop where no further bit is set."""
+    rng = Random(5)
+    ordinals = {f"c{ordinal}": ordinal for ordinal in range(1, 71) if ordinal % 6}
+    masks = [
+        0,
+        1,
+        1 << 69,
+        (1 << 70) - 1,
+        *(rng.getrandbits(70) for _ in range(60)),
+        *(rng.getrandbits(9) for _ in range(9)),
+    ]
+    sent = [(f"{mask:0{width}x}", str(mask)) for mask in masks for width in (1, 24)]
+    rows = spark.createDataFrame(sent, "mask string, n string")
+    known = F.from_json(F.lit(json.dumps(names_by_digit(ordinals))), "array<map<string, array<string>>>")
+    digits = digits_of(trimmed(F.col("mask")))
+    for row in rows.select("n", columns_with(known, digits).alias("set")).collect():
+        assert row.set == [name for name, ordinal in ordinals.items() if int(row.n) >> (ordinal - 1) & 1], row.n

@@ -21,7 +21,17 @@ from pyspark.sql import functions as F
 from tidemark.formats.contract import DeclaredFeed, SchemaEntry
 from tidemark.formats.qlik.avro_rows import readable, with_columns
 from tidemark.formats.qlik.loads import place_of_row
-from tidemark.formats.qlik.masks import bit_of, bytes_reversed, digits_of, fits, full_mask, has_bit, trimmed
+from tidemark.formats.qlik.masks import (
+    bit_of,
+    bytes_reversed,
+    columns_with,
+    digits_of,
+    fits,
+    full_mask,
+    has_bit,
+    names_by_digit,
+    trimmed,
+)
 from tidemark.formats.qlik.metadata import Metadata, read_metadata
 from tidemark.values.strict_json import NOT_UTF_8
 
@@ -46,7 +56,8 @@ class _Known:
 
 _COLUMN = "struct<name: string, digit: int, digits_with: string>"
 _KNOWN = (
-    f"struct<number: int, position: string, schema_id: string, version: string, columns: array<{_COLUMN}>, "
+    "struct<number: int, position: string, schema_id: string, version: string, columns: int, "
+    "by_digit: array<map<string, array<string>>>, "
     f"key_columns: array<{_COLUMN}>, names: array<string>, full: string, key: array<string>, avro: int>"
 )
 
@@ -138,19 +149,16 @@ def described_at(schemas: Sequence[SchemaEntry]) -> Column | None:
 
 def _literal(number: int, known: _Known) -> dict[str, object]:
     """The state of this ``number`` as the JSON of :data:`_KNOWN`."""
-    ordinals, columns = known.ordinals, None
-    if ordinals is not None:
-        columns = [
-            {"name": name, "digit": digit, "digits_with": digits_with}
-            for name, (digit, digits_with) in ((name, bit_of(ordinal)) for name, ordinal in ordinals.items())
-        ]
+    ordinals = known.ordinals
+    bits = {name: bit_of(ordinals[name]) for name in known.key if name in ordinals} if ordinals is not None else {}
     return {
         "number": number,
         "position": known.position,
         "schema_id": known.schema_id,
         "version": known.version,
-        "columns": columns,
-        "key_columns": [column for column in columns or () if column["name"] in known.key],
+        "columns": None if ordinals is None else len(ordinals),
+        "by_digit": None if ordinals is None else names_by_digit(ordinals),
+        "key_columns": [{"name": name, "digit": at, "digits_with": with_} for name, (at, with_) in bits.items()],
         "names": None if ordinals is None else list(ordinals),
         "full": full_mask(max(ordinals.values())) if ordinals else None,
         "key": known.key,
@@ -244,18 +252,19 @@ def _with_sent_values(rows: DataFrame, known: Column) -> DataFrame:
     waits = c("u").isNotNull()
     nothing = F.array().cast("array<string>")
 
+    # The short list is hashed, wherever there are a long one and a short one: of a wide table's columns few are sent.
     def kept(image: Column, lost: Callable[[Column], Column]) -> Column:
-        named = F.array_intersect(F.map_keys(image), "lacking")
-        return F.when(F.size(named) == 0, image).otherwise(
-            F.map_filter(image, lambda name, value: ~(F.array_contains(named, name) & lost(value)))
-        )
+        keys = F.map_keys(image)
+        named = F.array_intersect(keys, "lacking")
+        without_lost = F.map_filter(image, lambda name, value: ~(F.array_contains(named, name) & lost(value)))
+        return F.when(F.size(F.array_except(keys, "shown")) == 0, image).otherwise(without_lost)
 
     whole = (mask.isNull() | (mask == known["full"])) & (F.size(known["names"]) == F.size(sent))
     whole &= F.size(F.array_except(known["names"], sent)) == 0
-    off = F.when(mask.isNull(), nothing).otherwise(_with_bit(known, c("mask_digits"), is_set=False))
-    unsent = F.coalesce(F.array_except(known["names"], F.array_except(sent, off)), off)
-    lacking = F.when(whole, nothing).otherwise(unsent)
-    listed = rows.withColumn("lacking", F.when(waits, F.coalesce(lacking, nothing)))
+    is_set = columns_with(known["by_digit"], c("mask_digits"))
+    shown = F.when(mask.isNull(), sent).otherwise(F.coalesce(F.array_intersect(sent, is_set), is_set))
+    lacking = F.when(whole, nothing).otherwise(F.coalesce(F.array_except(known["names"], "shown"), nothing))
+    listed = rows.withColumn("shown", F.when(waits, shown)).withColumn("lacking", F.when(waits, lacking))
     return listed.withColumn("keyed", F.size(known["key"]) > 0).withColumns(
         {
             # The mask describes `data`; a value that beforeData has of such a column was sent.
@@ -263,17 +272,6 @@ def _with_sent_values(rows: DataFrame, known: Column) -> DataFrame:
             "kept_after": F.when(waits, kept(c("after"), lambda value: F.lit(True))),
         }
     )
-
-
-def _with_bit(known: Column, digits: Column, *, is_set: bool) -> Column:
-    """The table's columns whose bit is set in a mask of these digits, or is not. Lists of names are compared with each other,
-    and never name by name: of a wide table's columns hardly any is sent, and each change would be compared with all."""
-
-    def wanted(column: Column) -> Column:
-        found = has_bit(digits, column["digit"], column["digits_with"])
-        return found if is_set else ~found
-
-    return F.transform(F.filter(known["columns"], wanted), lambda column: column["name"])
 
 
 def _with_keys(rows: DataFrame, known: Column) -> DataFrame:
@@ -288,7 +286,7 @@ def _with_keys(rows: DataFrame, known: Column) -> DataFrame:
 
 def _note(known: Column) -> Column:
     """A note on columns that an update changed and did not send."""
-    unknown = F.array_intersect(_with_bit(known, F.col("changed_digits"), is_set=True), "lacking")
+    unknown = F.array_intersect(columns_with(known["by_digit"], F.col("changed_digits")), "lacking")
     return F.when(
         (F.col("op") == "update") & (F.size(unknown) > 0),
         F.array(F.concat(F.lit("changed, but not sent: "), F.array_join(unknown, ", "))),
@@ -352,7 +350,7 @@ def _problem(known: Column) -> Column:
         F.lit(" has not come: add its topic to the feed, or declare the table's columns and key"),
     )  # fmt: skip
     in_avro = F.element_at("u", F.lit("avro")).isNotNull()
-    columns = F.size(known["columns"]).cast("string")
+    columns = known["columns"].cast("string")
 
     def wide(name: str, mask: Column, sent: Column) -> Column:
         swapped = trimmed(bytes_reversed(sent))

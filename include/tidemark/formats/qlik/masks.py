@@ -6,9 +6,12 @@ Spark: a column's bit is looked up in its digit.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from pyspark.sql import Column
 from pyspark.sql import functions as F
 
+_DIGITS = "0123456789ABCDEF"
 #: For each of a digit's four bits, the digits in which it is set.
 _DIGITS_WITH = ("13579BDF", "2367ABEF", "4567CDEF", "89ABCDEF")
 
@@ -42,6 +45,24 @@ def digits_of(mask: Column) -> Column:
 def has_bit(digits: Column, digit: Column, digits_with: Column) -> Column:
     """Whether a bit (see :func:`bit_of`) is set in a mask of these digits."""
     return F.coalesce(F.contains(digits_with, F.get(digits, digit)), F.lit(False))
+
+
+def names_by_digit(ordinals: Mapping[str, int]) -> list[dict[str, list[str]]]:
+    """For each digit of a mask, the last one first, and each value that it may have: the columns whose bit it sets.
+    ``ordinals``: of the columns, counted from 1."""
+    of_digits: list[list[tuple[str, str]]] = [[] for _ in range((max(ordinals.values(), default=0) + 3) // 4)]
+    for name, ordinal in sorted(ordinals.items(), key=lambda column: column[1]):
+        digit, digits_with = bit_of(ordinal)
+        of_digits[digit].append((name, digits_with))
+    return [{value: [name for name, set_in in names if value in set_in] for value in _DIGITS} for names in of_digits]
+
+
+def columns_with(by_digit: Column, digits: Column) -> Column:
+    """The columns whose bit is set in a mask of these digits. ``by_digit``: :func:`names_by_digit`. Not column by
+    column: a wide table has hundreds."""
+    nothing = F.array().cast("array<string>")
+    names = F.zip_with(by_digit, digits, lambda of_digit, digit: F.coalesce(F.element_at(of_digit, digit), nothing))
+    return F.when(digits.isNull(), nothing).otherwise(F.flatten(names))
 
 
 def bytes_reversed(mask: Column) -> Column:
