@@ -76,9 +76,9 @@ def with_source_rows(rows: DataFrame, colliding: DataFrame, shape: TableShape) -
 def of_other_rows(rows: DataFrame, stored: DataFrame, shape: TableShape) -> DataFrame:
     """The changes (``key``, ``sort_key``, and how often each ``landed`` and was ``released``) that are of another row than
     the one which their key has at the end, or had last: they come to nothing. ``rows``: ROWS, newer than all that is stored,
-    of all keys onto which one of them moves a row. ``stored``: the rows of the published table, of this ``shape``, that have
-    these keys, each with its ``key``."""
-    there = {"key": F.col("key"), "after": shape.stored_by_value(stored), "sort_key": F.lit(""), "op": F.lit("insert")}
+    of all keys onto which one of them moves a row. ``stored``: the ``key`` of rows of the published table, those that have
+    one of these keys among them, and their ``image`` (:meth:`tidemark.fold.typed_rows.TableShape.stored_images`)."""
+    there = {"key": F.col("key"), "after": F.col("image"), "sort_key": F.lit(""), "op": F.lit("insert")}
     changes = _changes(rows, shape)
     before = stored.select(
         *(there.get(f.name, F.lit(None)).cast(f.dataType).alias(f.name) for f in changes.schema.fields)

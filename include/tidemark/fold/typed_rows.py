@@ -101,14 +101,15 @@ class TableShape:
                 alike.setdefault((kind, column in self.key), []).append(column)
         return _choose([(name.isin(columns), of(columns[0])) for columns in alike.values()], otherwise)
 
-    def stored_by_value(self, stored: DataFrame) -> Column:
-        """What :meth:`by_value` makes of a row as the published table ``stored`` has it: a map of texts."""
+    def stored_images(self, stored: DataFrame) -> DataFrame:
+        """Of rows of the published table, the ``key``, and ``image``: what :meth:`by_value` makes of the row."""
         texts = [
             (F.lit(name), write(F.col(quote(name)).cast(kind.spark), kind.spark))
             for name, kind in self.columns.items()
             if name in stored.columns
         ]
-        return F.create_map(*chain(*texts)).cast("map<string, string>")
+        image = F.create_map(*chain(*texts)).cast("map<string, string>")
+        return stored.select(self.stored_key().alias("key"), image.alias("image"))
 
     def key_struct(self, texts: Column) -> Column:
         """The typed key of a map of texts; null when the map is null."""

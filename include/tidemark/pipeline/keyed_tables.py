@@ -113,17 +113,18 @@ def settle_keyed(changes: TableChanges) -> TableOutcome:
 def _without_other_rows(changes: TableChanges, rows: DataFrame, *, few: bool) -> tuple[DataFrame, Counts]:
     """The hour's ROWS, of keys that collide only those of the row which the key has in the end; and what became of the
     others. ``few``: whether the keys can be listed."""
-    arrived = rows.where(is_arrival()).select("key")
-    stored = changes.state.published.read().withColumn("key", changes.shape.stored_key())
-    if few:
-        values = list_keys(arrived)
-        near, stored = rows.where(condition(values, "key.")), stored.where(condition(values))
+    arrived, stored = rows.where(is_arrival()).select("key"), changes.state.published.read()
+    if values := list_keys(arrived) if few else {}:
+        near, there = (
+            rows.where(condition(values, "key.")),
+            changes.shape.stored_images(stored.where(condition(values))),
+        )
     else:
         keys = materialize(arrived.distinct())
-        near, stored = of_keys(rows, keys), of_keys(stored, keys)
+        near, there = of_keys(rows, keys), of_keys(changes.shape.stored_images(stored), keys)
     sums = {name: F.sum(name) for name in ("landed", "released")}
     sums |= {f"{name}_once": F.count_if(F.col(name) > 0) for name in sums}
-    others = materialize(of_other_rows(near, stored, changes.shape), **sums)
+    others = materialize(of_other_rows(near, there, changes.shape), **sums)
     if not others.count:
         return rows, Counts()
     at, told = F.broadcast(others.rows.select("key", "sort_key")), others.sums

@@ -135,9 +135,9 @@ def test_an_image_shows_a_row_by_its_values(
 ) -> None:
     """What is stored of a row is told as well as what came with it in the hour, whatever texts its values were sent as."""
     run = OneTableFeed(f"by_value_{''.join(map(str, order))}", tmp_path, settings)
-    table = {"columns": {"id": "bigint", "price": "numeric(10,2)", "at": "timestamp(6)", "name": "text"}}
-    one = {"price": "7.5", "at": 1795132800000000, "name": "one"}
-    moved, stays = one | {"id": 2}, {"id": 2, "price": "7.5", "at": 1795132801500000, "name": "two"}
+    table = {"columns": {"id": "bigint", "price": "numeric(10,2)", "at": "timestamp(6)", "key": "text"}}
+    one = {"price": "7.5", "at": 1795132800000000, "key": "one"}
+    moved, stays = one | {"id": 2}, {"id": 2, "price": "7.5", "at": 1795132801500000, "key": "two"}
     there = [event("c", lsn, row) for lsn, row in ((101, one | {"id": 1}), (102, stays))]
     left, arrived, gone = (
         event("d", 201, None, key={"id": 1}),
@@ -147,11 +147,11 @@ def test_an_image_shows_a_row_by_its_values(
     arrived["headers"] = [{"key": "__debezium.oldkey", "value": json.dumps({"id": 1})}]
     statement = [_in_transaction(one) for one in (left, arrived, gone)]
     # Of the row that goes, the image has the time alone.
-    statement[2]["value"] = json.dumps(json.loads(statement[2]["value"]) | {"before": stays | {"name": None}})
+    statement[2]["value"] = json.dumps(json.loads(statement[2]["value"]) | {"before": stays | {"key": None}})
     hours = [there + statement] if len(order) == 1 else [there, statement]
     for hour in order:
         assert run(Hour.parse(HOURS[hour]), [*hours[hour]], table=table).quarantined == 0
-    assert [(found["id"], found["name"]) for found in rows(settings, run)] == [(2, "one")]
+    assert [(found["id"], found["key"]) for found in rows(settings, run)] == [(2, "one")]
     assert audit(run.definition(table=table), settings).findings == []
 
 

@@ -64,7 +64,7 @@ def test_an_hour_in_order_needs_no_more_than_what_is_stored(spark: SparkSession)
     stored = {key: dict(row.values) for key, row in rows(there).items()}
     published = spark.createDataFrame([tuple(row[name] for name in SHAPE.columns) for row in stored.values()], ROW_TYPE)
     changes = _rows(spark, [*hour, *hour[::3]])
-    others = of_other_rows(changes, published.withColumn("key", SHAPE.stored_key()), SHAPE).localCheckpoint()
+    others = of_other_rows(changes, SHAPE.stored_images(published), SHAPE).localCheckpoint()
     times = Counter(place(change) for change in [*hour, *hour[::3]])
     left_out = {row.sort_key: row.landed for row in others.collect()}
     assert left_out and left_out == {at: times[at] for at in left_out}, "each as often as it came"
