@@ -80,7 +80,10 @@ def test_the_first_hour_makes_the_table(spark: SparkSession, settings: Settings,
     assert not state.is_late(STATS)
     assert not state.needs_log(STATS)
     assert not state.needs_log(replace(STATS, links=1)), "what it rests on is stored, or of the hour"
-    assert state.needs_log(replace(STATS, collisions=1)), "for a moment a key had two rows"
+    two = replace(STATS, collisions=1)
+    assert not state.needs_log(two), "of a key that had two rows for a moment one is stored, and the hour has the other"
+    assert state.needs_log(replace(two, links=1)), "which of two rows another one rests on is told by the log alone"
+    assert state.needs_log(replace(two, truncated="40")), "what is stored is not what was there before it"
     assert held.evolved == [], "to look at it changes nothing"
     state.evolve()
     assert held.evolved == [({"id": "string", "a": "string"}, ("id",), (), 3)]
