@@ -99,8 +99,16 @@ def tied_by(links: DataFrame | None, keys: DataFrame) -> Materialized:
 
 def of_keys(rows: DataFrame, keys: Materialized) -> DataFrame:
     """The rows whose ``key`` is one of ``keys``, which are distinct. Where they are few the rows are not shuffled."""
-    chosen = F.broadcast(keys.rows) if keys.count <= _FEW_KEYS else keys.rows
-    return rows.join(chosen, "key", "left_semi").select(*rows.columns)
+    return rows.join(_at_hand(keys), "key", "left_semi").select(*rows.columns)
+
+
+def without_changes(rows: DataFrame, changes: Materialized) -> DataFrame:
+    """ROWS but for these ``changes`` (``key``, ``sort_key``). Where they are few the rows are not shuffled."""
+    return rows.join(_at_hand(changes), ["key", "sort_key"], "left_anti").select(*rows.columns)
+
+
+def _at_hand(found: Materialized) -> DataFrame:
+    return F.broadcast(found.rows) if found.count <= _FEW_KEYS else found.rows
 
 
 def descendants(rows: DataFrame, keys: DataFrame) -> DataFrame:

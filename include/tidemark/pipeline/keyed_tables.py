@@ -24,7 +24,7 @@ from tidemark.fold.colliding_keys import is_arrival, of_other_rows
 from tidemark.fold.contract import COUNTED, RESTING
 from tidemark.fold.few_keys import FEW_CHANGES, KeyValues, condition, key_texts, key_values, list_keys
 from tidemark.fold.fold_rows import fold
-from tidemark.fold.key_changes import of_keys
+from tidemark.fold.key_changes import of_keys, without_changes
 from tidemark.fold.materialized import materialize
 from tidemark.fold.moved_rows import join_changes_before, join_stored
 from tidemark.fold.superseded import deletes_at, late_keys, without_superseded
@@ -127,12 +127,12 @@ def _without_other_rows(changes: TableChanges, rows: DataFrame, *, few: bool) ->
     others = materialize(of_other_rows(near, there, changes.shape), **sums)
     if not others.count:
         return rows, Counts()
-    at, told = F.broadcast(others.rows.select("key", "sort_key")), others.sums
+    told = others.sums
     counts = Counts(
         applied=told["landed_once"], duplicate=told["landed"] - told["landed_once"],
         released_applied=told["released_once"], released_duplicate=told["released"] - told["released_once"],
     )  # fmt: skip
-    return rows.join(at, ["key", "sort_key"], "left_anti").select(*rows.columns), counts
+    return without_changes(rows, others), counts
 
 
 def _told_of_repeated(changes: TableChanges, sizes: SettledSizes) -> list[str]:
