@@ -14,6 +14,7 @@ from tests.e2e.debezium_messages import HOURS, Event, line
 from tests.e2e.feed_pair import FeedPair
 from tests.e2e.transaction_exports import DEBEZIUM, transaction
 from tidemark.changelog.table_log import TableLog
+from tidemark.fold import late_changes
 from tidemark.operations.audit import audit
 from tidemark.settings import Settings
 
@@ -53,7 +54,7 @@ AT_FIRST = [*everywhere(11, "c", *range(10)), *AGAIN]
 HOURS_OF: dict[str, tuple[list[Event], int, int]] = {
     "in order": ([*everywhere(21, "c", 20, 21, 22), *everywhere(22, "u", 1, 2, 3)], 12, 2),
     "in order twice": ([*everywhere(21, "c", 20, 21, 22), *everywhere(21, "c", 20, 21, 22)], 12, 2),
-    "redelivered": ([*AGAIN, *everywhere(31, "u", 4, 5)], 16, 3),
+    "redelivered": ([*AGAIN, *everywhere(31, "u", 4, 5)], 17, 2),
     "late": ([*everywhere(13, "u", *range(10), partial=True), *everywhere(41, "u", 4, 5)], 16, 4),
     "a moved key": (moved(51, (1, 91)), 14, 2),
     "a moved key without a column": (moved(51, (1, 91), partial=True), 14, 4),
@@ -86,6 +87,30 @@ def test_an_hour_takes_few_jobs(spark: SparkSession, settings: Settings, tmp_pat
     pair.run(HOURS[0])
     assert jobs_of(spark, pair, HOURS[1]) == each_hour + each_table * len(TABLES)
     assert {row["big"] for row in pair.rows(pair.fixed, TABLES[0])} == {"x"}, "what was not sent is what it was"
+
+
+def test_what_comes_again_needs_no_log_where_keys_met(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Sources that send at least once begin each restart with what they sent before it. Without that the rest is in order:
+    it is joined with what is stored, though rows met at its keys, and the log of all hours is not read."""
+    usual = {**DEBEZIUM, "tables": {f"s.{table}": {"columns": COLUMNS} for table in TABLES}}
+    pair = FeedPair("jobs_met", tmp_path, spark, settings, **usual)
+    met = [*moved(51, (1, 2), (2, 3), (3, 91)), *moved(52, (4, 94), partial=True)]
+    for hour, sent in zip(HOURS, (AT_FIRST, met, [*met, *everywhere(61, "u", 2, 94, partial=True)]), strict=False):
+        export(pair, hour, sent)
+    pair.run(HOURS[0])
+    pair.run(HOURS[1])
+    monkeypatch.setattr(TableLog, "carried", _is_not_asked)
+    monkeypatch.setattr(late_changes, "classify", _is_not_asked)
+    assert jobs_of(spark, pair, HOURS[2]) == 18 + 2 * len(TABLES)
+    monkeypatch.undo()
+    for table in TABLES:
+        rows = {row["id"]: row for row in pair.rows(pair.fixed, table)}
+        assert sorted(rows) == [0, 2, 3, *range(5, 20), 91, 94]
+        assert [rows[id_]["n"] for id_ in (2, 3, 91, 94)] == [61, 2, 3, 61]
+        assert {row["big"] for row in rows.values()} == {"x"}, "what was not sent is what it was"
+    assert not audit(pair.feed(pair.fixed), settings).findings
 
 
 @pytest.mark.full

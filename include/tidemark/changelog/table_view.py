@@ -86,6 +86,8 @@ class TableView:
     learned: str | None = None
     """The highest sort key before the newest column came, where rows may lack others: they do not tell which of their
     changes came from a table without it. None: no column came so."""
+    by_log: bool = False
+    """Whether its columns are also those that the change log carries of it."""
 
     @property
     def untyped(self) -> list[str]:
@@ -278,13 +280,15 @@ def _newest(*positions: str | None) -> str | None:
 
 def open_state(
     run: HourRun, stats: TableStats, definitions: Definitions, published: PublishedTable, *, moved: bool = False,
-    withdrawn: DataFrame | None = None,
+    withdrawn: DataFrame | None = None, only_new: bool = False,
 ) -> TableView:  # fmt: skip
     """What is published of a table, and what it is to be for the changes of the hour: :meth:`TableView.evolve` makes it so.
     SchemaError where it cannot be.
 
     ``moved``: published rows have another place by the hour's, so that all are folded again. ``withdrawn``: published
-    changes that are no part of it any more, so that it is folded again without them; None: there are none."""
+    changes that are no part of it any more, so that it is folded again without them; None: there are none. ``only_new``:
+    none of the hour's changes is published already. While that is not known, the log is not read for those that are older
+    than what the table holds: as a rule they are the same changes again."""
     log = TableLog(
         spark=run.spark, feed=run.feed, state=run.state, definitions=definitions, table=stats.table,
         sources=tuple(stats.sources), withdrawn=withdrawn,
@@ -312,8 +316,8 @@ def open_state(
     fresh = run.state.last_sequence > 0 and not (stored and stats.table in run.state.tables)
     keyless = bool(stored) and not stored_key
     recount = fresh or rebuild or _recounts(stats, highest, before.copies)
-    logged = None
-    if recount if keyless else fresh or rebuild or _needs_log(stats, highest, before.learned, log, change):
+    logged, left = None, only_new or not _is_late(stats, highest)
+    if recount if keyless else fresh or rebuild or (left and _needs_log(stats, highest, before.learned, log, change)):
         logged, truncated_in_log = log.carried()
         if fresh and logged.columns:  # its rows are in the log, under another name
             rebuild, highest = True, _ANY
@@ -326,8 +330,9 @@ def open_state(
     if applied and not shape.columns.keys() <= applied.keys() and _may_be_partial(stats, run.state):
         learned = highest
     reread = shape.rewrites or _new_readings(shape, before).keys() & before.readings.keys()
-    if logged is None and (reread if keyless else _is_late(stats, learned)):
-        recount, shape = True, shape_with(log.carried()[0])
+    if logged is None and (reread if keyless else left and _is_late(stats, learned)):
+        logged, _ = log.carried()
+        recount, shape = True, shape_with(logged)
     if keyless:
         # Rows that are told apart by other texts now, or were never counted like this, are written again.
         rebuild |= recount and (before.copies is None or before.copies.rewritten != _rewritten(shape))
@@ -343,6 +348,7 @@ def open_state(
         truncated=emptied_below(run.state, stats.sources, truncated), by_source=truncated,
         new_truncate=stats.emptied is not None, rebuild=rebuild, moved=moved, taken_back=taken_back, change=change,
         columns=columns, retired=retired, readings=_new_readings(shape, before), recount=recount, learned=learned,
+        by_log=logged is not None,
     )  # fmt: skip
     opened.check_logged_rows()
     return opened

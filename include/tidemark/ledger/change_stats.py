@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Collection, Iterable, Mapping
+from dataclasses import dataclass, field, replace
 from datetime import datetime
+from typing import Any
 
-from pyspark.sql import Column, DataFrame
+from pyspark.sql import Column, DataFrame, Row
 from pyspark.sql import functions as F
 
 from tidemark.formats.contract import REPLACES
@@ -101,10 +103,7 @@ def change_stats(rows: DataFrame, generation: Column | None = None, loaded: Colu
 
     SchemaError for a table with too many columns, keys or message schemas.
     """
-    number = F.lit(0) if generation is None else generation
-    lacking = F.coalesce(F.size("absent"), F.lit(0)) > 0
-    moved = F.col("prior_key").isNotNull()
-    alone, named = F.when(~is_waited_for(), F.col("committed_at")), loose_name()
+    number, order = F.lit(0) if generation is None else generation, _Order.of_rows(F.lit(True))
     truncate, update = F.col("op") == "truncate", F.col("op") == "update"
     load = F.lit(None).cast("string") if loaded is None else loaded
     added = load.isNotNull() & F.col("key").isNull() & ~empties()
@@ -117,26 +116,21 @@ def change_stats(rows: DataFrame, generation: Column | None = None, loaded: Colu
             "released": F.count_if(~F.col("landed_this_hour")),
             "truncates": F.count_if(truncate),
             "keyed": F.count_if(F.col("key").isNotNull()),
-            "partial": F.count_if(lacking),
-            "links": F.count_if(lacking & moved & F.col("op").isin("insert", "update")),
-            "moves": F.count_if(moved & update),
-            "key_changes": F.count_if(moved),
+            "partial": F.count_if(_lacks_columns()),
+            **order.counts,
             "removing": F.count_if(update | (F.col("op") == "delete")),
             "untied": F.count_if(update & F.col("key").isNull() & F.col("before").isNull()),
         },
         lowest={
-            "first": F.min("position"),
+            **order.lowest,
             "beside": F.min(F.when(~added & F.col("op").isin("insert", "update"), F.col("position"))),
-            "began": F.min(alone),
-            "began_in": F.min(F.when(named.isNotNull(), F.struct("position", named.alias("name")))),
         },
         highest={
+            **order.highest,
             "last": F.max("position"),
             "truncated": F.max(F.when(empties(), F.col("position"))),
             "loaded": F.max(load),
             "added": F.max(F.when(added, load)),
-            "arrived": F.max(F.when(moved, alone)),
-            "arrived_in": F.max(F.when(moved & named.isNotNull(), F.struct("position", named.alias("name")))),
         },
         sets={
             "sources": F.col("source_table"),
@@ -145,18 +139,76 @@ def change_stats(rows: DataFrame, generation: Column | None = None, loaded: Colu
         },
     )
     tables = [row.asDict() for row in found.collect()]
+    _finish_order(tables, rows)
+    for row in tables:
+        added_at, beside = row.pop("added"), row.pop("beside")
+        row["twice"] = added_at is not None and beside is not None and beside < added_at
+        row["columns"] = {one.after_names for one in row["columns"]}
+        for name in ("sources", "keys", "columns", "schemas"):
+            row[name] = bounded(row["table"], row[name])
+    return sorted((TableStats(**row) for row in tables), key=lambda stats: stats.table)
+
+
+@dataclass(frozen=True)
+class _Order:
+    """Aggregates of log rows that tell where changes stand in the source's order, and which rows rest on others."""
+
+    counts: dict[str, Column]
+    """Those that are added up over groups of rows."""
+    lowest: dict[str, Column]
+    """Those of which the lowest counts."""
+    highest: dict[str, Column]
+    """Those of which the highest counts."""
+
+    @classmethod
+    def of_rows(cls, these: Column) -> _Order:
+        """Of those that ``these`` is true of."""
+        moved, named = these & F.col("prior_key").isNotNull(), loose_name()
+        alone = F.when(these & ~is_waited_for(), F.col("committed_at"))
+        in_loose = F.when(these & named.isNotNull(), F.struct("position", named.alias("name")))
+        return cls(
+            counts={
+                "links": F.count_if(_lacks_columns() & moved & F.col("op").isin("insert", "update")),
+                "moves": F.count_if(moved & (F.col("op") == "update")),
+                "key_changes": F.count_if(moved),
+            },
+            lowest={
+                "first": F.min(F.when(these, F.col("position"))),
+                "began": F.min(alone),
+                "began_in": F.min(in_loose),
+            },
+            highest={"arrived": F.max(F.when(moved, alone)), "arrived_in": F.max(F.when(moved, in_loose))},
+        )
+
+
+def order_of(these: Column) -> Column:
+    """An aggregate of log rows, for :func:`with_order`, of those that ``these`` is true of."""
+    order = _Order.of_rows(these)
+    values = {**order.counts, **order.lowest, **order.highest}
+    return F.struct(*(value.alias(name) for name, value in values.items())).alias("order")
+
+
+def with_order(stats: Iterable[TableStats], found: Mapping[str, Row], rows: DataFrame) -> list[TableStats]:
+    """The statistics; those of tables that are ``found`` tell of the changes that are left in log ``rows`` alone where they
+    stand, and which of them rest on others. ``found``: by table, what :func:`order_of` comes to. One Spark job where keys
+    change, else none."""
+    now = {table: {**order.asDict(), "table": table, "first": order.first or ""} for table, order in found.items()}
+    _finish_order(now.values(), rows)
+    return [replace(one, **now.get(one.table, {})) for one in stats]
+
+
+def _finish_order(tables: Collection[dict[str, Any]], rows: DataFrame) -> None:
+    """Turn what :class:`_Order` comes to into what :class:`TableStats` has: a dictionary for each ``table`` of ``rows``."""
     moving = [row["table"] for row in tables if row.pop("key_changes")]
     collisions = _count_collisions(rows.where(F.col("table").isin(moving))) if moving else {}
     for row in tables:
         row["collisions"] = collisions.get(row["table"], 0)
-        added_at, beside = row.pop("added"), row.pop("beside")
-        row["twice"] = added_at is not None and beside is not None and beside < added_at
-        row["columns"] = {one.after_names for one in row["columns"]}
         for name in ("arrived_in", "began_in"):
             row[name] = row[name] and row[name].name
-        for name in ("sources", "keys", "columns", "schemas"):
-            row[name] = bounded(row["table"], row[name])
-    return sorted((TableStats(**row) for row in tables), key=lambda stats: stats.table)
+
+
+def _lacks_columns() -> Column:
+    return F.coalesce(F.size("absent"), F.lit(0)) > 0
 
 
 def _count_collisions(rows: DataFrame) -> dict[str, int]:

@@ -37,7 +37,7 @@ from tidemark.pipeline.keyed_tables import settle_keyed
 from tidemark.pipeline.keyless_tables import settle_keyless
 from tidemark.pipeline.load_hour import load_hour_changes
 from tidemark.pipeline.repeated_changes import without_repeated
-from tidemark.pipeline.screen import screen
+from tidemark.pipeline.screen import open_logged, screen, stop_tables
 from tidemark.pipeline.stopped_tables import notes_of
 from tidemark.pipeline.system_rows import tombstones, write_system_rows
 from tidemark.tables.published_table import discard_columns
@@ -88,7 +88,7 @@ def fold(run: HourRun) -> HourRun:
     create_system_tables(run.spark, run.feed.feed)
     run = run.begin()
     discard_columns(run.spark, run.feed.feed, left, run.sequence)
-    made = _stage_hour(without_repeated(_screen(_assemble(run))))
+    made = _stage_hour(_without_repeated(_screen(_assemble(run))))
     return run.save(run.state.model_copy(update={"next": made}))
 
 
@@ -157,6 +157,14 @@ def _screen(hour: HourChanges) -> HourChanges:
         taken = hour.withheld.counts.values() if hour.withheld is not None else []
         line |= {"tables": len(hour.states), "quarantined": sum(c.quarantined + c.released_quarantined for c in taken)}
     return hour
+
+
+def _without_repeated(hour: HourChanges) -> HourChanges:
+    """The hour without the changes that are published already, and its tables opened for the others."""
+    left = open_logged(without_repeated(hour))
+    if left.stopped == hour.stopped:
+        return left
+    return _without_repeated(stop_tables(hour, left.stopped))
 
 
 def _fold_and_log(hour: HourChanges, stats: TableStats) -> FoldedTable:

@@ -8,18 +8,16 @@ holds. One that comes again with another row is taken out too, for what was publ
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
 from functools import reduce
 from operator import or_
-from typing import Any
 
-from pyspark.sql import Column, DataFrame, Observation
+from pyspark.sql import Column, DataFrame, Observation, Row
 from pyspark.sql import functions as F
 
 from tidemark.changelog.table_log import TableLog
 from tidemark.fold.fold_rows import sort_key
-from tidemark.ledger.change_stats import TableStats
+from tidemark.ledger.change_stats import TableStats, order_of, with_order
 from tidemark.ledger.receipts import Counts
 from tidemark.logs import get_logger
 from tidemark.pipeline.hour_changes import HourChanges
@@ -31,36 +29,42 @@ _SAME = ["published_name", "position", "op", "key_text"]
 
 
 def without_repeated(hour: HourChanges) -> HourChanges:
-    """The hour without the changes of tables with a key that are published already. Their statistics stay as they are."""
+    """The hour without the changes of tables with a key that are published already. The statistics of such a table tell of
+    the changes that are left where they stand, and which rest on others; all else in them stays as it is."""
     late = [stats for stats in hour.stats if _looked_up(hour, stats)]
     if not late:
         return hour
-    rows, published = hour.assembled.rows, F.col("published").isNotNull()
+    rows, is_published = hour.assembled.rows, F.col("published").isNotNull()
     suspected = F.coalesce(reduce(or_, (_suspected(hour, stats) for stats in late)), F.lit(False))
     suspects = rows.where(suspected).withColumns({"published_name": F.col("table"), "key_text": _key_text()})
-    marked = suspects.join(_published(hour, late), _SAME, "left").select(*rows.columns, "published")
-    names = [stats.table for stats in late]
+    found = suspects.join(_published(hour, late), _SAME, "left").select(*rows.columns, "published")
+    if not hour.small:
+        found = found.localCheckpoint()  # each table would look all of them up again
+    others = rows.where(~suspected).withColumn("published", F.lit(None).cast(found.schema["published"].dataType))
+    marked = others.unionByName(found)
     if hour.small:
-        found = Observation()
-        others = rows.where(~suspected).withColumn("published", F.lit(None).cast(marked.schema["published"].dataType))
-        marked = others.unionByName(marked).observe(found, *_counted(names, published)).localCheckpoint()
-        counted, left = found.get, marked.where(~published).drop("published")
-    else:
-        row = marked.agg(*_counted(names, published)).first()
-        assert row is not None
-        counted = row.asDict()
-        left = rows.where(~suspected).unionByName(marked.where(~published).drop("published"))
+        repeated_at_all = Observation()
+        marked = marked.observe(repeated_at_all, F.count_if(is_published).alias("changes")).localCheckpoint()
+        if not repeated_at_all.get["changes"]:
+            return hour
+    left = marked.where(~is_published).drop("published")
+    of_tables = marked.where(F.col("table").isin([stats.table for stats in late])).groupBy("table")
+    counted = {row.table: row for row in of_tables.agg(*_counted(is_published), order_of(~is_published)).collect()}
     repeated = {
-        name: Counts(duplicate=counted[f"landed_{number}"], released_duplicate=counted[f"released_{number}"])
-        for number, name in enumerate(names)
+        table: Counts(duplicate=row.landed, released_duplicate=row.released)
+        for table, row in counted.items()
+        if row.landed or row.released
     }
-    told = {name: [_told(counted, number)] for number, name in enumerate(names) if counted[f"changed_{number}"]}
-    for name, texts in told.items():
-        log.warning(texts[0], table=name)
-    warnings = {
-        name: [*hour.warnings.get(name, []), *told.get(name, [])] for name in hour.warnings.keys() | told.keys()
-    }
-    return replace(hour, assembled=replace(hour.assembled, rows=left), repeated=repeated, warnings=warnings)
+    if not repeated:
+        return hour
+    told = {table: _told(counted[table]) for table in repeated if counted[table].changed}
+    for table, text in told.items():
+        log.warning(text, table=table)
+    warnings = dict(hour.warnings) | {table: [*hour.warnings.get(table, []), text] for table, text in told.items()}
+    return replace(
+        hour, assembled=replace(hour.assembled, rows=left), repeated=repeated, warnings=warnings,
+        stats=with_order(hour.stats, {table: counted[table].order for table in repeated}, left),
+    )  # fmt: skip
 
 
 def told_of_the_hour(rows: DataFrame) -> list[str]:
@@ -87,21 +91,16 @@ def told_of_the_hour(rows: DataFrame) -> list[str]:
     ]
 
 
-def _counted(names: list[str], published: Column) -> list[Column]:
-    """How many changes of each of these tables are published already: of the hour, released ones, and those that came with
-    other content; and where the first of the last lies, and what was published of it."""
+def _counted(published: Column) -> list[Column]:
+    """Aggregates of log rows: how many are ``published`` already, that landed in the hour, that were released, and that came
+    with other content; and where the first of the last lies, and what was published of it."""
     landed, changed = F.col("landed_this_hour"), published & _is_other()
     both = F.struct("object", "record", F.col("published.at").alias("at"))
     return [
-        *(
-            F.count_if((F.col("table") == name) & published & of_these).alias(f"{which}_{number}")
-            for number, name in enumerate(names)
-            for which, of_these in (("landed", landed), ("released", ~landed), ("changed", changed))
-        ),
-        *(
-            F.min(F.when((F.col("table") == name) & changed, both)).alias(f"first_{number}")
-            for number, name in enumerate(names)
-        ),
+        F.count_if(published & landed).alias("landed"),
+        F.count_if(published & ~landed).alias("released"),
+        F.count_if(changed).alias("changed"),
+        F.min(F.when(changed, both)).alias("first_changed"),
     ]
 
 
@@ -118,18 +117,18 @@ def _is_other() -> Column:
     return ~F.exists("published.contents", lambda held: (held["schema"] != own["schema"]) | (held["row"] == own["row"]))
 
 
-def _told(counted: Mapping[str, Any], number: int) -> str:
-    first = counted[f"first_{number}"]
+def _told(counted: Row) -> str:
+    first = counted.first_changed
     return (
-        f"{counted[f'changed_{number}']} changes that are published already came again with other content: what was "
-        f"published first stands. The first of them is record {first['record']} of {first['object']}; published in its place "
-        f"was record {first['at']['record']} of {first['at']['object']}"
+        f"{counted.changed} changes that are published already came again with other content: what was published first "
+        f"stands. The first of them is record {first.record} of {first.object}; published in its place was record "
+        f"{first.at.record} of {first.at.object}"
     )
 
 
 def _looked_up(hour: HourChanges, stats: TableStats) -> bool:
     state = hour.states.get(stats.table)
-    return state is not None and bool(state.shape.key) and state.is_late(stats) and not state.needs_log(stats)
+    return state is not None and bool(state.shape.key) and state.is_late(stats) and not state.rebuild
 
 
 def _suspected(hour: HourChanges, stats: TableStats) -> Column:

@@ -26,7 +26,7 @@ from tidemark.ledger.kept_back import beginning
 from tidemark.ledger.quarantine import CHECK_FAILED, ENTRY, SCREEN, STOPPED
 from tidemark.logs import get_logger
 from tidemark.pipeline.hour_changes import HourChanges
-from tidemark.pipeline.stopped_tables import told
+from tidemark.pipeline.stopped_tables import changes_of, told
 from tidemark.pipeline.withheld import without
 from tidemark.tables.published_table import PublishedTable
 from tidemark.values.encodings import OR_SPAN
@@ -93,15 +93,33 @@ def screen(hour: HourChanges) -> HourChanges:
     return _open_tables(hour, touched)
 
 
-def _open_tables(hour: HourChanges, names: Collection[str]) -> HourChanges:
-    """The hour with the states of its tables of these names, or why they are stopped."""
+def open_logged(hour: HourChanges) -> HourChanges:
+    """The hour, of which no change is published already, with those tables opened anew of which the change log alone tells
+    what the others come to: by what it carries of them; or why they are stopped. SchemaError: see :func:`screen`."""
+    asked = [
+        stats.table for stats in hour.stats
+        if (state := hour.states.get(stats.table)) is not None
+        and state.shape.key and state.needs_log(stats) and not state.by_log
+    ]  # fmt: skip
+    return _open_tables(hour, asked, only_new=True)
+
+
+def stop_tables(hour: HourChanges, stopped: Mapping[str, str]) -> HourChanges:
+    """The hour without the changes of more tables that are ``stopped``, each with why, and without what belongs to them."""
+    left, touched = without(replace(hour, stopped=stopped), changes_of(hour.assembled.every_row, stopped))
+    return _open_tables(left, touched)
+
+
+def _open_tables(hour: HourChanges, names: Collection[str], *, only_new: bool = False) -> HourChanges:
+    """The hour with the states of its tables of these names, or why they are stopped. ``only_new``: none of its changes is
+    published already."""
     states, stopped = dict(hour.states), dict(hour.stopped)
     for stats in hour.stats:
         if stats.table not in names or stats.table in stopped:
             continue
         states.pop(stats.table, None)
         try:
-            if (state := _open_table(hour, stats)) is not None:
+            if (state := _open_table(hour, stats, only_new=only_new)) is not None:
                 states[stats.table] = state
         except SchemaError as error:
             if hour.run.feed.on_table_stop == "feed":
@@ -111,7 +129,7 @@ def _open_tables(hour: HourChanges, names: Collection[str]) -> HourChanges:
     return replace(hour, states=states, stopped=stopped)
 
 
-def _open_table(hour: HourChanges, stats: TableStats) -> TableView | None:
+def _open_table(hour: HourChanges, stats: TableStats, *, only_new: bool) -> TableView | None:
     """What is published of a table; None of one that only truncates speak of: nothing says which columns it has."""
     run, assembled = hour.run, hour.assembled
     published = PublishedTable(run.spark, stats.table, run.feed.feed, run.sequence)
@@ -119,7 +137,7 @@ def _open_table(hour: HourChanges, stats: TableStats) -> TableView | None:
     if stats.only_truncates and not published.columns():
         return None
     moved, (_, withdrawn) = stats.table in assembled.moved, assembled.withdrawn.get(stats.table, ("", None))
-    return open_state(run, stats, assembled.definitions, published, moved=moved, withdrawn=withdrawn)
+    return open_state(run, stats, assembled.definitions, published, moved=moved, withdrawn=withdrawn, only_new=only_new)
 
 
 def _refused(hour: HourChanges) -> tuple[DataFrame | None, dict[str, list[str]]]:

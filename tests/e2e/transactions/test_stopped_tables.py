@@ -14,6 +14,7 @@ from tests.e2e.feed_pair import FeedPair
 from tests.e2e.schema_change_messages import HOURS as CANAL_HOURS
 from tests.e2e.schema_change_messages import Change, Installation, Statement
 from tests.e2e.transaction_exports import DEBEZIUM, export, ids, transaction
+from tidemark.changelog.table_log import TableLog
 from tidemark.errors import SchemaError
 from tidemark.ledger.quarantine import list_kept_back, list_stopped
 from tidemark.ledger.state_store import load_state
@@ -114,6 +115,48 @@ def test_a_mended_table_does_not_go_on_before_what_waits(
     pair.run_right(HOURS[:4], **MENDED)
     assert pair.rows(pair.fixed, name) == pair.rows(pair.right, "items")
     pair.same("others")
+
+
+def test_a_table_that_only_its_late_changes_stop_stops_alone(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """What the change log carries of it is read last, when what came again is out; all is accounted for."""
+    pair = FeedPair("stopped_late", tmp_path, spark, settings, **DEBEZIUM, **MENDED)
+    arrived = json.loads(json.dumps(transaction(5, ("d", "items", 1, 0), ("c", "items", 4, 4), ("u", "others", 1, 5))))
+    arrived[1]["headers"] = [{"key": "__debezium.oldkey", "value": json.dumps({"id": 1})}]
+    values = [json.loads(one["value"]) for one in arrived[:2]]
+    values[1]["source"] = values[0]["source"]  # both are one UPDATE
+    values[1]["after"]["big"] = "__debezium_unavailable_value"
+    arrived[1]["value"] = json.dumps(values[1])
+    late = [
+        *HISTORY[0],
+        *transaction(3, ("u", "items", 2, 3), ("u", "others", 1, 3)),
+        *transaction(8, ("c", "others", 8, 8)),
+    ]
+    for hour, sent in enumerate([HISTORY[0], arrived, late]):
+        export(pair, HOURS[hour], sent)
+    pair.run(HOURS[0])
+    pair.run(HOURS[1])
+    items = f"{pair.fixed}.items"
+    carried = TableLog.carried
+
+    def too_many(log: TableLog) -> Any:
+        if log.table == items:
+            raise SchemaError("its rows come with too many columns", table=items)
+        return carried(log)
+
+    with monkeypatch.context() as patched:
+        patched.setattr(TableLog, "carried", too_many)
+        receipt = pair.run(HOURS[2])
+    assert receipt.stopped == {items: "its rows come with too many columns"}
+    assert (ids(pair, "items"), ids(pair, "others")) == ({2: 2, 4: 4}, {1: 5, 8: 8})
+    kept = [(r["table"].split(".")[1], r["stage"]) for r in list_kept_back(settings, pair.fixed)]
+    assert sorted(kept) == [("items", "stopped")] * 3 + [("others", "transaction")], "what came again has good copies"
+    pair.run_right(HOURS[:3])
+    assert pair.run(HOURS[2]).stopped == {}
+    pair.same("items", "others")
+    assert ids(pair, "items") == {2: 3, 4: 4}
+    assert not list_kept_back(settings, pair.fixed)
 
 
 V1, BAG = {"id": "int", "name": "text"}, {"a": "int"}

@@ -62,15 +62,16 @@ def feed(spark: SparkSession) -> Feed:
 
 def opened(
     spark: SparkSession, settings: Settings, feed: Feed, held: HeldTable, state: FeedState,
-    stats: TableStats = STATS,
+    stats: TableStats = STATS, *, only_new: bool = False,
 ) -> TableView:  # fmt: skip
     manifest = Manifest(feed=FEED, hour=NEXT_HOUR, version=1, objects=[], created_at=datetime.now(UTC))
     return open_state(
         HourRun(spark=spark, feed=feed, settings=settings, manifest=manifest, state=state),
         stats,
         Definitions(),
-        held,
-    )  # type: ignore[arg-type]
+        held,  # type: ignore[arg-type]
+        only_new=only_new,
+    )
 
 
 def test_the_first_hour_makes_the_table(spark: SparkSession, settings: Settings, feed: Feed) -> None:
@@ -130,6 +131,24 @@ def test_the_log_is_asked_for_late_changes_that_no_row_tells_of(
     note_pruned(spark, FEED, "29#0")
     assert [state.needs_log(stats) for stats in (late, newer)] == [True, False]
     note_pruned(spark, FEED, "")
+
+
+def test_the_log_is_read_for_late_changes_that_are_known_to_be_new(
+    spark: SparkSession, settings: Settings, feed: Feed
+) -> None:
+    """As a rule a change that is older than what the table holds is one that came again, and is taken out."""
+    before = published(FEED, TableReceipt(table=TABLE, progress=TableProgress(highest="30#9", entangled=True)))
+    late, newer = replace(STATS, first="29"), replace(STATS, first="31")
+    found = {
+        only_new: [opened(spark, settings, feed, HeldTable(spark, held=HELD), before, stats, only_new=only_new)
+                   for stats in (late, newer)]
+        for only_new in (False, True)
+    }  # fmt: skip
+    assert {only_new: [one.by_log for one in of] for only_new, of in found.items()} == {
+        False: [False, False], True: [True, False],
+    }  # fmt: skip
+    assert "old" in found[True][0].shape.columns, "a column that published rows carry"
+    assert "old" not in found[False][0].shape.columns
 
 
 @pytest.mark.parametrize("partial", [True, False])
