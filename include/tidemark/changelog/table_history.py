@@ -280,9 +280,10 @@ def _literal(value: object, kind: str) -> Column:
     return F.from_json(F.lit(json.dumps(value)), kind)
 
 
-def load_definitions(entries: DataFrame, feed: Feed) -> Definitions:
+def load_definitions(entries: DataFrame, feed: Feed, stated_in: Collection[str] | None = None) -> Definitions:
     """Log entries (``landed_this_hour``: whether they are of the hour that runs) → Definitions. What is collected is
-    metadata. A format that sends no such entries costs nothing.
+    metadata. ``stated_in``: the hours in which anything is stated, so that the log of no other is opened; None: that is not
+    known. A format that sends no such entries costs nothing.
 
     SchemaError for a statement that cannot be followed, unless the feed file declares the table's columns: then the
     declared columns count, and rows that it moved are told; or says `on_table_stop: table`. SchemaError also for too many
@@ -291,6 +292,10 @@ def load_definitions(entries: DataFrame, feed: Feed) -> Definitions:
     format_ = load_format(feed.format["type"])
     if not isinstance(format_, TellsTableChanges):
         return Definitions()
+    if stated_in is not None:
+        if not stated_in:
+            return define([], feed)
+        entries = entries.where(F.col("hour").isin(list(stated_in)))
     text = F.col("message_schema").alias("text")
     statements = entries.where(F.col("op") == "schema").groupBy("source_table", "position", text)
     of_each = [F.bool_or("landed_this_hour").alias("landed_this_hour")]

@@ -100,6 +100,7 @@ class FeedState(StoredDocument):
     edges: dict[str, list[str]] = Field({}, description="Hours' transaction markers that other hours need.")
     stopped: dict[str, dict[str, str]] = Field({}, description="Hours that left tables as they were, and why.")
     with_bad: list[Hour] = Field([], description="Hours with records that cannot be decoded.")
+    with_statements: list[Hour] = Field([], description="Hours with entries that state something about tables.")
     recent: dict[str, int] = Field({}, description="The newest hours and how many records landed in each.")
     in_quarantine: dict[str, int] | None = Field(
         {},
@@ -165,6 +166,8 @@ class FeedState(StoredDocument):
         if edges := receipt.progress.edges:
             self.edges[hour] = [*self.edges.get(hour, []), *edges]
         self.with_bad = sorted({*self.with_bad, hour} if receipt.bad else {*self.with_bad} - {hour})
+        if receipt.progress.statements:
+            self.with_statements = sorted({*self.with_statements, hour})
         begun = {
             source: [reload for reload in found if self.has(reload.began)]
             for source, found in receipt.progress.reloads.items()

@@ -177,6 +177,7 @@ class FeedProgress(BaseModel):
         description="A text behind the positions that rows of the hour can change, because they place others; empty: none "
         "does.",
     )
+    statements: bool = Field(True, description="Whether entries of the hour state something about tables.")
 
 
 class Recalled(BaseModel):

@@ -139,7 +139,7 @@ def explain_row(
             raise ConfigError(f"the cut of {as_of} has no table {table}", fix="give a later hour")
     spark = open_session(settings, f"explain {table}", small=state.has_small_tables)
     landed = spark.table(changes_table(feed_name)).where(is_published(state))
-    definitions = load_definitions(landed.withColumn("landed_this_hour", F.lit(False)), feed)
+    definitions = load_definitions(landed.withColumn("landed_this_hour", F.lit(False)), feed, state.with_statements)
     log = TableLog(
         spark=spark, feed=feed, state=state, definitions=definitions, table=table,
         sources=tuple(state.table(table).sources),

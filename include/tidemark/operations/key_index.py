@@ -74,7 +74,7 @@ def index_keys(spark: SparkSession, feed: Feed, state: FeedState) -> int:
     if not missing:
         return 0
     landed = spark.table(changes_table(feed.feed)).where(is_published(state))
-    definitions = load_definitions(landed.withColumn("landed_this_hour", F.lit(False)), feed)
+    definitions = load_definitions(landed.withColumn("landed_this_hour", F.lit(False)), feed, state.with_statements)
     added = []
     for name, chosen in missing.items():
         log = TableLog(

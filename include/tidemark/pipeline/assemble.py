@@ -119,6 +119,8 @@ class Assembled:
     """Published log rows in quarantine whose transaction comes again, which are judged anew with it; None: there are none."""
     edges: list[str] = field(default_factory=list)
     """The edges of transactions that the hour shows (:class:`tidemark.ledger.receipts.FeedProgress`)."""
+    statements: int = 0
+    """Entries of the hour that state something about tables."""
     places_until: str = ""
     """A text behind the positions that rows of the hour can change, because they place others; empty: none does."""
 
@@ -152,7 +154,8 @@ def assemble(run: HourRun) -> Assembled:
     before = count_recalled(taken) if taken is not None else Recalled()
     _check_landed(feed, run.manifest, state, counted.account.landed - before.landed)
     entries = log.where(in_hour(hour) | is_published(state)).withColumn("landed_this_hour", new)
-    definitions = load_definitions(entries, feed)
+    stated_in = {*state.with_statements, *([hour] if counted.statements else [])}
+    definitions = load_definitions(entries, feed, sorted(stated_in))
     held = held_transactions(run.spark, feed.feed, state)
     ties = tie_hour(log, log.where(new), counted.edges, run.manifest, state, feed)
     whole = WholeTransactions(rows=ties.landed.where(is_row()).withColumn("landed_this_hour", F.lit(True)))
@@ -174,7 +177,7 @@ def assemble(run: HourRun) -> Assembled:
         notes=[*whole.notes, *definitions.notes, *_unsent(definitions, reloads, hour), *reloads.notes],
         moved=_with_reloaded(moved, reloads, feed), withdrawn=_by_table(whole.withdrawn, feed),
         redelivered=redelivered, reloads=reloads, edges=ties.edges, places_until=counted.places_until,
-        taken_up=whole.taken_up,
+        statements=counted.statements, taken_up=whole.taken_up,
     )  # fmt: skip
     if isinstance(load_format(feed.format["type"]), BindsRows):
         return _described(assembled, ties.log, feed, state.making(reloads.begun))
@@ -298,6 +301,8 @@ class _Counted:
     """The counts so far."""
     in_transactions: int
     """Entries that name a transaction."""
+    statements: int
+    """Entries that state something about tables."""
     await_place: int
     """Rows whose position may change by what else the log holds, by what they say themselves."""
     lowest: str
@@ -320,6 +325,7 @@ def _count(landed: DataFrame, feed: Feed) -> _Counted:
         F.count_if("tx_rollback").alias("rollbacks"),
         F.max("committed_at").alias("newest"),
         F.count("tx").alias("in_transactions"),
+        F.count_if(F.col("op") == "schema").alias("statements"),
         F.count_if(is_row() & awaits_place(feed, "")).alias("await_place"),
         F.coalesce(F.min(F.when(is_row() & ~gives_place(feed), F.col("position"))), F.lit("~")).alias("lowest"),
         F.coalesce(places_until(feed), F.lit("")).alias("places_until"),
@@ -330,7 +336,8 @@ def _count(landed: DataFrame, feed: Feed) -> _Counted:
     ).first()
     assert counted is not None
     counts = counted.asDict()
-    found = {name: counts.pop(name) for name in ("in_transactions", "await_place", "lowest", "places_until")}
+    told = ("in_transactions", "statements", "await_place", "lowest", "places_until")
+    found = {name: counts.pop(name) for name in told}
     loads = [(row.source_table, row.position) for row in counts.pop("loads")]
     edges = NewEdges(counts.pop("edges"), counts.pop("low"), counts.pop("high"))
     return _Counted(account=Account(**counts), **found, edges=edges, loads=loads)

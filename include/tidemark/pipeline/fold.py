@@ -229,6 +229,7 @@ def _receipt(hour: HourChanges, tables: list[TableReceipt]) -> Receipt:
             edges=assembled.edges,
             waiting_since=assembled.waiting_since,
             places_until=assembled.places_until,
+            statements=assembled.statements > 0,
             reloads=reloads,
         ),
         kept_whole=withheld.transactions if withheld is not None else 0,

@@ -161,7 +161,7 @@ def _late_hour(run: HourRun, of: Hour | None) -> LateHour:
     then = state_up_to(everything, at)
     entries = spark.table(changes_table(feed.feed))
     now = tied(entries.where(is_published(everything)), feed, everything.edges)
-    definitions = load_definitions(now.withColumn("landed_this_hour", F.lit(False)), feed)
+    definitions = load_definitions(now.withColumn("landed_this_hour", F.lit(False)), feed, everything.with_statements)
     if definitions.fills:  # rows have no value of a column that a later hour adds
         definitions = definitions.filled_by(_statements(entries, then))
     open_ = open_at(now, is_published(then), feed, at).unionByName(_mended_later(now, then, everything, run))

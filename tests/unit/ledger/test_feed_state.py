@@ -122,6 +122,16 @@ def test_what_the_newest_receipt_of_an_hour_says_counts() -> None:
     assert (state.held_transactions, state.waiting_entries, state.last_hour) == (4, 5, HOURS[1])
 
 
+def test_hours_with_statements_stay_noted() -> None:
+    """What a newer version of their export does not bring again is in the log all the same."""
+    said, silent = FeedProgress(statements=True), FeedProgress(statements=False)
+    state = FeedState.of("f", [receipt(1, HOURS[1], progress=said), receipt(2, HOURS[2], progress=silent)])
+    assert state.with_statements == [HOURS[1]]
+    state = state.after(receipt(3, HOURS[1], 2, progress=silent)).after(receipt(4, HOURS[2], 2, progress=said))
+    assert state.with_statements == [HOURS[1], HOURS[2]]
+    assert FeedState.of("f", [receipt(1, HOURS[1])]).with_statements == [HOURS[1]], "where no receipt says"
+
+
 def test_a_state_is_the_same_when_it_is_read_again() -> None:
     written = FeedState.of(
         "f", [receipt(1, HOURS[1], 2, stopped={"a": "b"}), receipt(3, HOURS[1], 3, amended=[HOURS[1]])]
