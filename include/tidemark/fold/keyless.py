@@ -103,13 +103,19 @@ def effective(rows: DataFrame, positions: SharedPositions | None) -> DataFrame:
 def _in_runs(rows: DataFrame, positions: SharedPositions) -> DataFrame:
     """Log rows with ``shared``; ``read``; ``run``, the number of the run of their topic, and ``stream``, the partition in
     which it is one (null: in all); ``again``, whether the exporter repeats the offset before; and ``doubtful``."""
-    offsets = Window.partitionBy("topic", "partition").orderBy("offset", "object", "record", "entry")
+    # At one offset stands one record. What has another position there was sent to the topic when it had been made anew.
+    position = F.when(F.col("offset").isNotNull(), F.col("position"))
+    offsets = Window.partitionBy("topic", "partition").orderBy(
+        "offset", position, "landed_this_hour", "object", "record", "entry"
+    )
     rows = rows.withColumn("read", positions.read)
     last = {name: F.lag(name).over(offsets) for name in _OF_LAST}
-    # Of what stands at one offset the first record counts, with all of its rows.
-    record, new = F.struct("object", "record"), ~F.coalesce(F.col("offset") == last["offset"], F.lit(False))
-    first = F.last(F.when(F.col("new_offset"), record), ignorenulls=True).over(offsets)
-    rows = rows.withColumn("new_offset", new).withColumn("again", F.col("offset").isNotNull() & (record != first))
+    # Of what stands at one place the first record counts, with all of its rows; one that counts already before others.
+    same = (F.col("offset") == last["offset"]) & (F.col("position") == last["position"])
+    record, new = F.struct("object", "record"), ~F.coalesce(same, F.lit(False))
+    first = F.last(F.when(F.col("new_place"), record), ignorenulls=True).over(offsets)
+    rows = rows.withColumn("new_place", new)
+    rows = rows.withColumn("again", F.col("offset").isNotNull() & (record != first))
     again = F.col("again")
     same_place = F.coalesce(F.col("position") == last["position"], F.lit(False)) & F.col("read").eqNullSafe(
         last["read"]

@@ -182,6 +182,37 @@ def test_what_an_exporter_wrote_twice_ends_no_run(spark: SparkSession) -> None:
     assert found == {"5": 1, "6": 2}
 
 
+@pytest.mark.parametrize("name", ["n", "p"])
+def test_what_an_exporter_wrote_again_in_another_hour_is_nothing_more(spark: SparkSession, name: str) -> None:
+    """Of a COPY, four rows counted before; two of them lie in an object that lands now, of an hour before or after."""
+    copied = {"op": "insert", "position": "5", "topic": "t", "partition": 0, "entry": 0, "after": {"id": "1"}}
+    rows = [
+        {**copied, "object": object_, "record": offset, "offset": offset, "tx_ordinal": 0, "landed_this_hour": now}
+        for object_, now, number in (("o", False, 4), (name, True, 2))
+        for offset in range(number)
+    ]
+    positions = keyless.SharedPositions(shared=F.lit(True), begins_again=begins_again)
+    (found,) = keyless.effective(frame(spark, rows), positions).collect()
+    assert (found.times, found.times_before, found.landed_this_hour) == (4, 4, 2)
+
+
+@pytest.mark.parametrize("hours", [("1", "2"), ("2", "1")])
+def test_offsets_of_a_topic_that_was_made_anew_are_of_other_records(
+    spark: SparkSession, hours: tuple[str, str]
+) -> None:
+    """It begins again at 0: what stands there is not what stood there, also where a record is exported twice."""
+    old, new = hours
+    sent = [(old, 0, "5"), (old, 1, "6"), (new, 0, "7"), (new, 1, "8"), (new, 1, "8"), (new, 2, "9")]
+    rows = [
+        {"op": "insert", "position": position, "topic": "t", "partition": 0, "object": hour, "record": number, "entry": 0,
+         "offset": offset, "tx_ordinal": number, "after": {"id": position}, "landed_this_hour": hour == new}
+        for number, (hour, offset, position) in enumerate(sent)
+    ]  # fmt: skip
+    positions = keyless.SharedPositions(shared=F.lit(True), begins_again=begins_again)
+    found = {row.position: row.times for row in keyless.effective(frame(spark, rows), positions).collect()}
+    assert found == {"5": 1, "6": 1, "7": 1, "8": 1, "9": 1}
+
+
 #: Images that were added, images that were taken away, and what is left of both.
 OWED = {
     "a column was dropped": ([{"a": "1", "b": "2", "c": "3"}], [{"a": "1", "b": "2"}], [], []),
