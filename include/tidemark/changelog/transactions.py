@@ -334,9 +334,10 @@ def _open(entries: HourEntries, candidates: DataFrame, given_up: DataFrame | Non
     blocked = transaction_status(candidates.join(refused, "tx", "left_semi"), entries.feed).where(_matters())
     blocked = blocked.drop("complete")
     others = _incomplete(entries, candidates.join(refused, "tx", "left_anti"), given_up)
+    waiting = others.unionByName(blocked.withColumn("spared", F.lit(True)))
     # What it lacks is in quarantine, whatever else of it is here.
-    lacks = {"spared": F.lit(True), "ended": F.lit(True), "needed": F.col("parts")}
-    return others.unionByName(blocked.withColumns(lacks))
+    needed = F.when(F.col("spared"), F.col("parts")).otherwise(F.col("needed"))
+    return waiting.withColumns({"ended": F.col("ended") | F.col("spared"), "needed": needed})
 
 
 def _incomplete(entries: HourEntries, candidates: DataFrame, given_up: DataFrame | None) -> DataFrame:
@@ -347,10 +348,17 @@ def _incomplete(entries: HourEntries, candidates: DataFrame, given_up: DataFrame
     highest = entries.state.highest
     if highest is None and not entries.replay:
         return seen.withColumn("spared", F.lit(False))
-    # Below the highest sort key applied it may be a redelivery of a transaction that is complete in the log.
+    # Below the highest sort key applied it may be a redelivery of a transaction that is complete in the log. Above it too
+    # the log may have what it lacks: its end has come, or overdue parts of it were applied.
     maybe_old = F.lit(entries.replay) | F.coalesce(F.col("position") <= F.lit(highest), F.lit(True))
+    maybe_old |= F.col("ended")
+    if entries.feed.transactions.overdue == "apply":
+        maybe_old |= F.col("parts") < F.col("needed")
     seen = seen.localCheckpoint()
-    names = F.broadcast(seen.where(maybe_old).select("tx"))
+    names = seen.where(maybe_old).select("tx")
+    if given_up is not None:
+        names = names.unionByName(seen.join(given_up, "tx", "left_semi").select("tx")).distinct()
+    names = F.broadcast(names)
     found = candidates.join(names, "tx", "left_semi")
     earlier = with_pairs(_published_in_transactions(entries), names, entries.feed).join(names, "tx", "left_semi")
 

@@ -221,6 +221,19 @@ def test_what_completes_a_transaction_that_was_not_whole_may_stand_behind_it(spa
         assert found == {5}
 
 
+def test_what_completes_an_overdue_transaction_that_was_applied_may_be_newest_of_all(spark: SparkSession) -> None:
+    """Of a feed in which nothing else has changed meanwhile."""
+    first, second = entry(1, "x", tx_ordinal=1), entry(5, "x", HOURS[4], tx_ordinal=2)
+    ending = end(6, "x", tx_count=2, position=None)
+    for landed, before, policy in (
+        ([second, ending | {"hour": HOURS[4]}], [first], "hold"),
+        ([second, ending | {"hour": HOURS[4]}], [first], "apply"),
+        ([second], [first, ending], "apply"),
+    ):
+        whole, found = completed(spark, landed, HOURS[4], overdue=policy, before=before, highest=1)
+        assert (found, whole.held_transactions) == ({5}, 0)
+
+
 @pytest.mark.promise(3)
 @pytest.mark.parametrize(("again", "records"), [(None, {1}), (HOURS[1], set()), (HOURS[2], {1})])
 def test_where_positions_began_again_a_name_of_before_completes_nothing(
