@@ -9,6 +9,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.changelog.places import placed_again
+from tidemark.changelog.table_log import TableLog
 from tidemark.changelog.table_view import TableView
 from tidemark.fold.truncates import UnderTruncate, under_truncate
 from tidemark.fold.typed_rows import TableShape
@@ -139,9 +140,18 @@ def without_truncated(hour: HourChanges, stats: TableStats, truncated: str | Non
         log = hour.run.spark.table(changes_table(hour.run.feed.feed))
         published = log.where(is_published(hour.run.state) & of_tables((stats.table,), tuple(stats.sources)))
         truncates = placed_again(published.where("op = 'truncate'"), log, hour.run.feed, hour.run.state.reloads)
-        # An older truncate cannot be one of the hour's own.
-        repeatable = truncates.where(F.col("position") >= stats.first)
+        # An older truncate cannot be one of the hour's own; nor is one known that was held, or waited in quarantine.
+        repeatable = _log_of(hour, stats).counted(truncates.where(F.col("position") >= stats.first))
         known = {row.position for row in repeatable.select("position").distinct().collect()}
     format_ = load_format(hour.run.feed.format["type"])
     moment = format_.MOMENT if isinstance(format_, SharesMoments) else None
     return under_truncate(hour.rows_of(stats.table), truncated, known, moment)
+
+
+def _log_of(hour: HourChanges, stats: TableStats) -> TableLog:
+    """The published changes of one table of the hour."""
+    run, definitions = hour.run, hour.assembled.definitions
+    return TableLog(
+        spark=run.spark, feed=run.feed, state=run.state, definitions=definitions, table=stats.table,
+        sources=tuple(stats.sources),
+    )  # fmt: skip

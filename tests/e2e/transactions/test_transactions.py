@@ -183,3 +183,37 @@ def test_of_a_transaction_over_tables_outside_the_feed_what_is_there_is_publishe
     assert last.notes == ["1 transactions are published as they are: what they lack may be of tables outside the feed"]
     assert [row["ID"] for row in pair.rows(pair.fixed, "accounts")] == [1, 3]
     assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
+
+
+@pytest.mark.full
+@pytest.mark.promise(1)
+def test_a_truncate_that_was_held_is_told_as_applied(tmp_path: Path, spark: SparkSession, settings: Settings) -> None:
+    """Of two tables, as one statement sends it. The same hour again, and a redelivery, are the same truncates."""
+    tables = {f"s.{name}": {"columns": COLUMNS} for name in ("items", "others")}
+    pair = FeedPair("held_truncate", tmp_path, spark, settings, **DEBEZIUM, tables=tables)
+    emptied = transaction(2, ("t", "items", 0, 0), ("t", "others", 0, 0), ("c", "items", 3, 3))
+    export(pair, HOURS[0], transaction(1, ("c", "items", 1, 1), ("c", "others", 1, 1)))
+    export(pair, HOURS[1], emptied[:2])
+    export(pair, HOURS[2], emptied[2:])
+    export(pair, HOURS[3], emptied)
+    counts = [pair.run(hour).counts for hour in HOURS[:4]]
+    assert [(one.applied, one.duplicate) for one in counts] == [(2, 0), (0, 0), (1, 0), (0, 3)]
+    assert (counts[2].released_applied, counts[2].released_duplicate) == (2, 0)
+    assert (ids(pair, "items"), ids(pair, "others")) == ({3: 3}, {})
+
+
+@pytest.mark.full
+def test_the_rest_of_an_overdue_transaction_that_was_given_up_waits_for_its_replay(
+    tmp_path: Path, spark: SparkSession, settings: Settings
+) -> None:
+    """Also where nothing else has changed meanwhile, and however long it takes."""
+    policy = {"transactions": {"alarm": "1h", "overdue": "quarantine"}, "tables": {"s.items": {"columns": COLUMNS}}}
+    pair = FeedPair("rest_of_overdue", tmp_path, spark, settings, **DEBEZIUM, **policy)
+    sent = transaction(2, ("c", "items", 1, 1), ("c", "items", 2, 2))
+    for hour, part in ((0, transaction(1, ("c", "items", 9, 9))), (1, sent[:1]), (3, []), (4, sent[1:]), (7, [])):
+        export(pair, HOURS[hour], part)
+        receipt = pair.run(HOURS[hour])
+    assert (receipt.held_transactions, receipt.given_up) == (1, 0)
+    assert [line[4] for line in held_listing(settings, pair.fixed).rows] == ["its changes in quarantine"]
+    pair.replay(HOURS[1])
+    assert ids(pair, "items") == {1: 1, 2: 2, 9: 9}
