@@ -117,6 +117,8 @@ def _judge(table: PublishedChanges, rows: DataFrame, colliding: DataFrame) -> tu
         table.rows.where(F.col("sort_key") <= highest).select("key", "sort_key", F.lit(True).alias("known")).distinct()
     )
     outdated = (F.col("sort_key") <= F.col("stored_sort_key")) & (F.col("sort_key") <= F.col("stored_base_sort_key"))
+    # A key may have had a tombstone that was removed: only the change log knows.
+    gone = F.col("stored_sort_key").isNull() & (F.col("sort_key") <= table.pruned)
     fate = (
         F.when(F.col("known"), "duplicate")
         # Which row of its key a delete took depends on all that came before.
@@ -124,13 +126,16 @@ def _judge(table: PublishedChanges, rows: DataFrame, colliding: DataFrame) -> tu
         .when(outdated, "superseded")
         .when(F.col("sort_key") <= F.col("stored_sort_key"), "refold")
         .when(F.col("link"), "refold")
-        # The key may have had a tombstone that was removed: only the change log knows.
-        .when(F.col("stored_sort_key").isNull() & (F.col("sort_key") <= table.pruned), "refold")
+        .when(gone & (F.col("sort_key") <= F.col("deleted_at")), "superseded")
+        .when(gone, "refold")
         .otherwise("ordinary")
     )
     collides = colliding.select("key", F.lit(True).alias("collides"))
     joined = suspects.join(known, ["key", "sort_key"], "left").join(table.stored, "key", "left")
-    joined = joined.join(collides, "key", "left")
+    joined = joined.join(collides, "key", "left").withColumn("deleted_at", F.lit(None).cast("string"))
+    if table.pruned:
+        deleted = table.rows.where("op = 'delete'").groupBy("key").agg(F.max("sort_key").alias("deleted_at"))
+        joined = joined.drop("deleted_at").join(deleted, "key", "left")
     judged = joined.select("key", "sort_key", "landed_this_hour", "counts", fate.alias("fate"))
 
     def number(fate: str, landed: Column) -> Column:

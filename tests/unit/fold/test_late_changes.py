@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from random import Random
 from typing import Any
 
@@ -108,6 +109,25 @@ def test_what_else_has_a_key_folded_again(spark: SparkSession) -> None:
     assert keys(classify(pruned, hour, 0, late=True)) == (set(), {3})
     rebuilt = PublishedChanges(shape=SHAPE, rows=published, stored=stored, highest="~", rebuild=True)
     assert keys(classify(rebuilt, hour, 0, late=True)) == (set(), {1, 2, 3})
+
+
+def test_what_a_delete_without_a_tombstone_outdates_is_superseded(spark: SparkSession) -> None:
+    """As with one: maintenance changes nothing in a receipt."""
+    old = [_change(10, "insert", 1), _change(30, "delete", 1), _change(40, "insert", 2), _change(50, "delete", 2)]
+    hour = _rows(spark, [_change(20, "update", 1), _change(35, "insert", 1), _change(45, "update", 3)])
+    published = _rows(spark, old)
+    stored = _stored(fold(published, partial=True)).localCheckpoint()
+    table = PublishedChanges(shape=SHAPE, rows=published, stored=stored, highest=place(old[-1]))
+    with_them = classify(table, hour, 0, late=True)
+    pruned = replace(table, stored=stored.limit(0), pruned=place(old[-1]))
+    without = classify(pruned, hour, 0, late=True)
+    assert (with_them.counts.superseded, without.counts.superseded, without.counts.applied) == (1, 1, 2)
+    assert without.refolded is not None
+    assert {row.key["id"] for row in without.refolded.collect()} == {1, 3}
+
+
+def _change(at: int, op: str, id_: int) -> Change:
+    return Change("t", at, op, (id_,), _row(id_, f"a{at}") if op != "delete" else frozenset())
 
 
 def test_a_late_truncate_tells_which_row_a_delete_took(spark: SparkSession) -> None:
