@@ -77,6 +77,13 @@ def landed_before(feed: Feed, begins: Column, higher: Column) -> Column:
     return ~of_load(feed) & F.coalesce(F.col("offset") < begins, higher, F.lit(False))
 
 
+def own_from(position: str, state: FeedState, until: str) -> bool:
+    """Whether the rows that stand at a position or behind it are those that have such a position in the log, whatever else it
+    holds. ``until``: as of :func:`awaits_place`."""
+    reloads = [reload for found in state.reloads.values() for reload in found]
+    return until < position and all(not one.begins_again and one.position < position for one in reloads)
+
+
 def placed_again(rows: DataFrame, log: DataFrame, feed: Feed, reloads: Mapping[str, Sequence[Reload]]) -> DataFrame:
     """Log rows that only positions which began again may place, such as truncates. Same columns."""
     again = any(reload.begins_again for found in reloads.values() for reload in found)

@@ -30,6 +30,8 @@ _OF_TOPIC = ("tx", "topic")
 _MESSAGE = (*_OF_TOPIC, "partition", "offset")
 _CONTENT = ("op", "source_table", "key", "prior_key", "before", "after", "absent", "raw")
 _MOST_NAMED, _SHOWN = 5, 60
+#: So many names of transactions are looked for in the log one by one.
+FEW_NAMES = 1_000
 _UNPRINTABLE = r"[\p{C}\p{Zl}\p{Zp}]"
 
 
@@ -239,9 +241,13 @@ def unused_of_hour(candidates: DataFrame, log: DataFrame, feed: Feed, state: Fee
     if state.highest is not None:  # what stands below it may have come before
         names = names.unionByName(candidates.where(F.col("position") <= F.lit(state.highest)).select("tx"))
     names = names.distinct().localCheckpoint()
-    if names.isEmpty():
+    few = [row.tx for row in names.limit(FEW_NAMES + 1).collect()]
+    if not few:
         return None
-    return unused_messages(log.join(F.broadcast(names), "tx", "left_semi"), format_, feed, state)
+    # Which files have none of a few is known without opening them.
+    of_them = F.col("tx").isin(few)
+    entries = log.where(of_them) if len(few) <= FEW_NAMES else log.join(F.broadcast(names), "tx", "left_semi")
+    return unused_messages(entries, format_, feed, state)
 
 
 def unused_messages(entries: DataFrame, format_: TellsDeliveries, feed: Feed, state: FeedState) -> DataFrame | None:

@@ -16,8 +16,9 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Observation, Window
 from pyspark.sql import functions as F
 
-from tidemark.changelog.ties import TiedHour, with_pairs
+from tidemark.changelog.ties import TiedHour, only_markers_tell, with_pairs
 from tidemark.changelog.transaction_status import (
+    FEW_NAMES,
     of_messages,
     tell_torn,
     tells_deliveries,
@@ -354,13 +355,20 @@ def _incomplete(entries: HourEntries, candidates: DataFrame, given_up: DataFrame
     maybe_old |= F.col("ended")
     if entries.feed.transactions.overdue == "apply":
         maybe_old |= F.col("parts") < F.col("needed")
-    seen = seen.localCheckpoint()
+    asked = Observation()
+    seen = seen.observe(asked, F.collect_set(F.when(maybe_old, F.col("tx"))).alias("names")).localCheckpoint()
+    few = asked.get["names"] if given_up is None else None
+    if few == []:  # as nearly always: the log of before is not looked at
+        return seen.withColumn("spared", F.lit(False))
     names = seen.where(maybe_old).select("tx")
     if given_up is not None:
         names = names.unionByName(seen.join(given_up, "tx", "left_semi").select("tx")).distinct()
-    names = F.broadcast(names)
+    names, published = F.broadcast(names), _published_in_transactions(entries)
+    if few is not None and len(few) <= FEW_NAMES and not only_markers_tell(entries.feed):
+        # Which files have none of them is known without opening them.
+        published = published.where(F.col("tx").isin(few))
     found = candidates.join(names, "tx", "left_semi")
-    earlier = with_pairs(_published_in_transactions(entries), names, entries.feed).join(names, "tx", "left_semi")
+    earlier = with_pairs(published, names, entries.feed).join(names, "tx", "left_semi")
 
     def complete(these: DataFrame) -> DataFrame:
         return F.broadcast(transaction_status(these, entries.feed).where("complete").select("tx"))

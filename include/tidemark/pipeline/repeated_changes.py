@@ -15,6 +15,7 @@ from operator import or_
 from pyspark.sql import Column, DataFrame, Observation, Row
 from pyspark.sql import functions as F
 
+from tidemark.changelog.places import own_from
 from tidemark.changelog.table_log import TableLog
 from tidemark.fold.fold_rows import sort_key
 from tidemark.ledger.change_stats import TableStats, order_of, with_order
@@ -142,13 +143,14 @@ def _suspected(hour: HourChanges, stats: TableStats) -> Column:
 def _published(hour: HourChanges, late: list[TableStats]) -> DataFrame:
     """The published changes of these tables, as far back as the hour's changes go: what identifies them, and ``published``:
     all ``contents`` that they came with, and where the first of them lies (``at``)."""
-    run = hour.run
+    run, first = hour.run, min(stats.first for stats in late)
     names = {source: stats.table for stats in late for source in stats.sources}
+    own = own_from(first, run.state, max(run.state.places_until, hour.assembled.places_until))
     log = TableLog(
         spark=run.spark, feed=run.feed, state=run.state, definitions=hour.assembled.definitions, table=late[0].table,
-        also=tuple(stats.table for stats in late[1:]), sources=tuple(names),
+        also=tuple(stats.table for stats in late[1:]), sources=tuple(names), stand_alone=own,
+        only=F.col("position") >= first if own else None,
     )  # fmt: skip
-    first = min(stats.first for stats in late)
     named = F.create_map(*(F.lit(text) for pair in names.items() for text in pair))
     name = F.coalesce(F.element_at(named, F.col("source_table")), F.col("table"))
     published = log.rows(first).withColumns({"published_name": name, "key_text": _key_text()})

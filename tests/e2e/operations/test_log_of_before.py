@@ -2,17 +2,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
+from pyspark.sql import SparkSession
 
+from tests.e2e.feed_pair import FeedPair
 from tests.e2e.schema_change_messages import HOURS, Change, Installation, Statement
+from tests.e2e.transaction_exports import DEBEZIUM, export, ids, transaction
 from tidemark.settings import Settings
 
 V1 = {"id": "int", "name": "text"}
 CREATED = "CREATE TABLE items (id int PRIMARY KEY, name varchar(40))"
 STATED = {"canal": CREATED, "dataworks": CREATED, "qlik": ""}
 DECLARED = {"columns": {"id": "integer", "name": "varchar(40)"}, "key": ["id"]}
+
+
+def hide_log(settings: Settings, feed: str, hours: Sequence[str]) -> None:
+    """Make the log's files of these hours such that whoever opens one fails."""
+    for hour in hours:
+        files = list(Path(settings.lake_root).rglob(f"{feed}/changes/data/hour={hour}/*.parquet"))
+        assert files
+        for file in files:
+            file.rename(file.with_suffix(".hidden"))
 
 
 @pytest.mark.parametrize(
@@ -45,11 +58,31 @@ def test_an_hour_in_order_opens_no_file_of_the_log_of_hours_before(
         made.export(hour, entries)
     for hour in range(3):
         made.run(hour)
-    hidden = 0
-    for hour in (1, 2) if stated else (0, 1, 2):
-        for file in Path(settings.lake_root).rglob(f"{made.name}/changes/data/hour={HOURS[hour]}/*.parquet"):
-            file.rename(file.with_suffix(".hidden"))
-            hidden += 1
-    assert hidden >= 2
+    hide_log(settings, made.name, HOURS[1:3] if stated else HOURS[:3])
     made.run(3)
     assert {r["id"]: r["name"] for r in made.rows()} == {2: "c", 4: "c", 21: "c"}
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("again", [False, True])
+def test_an_hour_opens_the_log_from_where_its_transactions_began(
+    spark: SparkSession, settings: Settings, tmp_path: Path, again: bool
+) -> None:
+    """Be it of one that was held, or of one that comes again."""
+    tables = {f"s.{name}": {"columns": {"id": "bigint", "n": "int", "big": "text"}} for name in ("items", "others")}
+    pair = FeedPair(f"before_again_{again}".lower(), tmp_path, spark, settings, **DEBEZIUM, tables=tables)
+    held = transaction(4, ("c", "items", 4, 4), ("u", "others", 1, 4))
+    last = transaction(3, ("c", "items", 3, 3), ("u", "others", 2, 3))
+    hours = [
+        transaction(1, ("c", "items", 1, 1), ("c", "others", 1, 1), ("c", "others", 2, 1)),
+        transaction(2, ("u", "items", 1, 2)),
+        [*last, *held[:1]],
+        [*(last if again else []), *held[1:], *transaction(5, ("u", "items", 3, 5), ("d", "others", 2, 0))],
+    ]
+    for hour, sent in zip(HOURS[:4], hours, strict=True):
+        export(pair, hour, sent)
+    for hour in HOURS[:3]:
+        pair.run(hour)
+    hide_log(settings, pair.fixed, HOURS[:2])
+    assert pair.run(HOURS[3]).held == 0
+    assert (ids(pair, "items"), ids(pair, "others")) == ({1: 2, 3: 5, 4: 4}, {1: 4})
