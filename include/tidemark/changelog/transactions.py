@@ -30,7 +30,7 @@ from tidemark.changelog.transaction_status import (
 )
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
-from tidemark.ledger.change_log import is_row, without_entries
+from tidemark.ledger.change_log import is_row, published_name, without_entries
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.kept_back import kept_back, never_completed, waiting_whole
 from tidemark.ledger.quarantine import ENTRY, NEVER_COMPLETED, STOPPED
@@ -282,7 +282,7 @@ def _take_up(whole: WholeTransactions, again: DataFrame, entries: HourEntries) -
     kept = kept_back(again.sparkSession, entries.feed.feed, entries.state).select("hour", *ENTRY)
     log = entries.ties.log.where(is_row() & F.col("hour").isin(hours)).join(kept, ["hour", *ENTRY], "left_semi")
     taken_up = _of(log.select(*entries.ties.log.columns), F.broadcast(again.select("tx").distinct())).localCheckpoint()
-    rows = taken_up.withColumn("landed_this_hour", F.lit(False))
+    rows = taken_up.withColumns({"table": published_name(entries.feed), "landed_this_hour": F.lit(False)})
     return replace(whole, rows=whole.rows.unionByName(rows), taken_up=taken_up)
 
 
@@ -303,7 +303,8 @@ def _held_entries(entries: HourEntries, given_up: DataFrame | None) -> DataFrame
     held = without_entries(published, given_up).join(names, ["tx", "hour"], "left_semi")
     if before is not log:
         held = log.join(held.select("hour", *ENTRY), ["hour", *ENTRY], "left_semi").select(*log.columns)
-    return held.localCheckpoint()  # few entries, and each question would read their hours again
+    # Few entries, and each question would read their hours again. The feed file may name their tables otherwise by now.
+    return held.withColumn("table", published_name(entries.feed)).localCheckpoint()
 
 
 def _retied(entries: HourEntries, held: DataFrame | None, given_up: DataFrame | None) -> DataFrame | None:

@@ -15,7 +15,7 @@ from pyspark.sql import functions as F
 from tidemark.changelog.places import placed
 from tidemark.changelog.table_history import Definitions, with_definitions
 from tidemark.feeds.model import Feed
-from tidemark.ledger.change_log import is_published
+from tidemark.ledger.change_log import is_published, published_name
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.system_tables import waiting_entries
@@ -44,7 +44,7 @@ def described(rows: DataFrame, log: DataFrame, definitions: Definitions, feed: F
     again = earlier is not None and _may_be_released(definitions, feed)
     if earlier is not None and again:
         released = log.where(is_published(state)).join(earlier.select("hour", *ENTRY), ["hour", *ENTRY], "left_semi")
-        released = placed(released, log, feed, state.reloads)
+        released = placed(released, log, feed, state.reloads).withColumn("table", published_name(feed))
         rows = rows.unionByName(released.withColumn("landed_this_hour", F.lit(False)).select(*rows.columns))
     bound = with_definitions(rows, definitions, feed)
     if earlier is not None and not again:

@@ -125,6 +125,16 @@ def is_unplaced() -> Column:
     return (F.col("op") == "bad") & F.col("tx").isNull() & F.col("position").isNull()
 
 
+def published_name(feed: Feed) -> Column:
+    """The name under which the feed file publishes a log entry's table now: its own, else
+    :func:`tidemark.identifiers.default_name`. An entry that was decoded before may hold another one (``table``)."""
+    named = {source: feed.published_name(source) for source in feed.tables}
+    name = F.lower(F.substring_index("source_table", ".", -2))
+    for source, published in named.items():
+        name = F.when(F.col("source_table") == source, F.lit(published)).otherwise(name)
+    return name
+
+
 def of_tables(tables: tuple[str, ...], sources: tuple[str, ...]) -> Column:
     """Whether a log row is of published tables, even if it was decoded when its table had another name."""
     return F.col("table").isin(*tables) | F.col("source_table").isin(*sources)

@@ -29,7 +29,7 @@ from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
 from tidemark.formats.contract import CHANGES
 from tidemark.identifiers import PUBLISHED_NAME, is_published_name
-from tidemark.ledger.change_log import create_log, in_hour, write_hour
+from tidemark.ledger.change_log import create_log, in_hour, published_name, write_hour
 from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.image_names import image_names
 from tidemark.ledger.kept_back import recalled
@@ -164,7 +164,7 @@ def changes(spark: SparkSession, feed: Feed, paths: list[str], settings: Setting
             .withColumn("table", F.lit(None).cast("string"))
             .select("*", *image_names())
         )
-    records, table = _records(spark, feed, paths, settings, plain=plain), _published(feed)
+    records, table = _records(spark, feed, paths, settings, plain=plain), published_name(feed)
     decoded = load_format(feed.format["type"]).decode(records, feed, feed.format_options)
     judged = decoded.withColumns({"table": table, "problem": F.coalesce("problem", _unpublishable(feed, table))})
     bad = F.col("problem").isNotNull()
@@ -215,12 +215,3 @@ def _unpublishable(feed: Feed, table: Column) -> Column:
             F.concat(named, F.lit(" is not in the feed file, and `undeclared` is quarantine")),
         ),
     )
-
-
-def _published(feed: Feed) -> Column:
-    """The published name of the source's table: the feed's own, else :func:`tidemark.identifiers.default_name`."""
-    named = {source: feed.published_name(source) for source in feed.tables}
-    name = F.lower(F.substring_index("source_table", ".", -2))
-    for source, published in named.items():
-        name = F.when(F.col("source_table") == source, F.lit(published)).otherwise(name)
-    return name

@@ -217,3 +217,25 @@ def test_the_rest_of_an_overdue_transaction_that_was_given_up_waits_for_its_repl
     assert [line[4] for line in held_listing(settings, pair.fixed).rows] == ["its changes in quarantine"]
     pair.replay(HOURS[1])
     assert ids(pair, "items") == {1: 1, 2: 2, 9: 9}
+
+
+@pytest.mark.full
+def test_what_was_held_goes_to_its_table_under_the_name_that_this_has_by_then(
+    tmp_path: Path, spark: SparkSession, settings: Settings
+) -> None:
+    """It is released by the hour that first publishes the table under that name, or by one after it."""
+    pair = FeedPair("held_renamed", tmp_path, spark, settings, **DEBEZIUM)
+    before = {f"s.{name}": {"columns": COLUMNS} for name in ("items", "others")}
+    after = {source: {**table, "name": f"{pair.fixed}.{source[2:]}_2"} for source, table in before.items()}
+    items, others = transaction(5, ("u", "items", 1, 5)), transaction(6, ("u", "others", 1, 6))
+    begun = transaction(1, *(("c", table, id_, id_) for table in ("items", "others") for id_ in (1, 2)))
+    export(pair, HOURS[0], [*begun, *items[:1], *others[:1]])
+    export(pair, HOURS[1], [*items[1:], *transaction(7, ("u", "others", 2, 7))])
+    export(pair, HOURS[2], others[1:])
+    pair.run(HOURS[0], tables=before)
+    for hour in HOURS[1:3]:
+        receipt = pair.run(hour, tables=after)
+        assert receipt.counts.released_applied == 1
+    assert (ids(pair, "items_2"), ids(pair, "others_2")) == ({1: 5, 2: 2}, {1: 6, 2: 7})
+    assert ids(pair, "items") == ids(pair, "others") == {1: 1, 2: 2}
+    assert [str(finding) for finding in audit(pair.feed(pair.fixed, tables=after), settings).findings] == []

@@ -24,8 +24,8 @@ from tidemark.ledger.receipts import Receipt, Reload
 
 HOURS = [Hour.parse(f"2026-11-20T{number:02d}") for number in range(6)]
 COLUMNS = (
-    "hour string, version int, object string, record bigint, entry int, op string, `table` string, position string, "
-    "tx string, tx_part string, tx_count bigint, tx_ordinal bigint, tx_end boolean, tx_rollback boolean"
+    "hour string, version int, object string, record bigint, entry int, op string, source_table string, `table` string, "
+    "position string, tx string, tx_part string, tx_count bigint, tx_ordinal bigint, tx_end boolean, tx_rollback boolean"
 )
 HELD = "tx string, hours array<string>"
 
@@ -45,8 +45,9 @@ def entry(number: int, tx: str | None, hour: Hour = HOURS[0], **values: Any) -> 
     """A log entry; the number of its part is its own."""
     nothing = dict.fromkeys(("tx_count", "tx_ordinal", "tx_end", "tx_rollback"))
     return {
-        "hour": hour, "version": 1, "object": f"t/{hour}", "record": number, "entry": 0, "op": "insert", "table": "s.t",
-        "position": f"{number:03d}", "tx": tx, "tx_part": str(number), **nothing, **values,
+        "hour": hour, "version": 1, "object": f"t/{hour}", "record": number, "entry": 0, "op": "insert",
+        "source_table": "s.t", "table": "s.t", "position": f"{number:03d}", "tx": tx, "tx_part": str(number),
+        **nothing, **values,
     }  # fmt: skip
 
 
