@@ -258,6 +258,7 @@ def _fold_table(hour: HourChanges, stats: TableStats) -> FoldedTable:
         below = emptied_below(run.state, stats.sources, truncated)
         counts = without_truncated(hour, stats, below).counts
         progress = TableProgress(sources=stats.sources, highest=highest, truncated=truncated)
+        progress = _going_on(progress, run, stats)
         return FoldedTable(TableReceipt(table=stats.table, counts=counts, progress=progress))
     first = not state.published.columns()
     changes = table_changes(hour, stats, state)
@@ -273,11 +274,23 @@ def _fold_table(hour: HourChanges, stats: TableStats) -> FoldedTable:
         learned=state.learned,
         refolded_by=run.sequence if state.moved else 0,
     )
-    receipt = TableReceipt(table=stats.table, counts=changes.counts, progress=progress)
+    receipt = TableReceipt(table=stats.table, counts=changes.counts, progress=_going_on(progress, run, stats))
     # Columns that no publication follows are taken for those of an hour that was not published.
     if not (stats.first or changes.evolved or state.change.dropped or state.change.filled or state.rebuild):
         return FoldedTable(receipt)
     return _stage(changes, receipt, first=first)
+
+
+def _going_on(progress: TableProgress, run: HourRun, stats: TableStats) -> TableProgress:
+    """The progress of a table, with what its rows come to that were folded from the log of the same source's table under
+    another name."""
+    for name in sorted({run.state.names.get(source, stats.table) for source in stats.sources} - {stats.table}):
+        before = run.state.table(name)
+        progress = TableProgress(
+            highest=before.highest, truncated=before.truncated, arrived=before.arrived, arrived_in=before.arrived_in,
+            partial=before.partial, entangled=before.entangled, learned=before.learned,
+        ).plus(progress)  # fmt: skip
+    return progress
 
 
 def _older_warning(run: HourRun, stats: TableStats, counts: Counts) -> str | None:

@@ -11,7 +11,7 @@ from tests.convergence import debezium
 from tests.convergence.histories import ROOM
 from tests.convergence.wire import Format, Sent
 from tests.e2e.change_exports import Exports, change, unit
-from tests.e2e.debezium_messages import HOURS, Event, event
+from tests.e2e.debezium_messages import HOURS, Event, event, row
 from tests.e2e.one_table_feed import OneTableFeed, rows
 from tidemark.fold import late_changes
 from tidemark.operations.audit import audit
@@ -64,3 +64,19 @@ def _write(at: int, key: int, op: str, *, whole: bool = False) -> list[Sent]:
         unit(at + key, change("a", at + key, 10, op, key, frozenset() if whole or op == "insert" else _UNSENT),
              together=False)
     )  # fmt: skip
+
+
+def test_a_table_under_another_name_knows_what_is_late_for_it(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    """The first hour under that name is late itself: what its rows come to is in the log."""
+    run = OneTableFeed("late_named", tmp_path, settings)
+    run(HOURS[0], [event("c", id_, row(id_, id_)) for id_ in (1, 2, 3)])
+    run(HOURS[3], [event("d", 28, None, key={"id": 3}), event("u", 30, row(1, 30))])
+    run.table = "late_named.items_2"
+    named = {"table": {"name": run.table}}
+    run(HOURS[2], [event("u", 20, row(2, 20))], **named)
+    counts = run(HOURS[1], [event("u", n, row(id_, n)) for id_, n in ((1, 25), (3, 26), (2, 21))], **named).counts
+    assert [(each["id"], each["n"]) for each in rows(settings, run)] == [(1, 30), (2, 21)]
+    assert (counts.applied, counts.superseded) == (1, 2)
+    assert [str(finding) for finding in audit(run.definition(**named), settings).findings] == []
