@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.e2e.debezium_messages import HOURS, Event, event
+from tests.e2e.debezium_messages import HOURS, Event, end, event, part
 from tests.e2e.one_table_feed import OneTableFeed, rows
 from tidemark.settings import Settings
 
@@ -48,3 +48,57 @@ def test_a_large_column_that_an_update_of_sql_server_leaves_keeps_its_value(
     assert sorted(rows(settings, run), key=lambda row: row["id"]) == [
         {"id": 1, "n": 11, "big": "a", "doc": "x"}, {"id": 2, "n": 22, "big": None, "doc": "y"}, {"id": 3, "n": 33} | nothing,
     ]  # fmt: skip
+
+
+def of_oracle(op: str, number: int, row: Event, **source: Any) -> Event:
+    """Without a key, as a table without one has it: an image for each side that the operation has."""
+    record = event(op, number, row)
+    value: dict[str, Any] = json.loads(record["value"])
+    value |= {"before": row, "after": None} if op == "d" else {}
+    value["source"] |= {"txId": "0a00", "scn": "100", "commit_scn": "105", "ssn": 0, **source}
+    return record | {"key": None, "value": json.dumps(value)}
+
+
+@pytest.mark.promise(1, 2)
+def test_equal_rows_of_one_redo_record_of_oracle_are_a_row_each(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    """An array's insert or delete is one record; LogMiner's number of a row in it is not sent, the transaction's is."""
+    run = OneTableFeed("array", tmp_path, settings)
+    declared = {
+        "format": {"type": "debezium", "connector": "oracle"},
+        "table": {"columns": {"id": "bigint", "n": "int"}},
+    }
+    one, record = {"id": 1, "n": 1}, {"rs_id": "0x0c.0b.01"}
+    there = [of_oracle("c", number, one, txSeq=number, **record) for number in (1, 2, 3)]
+    gone = [of_oracle("d", number, one, txSeq=number, scn="101", rs_id="0x0c.0b.02") for number in (4, 5)]
+    run(HOURS[0], [*there, *there], **declared)
+    run(HOURS[1], gone, **declared)
+    assert rows(settings, run, HOURS[0]) == [one] * 3
+    assert rows(settings, run) == [one]
+
+
+@pytest.mark.promise(2, 3)
+def test_changes_of_one_row_in_a_transaction_by_openlogreplicator(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    """All of them have the SCN of the commit: transaction metadata tell their order."""
+    run = OneTableFeed("replicator", tmp_path, settings)
+    declared = {
+        "format": {"type": "debezium", "connector": "oracle", "transactions": "t"},
+        "table": {"columns": {"id": "bigint", "n": "int"}},
+    }  # fmt: skip
+
+    def change(op: str, number: int, id_: int, n: int) -> Event:
+        record = of_oracle(op, number, {"id": id_, "n": n}, scn="105", commit_scn=None, txId="7")
+        return part(record | {"key": json.dumps({"id": id_})}, "7", number)
+
+    sent = [
+        change("c", 1, 1, 1),
+        change("u", 2, 1, 2),
+        change("u", 3, 1, 3),
+        change("c", 4, 2, 1),
+        change("u", 5, 2, 2),
+    ]
+    receipt = run(HOURS[0], [*sent, change("d", 6, 2, 2), end("7", 6) | {"topic": "t"}], **declared)
+    assert (rows(settings, run), receipt.held_transactions) == ([{"id": 1, "n": 3}], 0)

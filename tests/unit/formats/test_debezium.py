@@ -277,6 +277,16 @@ case("oracle", event("u", ORACLE), {"id": 1}, connector="oracle")
 case("oracle snapshot", event("r", {"scn": "2868000", "txId": None}), {"id": 1}, connector="oracle")
 case("xstream", event("u", ORACLE | {"rs_id": None, "ssn": 0, "lcr_position": "00AF"}), {"id": 1}, connector="oracle")
 case("oracle without position", event("u", ORACLE | {"scn": None}), {"id": 1}, connector="oracle")
+for number in (2, 3):  # rows of one redo record, which the connector numbers
+    of_one_record = ORACLE | {"ssn": 0, "txSeq": number}
+    case(f"oracle row {number} of one redo record", event("c", of_one_record), connector="oracle")
+OF_ORACLE = {"connector": "oracle", "transactions": "x"}
+REPLICATOR = {"scn": "2868570", "ssn": 0, "txId": "0a00"}
+IN_ORACLE_TX = {"transaction": TX | {"id": "0a00", "total_order": 12}}
+case("oracle numbered", event("u", ORACLE, **IN_ORACLE_TX), {"id": 1}, **OF_ORACLE)
+case("openlogreplicator", event("u", REPLICATOR, **IN_ORACLE_TX), {"id": 1}, **OF_ORACLE)
+case("openlogreplicator without key", event("c", REPLICATOR, **IN_ORACLE_TX), **OF_ORACLE)
+case("openlogreplicator alone", event("u", REPLICATOR), {"id": 1}, **OF_ORACLE)
 DB2 = {"commit_lsn": "00000000:0000004c:0000:27a9", "change_lsn": "00000000:0000004c:0000:27A0"}
 case("db2", event("u", DB2), {"id": 1}, connector="db2")
 case("db2 snapshot", event("r", DB2 | {"change_lsn": None, "snapshot": "true"}), connector="db2")
@@ -569,6 +579,24 @@ def test_transaction_metadata_number_what_sql_server_gives_no_order(decoded: dic
     names = ("numbered", "moved", "without key", "loaded")
     places = [decoded[f"sqlserver {name}"].position.removeprefix("00000027:00000a68:0005.") for name in names]
     assert places == [f"{12:020}", f"{11:020}", f"00000027:00000a60:0002.{2:010}", f"{'f' * 22}.{2:010}"]
+
+
+@pytest.mark.promise(1)
+def test_rows_that_one_redo_record_of_oracle_writes_have_places_of_their_own(decoded: dict[str, Row]) -> None:
+    """LogMiner gives all of an array's rows one rs_id, and those of a delete one ssn too; the connector sends no ssn."""
+    first, second = (decoded[f"oracle row {number} of one redo record"].position for number in (2, 3))
+    assert first < second
+
+
+@pytest.mark.promise(2)
+def test_transaction_metadata_number_what_openlogreplicator_gives_one_scn(decoded: dict[str, Row]) -> None:
+    """Its changes have no place of their own: all of a transaction have the SCN of the commit."""
+    scn = f"{2868570:020}.{2868570:020}."
+    for name in ("openlogreplicator", "openlogreplicator without key"):
+        assert decoded[name].position == f"{scn}{12:020}"
+        assert decoded[name].tx_part.endswith("|12"), "two updates of a row are two events of those that END counts"
+    assert decoded["openlogreplicator alone"].position == f"{scn}{0:032}.{0:020}"
+    assert decoded["oracle numbered"].position == decoded["oracle"].position
 
 
 @pytest.mark.promise(1, 2)

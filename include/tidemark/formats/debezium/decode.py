@@ -241,10 +241,10 @@ def _events(parsed: DataFrame, feed: DeclaredFeed, options: Options) -> DataFram
         "table": F.concat(source[connector.namespace], F.lit("."), source["table"]),
     }
     event["k"], event["old"] = declared_keys(event, feed)
-    # The halves of a key change have one position. Without a key it is what tells a change that comes again.
+    # The halves of a key change have one position.
     number = event["transaction"]["total_order"] - F.col("moved").cast("int")
-    known = F.when(event["k"].isNotNull(), number) if options.transactions is not None else F.lit(None).cast("bigint")
-    event["position"] = connector.numbered(source, known)
+    known = number if options.transactions is not None else F.lit(None).cast("bigint")
+    event["position"] = connector.numbered(source, known, keyed=event["k"].isNotNull())
     word = placeholder(options.unavailable, options.connector)
     updated = ((event["op"] == "u") | F.col("moved")) & event["before"].isNull()
     event["sent"], event["absent"] = without_unavailable(event["after"], word, updated=updated)
@@ -321,7 +321,7 @@ def _entries(events: DataFrame, feed: DeclaredFeed, options: Options) -> DataFra
     if options.transactions is not None:
         # Also of an event that cannot be decoded, where it says so: its transaction then lacks nothing but what is bad.
         in_transaction, marker = c("readable") & c("transaction.id").isNotNull(), c("status").isNotNull() & ~bad
-        part = identity(own, op)
+        part = identity(own, op, numbered=CONNECTORS[options.connector].one_place(source))
         # What a bad event does not hold cannot tell it from another one.
         part = F.when(bad, F.concat_ws("|", part, c("transaction.total_order"))).otherwise(part)
         columns |= {

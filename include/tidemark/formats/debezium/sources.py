@@ -38,8 +38,10 @@ class Connector:
     """Whether a transaction's events are counted anew when the connector starts again in it (transactionStartedEvent of
     TransactionMonitor, before 3.6.1; https://github.com/debezium/dbz/issues/633)."""
     commit: Callable[[Column], Column] | None = None
-    """Of ``source``, a transaction's place, where the source promises no order of the places of its changes. None: it
-    does."""
+    """Of ``source``, a transaction's place, where the source promises no order of the places of its changes; null, or None:
+    it does."""
+    one_place: Callable[[Column], Column] = lambda source: F.lit(False)
+    """Of ``source``, whether all changes of a transaction have one place, so that their numbers alone tell them apart."""
     whole_before: bool = False
     """Whether images before hold every value: PostgreSQL writes its old tuples with the texts of TOAST in them
     (toast_flatten_tuple in ExtractReplicaIdentity)."""
@@ -53,15 +55,14 @@ class Connector:
     """How many digits its database has behind the second, and behind the point of ``money``, where the type does not say it.
     A type that is not here must say it."""
 
-    def numbered(self, source: Column, number: Column) -> Column:
-        """The position of a change whose ``number`` in its transaction is known: its own, where that is in order; null
-        where it has none."""
+    def numbered(self, source: Column, number: Column, keyed: Column) -> Column:
+        """The position of a change whose ``number`` in its transaction is known: its own, where that is in order, or where
+        it tells a change without a key (``keyed``) that comes again; null where it has none."""
         own = self.position(source)
         if self.commit is None:
             return own
-        return F.when(own.isNotNull() & number.isNotNull(), _joined(self.commit(source), _digits(number))).otherwise(
-            own
-        )
+        wanted = own.isNotNull() & (keyed | self.one_place(source))
+        return F.coalesce(F.when(wanted, _joined(self.commit(source), _digits(number))), own)
 
 
 #: What ``source.snapshot`` says of a row that an incremental snapshot read.
@@ -161,14 +162,31 @@ def _commit_lsn(source: Column) -> Column:
 
 def _oracle(source: Column) -> Column:
     """``<SCN of the commit>.<own SCN>.<redo record>.<its part>``. Snapshot rows have no commit: they stand at their SCN.
-    XStream sends no redo record but a position of its own."""
+    XStream sends no redo record but a position of its own.
+
+    One redo record can write many rows (an array's insert or delete). LogMiner does not number all of them by ``ssn``, of
+    which newer connectors send a zero: those have the change's number in its transaction, ``txSeq`` (dispatchEvent of both
+    LogMiner sources in https://github.com/debezium/debezium).
+    """
     commit = F.coalesce(source["commit_scn"], source["scn"])
     record = F.lower(F.trim(F.coalesce(source["rs_id"], F.lit(""))))
-    part = F.coalesce(source["ssn"].cast("string"), F.lit("0"))
+    part = F.coalesce(source["txSeq"], source["ssn"], F.lit(0)).cast("string")
     redo = F.when(record.rlike(r"^[0-9a-fx.]{0,32}\z"), zero_padded(record, 32))
     of_xstream = F.lower(source["lcr_position"])
     redo = F.when(of_xstream.rlike(r"^[0-9a-f]{1,128}\z"), zero_padded(of_xstream, 128)).otherwise(redo)
     return _joined(_digits(commit), _digits(source["scn"]), redo, _digits(part))
+
+
+def _of_replicator(source: Column) -> Column:
+    """OpenLogReplicator sends the SCN of the commit with each change, and neither redo record nor position (onMutationEvent
+    of OpenLogReplicatorStreamingChangeEventSource)."""
+    return source["rs_id"].isNull() & source["lcr_position"].isNull()
+
+
+def _commit_scn(source: Column) -> Column:
+    """A transaction's place, where that is all that its changes have."""
+    commit = F.coalesce(source["commit_scn"], source["scn"])
+    return F.when(_of_replicator(source), _joined(_digits(commit), _digits(source["scn"])))
 
 
 _NO_LSN = "source has neither commit_lsn nor change_lsn, or one that is no LSN"
@@ -205,7 +223,13 @@ _CASCADES = (
 )
 _ONE_SCN = (
     "two changes of one row in one SCN look like one where the connector sends neither rs_id (LogMiner) nor lcr_position "
-    "(XStream): look into a message, and use a release that sends one of them"
+    "(XStream): look into a message, and use a release that sends one of them. OpenLogReplicator sends neither, and with all "
+    "changes of a transaction the SCN of its commit: have the connector send transaction metadata, which number them, and "
+    "name their topic as `transactions`"
+)
+_ONE_RECORD = (
+    "equal rows of a table without a key that one statement writes or deletes as an array, where the connector sends no "
+    "txSeq: they look like one: look into a message, and use a release that sends it, or XStream"
 )
 _COMMIT_BEFORE = (
     "the order of changes, where the connector is older than 2.5: its commit_scn is that of the commit before, until a "
@@ -262,10 +286,11 @@ CONNECTORS = {
         unwritten={"time": 7, "timestamp": 7, "money": 4},
     ),
     "oracle": Connector(
-        fields="txId: string, scn: string, commit_scn: string, rs_id: string, ssn: bigint, lcr_position: string",
-        namespace="schema", position=_oracle, own=_oracle,
+        fields="txId: string, scn: string, commit_scn: string, rs_id: string, ssn: bigint, txSeq: bigint, "
+        "lcr_position: string",
+        namespace="schema", position=_oracle, own=_oracle, commit=_commit_scn, one_place=_of_replicator,
         no_position="source has no scn: its place in the order is unknown", together=_given("txId"),
-        gaps=(_DEFERRED, _ONE_SCN, _COMMIT_BEFORE, _LARGE_IN_ORACLE, _PARTS_WITHOUT_KEY),
+        gaps=(_DEFERRED, _ONE_SCN, _ONE_RECORD, _COMMIT_BEFORE, _LARGE_IN_ORACLE, _PARTS_WITHOUT_KEY),
         unwritten={"time": 6, "timestamp": 6},
     ),
     "db2": Connector(

@@ -41,9 +41,11 @@ def _database(feed: DeclaredFeed) -> Column:
     return F.array_min(F.transform(names, lambda name: F.regexp_replace(name, rf"\.({declared}[^.]+\.[^.]+)\z", "")))
 
 
-def identity(own: Column, op: Column) -> Column:
-    """What makes an event of a transaction distinct: topic, position, op and key, or without a key its number in it."""
-    row = F.coalesce(F.to_json(F.col("k")), F.col("transaction.total_order").cast("string"))
+def identity(own: Column, op: Column, *, numbered: Column) -> Column:
+    """What makes an event of a transaction distinct: topic, position, op and key; without a key its number in it, or where
+    that alone tells its events apart (``numbered``)."""
+    number = F.col("transaction.total_order").cast("string")
+    row = F.coalesce(F.when(~numbered, F.to_json(F.col("k"))), number)
     return F.concat_ws("|", F.col("topic"), own, op, row)
 
 
