@@ -197,7 +197,8 @@ def _told(spark: SparkSession, feed: Feed, state: FeedState, name: str, settings
     rows = (
         of_it.select(
             "hour", "version", *ENTRY, "tx", "op", "kind", "source_table", "table", "position", "committed_at", "problem",
-            F.to_json("key").alias("key"), is_published(state).alias("published"), is_row().alias("is_row"),
+            F.to_json("key").alias("key"), F.xxhash64(F.to_json(F.struct("before", "after"))).alias("images"), "tx_ordinal",
+            is_published(state).alias("published"), is_row().alias("is_row"),
             published_by(state).alias("came"),
         )
         .orderBy("hour", "position", *ENTRY).limit(_MOST_ENTRIES + 1).collect()

@@ -23,6 +23,9 @@ APPLIED, DUPLICATE, GONE, HELD, KEPT = "applied", "duplicate", "gone", "held", "
 ROLLED_BACK, ANOTHER, UNPUBLISHED = "rolled back", "another delivery counts", "its hour is not published yet"
 LATER = "it came after its hour was published, and is not published yet"
 
+#: A change as a table counts it once: the table, the position, the operation, and the key; without a key the images.
+Same = tuple[str | None, str, str, str | int | None]
+
 #: Where an entry is: its object, its record there, and its number in that.
 Place = tuple[str, int, int]
 
@@ -30,6 +33,28 @@ Place = tuple[str, int, int]
 def place_of(row: Row) -> Place:
     """Where a log row is."""
     return row.object, row.record, row.entry
+
+
+@dataclass
+class Copies:
+    """Equal changes of a table without a key at one position: all of one delivery are real."""
+
+    most: int = 0
+    """How many the delivery has that has most of them."""
+    now: int = 0
+    """How many of this delivery were told of."""
+    last: int | None = None
+    """The number of the last of them in its transaction."""
+
+    def is_new(self, number: int | None) -> bool:
+        """Whether one more of them is there, and none of another delivery: each numbers its changes upwards."""
+        if self.last is None or number is None or number <= self.last:
+            self.now = 0
+        self.now, self.last = self.now + 1, number
+        if self.now <= self.most:
+            return False
+        self.most = self.now
+        return True
 
 
 @dataclass(kw_only=True)
@@ -48,12 +73,15 @@ class Fates:
     """Of their transactions, those that are held, and what each lacks."""
     rolled_back: Collection[str]
     """Of their transactions, those that the source rolled back."""
-    seen: set[tuple[str | None, str, str, str | None]] = field(default_factory=set)
+    seen: set[Same] = field(default_factory=set)
     """The changes that were told of."""
+    copies: dict[Same, Copies] = field(default_factory=dict)
+    """Of those without a key."""
 
     def of(self, row: Row, table: str | None) -> str:
         """What became of a change of a published table. ``row``: ENTRY, ``hour``, ``tx``, ``position``, ``op``, ``key`` (as
-        JSON), ``published``. Of the same change, the first that is asked for is applied, and the others are duplicates."""
+        JSON), ``published``; where it may have no key, ``images`` (a hash) and ``tx_ordinal``. Of the same change, the first
+        that is asked for is applied, and the others are duplicates."""
         place = place_of(row)
         if row.published and place in self.counted:
             return self._counted(row, table)
@@ -69,10 +97,14 @@ class Fates:
         return f"{HELD}: it lacks {self.lacks[row.tx]}" if row.tx in self.lacks else ANOTHER
 
     def _counted(self, row: Row, table: str | None) -> str:
-        change = table, row.position, row.op, row.key
-        if change in self.seen:
+        change: Same = table, row.position, row.op, row.images if row.key is None else row.key
+        if row.key is None:
+            new = self.copies.setdefault(change, Copies()).is_new(row.tx_ordinal)
+        else:
+            new = change not in self.seen
+            self.seen.add(change)
+        if not new:
             return DUPLICATE
-        self.seen.add(change)
         known = self.state.table(table or "")
         ended = emptied_below(self.state, known.sources, known.truncated)
         if ended is None or row.op == "truncate" or row.position >= ended:

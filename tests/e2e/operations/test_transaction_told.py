@@ -8,8 +8,9 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tests.e2e.debezium_messages import COLUMNS, HOURS, TRANSACTIONS, end, event, part, row
+from tests.e2e.debezium_messages import COLUMNS, HOURS, TRANSACTIONS, Event, end, event, part, row
 from tests.e2e.feed_pair import FeedPair
+from tests.e2e.one_table_feed import OneTableFeed
 from tidemark.errors import ConfigError
 from tidemark.operations.explain_transaction import explain_transaction, transaction_listing
 from tidemark.operations.read_table import read_snapshot
@@ -64,3 +65,27 @@ def test_a_transaction_is_told_from_its_first_part_to_its_first_cut(
     assert transaction_listing(waits).objects[0]["fate"] == "held: it lacks its end"
     with pytest.raises(ConfigError, match="no transaction '77' has landed"):
         explain_transaction(known, "77")
+
+
+@pytest.mark.full
+def test_rows_of_one_position_without_a_key_are_told_each(
+    run: OneTableFeed, settings: Settings, tmp_path: Path
+) -> None:
+    """PostgreSQL writes a COPY's rows at one LSN, equal ones among them. One more of it comes again with its number."""
+    changes: dict[str, Any] = {
+        "format": {"type": "debezium", "decimals": "string", "transactions": "t"},
+        "table": {"columns": {"id": "bigint", "n": "int"}},
+    }
+
+    def copied(n: int, order: int) -> Event:
+        return part(event("c", 50, {"id": 1, "n": n}), "70", order) | {"key": None, "offset": order}
+
+    sent = [copied(1, 1), copied(2, 2), copied(2, 3), end("70", 3) | {"topic": "t"}]
+    receipt = run(HOURS[0], [*sent, copied(2, 2) | {"offset": 99}], **changes)
+    assert (receipt.counts.applied, receipt.counts.duplicate) == (3, 1)
+    feeds = tmp_path / "feeds"
+    feeds.mkdir()
+    text = run.definition(**changes).model_dump_json(exclude_unset=True).replace("PT0S", "0s")
+    (feeds / f"{run.feed}.yaml").write_text(text)
+    (told,) = explain_transaction(settings.model_copy(update={"feeds": feeds}), "70")
+    assert told.fates == {"applied": 3, "control": 1, "duplicate": 1}
