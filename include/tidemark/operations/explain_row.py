@@ -162,7 +162,11 @@ def explain_row(
 
 def _shown_value(text: str, type_: str) -> Column:
     """A value of a key as ``tidemark show`` prints it; null where the text is none."""
-    return F.try_to_binary(F.lit(text), F.lit("base64")) if type_ == "binary" else F.lit(text).try_cast(type_)
+    if type_ == "binary":
+        return F.try_to_binary(F.lit(text), F.lit("base64"))
+    if type_.startswith(("array<", "struct<")):
+        return F.from_json(F.lit(text), type_)
+    return F.lit(text).try_cast(type_)
 
 
 def state_at_cut(history: PublicationHistory, state: FeedState, hour: Hour) -> FeedState:

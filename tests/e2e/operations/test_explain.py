@@ -176,7 +176,8 @@ def test_of_a_long_log_only_the_hours_of_the_key_are_read_whole(
 
 
 #: The connector's way to write a key, two of them that are a microsecond or a bit apart, and the first as it is shown.
-KINDS = {
+KINDS: dict[str, tuple[Any, Any, Any]] = {
+    "text[]": (["a", "b"], ["a", "b "], ["a", "b"]),
     "timestamp": (1795143723123456, 1795143723123999, "2026-11-20T03:02:03.123456"),
     "bytea": ("AP8K", "AP8L", "AP8K"),
 }
@@ -188,7 +189,8 @@ def test_a_key_is_given_as_it_is_shown(
     spark: SparkSession, settings: Settings, run: OneTableFeed, tmp_path: Path, kind: str
 ) -> None:
     old, new, shown = KINDS[kind]
-    run.feed, run.table = f"ex_{kind}", f"ex_{kind}.items"
+    name = kind.removesuffix("[]")
+    run.feed, run.table = f"ex_{name}", f"ex_{name}.items"
     changes = {
         "table": {"columns": {"k": kind, "n": "int"}, "key": ["k"]},
         "format": {"type": "debezium", "decimals": "string", "times": "microseconds"},
@@ -199,11 +201,14 @@ def test_a_key_is_given_as_it_is_shown(
     run(HOURS[0], [first], **changes)
     known = with_feed_file(settings, run, tmp_path, **changes)
     assert [one["k"] for one in rows(settings, run)] == [shown]
-    found = explain_row(known, run.table, [shown])
+    written = shown if isinstance(shown, str) else json.dumps(shown)
+    found = explain_row(known, run.table, [written])
     assert found.given is not None and [one.op for one in found.changes] == ["insert"]
     run(HOURS[1], [left, moved], **changes)
-    gone = explain_row(known, run.table, [shown])
+    gone = explain_row(known, run.table, [written])
     assert gone.given is None and [one.op for one in gone.changes] == ["insert", "delete"]
+    with pytest.raises(ConfigError, match="no key of"):
+        explain_row(known, run.table, ["{"])
 
 
 @pytest.mark.full
