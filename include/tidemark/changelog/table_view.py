@@ -372,9 +372,9 @@ def _is_taken_back(run: HourRun, published: PublishedTable) -> bool:
 
 
 def published_state(log: TableLog, published: PublishedTable, state: FeedState) -> TableView:
-    """What is published of a table, as it stands: no hour is being made, and nothing is evolved. ``state``: all of the
-    feed's."""
-    (source,), (logged, _) = log.sources, log.carried()
+    """What is published of a table, as it stands: no hour is being made, and nothing is evolved. ``log``: the first of its
+    sources is the one that goes on as the table. ``state``: all of the feed's."""
+    source, (logged, _) = log.sources[0], log.carried()
     definition, unchanged = log.definitions.of(source), TableStats(table=log.table, sources=[source])
     before = PublishedReadings(state.table(log.table).readings, stand=True)
     shape = shape_of(log.feed, unchanged, definition, published.columns(), published.key(), logged, before)

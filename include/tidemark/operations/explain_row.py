@@ -140,9 +140,10 @@ def explain_row(
     spark = open_session(settings, f"explain {table}", small=state.has_small_tables)
     landed = spark.table(changes_table(feed_name)).where(is_published(state))
     definitions = load_definitions(landed.withColumn("landed_this_hour", F.lit(False)), feed, state.with_statements)
+    # A table that the feed file has given to another of the source's goes on as that one.
+    sources = sorted(state.table(table).sources, key=lambda source: feed.published_name(source) != table)
     log = TableLog(
-        spark=spark, feed=feed, state=state, definitions=definitions, table=table,
-        sources=tuple(state.table(table).sources),
+        spark=spark, feed=feed, state=state, definitions=definitions, table=table, sources=tuple(sources)
     )  # fmt: skip
     published = PublishedTable(spark, table, feed.feed)
     types = key_types(published)

@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import Column, SparkSession
 from pyspark.sql import functions as F
 
-from tests.e2e.debezium_messages import HOURS, event, row
+from tests.e2e.debezium_messages import COLUMNS, HOURS, event, row
 from tests.e2e.one_table_feed import OneTableFeed, rows
 from tests.e2e.schema_change_messages import Change, Installation, Statement
 from tidemark.errors import ConfigError
@@ -222,6 +222,20 @@ def test_a_table_that_has_another_name_now_is_told_so(
     with pytest.raises(ConfigError, match=f"{former} is published as {run.table} now"):
         explain_row(known, former, ["1"])
     assert explain_row(known, run.table, ["1"]).given is not None
+
+
+@pytest.mark.full
+def test_a_table_that_goes_on_as_another_of_the_source_has_the_changes_of_both(
+    spark: SparkSession, settings: Settings, run: OneTableFeed, tmp_path: Path
+) -> None:
+    run(HOURS[0], [event("c", 10, row(1, 1, "large"))])
+    other = {"tables": {"s.others": {"name": run.table, "columns": COLUMNS}}}
+    run(HOURS[1], [event("u", 20, row(1, 2, UNSENT), table="others")], **other)
+    assert rows(settings, run) == [row(1, 2, "large")]
+    found = explain_row(with_feed_file(settings, run, tmp_path, **other), run.table, ["1"])
+    assert found.given is not None
+    assert {name: one.hour for name, one in found.given.items()} == {"id": HOURS[1], "n": HOURS[1], "big": HOURS[0]}
+    assert [one.fate for one in found.changes] == ["applied", "applied"]
 
 
 @pytest.mark.full
