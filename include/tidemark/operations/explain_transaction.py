@@ -239,7 +239,8 @@ def _first_cut(
 
 
 def _entry(row: Row, feed: Feed, fates: Fates) -> Entry:
-    table = feed.published_name(row.source_table) if row.source_table else row.table
+    source = row.source_table
+    table = fates.state.names.get(source, feed.published_name(source)) if source else row.table
     fate = fates.of(row, table)
     if row.published and row.op == "bad":
         fate = f"{KEPT}: {fates.kept.get(place_of(row), row.problem)}"

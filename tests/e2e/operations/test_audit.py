@@ -15,6 +15,7 @@ from typer.testing import CliRunner
 
 from tests.e2e.debezium_messages import COLUMNS, DEBEZIUM, HOURS, TRANSACTIONS, end, event, line, part, row
 from tests.e2e.feed_pair import FeedPair
+from tests.e2e.one_table_feed import OneTableFeed
 from tidemark.cli import app
 from tidemark.errors import CheckError, ConfigError
 from tidemark.feeds.model import Feed
@@ -95,6 +96,23 @@ def test_a_replay_that_a_check_stops_has_damaged_nothing(
     assert found == [f"manifest, hour {HOURS[0]}, version 2: is not published"]
     pair.run(HOURS[0])
     assert audit(pair.feed(pair.fixed), settings).findings == []
+
+
+def test_a_name_that_was_given_to_another_of_the_sources_tables(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    """The rows of the first stay under it. What would be its own name is another feed's."""
+    run, another = (OneTableFeed(f"au_{name}", tmp_path / name, settings) for name in ("name", "other"))
+
+    def named(source: str, table: str) -> dict[str, Any]:
+        return {"tables": {source: {"name": table, "columns": COLUMNS}}}
+
+    first = event("c", 1, row(1, 1), table="au_first")
+    run(HOURS[0], [first], **named("s.au_first", run.table))
+    now = named("s.au_second", run.table)
+    run(HOURS[1], [event("u", 2, row(1, 2), table="au_second")], **now)
+    another(HOURS[0], [first], **named("s.au_first", "s.au_first"))
+    assert audit(run.definition(**now), settings).findings == []
 
 
 class Lake:

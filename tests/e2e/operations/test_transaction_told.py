@@ -83,9 +83,27 @@ def test_rows_of_one_position_without_a_key_are_told_each(
     sent = [copied(1, 1), copied(2, 2), copied(2, 3), end("70", 3) | {"topic": "t"}]
     receipt = run(HOURS[0], [*sent, copied(2, 2) | {"offset": 99}], **changes)
     assert (receipt.counts.applied, receipt.counts.duplicate) == (3, 1)
-    feeds = tmp_path / "feeds"
+    (told,) = explain_transaction(with_feed_file(settings, run, tmp_path, **changes), "70")
+    assert told.fates == {"applied": 3, "control": 1, "duplicate": 1}
+
+
+@pytest.mark.full
+def test_a_change_is_of_the_table_that_it_is_published_as(
+    run: OneTableFeed, settings: Settings, tmp_path: Path
+) -> None:
+    """Also where the feed file has given the name to another of the source's since, which was emptied."""
+    changes: dict[str, Any] = {"format": {"type": "debezium", "decimals": "string", "transactions": "t"}}
+    other = changes | {"tables": {"s.others": {"name": run.table, "columns": COLUMNS}}}
+    run(HOURS[0], [part(event("c", 10, row(1, 1)), "71", 1), end("71", 1) | {"topic": "t"}], **changes)
+    emptied = [part(event("t", 20, None, table="others"), "72", 1), end("72", 1) | {"topic": "t"}]
+    run(HOURS[1], [*emptied, event("c", 30, row(2, 1), table="others")], **other)
+    (told,) = explain_transaction(with_feed_file(settings, run, tmp_path, **other), "71")
+    assert (told.tables, told.fates) == ([run.table], {"control": 1, "gone": 1})
+
+
+def with_feed_file(settings: Settings, run: OneTableFeed, folder: Path, **changes: Any) -> Settings:
+    feeds = folder / "feeds"
     feeds.mkdir()
     text = run.definition(**changes).model_dump_json(exclude_unset=True).replace("PT0S", "0s")
     (feeds / f"{run.feed}.yaml").write_text(text)
-    (told,) = explain_transaction(settings.model_copy(update={"feeds": feeds}), "70")
-    assert told.fates == {"applied": 3, "control": 1, "duplicate": 1}
+    return settings.model_copy(update={"feeds": feeds})
