@@ -48,6 +48,8 @@ from tidemark.values.whole_json import whole_json
 _MOST_MOVES = 20
 #: So many columns of a change are named.
 _FEW_COLUMNS = 4
+#: The key that a row had before, where a message of another hour says it: the row after an update in two messages.
+_UNTOLD = "{}"
 #: Fields of a change by which rows are told apart, and which tell a person nothing more.
 _HOW_TO_FOLLOW = ("before", "source_tx")
 #: More changes of one key than a person reads.
@@ -65,7 +67,7 @@ class Change:
     key: str
     """The key that it speaks of, as JSON."""
     came_from: str | None = None
-    """The key that its row had before, as JSON; None: its own."""
+    """The key that its row had before, as JSON; None: its own; ``{}``: its message does not say, and holds the whole row."""
     hour: str
     """The hour that it landed in."""
     tx: str | None = None
@@ -264,7 +266,7 @@ def explanation_listing(table: str, key: Sequence[str], found: Explanation, colu
         rows.append(
             [
                 one.hour,
-                one.op if one.came_from is None else f"{one.op}, moved from {one.came_from}",
+                one.op if one.came_from in (None, _UNTOLD) else f"{one.op}, moved from {one.came_from}",
                 sets if column is None else one.sent.get(column, "null") if one.op != "delete" else "",
                 ("every column" if given == names and len(names) > _FEW_COLUMNS else ", ".join(given))
                 if column is None
@@ -322,7 +324,7 @@ def _followed(row: _Row, *, until: str = "~", moves: int = 0) -> Explanation:
     own = _changes(row, until)
     changes, before = list(own), {}
     for arrival in own:
-        if arrival.counts and arrival.came_from is not None and moves < _MOST_MOVES:
+        if arrival.counts and arrival.came_from not in (None, _UNTOLD) and moves < _MOST_MOVES:
             kind = "struct<" + ", ".join(f"{quote(name)}: {type_}" for name, type_ in row.types.items()) + ">"
             there = replace(row, key=F.from_json(F.lit(arrival.came_from), kind))
             position = arrival.place.partition("#")[0]

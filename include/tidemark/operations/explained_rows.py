@@ -27,7 +27,9 @@ class ExplainedChange(BaseModel):
     place: str = Field(description="Where it stands in the source's order: its sort key.")
     op: str = Field(description="insert, update or delete.")
     key: str = Field(description="The key that it speaks of, as JSON.")
-    came_from: str | None = Field(description="The key that its row had before, as JSON; null: its own.")
+    came_from: str | None = Field(
+        description="The key that its row had before, as JSON; null: its own; `{}`: not told."
+    )
     hour: str = Field(description="The hour that it landed in.")
     tx: str | None = Field(description="Its transaction, as the change log names it; null: of none that is known.")
     object: str = Field(description="The landed object that holds it.")

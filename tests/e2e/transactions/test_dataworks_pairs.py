@@ -16,6 +16,7 @@ from tests.convergence.wire import Format, Sent
 from tests.e2e.change_exports import HOURS, Exports
 from tidemark.ledger.receipts import Receipt
 from tidemark.operations.audit import audit
+from tidemark.operations.explain_row import explain_row
 from tidemark.pipeline.hour import run_hour
 from tidemark.settings import Settings
 from tidemark_samples import exporting
@@ -102,6 +103,11 @@ def test_rows_that_move_onto_each_other_are_all_there(
     feed.run(HOURS[2], messages[cut:])
     assert shown(feed) == wanted
     assert feed.held(monkeypatch) == []
+    known = settings.model_copy(update={"feeds": tmp_path / "feeds"})
+    for id_, n in wanted.items():  # also of a row after an update whose row before is in another hour
+        found = explain_row(known, f"{feed.name}.a", [str(id_)])
+        assert found.given is not None
+        assert found.given["n"].sent["n"] == str(n)
     # What comes again is known.
     receipt = feed.run(HOURS[3], messages)
     assert (shown(feed), receipt.counts.duplicate, receipt.held) == (wanted, len(messages), 0)
