@@ -54,28 +54,37 @@ def of_oracle(op: str, number: int, row: Event, **source: Any) -> Event:
     """Without a key, as a table without one has it: an image for each side that the operation has."""
     record = event(op, number, row)
     value: dict[str, Any] = json.loads(record["value"])
-    value |= {"before": row, "after": None} if op == "d" else {}
+    value |= {"before": {**row, "n": 1}} if op == "u" else {"before": row, "after": None} if op == "d" else {}
     value["source"] |= {"txId": "0a00", "scn": "100", "commit_scn": "105", "ssn": 0, **source}
     return record | {"key": None, "value": json.dumps(value)}
 
 
 @pytest.mark.promise(1, 2)
+@pytest.mark.parametrize("numbered", [True, False], ids=["numbered", "by their record alone"])
 def test_equal_rows_of_one_redo_record_of_oracle_are_a_row_each(
-    spark: SparkSession, settings: Settings, tmp_path: Path
+    spark: SparkSession, settings: Settings, tmp_path: Path, numbered: bool
 ) -> None:
-    """An array's insert or delete is one record; LogMiner's number of a row in it is not sent, the transaction's is."""
-    run = OneTableFeed("array", tmp_path, settings)
+    """An array's insert or delete is one record; LogMiner's number of a row in it is not sent, the transaction's is by newer
+    connectors."""
+    run = OneTableFeed(f"array_{numbered}".lower(), tmp_path, settings)
     declared = {
         "format": {"type": "debezium", "connector": "oracle"},
         "table": {"columns": {"id": "bigint", "n": "int"}},
     }
-    one, record = {"id": 1, "n": 1}, {"rs_id": "0x0c.0b.01"}
-    there = [of_oracle("c", number, one, txSeq=number, **record) for number in (1, 2, 3)]
-    gone = [of_oracle("d", number, one, txSeq=number, scn="101", rs_id="0x0c.0b.02") for number in (4, 5)]
-    run(HOURS[0], [*there, *there], **declared)
-    run(HOURS[1], gone, **declared)
-    assert rows(settings, run, HOURS[0]) == [one] * 3
-    assert rows(settings, run) == [one]
+    one = {"id": 1, "n": 1}
+
+    def of_array(op: str, number: int, n: int, record: int) -> Event:
+        more = {"txSeq": number} if numbered else {}
+        return of_oracle(op, number, {"id": 1, "n": n}, scn=str(record), rs_id=f"0x0c.0b.{record}", **more)
+
+    there = [of_array("c", number, 1, 100) for number in (1, 2, 3, 4, 5)]
+    changed = [of_array("u", number, 2, 101) for number in (6, 7)]
+    gone = [of_array("d", number, 1, 102) for number in (8, 9)]
+    again = [event | {"offset": 10 + number} for number, event in enumerate([*there, *changed, *gone])]
+    run(HOURS[0], there, **declared)
+    run(HOURS[1], [*changed, *gone, *again], **declared)
+    assert rows(settings, run, HOURS[0]) == [one] * 5
+    assert rows(settings, run) == [one, {"id": 1, "n": 2}, {"id": 1, "n": 2}]
 
 
 @pytest.mark.promise(2, 3)

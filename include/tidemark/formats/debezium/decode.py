@@ -23,7 +23,7 @@ from tidemark.formats.debezium import placing
 from tidemark.formats.debezium.equal_rows import LAST, begins_again, place_in_read, read_of_load
 from tidemark.formats.debezium.infinities import declared_ways, infinite_columns, without
 from tidemark.formats.debezium.keys import IMAGE, declared_keys, names_old_key, old_key, own_shape, whole
-from tidemark.formats.debezium.sources import CONNECTORS, COUNTED_ANEW, INCREMENTAL
+from tidemark.formats.debezium.sources import CONNECTORS, COUNTED_ANEW, INCREMENTAL, has_no_number
 from tidemark.formats.debezium.transactions import identity, outside, transaction
 from tidemark.formats.debezium.types import ENCODINGS, declared_type, told_types
 from tidemark.formats.debezium.unavailable import placeholder, without_unavailable, without_unchanged
@@ -216,7 +216,11 @@ def without_place() -> Column:
 
 
 def shares_position(options: BaseModel) -> Column:
-    """The rows that PostgreSQL's COPY writes into one page share an LSN."""
+    """The rows that PostgreSQL's COPY writes into one page share an LSN; those of one redo record of Oracle share their
+    place, where the connector does not number them."""
+    assert isinstance(options, Options)
+    if options.connector == "oracle":
+        return F.col("kind").isin("c", "u", "d") & has_no_number(F.col("position"))
     return (F.col("kind") == "c") & F.lit(_has_lsns(options))
 
 
@@ -287,6 +291,7 @@ def _entries(events: DataFrame, feed: DeclaredFeed, options: Options) -> DataFra
     message = (op == "m") & ~bad & F.lit(options.messages is not None)
     row = op.isin("c", "r", "u", "d", "t") & ~bad
     own = CONNECTORS[options.connector].own(source)
+    at_once = ("c", "u", "d") if options.connector == "oracle" else ("c",)  # see shares_position
     columns = {
         "op": F.when(bad, "bad")
         .when(op.isin("c", "r") | message, "insert")
@@ -313,7 +318,7 @@ def _entries(events: DataFrame, feed: DeclaredFeed, options: Options) -> DataFra
         "message_schema": F.when(row, c("message_schema")).when(message, F.lit(_MESSAGE_SCHEMA)),
         # When it was sent, or its place in the snapshot's read of the table.
         "tx_ordinal": F.when(
-            row & c("k").isNull(), F.when(op == "c", c("ts_ms")).when(op == "r", place_in_read(source))
+            row & c("k").isNull(), F.when(op.isin(*at_once), c("ts_ms")).when(op == "r", place_in_read(source))
         ),
         "entry": F.lit(0),
         "problem": F.coalesce("problem", F.when(unordered, F.lit(CONNECTORS[options.connector].no_position))),

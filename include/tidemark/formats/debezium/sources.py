@@ -177,6 +177,13 @@ def _oracle(source: Column) -> Column:
     return _joined(_digits(commit), _digits(source["scn"]), redo, _digits(part))
 
 
+def has_no_number(position: Column) -> Column:
+    """Whether nothing but its redo record tells a change of Oracle's from others: LogMiner's, without ``txSeq`` and
+    ``ssn``."""
+    of_record = F.length(position) == 2 * (20 + 1) + 32 + 1 + 20
+    return of_record & position.endswith("." + "0" * 20)
+
+
 def _of_replicator(source: Column) -> Column:
     """OpenLogReplicator sends the SCN of the commit with each change, and neither redo record nor position (onMutationEvent
     of OpenLogReplicatorStreamingChangeEventSource)."""
@@ -226,10 +233,6 @@ _ONE_SCN = (
     "(XStream): look into a message, and use a release that sends one of them. OpenLogReplicator sends neither, and with all "
     "changes of a transaction the SCN of its commit: have the connector send transaction metadata, which number them, and "
     "name their topic as `transactions`"
-)
-_ONE_RECORD = (
-    "equal rows of a table without a key that one statement writes or deletes as an array, where the connector sends no "
-    "txSeq: they look like one: look into a message, and use a release that sends it, or XStream"
 )
 _COMMIT_BEFORE = (
     "the order of changes, where the connector is older than 2.5: its commit_scn is that of the commit before, until a "
@@ -290,7 +293,7 @@ CONNECTORS = {
         "lcr_position: string",
         namespace="schema", position=_oracle, own=_oracle, commit=_commit_scn, one_place=_of_replicator,
         no_position="source has no scn: its place in the order is unknown", together=_given("txId"),
-        gaps=(_DEFERRED, _ONE_SCN, _ONE_RECORD, _COMMIT_BEFORE, _LARGE_IN_ORACLE, _PARTS_WITHOUT_KEY),
+        gaps=(_DEFERRED, _ONE_SCN, _COMMIT_BEFORE, _LARGE_IN_ORACLE, _PARTS_WITHOUT_KEY),
         unwritten={"time": 6, "timestamp": 6},
     ),
     "db2": Connector(
