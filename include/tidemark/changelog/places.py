@@ -80,14 +80,18 @@ def landed_before(feed: Feed, begins: Column, higher: Column) -> Column:
 def own_from(position: str, state: FeedState, until: str) -> bool:
     """Whether the rows that stand at a position or behind it are those that have such a position in the log, whatever else it
     holds. ``until``: as of :func:`awaits_place`."""
-    reloads = [reload for found in state.reloads.values() for reload in found]
-    return until < position and all(not one.begins_again and one.position < position for one in reloads)
+    newest = max((reload.position for found in state.reloads.values() for reload in found), default="")
+    return max(until, newest) < position and not any_begins_again(state.reloads)
+
+
+def any_begins_again(reloads: Mapping[str, Sequence[Reload]]) -> bool:
+    """Whether positions of a table began again with a reload of it."""
+    return any(reload.begins_again for found in reloads.values() for reload in found)
 
 
 def placed_again(rows: DataFrame, log: DataFrame, feed: Feed, reloads: Mapping[str, Sequence[Reload]]) -> DataFrame:
     """Log rows that only positions which began again may place, such as truncates. Same columns."""
-    again = any(reload.begins_again for found in reloads.values() for reload in found)
-    return placed(rows, log, feed, reloads) if again else rows
+    return placed(rows, log, feed, reloads) if any_begins_again(reloads) else rows
 
 
 def placed(rows: DataFrame, log: DataFrame, feed: Feed, reloads: Mapping[str, Sequence[Reload]]) -> DataFrame:

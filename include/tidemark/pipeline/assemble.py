@@ -12,7 +12,15 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.changelog.lacking_records import name_lacking_records
-from tidemark.changelog.places import awaits_place, gives_place, moved_by, place_of_load, placed, places_until
+from tidemark.changelog.places import (
+    any_begins_again,
+    awaits_place,
+    gives_place,
+    moved_by,
+    place_of_load,
+    placed,
+    places_until,
+)
 from tidemark.changelog.reloads import HourReloads, hour_reloads, unplaced_loads
 from tidemark.changelog.table_history import Definitions, load_definitions, with_definitions
 from tidemark.changelog.ties import NewEdges, TiedHour, edge, tie_hour
@@ -163,9 +171,11 @@ def assemble(run: HourRun) -> Assembled:
         whole = _complete(run, ties, counted.account, held, replay=taken is not None)
     reloads = hour_reloads(run.manifest, counted.loads, ties.landed, entries, state, feed)
     rows, moved, until = whole.rows, {}, max(state.places_until, counted.places_until)
-    awaits = counted.await_place or counted.lowest <= until
-    if reloads.begun or awaits or (held is not None and not held.where(awaits_place(feed, until)).isEmpty()):
-        rows = placed(rows, ties.log, feed, reloads.begun)
+    awaits = counted.await_place > 0 or counted.lowest <= until
+    awaits = awaits or (held is not None and not held.where(awaits_place(feed, until)).isEmpty())
+    if awaits or reloads.begun:
+        places = ties.log if awaits or any_begins_again(reloads.begun) else ties.log.limit(0)
+        rows = placed(rows, places, feed, reloads.begun)
     if counted.places_until and state.last_sequence:
         moved = moved_by(hour, ties.log, state, feed, until)
     redelivered = None

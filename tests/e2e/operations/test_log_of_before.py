@@ -8,9 +8,12 @@ from pathlib import Path
 import pytest
 from pyspark.sql import SparkSession
 
+from tests.e2e import debezium_messages as messages
+from tests.e2e.debezium_messages import COLUMNS, event, row
 from tests.e2e.feed_pair import FeedPair
 from tests.e2e.schema_change_messages import HOURS, Change, Installation, Statement
 from tests.e2e.transaction_exports import DEBEZIUM, export, ids, transaction
+from tidemark.ledger.reloads import name_reloads
 from tidemark.settings import Settings
 
 V1 = {"id": "int", "name": "text"}
@@ -39,19 +42,19 @@ def test_an_hour_in_order_opens_no_file_of_the_log_of_hours_before(
     tables = {"s.items": {} if format_ in STATED else DECLARED}
     made = Installation(format_, f"before_{format_}", tmp_path, settings, tables)
 
-    def row(id_: int, name: str) -> dict[str, object]:
+    def named(id_: int, name: str) -> dict[str, object]:
         return {"id": id_, "name": name}
 
     stated = [Statement(1, V1, STATED[format_], kind="CREATE")] if format_ in STATED else []
     hours = [
-        [*stated, *(Change("c", id_, V1, row(id_, "a")) for id_ in (2, 3, 4))],
-        [Change("c", 11, V1, row(11, "b")), Change("u", 12, V1, row(2, "b"), row(2, "a"))],
-        [Change("d", 13, V1, row(3, "a"))],
+        [*stated, *(Change("c", id_, V1, named(id_, "a")) for id_ in (2, 3, 4))],
+        [Change("c", 11, V1, named(11, "b")), Change("u", 12, V1, named(2, "b"), named(2, "a"))],
+        [Change("d", 13, V1, named(3, "a"))],
         [
-            Change("c", 21, V1, row(21, "c")),
-            Change("u", 22, V1, row(2, "c"), row(2, "b")),
-            Change("u", 23, V1, row(4, "c"), row(4, "a")),
-            Change("d", 24, V1, row(11, "b")),
+            Change("c", 21, V1, named(21, "c")),
+            Change("u", 22, V1, named(2, "c"), named(2, "b")),
+            Change("u", 23, V1, named(4, "c"), named(4, "a")),
+            Change("d", 24, V1, named(11, "b")),
         ],
     ]
     for hour, entries in enumerate(hours):
@@ -69,7 +72,7 @@ def test_an_hour_opens_the_log_from_where_its_transactions_began(
     spark: SparkSession, settings: Settings, tmp_path: Path, again: bool
 ) -> None:
     """Be it of one that was held, or of one that comes again."""
-    tables = {f"s.{name}": {"columns": {"id": "bigint", "n": "int", "big": "text"}} for name in ("items", "others")}
+    tables = {f"s.{name}": {"columns": COLUMNS} for name in ("items", "others")}
     pair = FeedPair(f"before_again_{again}".lower(), tmp_path, spark, settings, **DEBEZIUM, tables=tables)
     held = transaction(4, ("c", "items", 4, 4), ("u", "others", 1, 4))
     last = transaction(3, ("c", "items", 3, 3), ("u", "others", 2, 3))
@@ -86,3 +89,26 @@ def test_an_hour_opens_the_log_from_where_its_transactions_began(
     hide_log(settings, pair.fixed, HOURS[:2])
     assert pair.run(HOURS[3]).held == 0
     assert (ids(pair, "items"), ids(pair, "others")) == ({1: 2, 3: 5, 4: 4}, {1: 4})
+
+
+@pytest.mark.full
+def test_an_hour_behind_a_reload_opens_no_file_of_the_log_of_hours_before(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    tables = {f"s.{name}": {"columns": COLUMNS} for name in ("items", "others")}
+    pair = FeedPair("before_reload", tmp_path, spark, settings, **messages.DEBEZIUM, tables=tables)
+    hours = [
+        [event("c", 1, row(1, 1)), event("c", 2, row(1, 1), table="others")],
+        [event("c", 11, row(2, 2))],
+        [event("c", 21, row(3, 3)), event("c", 22, row(4, 4), table="others")],
+        [event("u", 31, row(1, 9)), event("d", 32, None, key={"id": 2}), event("u", 33, row(4, 9), table="others")],
+    ]
+    for hour, sent in zip(HOURS, hours, strict=False):
+        pair.export(hour, sent)
+    pair.run(HOURS[0])
+    name_reloads(pair.feed(pair.fixed), ["s.others (empty)"], HOURS[1], settings)
+    pair.run(HOURS[1])
+    pair.run(HOURS[2])
+    hide_log(settings, pair.fixed, HOURS[:3])
+    pair.run(HOURS[3])
+    assert (ids(pair, "items"), ids(pair, "others")) == ({1: 9, 3: 3}, {4: 9})
