@@ -39,7 +39,7 @@ OF_TEXTS = {
     "formats/qlik/avro.py": 1,
     "ledger/change_stats.py": 1,
     "ledger/quarantine_rows.py": 3,
-    "operations/explain_transaction.py": 1,
+    "operations/explain_transaction.py": 2,
     "pipeline/repeated_changes.py": 2,
     "pipeline/withheld.py": 1,
     "values/whole_json.py": 1,  # it itself
