@@ -357,7 +357,8 @@ def _incomplete(entries: HourEntries, candidates: DataFrame, given_up: DataFrame
     if entries.feed.transactions.overdue == "apply":
         maybe_old |= F.col("parts") < F.col("needed")
     asked = Observation()
-    seen = seen.observe(asked, F.collect_set(F.when(maybe_old, F.col("tx"))).alias("names")).localCheckpoint()
+    few_names = F.slice(F.collect_set(F.when(maybe_old, F.col("tx"))), 1, FEW_NAMES + 1)
+    seen = seen.observe(asked, few_names.alias("names")).localCheckpoint()
     few = asked.get["names"] if given_up is None else None
     if few == []:  # as nearly always: the log of before is not looked at
         return seen.withColumn("spared", F.lit(False))

@@ -10,9 +10,9 @@ from __future__ import annotations
 
 from bisect import bisect_right
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import Any, Self, TypeVar
 
-from pydantic import BaseModel, Field
+from pydantic import BaseModel, Field, model_validator
 
 from tidemark.hours import Hour
 from tidemark.identifiers import publication_name
@@ -124,6 +124,13 @@ class FeedState(StoredDocument):
     rows: dict[str, int] = Field({}, description="By table, how many rows it had when it was last written.")
     tables: dict[str, TableProgress] = Field({}, description="Every table that a publication names.")
     names: dict[str, str] = Field({}, description="By the source's table, the name that it was published under last.")
+
+    @model_validator(mode="after")
+    def _count_unnoted_hours(self) -> Self:
+        """A state of before statements were noted: any of its hours may have some, as receipts count that do not say."""
+        if "with_statements" not in self.model_fields_set:
+            self.with_statements = self.published_hours()
+        return self
 
     @classmethod
     def of(cls, feed: str, receipts: Iterable[Receipt], unpublished: Sequence[int] | None = None) -> FeedState:

@@ -132,6 +132,16 @@ def test_hours_with_statements_stay_noted() -> None:
     assert FeedState.of("f", [receipt(1, HOURS[1])]).with_statements == [HOURS[1]], "where no receipt says"
 
 
+def test_any_hour_of_a_state_that_notes_no_statements_may_have_some() -> None:
+    """A state that was stored before they were noted would else read as if no hour had stated anything."""
+    silent = FeedProgress(statements=False)
+    stored = FeedState.of("f", [receipt(1, HOURS[1], progress=silent), receipt(2, HOURS[2], progress=silent)])
+    assert FeedState.model_validate_json(stored.model_dump_json()).with_statements == []
+    of_before = FeedState.model_validate_json(stored.model_dump_json(exclude={"with_statements"}))
+    assert of_before.with_statements == [HOURS[1], HOURS[2]]
+    assert FeedState(feed="f").with_statements == []
+
+
 def test_a_state_is_the_same_when_it_is_read_again() -> None:
     written = FeedState.of(
         "f", [receipt(1, HOURS[1], 2, stopped={"a": "b"}), receipt(3, HOURS[1], 3, amended=[HOURS[1]])]
