@@ -59,7 +59,7 @@ HOURS_OF: dict[str, tuple[list[Event], int, int]] = {
     "a moved key": (moved(51, (1, 91)), 11, 2),
     "a moved key without a column": (moved(51, (1, 91), partial=True), 11, 4),
     "keys that collide": (moved(51, (1, 2), (2, 3), (3, 91)), 11, 5),
-    "a truncate": ([*everywhere(61, "t", 0), *everywhere(62, "c", 1, 2)], 9, 6),
+    "a truncate": ([*everywhere(61, "t", 0), *everywhere(62, "c", 1, 2)], 9, 4),
 }
 
 

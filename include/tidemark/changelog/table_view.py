@@ -113,7 +113,7 @@ class TableView:
 
     def is_late(self, stats: TableStats) -> bool:
         """Whether any change of the hour may be older than what the table holds."""
-        return _is_late(stats, self.highest)
+        return is_late(stats, self.highest)
 
     def needs_log(self, stats: TableStats) -> bool:
         """Whether only the change log tells what the hour's changes come to."""
@@ -214,7 +214,8 @@ class TableView:
         )
 
 
-def _is_late(stats: TableStats, highest: str | None) -> bool:
+def is_late(stats: TableStats, highest: str | None) -> bool:
+    """Whether any change of an hour may be older than what is published up to the sort key ``highest``."""
     return stats.first != "" and highest is not None and stats.first + "#" <= highest
 
 
@@ -236,7 +237,7 @@ def _needs_log(
     nor a key whose tombstone may have been removed, nor which changes came before a column did (``learned``)."""
     if _goes_on(stats, log.state) or (stats.collisions and stats.links):
         return True
-    late = _is_late(stats, highest)
+    late = is_late(stats, highest)
     # What rests on another key, or meets another row at its own, goes on from the stored row, which is to be as it was
     # before the hour.
     if (stats.links or stats.collisions) and (late or stats.emptied is not None or change.alters_rows):
@@ -244,14 +245,14 @@ def _needs_log(
     # A row that a transaction moves onto a key may meet one which left that key in an hour that has come before.
     met = stats.arrived is not None
     before = log.state.table(log.table)
-    known = met or before.entangled or _is_late(stats, learned)
+    known = met or before.entangled or is_late(stats, learned)
     return late and (known or stats.first <= pruned(log.spark, log.feed.feed))
 
 
 def _recounts(stats: TableStats, highest: str | None, copies: CopiesProgress | None) -> bool:
     """Whether the stored rows of a table without a key do not tell what the hour's changes come to: a late change may be
     counted already, what is owed may be matched, and rows that were sent in another notation have another hash."""
-    return copies is None or copies != CopiesProgress() or _is_late(stats, highest) or stats.emptied is not None
+    return copies is None or copies != CopiesProgress() or is_late(stats, highest) or stats.emptied is not None
 
 
 def _new_readings(shape: TableShape, before: TableProgress) -> dict[str, Reading]:
@@ -316,7 +317,7 @@ def open_state(
     fresh = run.state.last_sequence > 0 and not (stored and stats.table in run.state.tables)
     keyless = bool(stored) and not stored_key
     recount = fresh or rebuild or _recounts(stats, highest, before.copies)
-    logged, left = None, only_new or not _is_late(stats, highest)
+    logged, left = None, only_new or not is_late(stats, highest)
     if recount if keyless else fresh or rebuild or (left and _needs_log(stats, highest, before.learned, log, change)):
         logged, truncated_in_log = log.carried()
         if fresh and logged.columns:  # its rows are in the log, under another name
@@ -330,7 +331,7 @@ def open_state(
     if applied and not shape.columns.keys() <= applied.keys() and _may_be_partial(stats, run.state):
         learned = highest
     reread = shape.rewrites or _new_readings(shape, before).keys() & before.readings.keys()
-    if logged is None and (reread if keyless else left and _is_late(stats, learned)):
+    if logged is None and (reread if keyless else left and is_late(stats, learned)):
         logged, _ = log.carried()
         recount, shape = True, shape_with(logged)
     if keyless:

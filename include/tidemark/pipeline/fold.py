@@ -17,7 +17,7 @@ from pyspark.sql import functions as F
 from tidemark.changelog.column_readings import untyped_warning
 from tidemark.changelog.reloads import reload_notes, unended_load, unread_note
 from tidemark.changelog.resolve import unlisted_note
-from tidemark.changelog.table_view import emptied_below, reached
+from tidemark.changelog.table_view import emptied_below, is_late, reached
 from tidemark.errors import TerminalError
 from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.feed_state import FeedState, NextPublication
@@ -256,7 +256,8 @@ def _fold_table(hour: HourChanges, stats: TableStats) -> FoldedTable:
     if state is None:
         # There is nothing to empty, and nothing yet says which columns the table has.
         below = emptied_below(run.state, stats.sources, truncated)
-        counts = without_truncated(hour, stats, below).counts
+        late = is_late(stats, run.state.table(stats.table).highest)
+        counts = without_truncated(hour, stats, below, late=late).counts
         progress = TableProgress(sources=stats.sources, highest=highest, truncated=truncated)
         progress = _going_on(progress, run, stats)
         return FoldedTable(TableReceipt(table=stats.table, counts=counts, progress=progress))

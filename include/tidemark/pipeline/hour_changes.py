@@ -123,7 +123,8 @@ class TableChanges:
 def table_changes(hour: HourChanges, stats: TableStats, state: TableView) -> TableChanges:
     """One table's changes. The table is made, or its columns evolve, as the changes need it."""
     evolved = state.evolve()
-    left = without_truncated(hour, stats, state.truncated)
+    late = state.rebuild or state.is_late(stats)
+    left = without_truncated(hour, stats, state.truncated, late=late)
     counts = left.counts.plus(hour.repeated.get(stats.table, Counts()))
     return TableChanges(
         run=hour.run, stats=stats, state=state, rows=left.rows, counts=counts, evolved=evolved,
@@ -131,12 +132,15 @@ def table_changes(hour: HourChanges, stats: TableStats, state: TableView) -> Tab
     )  # fmt: skip
 
 
-def without_truncated(hour: HourChanges, stats: TableStats, truncated: str | None) -> UnderTruncate:
-    """One table's log rows of the hour without the truncates, and without what the newest of them removes."""
+def without_truncated(
+    hour: HourChanges, stats: TableStats, truncated: str | None, *, late: bool
+) -> UnderTruncate:  # fmt: skip
+    """One table's log rows of the hour without the truncates, and without what the newest of them removes. ``late``: whether
+    any of them may be published already."""
     if truncated is not None and not stats.truncates and stats.first >= truncated:
         truncated = None  # nothing of the hour stands before it
     known: set[str] = set()
-    if truncated is not None and stats.truncates:
+    if truncated is not None and stats.truncates and late:
         log = hour.run.spark.table(changes_table(hour.run.feed.feed))
         published = log.where(is_published(hour.run.state) & of_tables((stats.table,), tuple(stats.sources)))
         truncates = placed_again(published.where("op = 'truncate'"), log, hour.run.feed, hour.run.state.reloads)
