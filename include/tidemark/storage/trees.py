@@ -24,13 +24,6 @@ def files_under(location: str, settings: Settings) -> dict[str, datetime]:
     return {info.path[len(root) + 1 :]: info.mtime for info in found if info.type == fs.FileType.File}
 
 
-def folders_in(location: str, settings: Settings) -> list[str]:
-    """The names of the folders directly in a folder; [] where there is no such folder."""
-    system, root = filesystem(location, settings)
-    found = system.get_file_info(fs.FileSelector(root, allow_not_found=True))
-    return sorted(info.base_name for info in found if info.type == fs.FileType.Directory)
-
-
 def remove_file(location: str, settings: Settings) -> None:
     """Remove one file that is there."""
     system, path = filesystem(location, settings)
