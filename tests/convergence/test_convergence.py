@@ -1,6 +1,6 @@
 """Promise 2: the tables depend on what has landed alone. Random histories of every format, run in any order, come to what
 the oracle says, after each hour; so do the cuts, also of hours that run late or again (promise 3), what is absent (4) and
-the receipts (1).
+the receipts (1). Maintenance between two hours, which forgets what was deleted, changes nothing of that.
 
 A failure names the history and how to run it alone.
 """
@@ -12,7 +12,9 @@ import math
 import os
 from collections import Counter
 from dataclasses import replace
+from datetime import UTC, datetime
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -30,6 +32,7 @@ from tidemark.lake.catalog import find_table
 from tidemark.ledger.quarantine import SCREEN, list_kept_back
 from tidemark.ledger.receipts import Receipt
 from tidemark.operations.audit import audit
+from tidemark.operations.maintenance import maintain
 from tidemark.pipeline.hour import replay_hour, run_hour
 from tidemark.settings import Settings
 
@@ -112,10 +115,13 @@ def run_plan(format_: Format, seed: int, count: int, settings: Settings, out: Pa
         file["transactions"] = {**file.get("transactions", {}), "bad": "split"}
     feed = Feed.model_validate(file)
     published: list[Publication] = []
+    maintained = Random(f"{name} maintained").randint(1, len(plan.order))
     for at in plan.order:
         plan.land(at)
         receipt = run_hour(feed, HOURS[at.hour], settings)
         published.append(at)
+        if size == WHOLE and len(published) == maintained:
+            maintain(feed, settings, now=datetime.now(UTC) + feed.retention.tombstones * 2)
         context = f"{format_.name}, seed {seed}, after {', '.join(map(str, published))}"
         assert_account(receipt, plan.accounts(published), format_, context)
         bad = plan.source.refused(plan.landed(published))
