@@ -5,9 +5,11 @@ sent once more, or when the source delivered it again. Then nothing is missing, 
 good copy is the change, and the other one is alone in quarantine.
 
 What is the same change is told by its transaction, position, table and operation; of a record that cannot be decoded by its
-transaction and position, or else its number there. Nothing rests on this alone: a transaction must also be whole by what is
-not refused. Where deliveries are told apart (:class:`tidemark.formats.contract.TellsDeliveries`), one counts as it is, so no
-change of another one takes the place of one of its own.
+transaction, and by its position and its number there, as far as it says them: the halves of a key change have one position,
+and a connector that starts again in a transaction may number the rest of it from 1 again. Nothing rests on this alone: a
+transaction must also be whole by what is not refused. Where deliveries are told apart
+(:class:`tidemark.formats.contract.TellsDeliveries`), one counts as it is, so no change of another one takes the place of one
+of its own.
 """
 
 from __future__ import annotations
@@ -56,16 +58,20 @@ def _whole(entries: DataFrame, names: DataFrame, feed: Feed) -> DataFrame:
 
 def _place() -> Column:
     """What tells the change that a refused entry is, in its transaction."""
-    return F.when(F.col("op") != "bad", _change()).otherwise(F.coalesce(_position(), _number()))
+    return F.when(F.col("op") != "bad", _change()).otherwise(F.coalesce(_both(), _position(), _number()))
 
 
 def _places() -> Column:
     """All by which an entry may be told to be the same."""
-    return F.array_compact(F.array(_change(), _position(), _number()))
+    return F.array_compact(F.array(_change(), _both(), _position(), _number()))
 
 
 def _change() -> Column:
     return F.concat_ws("|", F.lit("change"), "position", "op", "source_table")
+
+
+def _both() -> Column:
+    return F.concat(_position(), F.lit("|"), _number())
 
 
 def _position() -> Column:

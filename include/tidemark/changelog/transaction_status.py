@@ -73,7 +73,8 @@ def _by_numbers(entries: DataFrame, by: Sequence[str]) -> DataFrame:
             needed.alias("needed"),
             F.coalesce(F.bool_or("tx_end"), F.lit(False)).alias("ended"),
             F.sort_array(F.collect_set("table")).alias("tables"),
-            F.min("position").alias("position"),
+            # What cannot be decoded was never applied: it tells no redelivery of what was.
+            F.min(F.when(F.col("op") != "bad", F.col("position"))).alias("position"),
         )
         .withColumn("complete", F.col("ended") & (F.col("parts") >= F.col("needed")))
     )

@@ -50,6 +50,41 @@ def test_an_event_of_debezium_that_names_its_transaction(
     assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
 
 
+def test_another_event_with_the_number_of_a_bad_one_is_no_copy_of_it(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    """The connector was started again behind the bad event: it numbers the rest from 1 again, and END counts that alone."""
+    pair = FeedPair("numbered_again", tmp_path, spark, settings, **DEBEZIUM, tables=TABLES)
+    sent = transaction(2, ("u", "items", 1, 2), ("c", "items", 2, 2), ("c", "others", 2, 2))
+    values = [json.loads(one["value"]) for one in sent]
+    values[0]["op"] = "?"
+    values[1]["transaction"]["total_order"], values[2]["transaction"]["total_order"] = 1, 2
+    values[3]["event_count"] = 2
+    restarted = [one | {"value": json.dumps(value)} for one, value in zip(sent, values, strict=True)]
+    export(pair, HOURS[0], [*FIRST, *restarted, *THIRD])
+    receipt = pair.run(HOURS[0])
+    assert (ids(pair, "items"), ids(pair, "others")) == ({1: 1, 3: 3}, {1: 1})
+    assert (receipt.held_transactions, receipt.kept_whole) == (0, 1)
+    # The event itself, mended, is one.
+    export(pair, HOURS[1], sent[:1])
+    pair.run(HOURS[1])
+    assert (ids(pair, "items"), ids(pair, "others")) == ({1: 2, 2: 2, 3: 3}, {1: 1, 2: 2})
+    assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
+
+
+def test_a_bad_event_that_comes_again_alone_opens_no_transaction(
+    spark: SparkSession, settings: Settings, tmp_path: Path
+) -> None:
+    """What is not bad of its transaction is published, and stands before it."""
+    split = {"transactions": {"bad": "split"}}
+    pair = FeedPair("bad_again", tmp_path, spark, settings, **DEBEZIUM, **split, tables=TABLES)
+    spoilt: Event = SECOND[1] | {"value": json.dumps(json.loads(SECOND[1]["value"]) | {"op": "?"})}
+    export(pair, HOURS[0], [*FIRST, SECOND[0], spoilt, SECOND[2]])
+    export(pair, HOURS[1], [spoilt])
+    assert [pair.run(hour).held_transactions for hour in HOURS[:2]] == [0, 0]
+    assert (ids(pair, "items"), ids(pair, "others")) == ({1: 2}, {1: 1})
+
+
 def test_an_event_of_debezium_that_names_nothing(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
     """The transaction lacks a change. It is held, then given up: each time the record is named as the likely reason."""
     policy = {"transactions": {"alarm": "1h", "overdue": "quarantine"}}

@@ -49,6 +49,13 @@ def entry(number: int, said: Said) -> tuple[Any, ...]:
         ),
         pytest.param([("x", "bad", "1", None, None)], [OTHER, END, COPY], False, id="of a record, by its position"),
         pytest.param([("x", "bad", None, "a1|1", 1)], [OTHER, END, COPY], False, id="of a record, by its number"),
+        pytest.param([("x", "bad", "1", "a1|1", 1)], [OTHER, END, COPY], False, id="of a record, by both"),
+        pytest.param(
+            [("x", "bad", "0", "a0|1", 1)], [OTHER, END, COPY], True, id="its number is that of another change, too"
+        ),
+        pytest.param(
+            [("x", "bad", "1", "a1|3", 3)], [OTHER, END, COPY], True, id="its position is that of its other half, too"
+        ),
         pytest.param([("x", "bad", None, "a1|1", 3)], [OTHER, END, COPY], True, id="of a record with another number"),
         pytest.param(
             [("x", "bad", None, "a1|1", 1)], [END, COPY], True, id="a record is no part of it beside its copy"

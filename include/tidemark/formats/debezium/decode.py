@@ -330,6 +330,8 @@ def _entries(events: DataFrame, feed: DeclaredFeed, options: Options) -> DataFra
         # What a bad event does not hold cannot tell it from another one.
         part = F.when(bad, F.concat_ws("|", part, c("transaction.total_order"))).otherwise(part)
         columns |= {
+            # By its place a copy of a bad event is told.
+            "position": F.when(row | message | (bad & in_transaction), c("position")),
             "tx": F.when(in_transaction | marker, transaction(options.transactions, feed, options.connector)),
             "tx_part": F.when(in_transaction, part).otherwise(columns["tx_part"]),
             "tx_ordinal": F.when(in_transaction, c("transaction.total_order"))
