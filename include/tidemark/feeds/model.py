@@ -288,6 +288,11 @@ class Feed(Model):
         return sha256(self.model_dump_json(include=_READ_BY_DECODE).encode()).hexdigest()[:16]
 
     @property
+    def contained_by(self) -> str:
+        """A hash of what the file says of how an export wraps records."""
+        return sha256(self.model_dump_json(include={"container"}).encode()).hexdigest()[:16]
+
+    @property
     def folded_by(self) -> str:
         """A hash of the whole file."""
         return sha256(self.model_dump_json().encode()).hexdigest()[:16]

@@ -43,6 +43,11 @@ class LandedObject(BaseModel):
         description="Landing saw that all its bytes are UTF-8, and that its keys, values and header values are text: decode "
         "does not look again.",
     )
+    contained_by: str = Field(
+        "",
+        description="A hash of the feed file's `container` by which landing saw `records` and `plain`: they count while the "
+        "file says the same.",
+    )
 
     @property
     def version(self) -> int:

@@ -102,7 +102,9 @@ def _changes_of(run: HourRun, wanted: list[str]) -> DataFrame:
     read with them: one that lands later can hold what stands behind an earlier one's."""
     objects, by_neighbours = run.manifest.objects, load_format(run.feed.format["type"]).BY_NEIGHBOURS
     read = objects if by_neighbours and wanted else [landed for landed in objects if landed.path in wanted]
-    paths, plain = [f"{run.settings.landing_root}/{landed.path}" for landed in read], all(one.plain for one in read)
+    paths = [f"{run.settings.landing_root}/{landed.path}" for landed in read]
+    # What another container saw of an object says nothing of its records in this one.
+    plain = all(one.plain and one.contained_by == run.feed.contained_by for one in read)
     found = changes(run.spark, run.feed, paths, run.settings, plain=plain)
     return found.where(F.col("object").isin(wanted)) if len(read) > len(wanted) else found
 

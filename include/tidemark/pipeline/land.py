@@ -173,7 +173,7 @@ def _land_changed(
         if former and former[-1].landed and not new and not told["withdrawn"]:
             return former[-1]
         version = former[-1].version + 1 if former else 1
-        copied = _at_once(lambda one: _copy(one, feed.feed, hour, version, settings), [(one,) for one in new])
+        copied = _at_once(lambda one: _copy(one, feed, hour, version, settings), [(one,) for one in new])
     return Manifest(
         feed=feed.feed,
         hour=hour,
@@ -219,19 +219,22 @@ def _split_known(read: list[ReadObject], landed: Iterable[LandedObject]) -> tupl
     return same, new
 
 
-def read_object(topic: str, stored: StoredObject, feed: Feed, settings: Settings) -> ReadObject:
-    """Read one object from end to end. ExportError where it is damaged, ConflictError where it changes meanwhile."""
+def read_object(
+    topic: str, stored: StoredObject, feed: Feed, settings: Settings, *, inspect: bool = True
+) -> ReadObject:
+    """Read one object from end to end. ExportError where it is damaged, ConflictError where it changes meanwhile.
+    ``inspect``: whether it is of the feed's container, which then says what it holds."""
     container = load_container(feed.container["type"])
     with storage_of(stored.location, settings).open(stored) as stream:
         raw = _Hashed(stream)
         whole = io.BufferedReader(raw, _CHUNK)
         codec, suffix = _compression(whole.peek(4), stored)
-        if codec and container.OWN_COMPRESSION:
+        if inspect and codec and container.OWN_COMPRESSION:
             problem = f"is compressed as a whole ({codec}), which its container does inside"
             raise ExportError(problem, object=stored.location, fix="export it as it is")
         chunks = _chunks(cast(BinaryIO, whole), codec)
         try:
-            contents: Contents = container.inspect(chunks, feed.container_options)
+            contents: Contents = container.inspect(chunks, feed.container_options) if inspect else Contents(None)
             for _ in chunks:  # what it left unread
                 pass
         except ExportError as error:
@@ -248,13 +251,13 @@ def read_object(topic: str, stored: StoredObject, feed: Feed, settings: Settings
     )
 
 
-def _copy(one: ReadObject, feed: str, hour: Hour, version: int, settings: Settings) -> LandedObject:
+def _copy(one: ReadObject, feed: Feed, hour: Hour, version: int, settings: Settings) -> LandedObject:
     # Content and origin are in the name: two runs at once write the same bytes to the same path, or to another path.
     # The rest of the name is cut to what no file system, URI or Spark glob takes for something else.
     unique = hashlib.sha256(f"{one.sha256}/{one.listed.name}".encode()).hexdigest()[:12]
     name = re.sub(r"[^A-Za-z0-9._=-]", "_", one.listed.name)[-120:]
     ending = "" if name.endswith(one.suffix) else one.suffix
-    path = f"{object_folder(feed, one.topic, hour, version)}/{unique}-{name}{ending}"
+    path = f"{object_folder(feed.feed, one.topic, hour, version)}/{unique}-{name}{ending}"
     target = f"{settings.landing_root}/{path}"
     source = storage_of(one.stored.location, settings)
     storage_of(target, settings).copy_from(source, one.stored, target, one.sha256)
@@ -267,6 +270,7 @@ def _copy(one: ReadObject, feed: str, hour: Hour, version: int, settings: Settin
         sha256=one.sha256,
         records=one.contents.records,
         plain=one.contents.plain,
+        contained_by=feed.contained_by,
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 from typing import Any
 
@@ -244,6 +245,32 @@ def test_an_hour_read_with_the_wrong_delimiters(tmp_path: Path, settings: Settin
     assert receipt is not None and receipt.quarantined == 0
     receipt.balance()
     assert findings(tmp_path, GENERATED[-1], settings, schema=feed.feed, now=True) == {}
+
+
+def test_an_hour_read_as_another_container(tmp_path: Path, spark: SparkSession, settings: Settings) -> None:
+    """What landing saw of lines (that they are text) is not what is to be known of Kafka records: here values are JSON in
+    place of a text, and their numbers keep all digits all the same."""
+    pair = FeedPair(
+        "container", tmp_path, spark, settings, format={"type": "debezium", "decimals": "numeric"},
+        tables={"s.items": {"columns": {"id": "bigint", "n": "numeric(30,2)"}}}, quarantine={"limit": 1},
+    )  # fmt: skip
+
+    def record(lsn: int) -> bytes:
+        sent = event("c", lsn, {"id": lsn, "n": "digits"})
+        whole = json.dumps(sent | {"value": json.loads(sent["value"])})
+        return whole.replace('"digits"', "12345678901234567890.12").encode()
+
+    for hour, lsn in zip(HOURS[:2], (1, 2), strict=True):
+        pair.export(hour, [record(lsn)])
+    assert pair.run(HOURS[0], container={"type": "lines"}).quarantined == 1
+    pair.run(HOURS[1])
+    assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
+    receipt = pair.replay(HOURS[0])
+    assert receipt is not None and receipt.quarantined == 0
+    pair.run_right(HOURS[:2])
+    pair.same("items")
+    assert {str(row["n"]) for row in pair.rows(pair.fixed, "items")} == {"12345678901234567890.12"}
+    assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
 
 
 def test_an_object_of_which_part_is_published_is_not_cut_again(tmp_path: Path, settings: Settings) -> None:
