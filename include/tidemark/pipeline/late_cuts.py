@@ -5,26 +5,30 @@ with every change of hours up to it that has come since joined with it: the hour
 came too late for that cut. The same changes again alter nothing (:mod:`tidemark.fold.row_join`), so that all are joined
 that the log holds of their keys from the oldest of them on: a delete that the cut shows no row of is among them.
 
-Where a row's own state does not tell enough, the keys of these changes are folded again from the whole log of the hours up
-to it. A cut that is made again goes on from itself in the same way.
+Of the log only the hours are opened in which that can be: those that were published since, those of which that cut held
+something back, and those behind the oldest such change. Where a row's own state does not tell enough, the keys of these
+changes are folded again from the whole log of the hours up to it. A cut that is made again goes on from itself in the same
+way.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from functools import cached_property, reduce
 from typing import Any
 
-from pyspark.sql import DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.changelog.folded_log import fold_keyed, fold_keyless, keyed_log_rows
 from tidemark.changelog.good_copies import without_good_copy
-from tidemark.changelog.places import gives_place
+from tidemark.changelog.places import any_begins_again, gives_place, own_from
 from tidemark.changelog.table_history import Definitions, load_definitions
 from tidemark.changelog.table_log import TableLog
 from tidemark.changelog.table_view import emptied_below, published_state
 from tidemark.changelog.ties import retied, tied, tied_log
+from tidemark.changelog.transaction_status import FEW_NAMES
 from tidemark.changelog.transactions import open_at
 from tidemark.feeds.model import Feed
 from tidemark.fold.contract import COUNTED
@@ -33,7 +37,7 @@ from tidemark.fold.fold_rows import fold
 from tidemark.fold.key_changes import changed_in_reach, descendants
 from tidemark.fold.typed_rows import TableShape, settle
 from tidemark.hours import Hour
-from tidemark.ledger.change_log import changes_table, in_hour, is_published, without_entries
+from tidemark.ledger.change_log import changes_table, in_hour, is_published, is_row, without_entries
 from tidemark.ledger.cut_state import columns_renamed, reloads_changed, state_in_cut, state_up_to
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.hour_run import HourRun
@@ -48,6 +52,16 @@ from tidemark.tables.published_table import PublishedTable
 from tidemark.tables.staged_change import StagedChange
 
 _SAYS = {False: "made the cut of a late hour", True: "made a cut again"}
+
+
+@dataclass(frozen=True, kw_only=True)
+class SinceCut:
+    """The part of the log that a cut goes on with from another one."""
+
+    entries: Column
+    """Whether an entry is of it: the other cut may lack it, or it stands behind the first of these."""
+    open: DataFrame
+    """The transactions (``tx``) with such entries that only a later hour than the cut's completes."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -70,8 +84,10 @@ class LateHour:
     """The feed's state with every hour, and the publication in the making."""
     definitions: Definitions
     """What the log says of the tables' columns. A constant that only a later hour fills in is not among it."""
-    open: DataFrame
-    """The transactions (``tx``) that only a later hour completes."""
+    entries: DataFrame
+    """The published entries of the log."""
+    mended_later: DataFrame
+    """The transactions (``tx``) with a refused change of which only a later hour brings a good copy."""
     hour: Hour
     """The hour of the cut."""
     again: bool
@@ -80,6 +96,41 @@ class LateHour:
     """Whether no cut is gone on from: the publication may give rows of other hours another place, or another meaning."""
     notes: list[str] = field(default_factory=list)
     """What the receipt says of the cuts that are made."""
+    asked: dict[Hour, SinceCut | None] = field(default_factory=dict)
+    """What :meth:`since` has answered."""
+
+    def since(self, base: Hour, before: FeedState) -> SinceCut | None:
+        """What the log holds that the cut of ``base`` may lack, of whatever table; None: all of the log has to be read, for
+        other entries may give these another place. ``before``: what that cut shows."""
+        if base not in self.asked:
+            self.asked[base] = self._since(before)
+        return self.asked[base]
+
+    def _since(self, before: FeedState) -> SinceCut | None:
+        lacking = _may_lack(self, before)
+        found = self.entries.where(is_published(self.then) & is_row() & lacking).agg(F.min("position")).first()
+        if found is None or found[0] is None:
+            return SinceCut(entries=lacking, open=self._open(lacking))
+        if not own_from(found[0], self.all, self.all.places_until):
+            return None
+        entries = lacking | (F.col("position") >= found[0])
+        return SinceCut(entries=entries, open=self._open(entries))
+
+    @cached_property
+    def open(self) -> DataFrame:
+        """The transactions (``tx``) that only a later hour completes."""
+        return self._open(None)
+
+    def _open(self, these: Column | None) -> DataFrame:
+        """The same, of those that have entries of ``these``; None: of all."""
+        entries, shown = self.entries.where(F.col("tx").isNotNull()), is_published(self.then)
+        if these is not None:
+            names = entries.where(~shown).select("tx").join(entries.where(shown & these), "tx", "left_semi").distinct()
+            few = [row.tx for row in names.limit(FEW_NAMES + 1).collect()]
+            # Which files have none of a few is known without opening them.
+            entries = entries.where(F.col("tx").isin(few)) if len(few) <= FEW_NAMES else entries
+        open_ = open_at(entries, shown, self.feed, self.hour)
+        return open_.unionByName(self.mended_later).localCheckpoint()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -164,11 +215,10 @@ def _late_hour(run: HourRun, of: Hour | None) -> LateHour:
     definitions = load_definitions(now.withColumn("landed_this_hour", F.lit(False)), feed, everything.with_statements)
     if definitions.fills:  # rows have no value of a column that a later hour adds
         definitions = definitions.filled_by(_statements(entries, then))
-    open_ = open_at(now, is_published(then), feed, at).unionByName(_mended_later(now, then, everything, run))
     return LateHour(
         spark=spark, feed=feed, receipt=receipt, publication=run.state.publication,
         staged=made.staged, then=then, all=everything, definitions=definitions,
-        open=open_.localCheckpoint(), hour=at, again=of is not None,
+        entries=now, mended_later=_mended_later(now, then, everything, run), hour=at, again=of is not None,
         from_start=of is not None and (receipt.redelivered > 0 or _tell_of_others(now.where(in_hour(receipt.hour)), feed)),
     )  # fmt: skip
 
@@ -187,7 +237,9 @@ def _mended_later(now: DataFrame, then: FeedState, everything: FeedState, run: H
     kept = kept_back(spark, feed.feed, everything).where(F.col("stage") != ALONGSIDE)
     of_cut = now.where(is_published(then) & F.col("tx").isNotNull())
     of_cut = of_cut.select("hour", *ENTRY, "tx", "op", "source_table", "position", "tx_ordinal")
-    refused = broken(of_cut.join(kept, ENTRY, "left_semi").select(*of_cut.columns).localCheckpoint(), then)
+    hours = [row.hour for row in kept.select("hour").distinct().collect()]
+    refused = of_cut.where(F.col("hour").isin(hours)).join(kept, ENTRY, "left_semi").select(*of_cut.columns)
+    refused = broken(refused.localCheckpoint(), then)
     return without_entries(refused, broken(refused, everything)).select("tx").distinct()
 
 
@@ -240,21 +292,26 @@ def _prepare(hour: LateHour, source: str, published: PublishedTable) -> _Cut:
             base, before = None, nothing
     table_log = TableLog(
         spark=hour.spark, feed=hour.feed, state=hour.then, definitions=hour.definitions, table=published.table,
-        sources=(source,), left_out=hour.open, named_by=hour.all,
+        sources=(source,), named_by=hour.all,
     )  # fmt: skip
     truncated, emptied = _newest_truncate(hour, table_log, before)
     truncated = emptied_below(hour.then, [source], truncated)
     emptied = emptied or reloads_changed(hour.all, source, before, hour.hour)
-    rows = _marked(hour, table_log.rows(truncated), before)
+    log = _table_log(hour, table_log, hour.since(base, before) if base is not None and not emptied else None)
+    rows = _marked(hour, log.rows(truncated), before)
     if emptied:  # what stands before a truncate or a reload that has come since does not stay
         base, rows = None, rows.withColumn("landed_this_hour", F.lit(True))
     unchanged = not emptied and (hour.again or published.table not in hour.staged)
     oldest = rows.where("landed_this_hour").agg(F.min("position")).collect()[0][0]
     if unchanged and not (own and base is None) and oldest is None:
         return _Cut(base=base, rows=0 if base is not None else None)
-    shape = published_state(table_log, published, hour.all).shape
-    whole = base is None or not shape.key
-    if whole or oldest is None or _needs_log(hour, table_log, before):
+    whole = base is None or not published.key()
+    needs_log = whole or oldest is None or _needs_log(hour, table_log, before)
+    if needs_log and log.only is not None:
+        log = _table_log(hour, table_log, None)
+        rows = _marked(hour, log.rows(truncated), before)
+    shape = published_state(log, published, hour.all).shape
+    if needs_log:
         settled, sizes = _counted(_fold_from_log(shape, rows, hour))
         change = StagedChange(settled=settled, key=shape.key, only_new=whole)
     else:
@@ -267,6 +324,36 @@ def _prepare(hour: LateHour, source: str, published: PublishedTable) -> _Cut:
             f"({sizes['unreadable']}): what they held then is no value of the type that the table has now"
         )
     return _Cut(base=None if whole else base, change=change, rows=sizes["rows"], shape=shape, log_rows=rows)
+
+
+def _may_lack(hour: LateHour, before: FeedState) -> Column:
+    """Whether a cut may lack an entry of the log: one that was published since, or of a transaction that was held when the
+    cut was made, or from an hour of which something waited then, or has left quarantine since. ``before``: what it shows."""
+    spark, feed = hour.spark, hour.feed.feed
+    lacking = ~is_published(before)
+    hours: list[DataFrame] = []
+    if (held := held_transactions(spark, feed, before)) is not None:
+        few = [row.tx for row in held.select("tx").limit(FEW_NAMES + 1).collect()]
+        of_held = F.col("hour").isin(
+            [row.hour for row in held.select(F.explode("hours").alias("hour")).distinct().collect()]
+        )
+        lacking |= of_held & F.col("tx").isin(few) if len(few) <= FEW_NAMES else of_held
+    if (waiting := waiting_entries(spark, feed, before)) is not None:
+        hours.append(waiting.select("hour"))
+    if hour.all.took_up:
+        kept = kept_back(spark, feed, before).select("hour", *ENTRY)
+        hours.append(without_entries(kept, kept_back(spark, feed, hour.all)).select("hour"))
+    if hours:
+        found = reduce(DataFrame.unionByName, hours).distinct().collect()
+        lacking |= F.col("hour").isin([row.hour for row in found])
+    return lacking
+
+
+def _table_log(hour: LateHour, table_log: TableLog, since: SinceCut | None) -> TableLog:
+    """Of the log of a table what a cut is made of: what has come ``since`` another one; None: all that it shows."""
+    if since is None:
+        return replace(table_log, left_out=hour.open)
+    return replace(table_log, only=since.entries, left_out=since.open, stand_alone=True)
 
 
 def _counted(settled: DataFrame) -> tuple[DataFrame, dict[str, Any]]:
@@ -305,16 +392,28 @@ def _join(shape: TableShape, rows: DataFrame, hour: str, *, partial: bool) -> tu
 
 def _newest_truncate(hour: LateHour, table_log: TableLog, before: FeedState) -> tuple[str | None, bool]:
     """(the position of the newest truncate that the cut shows, whether the cut ``before`` may lack one)."""
-    if hour.all.table(table_log.table).truncated is None:
+    if (newest := hour.all.table(table_log.table).truncated) is None:
         return None, False
-    marked = _marked(hour, table_log.truncates(), before)
-    newest, lacking = marked.agg(F.max("position"), F.bool_or("landed_this_hour")).first() or (None, None)
-    return newest, bool(lacking)
+
+    def found(truncates: DataFrame) -> tuple[str | None, bool]:
+        marked = _marked(hour, truncates, before)
+        position, lacking = marked.agg(F.max("position"), F.bool_or("landed_this_hour")).first() or (None, None)
+        return position, bool(lacking)
+
+    if not any_begins_again(hour.all.reloads):
+        # Nearly always it is the newest of all, which is found by its place, and in no transaction.
+        there = replace(table_log, only=F.col("position") == newest, stand_alone=True)
+        position, lacking = found(there.truncates().where("tx is null"))
+        if position is not None:
+            return position, lacking
+    return found(_table_log(hour, table_log, None).truncates())
 
 
 def _statements(entries: DataFrame, published: FeedState) -> set[tuple[str, str]]:
     """The statements of published hours: the source's table and the position."""
-    stated = entries.where(is_published(published) & (F.col("op") == "schema"))
+    stated = entries.where(
+        is_published(published) & F.col("hour").isin(published.with_statements) & (F.col("op") == "schema")
+    )
     return {(row.source_table, row.position) for row in stated.select("source_table", "position").distinct().collect()}
 
 
