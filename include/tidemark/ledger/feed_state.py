@@ -52,7 +52,9 @@ class NextPublication(BaseModel):
     hour: Hour = Field(description="The hour that it is of.")
     manifest_version: int = Field(description="The version of the hour's export that it is of.")
     receipt: Receipt | None = Field(None, description="Its receipt; null until all of its tables are staged.")
-    folded_by: str = Field("", description="A hash of the feed file that it was folded by.")
+    folded_by: str = Field(
+        "", description="A hash of the feed file, and of the modules of checks that it names, that it was folded by."
+    )
     staged: list[str] = Field([], description="The tables that have an audit branch.")
     retired: dict[str, list[str]] = Field(
         {}, description="By table, columns that hold nothing any more once it is published."

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, replace
+from hashlib import sha256
 
 from pyspark.sql import SparkSession
 
@@ -38,6 +39,16 @@ class HourRun:
     def sequence(self) -> int:
         """The number of the publication in the making."""
         return self.state.attempt.sequence
+
+    @property
+    def folded_by(self) -> str:
+        """A hash of what the hour is screened and judged by: the feed file, and the modules of checks that it names."""
+        found = sha256(self.feed.folded_by.encode())
+        modules = {table.checks_module.partition(":")[0] for table in self.feed.tables.values() if table.checks_module}
+        for module in sorted(modules):
+            file = self.settings.path(self.settings.checks) / f"{module}.py"
+            found.update(sha256(file.read_bytes() if file.is_file() else b"").digest())
+        return found.hexdigest()[:16]
 
     def save(self, state: FeedState) -> HourRun:
         """Replace the feed's state; the run with what is stored now. ConflictError where another run has done so."""

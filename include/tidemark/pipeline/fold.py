@@ -117,7 +117,7 @@ def _stage_hour(hour: HourChanges) -> NextPublication:
     return run.state.attempt.model_copy(
         update={
             "receipt": receipt,
-            "folded_by": run.feed.folded_by,
+            "folded_by": run.folded_by,
             "staged": [table.receipt.table for table in tables if table.staged],
             "retired": {table.receipt.table: table.retired for table in tables if table.retired},
         }

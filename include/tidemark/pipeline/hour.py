@@ -194,9 +194,9 @@ def publish_stage(spark: SparkSession, feed: Feed, hour: str, settings: Settings
     """Validate and publish the hour; its receipt, also when it was published before.
 
     When another hour was folded or published since this one was folded, or more of this one has landed, its
-    branches and rows are out of date, and it is folded again; as when the feed file has changed, whose checks would judge
-    what another file folded. In a DAG this happens because the hours of a feed take the feed lock task by task, and a retry
-    lets others go first.
+    branches and rows are out of date, and it is folded again; as when the feed file or a module of checks has changed,
+    which would judge what another one screened. In a DAG this happens because the hours of a feed take the feed lock task
+    by task, and a retry lets others go first.
     """
     with log_context(feed=feed.feed, hour=hour):
         with locked(settings, feed.feed) as held:
@@ -212,8 +212,8 @@ def _publish(spark: SparkSession, feed: Feed, hour: str, settings: Settings, hel
         return _published_receipt(feed, hour, settings)
     _tune_session(run)
     made = run.state.next
-    if made is None or not made.of(run.manifest) or not (made.validated or made.folded_by == feed.folded_by):
-        reason = "another hour came between, more has landed, or the feed file has changed"
+    if made is None or not made.of(run.manifest) or not (made.validated or made.folded_by == run.folded_by):
+        reason = "another hour came between, more has landed, or the feed file or a module of checks has changed"
         log.info("folding again", stage="fold", reason=reason)
         run = _fold(spark, feed, hour, settings)
     with stops_when_overtaken(settings, run.state):

@@ -449,6 +449,32 @@ def test_an_hour_is_published_by_the_checks_that_it_was_screened_by(
     assert [r["n"] for r in pair.rows(pair.fixed, "items")] == [1]
 
 
+def test_an_hour_is_published_by_the_module_of_checks_that_it_was_screened_by(
+    pair: FeedPair, spark: SparkSession, settings: Settings
+) -> None:
+    """The module is edited when the hour is folded and not yet validated: what it refuses now waits in quarantine."""
+    folder = settings.path(settings.checks)
+    folder.mkdir(parents=True, exist_ok=True)
+
+    def write_module(most: int) -> None:
+        (folder / "edited.py").write_text(
+            "import pandera.pyspark as pa\n"
+            "from pyspark.sql import types as T\n\n\n"
+            "class Items(pa.DataFrameModel):\n"
+            f"    n: T.IntegerType() = pa.Field(le={most}, nullable=True, metadata={{'consequence': 'quarantine'}})\n"
+        )
+
+    write_module(9)
+    feed = pair.feed(pair.fixed, quarantine={"limit": 1}, **items(checks_module="edited:Items"))
+    pair.export(HOURS[0], [event("c", 1, row(1, 1)), event("c", 2, row(2, 5)), event("c", 3, row(3, 10))])
+    land(feed, HOURS[0], settings)
+    run.decode_stage(spark, feed, HOURS[0], settings)
+    run.fold_stage(spark, feed, HOURS[0], settings)
+    write_module(4)
+    assert run.publish_stage(spark, feed, HOURS[0], settings).quarantined == 2
+    assert [r["n"] for r in pair.rows(pair.fixed, "items")] == [1]
+
+
 def test_an_hour_lands_again_after_its_replay(pair: FeedPair, settings: Settings) -> None:
     """What is published stays as it was decoded, and a replay and a new version of the export do not hide each other."""
     big, right = 5_000_000_000, items(columns=WIDE)
