@@ -94,13 +94,13 @@ def placed_again(rows: DataFrame, log: DataFrame, feed: Feed, reloads: Mapping[s
     return placed(rows, log, feed, reloads) if any_begins_again(reloads) else rows
 
 
-def placed(rows: DataFrame, log: DataFrame, feed: Feed, reloads: Mapping[str, Sequence[Reload]]) -> DataFrame:
-    """Log rows with their positions among all of the feed's change log: same columns. ``reloads``: by the source's table,
-    those that have begun."""
+def placed(rows: DataFrame, log: DataFrame | None, feed: Feed, reloads: Mapping[str, Sequence[Reload]]) -> DataFrame:
+    """Log rows with their positions among all of the feed's change ``log``, None: no other entry places them. Same columns.
+    ``reloads``: by the source's table, those that have begun."""
     again = {source: [one for one in found if one.begins_again] for source, found in reloads.items()}
     again = {source: sorted(found, key=lambda one: (one.began, one.hour)) for source, found in again.items() if found}
     if again:
-        return _counted_on(rows, log, feed, again)
+        return _counted_on(rows, rows.limit(0) if log is None else log, feed, again)
     rows = _placed_by_rows(rows, log, feed)
     format_ = load_format(feed.format["type"])
     if isinstance(format_, MarksLoads) and reloads:
@@ -108,9 +108,11 @@ def placed(rows: DataFrame, log: DataFrame, feed: Feed, reloads: Mapping[str, Se
     return rows
 
 
-def _placed_by_rows(rows: DataFrame, log: DataFrame, feed: Feed) -> DataFrame:
+def _placed_by_rows(rows: DataFrame, log: DataFrame | None, feed: Feed) -> DataFrame:
     format_ = load_format(feed.format["type"])
-    return format_.place(rows, log, feed.format_options) if isinstance(format_, PlacesRows) else rows
+    if log is None or not isinstance(format_, PlacesRows):
+        return rows
+    return format_.place(rows, log, feed.format_options)
 
 
 #: What makes two log rows the same change of a source, whatever was sent between them.

@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, Row, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.changelog.places import placed, placed_again
@@ -97,8 +98,9 @@ class TableLog:
         waiting = waiting_entries(self.spark, self.feed.feed, self.state)
         if waiting is not None:
             rows = rows.join(waiting.select(*ENTRY), ENTRY, "left_anti").select(*rows.columns)
-        kept = kept_back(self.spark, self.feed.feed, self.state).where("change is not null")
-        rows = rows.join(F.broadcast(kept.select(*ENTRY)), ENTRY, "left_anti").select(*rows.columns)
+        if self.state.in_quarantine != {}:
+            kept = kept_back(self.spark, self.feed.feed, self.state).where("change is not null")
+            rows = rows.join(F.broadcast(kept.select(*ENTRY)), ENTRY, "left_anti").select(*rows.columns)
         if self._unused is not None:
             rows = without_messages(rows, self._unused).select(*rows.columns)
         never_committed = rolled_back(self._log(), self.state)
@@ -109,20 +111,33 @@ class TableLog:
     def carried(self) -> tuple[LoggedColumns, str | None]:
         """The columns that the log rows of the snapshot carry, and the position of its newest truncate; read from narrow
         columns. What only waits, or is held, gives the table no column: nothing may tell its type yet."""
-        generation = F.lit(0) if self.definitions.generation is None else self.definitions.generation
         rows = self.counted(placed_again(self._published(), self._log(), self.feed, self.state.reloads))
-        row = summarize(
-            rows, [], generation, highest={"truncated": F.max(F.when(empties(), F.col("position")))},
-            sets={"schemas": schema_of(generation)},
-        ).first()  # fmt: skip
-        assert row is not None
-        definition = self.definitions.of(self.sources[0])
+        truncated = F.max(F.when(empties(), F.col("position")))
+        logged, found = self._columns(
+            rows, self.definitions.of(self.sources[0]).name_now, highest={"truncated": truncated}
+        )
+        return logged, found.truncated
+
+    def columns_of(self, rows: DataFrame, oldest: Column) -> tuple[LoggedColumns, str | None]:
+        """The columns that :meth:`rows` carry, and a minimum of them (``oldest``). One Spark job."""
+        logged, found = self._columns(rows, lambda name, _: name, lowest={"oldest": oldest})
+        return logged, found.oldest
+
+    def _columns(
+        self, rows: DataFrame, name_now: Callable[[str, int], str | None], *, lowest: Mapping[str, Column] | None = None,
+        highest: Mapping[str, Column] | None = None,
+    ) -> tuple[LoggedColumns, Row]:  # fmt: skip
+        generation = F.lit(0) if self.definitions.generation is None else self.definitions.generation
+        found = summarize(
+            rows, [], generation, lowest=lowest, highest=highest, sets={"schemas": schema_of(generation)}
+        ).first()
+        assert found is not None
         columns = [
-            [now for name in names_in(text) if (now := definition.name_now(name, number)) is not None]
-            for text, number in bounded(self.table, row.columns)
+            [now for name in names_in(text) if (now := name_now(name, number)) is not None]
+            for text, number in bounded(self.table, found.columns)
         ]
-        schemas = [(text, number) for text, number in bounded(self.table, row.schemas)]
-        return LoggedColumns(columns, schemas), row.truncated
+        schemas = [(text, number) for text, number in bounded(self.table, found.schemas)]
+        return LoggedColumns(columns, schemas), found
 
     @cached_property
     def _unused(self) -> DataFrame | None:
@@ -133,8 +148,7 @@ class TableLog:
         return tied_log(self.spark, self.feed, self.named_by or self.state)
 
     def _placed(self, rows: DataFrame) -> DataFrame:
-        others = self._log()
-        return placed(rows, others.limit(0) if self.stand_alone else others, self.feed, self.state.reloads)
+        return placed(rows, None if self.stand_alone else self._log(), self.feed, self.state.reloads)
 
     def _published(self) -> DataFrame:
         return self._log().where(is_published(self.state) & self._of_table())

@@ -372,10 +372,13 @@ def _is_taken_back(run: HourRun, published: PublishedTable) -> bool:
     return True
 
 
-def published_state(log: TableLog, published: PublishedTable, state: FeedState) -> TableView:
+def published_state(
+    log: TableLog, published: PublishedTable, state: FeedState, logged: LoggedColumns | None = None
+) -> TableView:
     """What is published of a table, as it stands: no hour is being made, and nothing is evolved. ``log``: the first of its
-    sources is the one that goes on as the table. ``state``: all of the feed's."""
-    source, (logged, _) = log.sources[0], log.carried()
+    sources is the one that goes on as the table. ``state``: all of the feed's. ``logged``: the columns of the log rows that
+    are read; None: those of all are."""
+    source, logged = log.sources[0], logged or log.carried()[0]
     definition, unchanged = log.definitions.of(source), TableStats(table=log.table, sources=[source])
     before = PublishedReadings(state.table(log.table).readings, stand=True)
     shape = shape_of(log.feed, unchanged, definition, published.columns(), published.key(), logged, before)

@@ -87,8 +87,8 @@ def summarize(
     by: Sequence[str],
     generation: Column,
     *,
-    highest: Mapping[str, Column],
     lowest: Mapping[str, Column] | None = None,
+    highest: Mapping[str, Column] | None = None,
     counts: Mapping[str, Column] | None = None,
     sets: Mapping[str, Column],
 ) -> DataFrame:
@@ -98,7 +98,7 @@ def summarize(
     ``generation``; and ``unpublishable``, whether there are rows for which :func:`why_unpublishable` has a reason: their
     names are not among the columns. One pass over the rows, whatever they lack.
     """
-    counts, lowest = counts or {}, lowest or {}
+    counts, lowest, highest = counts or {}, lowest or {}, highest or {}
     alike = rows.groupBy(
         *by, *IMAGE_NAMES, generation.alias("generation"), *(value.alias(name) for name, value in sets.items())
     ).agg(*(value.alias(name) for name, value in {**counts, **lowest, **highest}.items()))

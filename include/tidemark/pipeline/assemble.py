@@ -174,7 +174,7 @@ def assemble(run: HourRun) -> Assembled:
     awaits = counted.await_place > 0 or counted.lowest <= until
     awaits = awaits or (held is not None and not held.where(awaits_place(feed, until)).isEmpty())
     if awaits or reloads.begun:
-        places = ties.log if awaits or any_begins_again(reloads.begun) else ties.log.limit(0)
+        places = ties.log if awaits or any_begins_again(reloads.begun) else None
         rows = placed(rows, places, feed, reloads.begun)
     if counted.places_until and state.last_sequence:
         moved = moved_by(hour, ties.log, state, feed, until)

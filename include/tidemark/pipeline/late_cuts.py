@@ -24,6 +24,7 @@ from pyspark.sql import functions as F
 from tidemark.changelog.folded_log import fold_keyed, fold_keyless, keyed_log_rows
 from tidemark.changelog.good_copies import without_good_copy
 from tidemark.changelog.places import any_begins_again, gives_place, own_from
+from tidemark.changelog.resolve import LoggedColumns
 from tidemark.changelog.table_history import Definitions, load_definitions
 from tidemark.changelog.table_log import TableLog
 from tidemark.changelog.table_view import emptied_below, published_state
@@ -56,12 +57,17 @@ _SAYS = {False: "made the cut of a late hour", True: "made a cut again"}
 
 @dataclass(frozen=True, kw_only=True)
 class SinceCut:
-    """The part of the log that a cut goes on with from another one."""
+    """What the log holds that another cut may lack, which a cut goes on from; of whatever table."""
 
-    entries: Column
-    """Whether an entry is of it: the other cut may lack it, or it stands behind the first of these."""
-    open: DataFrame
-    """The transactions (``tx``) with such entries that only a later hour than the cut's completes."""
+    entries: Column | None
+    """Whether an entry is among it, or stands behind the first of it; None: all of the log has to be read, for other entries
+    may give these another place."""
+    open: DataFrame | None
+    """The transactions (``tx``) with such entries that only a later hour than the cut's completes; None: there are none."""
+    in_transactions: bool
+    """Whether an entry of a transaction was published since."""
+    tells_of_others: bool
+    """Whether others have their places, or their meaning, by what was published since, of later hours too."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,8 +92,8 @@ class LateHour:
     """What the log says of the tables' columns. A constant that only a later hour fills in is not among it."""
     entries: DataFrame
     """The published entries of the log."""
-    mended_later: DataFrame
-    """The transactions (``tx``) with a refused change of which only a later hour brings a good copy."""
+    mended_later: DataFrame | None
+    """The transactions (``tx``) with a refused change of which only a later hour brings a good copy; None: there are none."""
     hour: Hour
     """The hour of the cut."""
     again: bool
@@ -96,41 +102,48 @@ class LateHour:
     """Whether no cut is gone on from: the publication may give rows of other hours another place, or another meaning."""
     notes: list[str] = field(default_factory=list)
     """What the receipt says of the cuts that are made."""
-    asked: dict[Hour, SinceCut | None] = field(default_factory=dict)
+    asked: dict[Hour, SinceCut] = field(default_factory=dict)
     """What :meth:`since` has answered."""
 
-    def since(self, base: Hour, before: FeedState) -> SinceCut | None:
-        """What the log holds that the cut of ``base`` may lack, of whatever table; None: all of the log has to be read, for
-        other entries may give these another place. ``before``: what that cut shows."""
+    def since(self, base: Hour, before: FeedState) -> SinceCut:
+        """What the log holds that the cut of ``base`` may lack. ``before``: what that cut shows."""
         if base not in self.asked:
             self.asked[base] = self._since(before)
         return self.asked[base]
 
-    def _since(self, before: FeedState) -> SinceCut | None:
-        lacking = _may_lack(self, before)
-        found = self.entries.where(is_published(self.then) & is_row() & lacking).agg(F.min("position")).first()
-        if found is None or found[0] is None:
-            return SinceCut(entries=lacking, open=self._open(lacking))
-        if not own_from(found[0], self.all, self.all.places_until):
-            return None
-        entries = lacking | (F.col("position") >= found[0])
-        return SinceCut(entries=entries, open=self._open(entries))
+    def _since(self, before: FeedState) -> SinceCut:
+        lacking, since = _may_lack(self, before), ~is_published(before)
+        found = self.entries.where(is_published(self.then) & lacking).agg(
+            F.min(F.when(is_row(), F.col("position"))).alias("lowest"),
+            F.bool_or(since & F.col("tx").isNotNull()).alias("in_transactions"),
+        ).first()  # fmt: skip
+        assert found is not None
+        entries: Column | None = lacking
+        if found.lowest is not None:
+            own = own_from(found.lowest, self.all, self.all.places_until)
+            entries = lacking | (F.col("position") >= found.lowest) if own else None
+        return SinceCut(
+            entries=entries, open=self.open if entries is None else self._open(entries),
+            in_transactions=bool(found.in_transactions),
+            tells_of_others=_tell_of_others(self.entries.where(since), self.feed),
+        )  # fmt: skip
 
     @cached_property
-    def open(self) -> DataFrame:
-        """The transactions (``tx``) that only a later hour completes."""
+    def open(self) -> DataFrame | None:
+        """The transactions (``tx``) that only a later hour completes; None: there are none."""
         return self._open(None)
 
-    def _open(self, these: Column | None) -> DataFrame:
+    def _open(self, these: Column | None) -> DataFrame | None:
         """The same, of those that have entries of ``these``; None: of all."""
         entries, shown = self.entries.where(F.col("tx").isNotNull()), is_published(self.then)
         if these is not None:
             names = entries.where(~shown).select("tx").join(entries.where(shown & these), "tx", "left_semi").distinct()
-            few = [row.tx for row in names.limit(FEW_NAMES + 1).collect()]
+            if not (few := [row.tx for row in names.limit(FEW_NAMES + 1).collect()]):
+                return self.mended_later
             # Which files have none of a few is known without opening them.
             entries = entries.where(F.col("tx").isin(few)) if len(few) <= FEW_NAMES else entries
         open_ = open_at(entries, shown, self.feed, self.hour)
-        return open_.unionByName(self.mended_later).localCheckpoint()
+        return (open_ if self.mended_later is None else open_.unionByName(self.mended_later)).localCheckpoint()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -223,12 +236,12 @@ def _late_hour(run: HourRun, of: Hour | None) -> LateHour:
     )  # fmt: skip
 
 
-def _mended_later(now: DataFrame, then: FeedState, everything: FeedState, run: HourRun) -> DataFrame:
-    """Transactions (``tx``) with a refused change of which only a later hour than the cut's brings a good copy. ``now``: all
-    published log entries; ``then``: what the cut shows."""
+def _mended_later(now: DataFrame, then: FeedState, everything: FeedState, run: HourRun) -> DataFrame | None:
+    """Transactions (``tx``) with a refused change of which only a later hour than the cut's brings a good copy; None: there
+    are none. ``now``: all published log entries; ``then``: what the cut shows."""
     spark, feed = run.spark, run.feed
     if everything.in_quarantine == {}:
-        return now.select("tx").limit(0)
+        return None
 
     def broken(refused: DataFrame, known: FeedState) -> DataFrame:
         shown = now.where(is_published(known) & (F.col("op") != "bad"))
@@ -297,24 +310,25 @@ def _prepare(hour: LateHour, source: str, published: PublishedTable) -> _Cut:
     truncated, emptied = _newest_truncate(hour, table_log, before)
     truncated = emptied_below(hour.then, [source], truncated)
     emptied = emptied or reloads_changed(hour.all, source, before, hour.hour)
-    log = _table_log(hour, table_log, hour.since(base, before) if base is not None and not emptied else None)
-    rows = _marked(hour, log.rows(truncated), before)
     if emptied:  # what stands before a truncate or a reload that has come since does not stay
-        base, rows = None, rows.withColumn("landed_this_hour", F.lit(True))
+        base, before = None, nothing
+    since = hour.since(base, before) if base is not None else None
+    log = _table_log(hour, table_log, since)
+    rows, logged, oldest = _rows_of(hour, log, truncated, before, since)
     unchanged = not emptied and (hour.again or published.table not in hour.staged)
-    oldest = rows.where("landed_this_hour").agg(F.min("position")).collect()[0][0]
     if unchanged and not (own and base is None) and oldest is None:
         return _Cut(base=base, rows=0 if base is not None else None)
     whole = base is None or not published.key()
-    needs_log = whole or oldest is None or _needs_log(hour, table_log, before)
+    needs_log = whole or oldest is None or since is None or _needs_log(hour, published.table, before, since)
     if needs_log and log.only is not None:
         log = _table_log(hour, table_log, None)
-        rows = _marked(hour, log.rows(truncated), before)
-    shape = published_state(log, published, hour.all).shape
+        rows, logged = _marked_rows(hour, log, truncated, before, since), None
+    shape = published_state(log, published, hour.all, logged).shape
     if needs_log:
         settled, sizes = _counted(_fold_from_log(shape, rows, hour))
         change = StagedChange(settled=settled, key=shape.key, only_new=whole)
     else:
+        assert oldest is not None, "something has come since"
         partial = hour.all.table(published.table).partial
         every = keyed_log_rows(shape, rows.where(F.col("position") >= oldest), hour.all)
         change, sizes = _join(shape, every, hour.receipt.hour, partial=partial)
@@ -351,9 +365,31 @@ def _may_lack(hour: LateHour, before: FeedState) -> Column:
 
 def _table_log(hour: LateHour, table_log: TableLog, since: SinceCut | None) -> TableLog:
     """Of the log of a table what a cut is made of: what has come ``since`` another one; None: all that it shows."""
-    if since is None:
+    if since is None or since.entries is None:
         return replace(table_log, left_out=hour.open)
     return replace(table_log, only=since.entries, left_out=since.open, stand_alone=True)
+
+
+def _marked_rows(
+    hour: LateHour, log: TableLog, truncated: str | None, before: FeedState, since: SinceCut | None
+) -> DataFrame:
+    """The rows of a table's log, marked. ``since``: what the cut ``before`` may lack; None: it is none's."""
+    return _marked(hour, log.rows(truncated), before, in_transactions=since is None or since.in_transactions)
+
+
+def _rows_of(
+    hour: LateHour, log: TableLog, truncated: str | None, before: FeedState, since: SinceCut | None
+) -> tuple[DataFrame, LoggedColumns | None, str | None]:
+    """(:func:`_marked_rows`; the columns that they carry, None: they were not asked for; the position of the oldest that the
+    cut ``before`` may lack)."""
+    rows = _marked_rows(hour, log, truncated, before, since)
+    oldest = F.min(F.when(F.col("landed_this_hour"), F.col("position")))
+    if log.only is None:  # of a whole log what names the columns is read by itself: it is narrow
+        found = rows.agg(oldest.alias("oldest")).first()
+        assert found is not None
+        return rows, None, found.oldest
+    rows = rows.localCheckpoint()
+    return rows, *log.columns_of(rows, oldest=oldest)
 
 
 def _counted(settled: DataFrame) -> tuple[DataFrame, dict[str, Any]]:
@@ -367,22 +403,17 @@ def _counted(settled: DataFrame) -> tuple[DataFrame, dict[str, Any]]:
     return settled.drop("unreadable", *COUNTED), found.get
 
 
-def _needs_log(hour: LateHour, table_log: TableLog, before: FeedState) -> bool:
+def _needs_log(hour: LateHour, table: str, before: FeedState, since: SinceCut) -> bool:
     """Whether the states of rows in the cut ``before`` and of the changes since do not tell what their join is: rows rest on
     others, or entries since then may have given other entries their place, their columns or their meaning."""
-    now = hour.all.table(table_log.table)
-    if now.entangled or now.refolded_by > before.last_sequence:
-        return True
-    log = tied_log(hour.spark, hour.feed, hour.all)
-    since = log.where(is_published(hour.all) & ~is_published(before))
-    return _tell_of_others(since, hour.feed)
+    now = hour.all.table(table)
+    return now.entangled or now.refolded_by > before.last_sequence or since.tells_of_others
 
 
 def _join(shape: TableShape, rows: DataFrame, hour: str, *, partial: bool) -> tuple[StagedChange, dict[str, Any]]:
     """What marked ROWS, and those of their keys that are newer than the oldest of them, come to, and its sizes
     (:func:`_counted`)."""
-    touched = rows.where("landed_this_hour").select("key").distinct()
-    folded = fold(rows.join(touched, "key", "left_semi").select(*rows.columns), partial=True)
+    folded = fold(rows.withColumn("counts", F.col("landed_this_hour")), partial=True).where("landed_count > 0")
     settled, sizes = _counted(settle(folded, shape, hour))
     joined = frozenset(shape.columns) - frozenset(shape.key) if partial else frozenset()
     values = list_keys(settled) if sizes["rows"] <= FEW_CHANGES else {}
@@ -422,17 +453,24 @@ def _serves(hour: LateHour, before: Hour) -> bool:
     return before <= hour.hour if hour.again else before < hour.hour
 
 
-def _marked(hour: LateHour, rows: DataFrame, before: FeedState) -> DataFrame:
+def _marked(hour: LateHour, rows: DataFrame, before: FeedState, *, in_transactions: bool = True) -> DataFrame:
     """Log rows with ``landed_this_hour``: whether the cut ``before`` may lack them. It lacks what was published since,
-    and what was held or waited when it was made: every part of such a transaction, and of one that has gone on since."""
+    and what was held or waited when it was made: every part of such a transaction, and of one that has gone on since.
+    ``in_transactions``: whether any entry that was published since may be of a transaction."""
     spark, feed = hour.spark, hour.feed.feed
-    since = is_published(hour.then) & ~is_published(before)
-    continued = tied_log(spark, hour.feed, hour.all).where(since & F.col("tx").isNotNull()).select("tx")
+    if not before.hours:
+        return rows.withColumn("landed_this_hour", F.lit(True))
+    marked, lacking = rows, ~is_published(before)
+    continued = []
+    if in_transactions:
+        since = is_published(hour.then) & ~is_published(before)
+        continued.append(tied_log(spark, hour.feed, hour.all).where(since & F.col("tx").isNotNull()).select("tx"))
     if (held := held_transactions(spark, feed, before)) is not None:
-        continued = continued.unionByName(held.select("tx"))
-    continued = F.broadcast(continued.distinct().withColumn("continued", F.lit(True)))
-    marked = rows.drop("landed_this_hour").join(continued, "tx", "left")
-    lacking = ~is_published(before) | F.col("continued").isNotNull()
+        continued.append(held.select("tx"))
+    if continued:
+        names = reduce(DataFrame.unionByName, continued).distinct().withColumn("continued", F.lit(True))
+        marked = marked.join(F.broadcast(names), "tx", "left")
+        lacking |= F.col("continued").isNotNull()
     if (waiting := waiting_entries(spark, feed, before)) is not None:
         marked = marked.join(waiting.select(*ENTRY, F.lit(True).alias("waited")), ENTRY, "left")
         lacking |= F.col("waited").isNotNull()
