@@ -24,7 +24,6 @@ from pyspark.sql import functions as F
 from tidemark.changelog.folded_log import fold_keyed, fold_keyless, keyed_log_rows
 from tidemark.changelog.good_copies import without_good_copy
 from tidemark.changelog.places import any_begins_again, gives_place, own_from
-from tidemark.changelog.resolve import LoggedColumns
 from tidemark.changelog.table_history import Definitions, load_definitions
 from tidemark.changelog.table_log import TableLog
 from tidemark.changelog.table_view import emptied_below, published_state
@@ -289,20 +288,14 @@ def _prepare(hour: LateHour, source: str, published: PublishedTable) -> _Cut:
         base = None
     nothing = FeedState(feed=hour.feed.feed)
     before = state_in_cut(hour.all, base) if base is not None else nothing
-    others = retied(hour.spark.table(changes_table(hour.feed.feed)), hour.feed, before, hour.all.edges)
+    entries = hour.spark.table(changes_table(hour.feed.feed))
     # Changes that the cut shows, and that may be no part of it any more.
-    if others is not None and not others.isEmpty():
+    if (others := retied(entries, hour.feed, before, hour.all.edges)) is not None and not others.isEmpty():
         base, before = None, nothing
     if published.table in hour.receipt.stopped:  # it stays as it was
         return _Cut(base=base)
-    # Of all rows, not those of the hour alone.
-    if base is not None and columns_renamed(hour.all.table(published.table), before):
+    if base is not None and _alters_every_row(hour, source, published, before):
         base, before = None, nothing
-    fills = [step.said_by for step in hour.definitions.of(source).column_renames if step.filled]
-    if filling := frozenset[tuple[str, str]]().union(*fills):
-        entries = hour.spark.table(changes_table(hour.feed.feed))
-        if not filling <= _statements(entries, before):  # all rows have a value that the cut before does not show
-            base, before = None, nothing
     table_log = TableLog(
         spark=hour.spark, feed=hour.feed, state=hour.then, definitions=hour.definitions, table=published.table,
         sources=(source,), named_by=hour.all,
@@ -313,12 +306,18 @@ def _prepare(hour: LateHour, source: str, published: PublishedTable) -> _Cut:
     if emptied:  # what stands before a truncate or a reload that has come since does not stay
         base, before = None, nothing
     since = hour.since(base, before) if base is not None else None
-    log = _table_log(hour, table_log, since)
-    rows, logged, oldest = _rows_of(hour, log, truncated, before, since)
+    log, keyed = _table_log(hour, table_log, since), bool(published.key())
+    rows = _marked_rows(hour, log, truncated, before, since)
+    logged, lacking = None, F.min(F.when(F.col("landed_this_hour"), F.col("position")))
+    if keyed and log.only is not None:  # all that is needed, as a rule, and little
+        rows = rows.localCheckpoint()
+        logged, oldest = log.columns_of(rows, oldest=lacking)
+    else:
+        oldest = rows.agg(lacking).collect()[0][0]
     unchanged = not emptied and (hour.again or published.table not in hour.staged)
     if unchanged and not (own and base is None) and oldest is None:
         return _Cut(base=base, rows=0 if base is not None else None)
-    whole = base is None or not published.key()
+    whole = base is None or not keyed
     needs_log = whole or oldest is None or since is None or _needs_log(hour, published.table, before, since)
     if needs_log and log.only is not None:
         log = _table_log(hour, table_log, None)
@@ -328,16 +327,24 @@ def _prepare(hour: LateHour, source: str, published: PublishedTable) -> _Cut:
         settled, sizes = _counted(_fold_from_log(shape, rows, hour))
         change = StagedChange(settled=settled, key=shape.key, only_new=whole)
     else:
-        assert oldest is not None, "something has come since"
-        partial = hour.all.table(published.table).partial
-        every = keyed_log_rows(shape, rows.where(F.col("position") >= oldest), hour.all)
-        change, sizes = _join(shape, every, hour.receipt.hour, partial=partial)
+        every = keyed_log_rows(shape, rows.where(F.col("position") >= F.lit(oldest)), hour.all)
+        change, sizes = _join(shape, every, hour.receipt.hour, partial=hour.all.table(published.table).partial)
     if sizes["unreadable"]:
         hour.notes.append(
             f"the cut of {hour.hour} shows rows of {published.table} without a value of {sizes['columns']} "
             f"({sizes['unreadable']}): what they held then is no value of the type that the table has now"
         )
     return _Cut(base=None if whole else base, change=change, rows=sizes["rows"], shape=shape, log_rows=rows)
+
+
+def _alters_every_row(hour: LateHour, source: str, published: PublishedTable, before: FeedState) -> bool:
+    """Whether rows of a table are others than in the cut ``before``, also those that nothing has changed since: columns were
+    renamed, or rows of before have got a value of a column."""
+    if columns_renamed(hour.all.table(published.table), before):
+        return True
+    fills = [step.said_by for step in hour.definitions.of(source).column_renames if step.filled]
+    filling = frozenset[tuple[str, str]]().union(*fills)
+    return bool(filling) and not filling <= _statements(hour.spark.table(changes_table(hour.feed.feed)), before)
 
 
 def _may_lack(hour: LateHour, before: FeedState) -> Column:
@@ -375,21 +382,6 @@ def _marked_rows(
 ) -> DataFrame:
     """The rows of a table's log, marked. ``since``: what the cut ``before`` may lack; None: it is none's."""
     return _marked(hour, log.rows(truncated), before, in_transactions=since is None or since.in_transactions)
-
-
-def _rows_of(
-    hour: LateHour, log: TableLog, truncated: str | None, before: FeedState, since: SinceCut | None
-) -> tuple[DataFrame, LoggedColumns | None, str | None]:
-    """(:func:`_marked_rows`; the columns that they carry, None: they were not asked for; the position of the oldest that the
-    cut ``before`` may lack)."""
-    rows = _marked_rows(hour, log, truncated, before, since)
-    oldest = F.min(F.when(F.col("landed_this_hour"), F.col("position")))
-    if log.only is None:  # of a whole log what names the columns is read by itself: it is narrow
-        found = rows.agg(oldest.alias("oldest")).first()
-        assert found is not None
-        return rows, None, found.oldest
-    rows = rows.localCheckpoint()
-    return rows, *log.columns_of(rows, oldest=oldest)
 
 
 def _counted(settled: DataFrame) -> tuple[DataFrame, dict[str, Any]]:
