@@ -25,7 +25,7 @@ from tests.unit.formats.qlik_messages import (
 )  # fmt: skip
 from tidemark.formats.contract import SchemaEntry
 from tidemark.formats.qlik import decode as qlik
-from tidemark.formats.qlik.masks import columns_with, digits_of, names_by_digit, trimmed
+from tidemark.formats.qlik.masks import columns_with, columns_without, digits_of, names_by_digit, trimmed
 
 ACCOUNTS = {"ID": "INT8", "NAME": "STRING(30)", "NOTE": "CLOB", "TOTAL": "NUMERIC(14,2)"}
 LATER = {"ID": "INT8", "NAME": "STRING(30)", "EXTRA": "STRING(3)", "NOTE": "CLOB", "TOTAL": "NUMERIC(14,2)"}
@@ -427,7 +427,9 @@ def test_each_bit_of_a_mask_is_of_one_column(spark: SparkSession) -> None:
     ]
     sent = [(f"{mask:0{width}x}", str(mask)) for mask in masks for width in (1, 24)]
     rows = spark.createDataFrame(sent, "mask string, n string")
-    known = F.from_json(F.lit(json.dumps(names_by_digit(ordinals))), "array<map<string, array<string>>>")
+    known = F.from_json(F.lit(json.dumps(names_by_digit(ordinals))), "array<array<array<string>>>")
     digits = digits_of(trimmed(F.col("mask")))
-    for row in rows.select("n", columns_with(known, digits).alias("set")).collect():
+    read = rows.select("n", columns_with(known, digits).alias("set"), columns_without(known, digits).alias("unset"))
+    for row in read.collect():
         assert row.set == [name for name, ordinal in ordinals.items() if int(row.n) >> (ordinal - 1) & 1], row.n
+        assert row.unset == [name for name in ordinals if name not in row.set], row.n

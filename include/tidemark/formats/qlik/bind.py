@@ -25,6 +25,7 @@ from tidemark.formats.qlik.masks import (
     bit_of,
     bytes_reversed,
     columns_with,
+    columns_without,
     digits_of,
     fits,
     full_mask,
@@ -57,7 +58,7 @@ class _Known:
 _COLUMN = "struct<name: string, digit: int, digits_with: string>"
 _KNOWN = (
     "struct<number: int, position: string, schema_id: string, version: string, columns: int, "
-    "by_digit: array<map<string, array<string>>>, "
+    "by_digit: array<array<array<string>>>, "
     f"key_columns: array<{_COLUMN}>, names: array<string>, full: string, key: array<string>, avro: int>"
 )
 
@@ -248,23 +249,25 @@ def _with_sent_values(rows: DataFrame, known: Column) -> DataFrame:
     """Adds ``lacking``, the columns that were not sent, ``keyed``, and the images without values that were not sent:
     ``kept_before`` and ``kept_after``."""
     c = F.col
-    mask, sent = c("mask"), F.map_keys("image")
+    mask, sent, digits, by_digit = c("mask"), F.map_keys("image"), c("mask_digits"), known["by_digit"]
     waits = c("u").isNotNull()
     nothing = F.array().cast("array<string>")
 
-    # The short list is hashed, wherever there are a long one and a short one: of a wide table's columns few are sent.
+    # Spark hashes the second of two lists, and what an exception leaves of the first. Of a wide table's columns few are sent:
+    # these are hashed, and not the others.
     def kept(image: Column, lost: Callable[[Column], Column]) -> Column:
         keys = F.map_keys(image)
-        named = F.array_intersect(keys, "lacking")
+        named = F.array_intersect("lacking", keys)
         without_lost = F.map_filter(image, lambda name, value: ~(F.array_contains(named, name) & lost(value)))
         return F.when(F.size(F.array_except(keys, "shown")) == 0, image).otherwise(without_lost)
 
     whole = (mask.isNull() | (mask == known["full"])) & (F.size(known["names"]) == F.size(sent))
     whole &= F.size(F.array_except(known["names"], sent)) == 0
-    is_set = columns_with(known["by_digit"], c("mask_digits"))
-    shown = F.when(mask.isNull(), sent).otherwise(F.coalesce(F.array_intersect(sent, is_set), is_set))
-    lacking = F.when(whole, nothing).otherwise(F.coalesce(F.array_except(known["names"], "shown"), nothing))
-    listed = rows.withColumn("shown", F.when(waits, shown)).withColumn("lacking", F.when(waits, lacking))
+    shown = F.when(mask.isNull(), sent).otherwise(F.coalesce(F.array_intersect(sent, "in_mask"), "in_mask"))
+    lacking = F.when(mask.isNotNull() & (F.size("shown") == F.size("in_mask")), columns_without(by_digit, digits))
+    lacking = F.coalesce(F.when(whole, nothing), lacking, F.array_except(known["names"], "shown"), nothing)
+    listed = rows.withColumn("in_mask", F.when(waits, columns_with(by_digit, digits)))
+    listed = listed.withColumn("shown", F.when(waits, shown)).withColumn("lacking", F.when(waits, lacking))
     return listed.withColumn("keyed", F.size(known["key"]) > 0).withColumns(
         {
             # The mask describes `data`; a value that beforeData has of such a column was sent.
@@ -286,7 +289,7 @@ def _with_keys(rows: DataFrame, known: Column) -> DataFrame:
 
 def _note(known: Column) -> Column:
     """A note on columns that an update changed and did not send."""
-    unknown = F.array_intersect(columns_with(known["by_digit"], F.col("changed_digits")), "lacking")
+    unknown = F.array_except(columns_with(known["by_digit"], F.col("changed_digits")), "shown")
     return F.when(
         (F.col("op") == "update") & (F.size(unknown) > 0),
         F.array(F.concat(F.lit("changed, but not sent: "), F.array_join(unknown, ", "))),

@@ -6,7 +6,7 @@ Spark: a column's bit is looked up in its digit.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 
 from pyspark.sql import Column
 from pyspark.sql import functions as F
@@ -47,22 +47,36 @@ def has_bit(digits: Column, digit: Column, digits_with: Column) -> Column:
     return F.coalesce(F.contains(digits_with, F.get(digits, digit)), F.lit(False))
 
 
-def names_by_digit(ordinals: Mapping[str, int]) -> list[dict[str, list[str]]]:
-    """For each digit of a mask, the last one first, and each value that it may have: the columns whose bit it sets.
-    ``ordinals``: of the columns, counted from 1."""
+def names_by_digit(ordinals: Mapping[str, int]) -> list[list[list[str]]]:
+    """For each digit of a mask, the last one first, and each value from 0 to 15 that it may have: the columns whose bit it
+    sets. ``ordinals``: of the columns, counted from 1."""
     of_digits: list[list[tuple[str, str]]] = [[] for _ in range((max(ordinals.values(), default=0) + 3) // 4)]
     for name, ordinal in sorted(ordinals.items(), key=lambda column: column[1]):
         digit, digits_with = bit_of(ordinal)
         of_digits[digit].append((name, digits_with))
-    return [{value: [name for name, set_in in names if value in set_in] for value in _DIGITS} for names in of_digits]
+    return [[[name for name, set_in in names if value in set_in] for value in _DIGITS] for names in of_digits]
 
 
 def columns_with(by_digit: Column, digits: Column) -> Column:
     """The columns whose bit is set in a mask of these digits. ``by_digit``: :func:`names_by_digit`. Not column by
     column: a wide table has hundreds."""
+    return _names(by_digit, digits, lambda value: value)
+
+
+def columns_without(by_digit: Column, digits: Column) -> Column:
+    """The columns whose bit is not set in a mask of these digits, as :func:`columns_with` tells the others."""
+    return _names(by_digit, digits, lambda value: F.lit(15) - value)
+
+
+def _names(by_digit: Column, digits: Column, at: Callable[[Column], Column]) -> Column:
+    """The columns of each digit that stand ``at`` its value. A mask has no zeros in front."""
     nothing = F.array().cast("array<string>")
-    names = F.zip_with(by_digit, digits, lambda of_digit, digit: F.coalesce(F.element_at(of_digit, digit), nothing))
-    return F.when(digits.isNull(), nothing).otherwise(F.flatten(names))
+
+    def of_digit(names: Column, digit: Column) -> Column:
+        value = F.coalesce(F.position(digit, F.lit(_DIGITS)) - 1, F.lit(0))
+        return F.coalesce(F.get(names, at(value)), nothing)
+
+    return F.flatten(F.zip_with(by_digit, F.coalesce(digits, nothing), of_digit))
 
 
 def bytes_reversed(mask: Column) -> Column:
