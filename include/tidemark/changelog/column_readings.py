@@ -16,6 +16,12 @@ from tidemark.values.encodings import COUNTS, REWRITTEN
 from tidemark.values.type_changes import fits, unsafe, widens
 
 _SHOWN = 20
+#: What a message says of bytes that it writes as texts, and what they are declared as.
+_BYTES_IN_TEXTS = {
+    (ColumnType("string"), "binary", "hex"),
+    (ColumnType("string"), "binary", "base64"),
+    (ColumnType("array<string>", "json"), "array<binary>", "items"),
+}
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -40,6 +46,14 @@ class Told:
     """The types that statements gave it, oldest first."""
     given_number: bool = False
     """Whether a statement gives it, in rows of before, a text that messages might mean otherwise: a number."""
+
+
+def written_as(told: ColumnType, declared: ColumnType | None) -> ColumnType:
+    """How a message that says a column's type writes it. Bytes that stand in it as digits or base64 it calls a text: only the
+    feed file says that they are bytes, and how they are written."""
+    if declared is not None and (told, declared.spark, declared.encoding) in _BYTES_IN_TEXTS:
+        return declared
+    return told
 
 
 def column_type(feed: str, told: Told, *, stand: bool = False) -> tuple[ColumnType, Reading]:

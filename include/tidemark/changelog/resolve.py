@@ -10,7 +10,7 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from decimal import Decimal, InvalidOperation
 
-from tidemark.changelog.column_readings import Told, column_type
+from tidemark.changelog.column_readings import Told, column_type, written_as
 from tidemark.changelog.table_history import Definition, Definitions
 from tidemark.errors import SchemaError
 from tidemark.feeds.model import Feed, Table
@@ -90,7 +90,7 @@ def shape_of(
     rewrites: dict[str, dict[str, ColumnType]] = {}
     found: dict[str, Reading] = {}
     for name in names:
-        readings = {text: kinds[name] for text, kinds in schemas.items() if name in kinds}
+        readings = {text: written_as(kinds[name], wanted.get(name)) for text, kinds in schemas.items() if name in kinds}
         told = Told(
             table=stats.table, name=name, stored=stored.get(name), before=before.columns.get(name), declared=wanted.get(name),
             written=declared.all_columns.get(name), readings=list(readings.values()), stated=defined.get(name, ()),

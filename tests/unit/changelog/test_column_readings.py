@@ -140,6 +140,18 @@ def test_what_messages_say_may_be_written_in_another_way() -> None:
     )
 
 
+def test_bytes_that_a_message_calls_a_text_are_read_as_they_are_declared() -> None:
+    """As `binary.handling.mode` has them written: hexadecimal digits, or base64."""
+    for mode in ("hex", "base64"):
+        shape = shaped({"c": "bytea"}, messages={"c": ("string", None)}, binary=mode)
+        assert (shape.columns["c"], shape.rewrites) == (ColumnType("binary", mode), {})
+        alone = shaped({"c": "bytea"}, published=published_as(shape), binary=mode)
+        assert alone.columns["c"] == ColumnType("binary", mode), "also where messages come without schemas"
+        of_bytes = shaped({"c": "bytea"}, messages={"c": ("bytes", None)}, binary=mode)
+        assert of_bytes.columns["c"] == ColumnType("binary", "base64"), "a message that says bytes writes base64"
+    assert shaped({"c": "text"}, messages={"c": ("string", None)}, binary="hex").columns["c"] == ColumnType("string")
+
+
 def test_a_column_of_whole_numbers_holds_what_messages_count() -> None:
     """MySQL's TIME of more than a day, and a date as its days: the declared type counts."""
     for semantic in ("io.debezium.time.MicroTime", "io.debezium.time.Date"):
