@@ -44,6 +44,8 @@ class Told:
     """The types that message schemas give it, one of each schema that has it."""
     stated: Sequence[ColumnType] = ()
     """The types that statements gave it, oldest first."""
+    unsaid: bool = False
+    """Whether there are messages that do not say a type: they are written as the feed file says, where it does."""
     given_number: bool = False
     """Whether a statement gives it, in rows of before, a text that messages might mean otherwise: a number."""
 
@@ -92,7 +94,8 @@ def _agreed(told: Told) -> tuple[ColumnType, Reading]:
     spark = _widest(told, given)
     _refuse_other_reading(told, now, spark)
     by_value = told.given_number and spark == "string" and bool(told.readings or not told.declared)
-    return _read_as(spark, first, told.readings, by_value=by_value), now
+    unsaid = [told.declared] if told.unsaid and told.declared and told.readings else []
+    return _read_as(spark, first, [*told.readings, *unsaid], by_value=by_value), now
 
 
 def _refuse_other_reading(told: Told, now: Reading, spark: str) -> None:

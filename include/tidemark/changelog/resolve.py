@@ -34,6 +34,8 @@ class LoggedColumns:
     """Sets of names, as they are now."""
     schemas: list[tuple[str, int]] = field(default_factory=list)
     """Message schemas, each with the generation of its rows, as in :class:`tidemark.ledger.change_stats.TableStats`."""
+    unsaid: bool = False
+    """Whether there are rows without a message schema."""
 
 
 @dataclass(frozen=True)
@@ -87,19 +89,21 @@ def shape_of(
     for others in listed:
         add_in_order(names, others)
     columns: dict[str, ColumnType] = {}
-    rewrites: dict[str, dict[str, ColumnType]] = {}
+    rewrites: dict[str | None, dict[str, ColumnType]] = {}
     found: dict[str, Reading] = {}
     for name in names:
         readings = {text: written_as(kinds[name], wanted.get(name)) for text, kinds in schemas.items() if name in kinds}
         told = Told(
             table=stats.table, name=name, stored=stored.get(name), before=before.columns.get(name), declared=wanted.get(name),
             written=declared.all_columns.get(name), readings=list(readings.values()), stated=defined.get(name, ()),
-            given_number=name in numbers,
+            given_number=name in numbers, unsaid=bool(stats.unsaid or logged.unsaid),
         )  # fmt: skip
         columns[name], found[name] = column_type(feed.feed, told, stand=before.stand)
         if columns[name].encoding == REWRITTEN:
             for text, kind in readings.items():
                 rewrites.setdefault(text, {})[name] = kind
+            if (of_feed := wanted.get(name)) is not None:
+                rewrites.setdefault(None, {})[name] = of_feed
     live = frozenset().union(*listed)
     said = {name: reading for name, reading in found.items() if reading.by != "nobody" or any(name in s for s in sent)}
     return TableShape(

@@ -16,7 +16,7 @@ from tidemark.changelog.ties import tied_log
 from tidemark.changelog.transaction_status import published_unused, without_messages
 from tidemark.feeds.model import Feed
 from tidemark.ledger.change_log import is_published, is_row, of_tables, rolled_back
-from tidemark.ledger.change_stats import empties, schema_of
+from tidemark.ledger.change_stats import empties, has_no_schema, schema_of
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.image_names import bounded, names_in, summarize
 from tidemark.ledger.kept_back import kept_back
@@ -129,15 +129,16 @@ class TableLog:
     ) -> tuple[LoggedColumns, Row]:  # fmt: skip
         generation = F.lit(0) if self.definitions.generation is None else self.definitions.generation
         found = summarize(
-            rows, [], generation, lowest=lowest, highest=highest, sets={"schemas": schema_of(generation)}
-        ).first()
+            rows, [], generation, lowest=lowest, highest=highest, counts={"unsaid": F.count_if(has_no_schema())},
+            sets={"schemas": schema_of(generation)},
+        ).first()  # fmt: skip
         assert found is not None
         columns = [
             [now for name in names_in(text) if (now := name_now(name, number)) is not None]
             for text, number in bounded(self.table, found.columns)
         ]
         schemas = [(text, number) for text, number in bounded(self.table, found.schemas)]
-        return LoggedColumns(columns, schemas), found
+        return LoggedColumns(columns, schemas, bool(found.unsaid)), found
 
     @cached_property
     def _unused(self) -> DataFrame | None:

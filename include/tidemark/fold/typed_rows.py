@@ -30,9 +30,9 @@ class TableShape:
     """Column → what it is and how its texts are read, in the table's order."""
     encodings: Mapping[str, Encoding]
     """By name, the encodings that columns may have: those that all formats share, and the format's own."""
-    rewrites: Mapping[str, Mapping[str, ColumnType]] = field(default_factory=dict)
-    """By message schema, the columns whose texts are first rewritten (:meth:`in_one_notation`), and how that schema's
-    messages write them."""
+    rewrites: Mapping[str | None, Mapping[str, ColumnType]] = field(default_factory=dict)
+    """By message schema (None: for messages without one), the columns whose texts are first rewritten
+    (:meth:`in_one_notation`), and how such messages write them."""
     live: frozenset[str] = frozenset()
     """The columns that the feed file, a message or the stream names. A column that only the stored table has is not one of
     them."""
@@ -57,7 +57,8 @@ class TableShape:
         found = image
         for schema, kinds in self.rewrites.items():
             texts = F.transform_values(image, partial(_rewritten, self, kinds))
-            found = F.when(F.col("message_schema") == schema, texts).otherwise(found)
+            own = F.col("message_schema").isNull() if schema is None else F.col("message_schema") == schema
+            found = F.when(own, texts).otherwise(found)
         return found
 
     def by_value(self, image: Column) -> Column:

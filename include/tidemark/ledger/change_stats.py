@@ -72,6 +72,8 @@ class TableStats:
     schemas: list[tuple[str, int]] = field(default_factory=list)
     """The distinct message schemas, each with the generation of its rows (see
     :attr:`tidemark.changelog.table_history.Definitions.generation`)."""
+    unsaid: int = 0
+    """Rows that come without a message schema."""
     unpublishable: bool = False
     """Whether there are rows that no table can have (:func:`tidemark.ledger.image_names.why_unpublishable`)."""
 
@@ -89,6 +91,11 @@ class TableStats:
 def schema_of(generation: Column) -> Column:
     """A row's message schema, with its generation."""
     return F.when(F.col("message_schema").isNotNull(), F.struct("message_schema", generation.alias("generation")))
+
+
+def has_no_schema() -> Column:
+    """Whether a log row brings images, and no message schema that says how they are written."""
+    return F.col("message_schema").isNull() & (F.col("op") != "truncate")
 
 
 def empties() -> Column:
@@ -119,6 +126,7 @@ def change_stats(rows: DataFrame, generation: Column | None = None, loaded: Colu
             "partial": F.count_if(_lacks_columns()),
             **order.counts,
             "removing": F.count_if(update | (F.col("op") == "delete")),
+            "unsaid": F.count_if(has_no_schema()),
             "untied": F.count_if(update & F.col("key").isNull() & F.col("before").isNull()),
         },
         lowest={

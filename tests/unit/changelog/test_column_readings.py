@@ -27,9 +27,11 @@ def shaped(
     published: Published | None = None,
     messages: dict[str, tuple[str, str | None]] | None = None,
     stand: bool = False,
+    unsaid: int = 0,
     **options: Any,
 ) -> TableShape:
-    """The shape of s.t in an hour whose messages name id and c. ``published``: column → its type and how it was read."""
+    """The shape of s.t in an hour whose messages name id and c. ``published``: column → its type and how it was read.
+    ``unsaid``: how many of its rows come without a message schema."""
     feed = Feed.model_validate(
         {
             "feed": "f", "description": "-", "owner": "-", "topics": ["t"], "exports": {"path": "{topic}/{date}/{hour}/*"},
@@ -40,8 +42,9 @@ def shaped(
     fields = [{"field": name, "type": kind, "name": semantic} for name, (kind, semantic) in (messages or {}).items()]
     schemas = [(json.dumps({"fields": [{"field": "after", "fields": fields}]}), 0)] if fields else []
     stats = TableStats(
-        table="s.t", sources=["s.t"], landed=1, keyed=1, keys=["1\x1fid"], columns=["2\x1fid\x1fc"], schemas=schemas
-    )
+        table="s.t", sources=["s.t"], landed=1, keyed=1, keys=["1\x1fid"], columns=["2\x1fid\x1fc"], schemas=schemas,
+        unsaid=unsaid,
+    )  # fmt: skip
     stored = {name: kind for name, (kind, _) in (published or {}).items()}
     before = PublishedReadings({name: reading for name, (_, reading) in (published or {}).items()}, stand)
     return shape_of(feed, stats, Definition(), stored, ["id"] if stored else [], None, before)
@@ -138,6 +141,19 @@ def test_what_messages_say_may_be_written_in_another_way() -> None:
     assert shaped(published=times, messages={"c": ("int64", "io.debezium.time.NanoTime")}).columns["c"] == ColumnType(
         "string", "time_nanos"
     )
+
+
+def test_messages_without_schemas_beside_others_are_written_as_the_feed_file_says() -> None:
+    days = ("int32", "io.debezium.time.Date")
+    alike = shaped({"c": "date"}, messages={"c": days}, unsaid=1)
+    assert (alike.columns["c"], alike.rewrites) == (ColumnType("date", "epoch_days"), {})
+    other = {"messages": {"c": ("int64", "io.debezium.time.Timestamp")}}
+    shape = shaped({"c": "timestamp"}, **other, unsaid=1)
+    assert shape.columns["c"] == ColumnType("timestamp_ntz", "rewritten")
+    ways = {kind["c"].encoding for kind in shape.rewrites.values()}
+    assert (ways, shape.rewrites[None]["c"].encoding) == ({"epoch_millis", "epoch_micros"}, "epoch_micros")
+    assert shaped({"c": "timestamp"}, **other).rewrites == {}, "there are none"
+    assert shaped(**other, unsaid=1).columns["c"].encoding == "epoch_millis", "nobody says how they are written"
 
 
 def test_bytes_that_a_message_calls_a_text_are_read_as_they_are_declared() -> None:
