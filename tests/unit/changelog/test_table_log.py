@@ -61,7 +61,7 @@ def test_what_is_published_of_a_table(spark: SparkSession) -> None:
     )
     # Of a publication that is still being made.
     write_system_rows(spark, feed.feed, "quarantine", 2, [{"object": "o", "record": 10, "entry": 0, "change": "{}"}])
-    state = published(feed.feed, held_transactions=1, waiting_entries=1, waiting_since=1, rollbacks=1)
+    state = published(feed.feed, held_transactions=1, waiting_entries=1, waiting_since=1, rollbacks=1, bad=1, refused=2)
     log = TableLog(
         spark=spark, feed=feed, state=state,
         definitions=Definitions(), table=TABLE, sources=(SOURCE,),
