@@ -50,6 +50,18 @@ def without_good_copy(refused: DataFrame, good: DataFrame, feed: Feed) -> DataFr
     return alone.where(~in_tx).unionByName(broken).localCheckpoint()
 
 
+def without_copied(entries: DataFrame, feed: Feed) -> DataFrame:
+    """Log entries of transactions, without the records that cannot be decoded of which a good copy is among them: both are
+    one part of their transaction. Same columns."""
+    if tells_deliveries(feed) is not None:
+        return entries
+    bad = entries.where("op = 'bad'").select("hour", *ENTRY, "tx", _place().alias("place"))
+    rows, of_change = entries.where(is_row()).select("tx", F.explode(_places()).alias("place")), ["tx", "place"]
+    there = rows.join(F.broadcast(bad.select(*of_change).distinct()), of_change, "left_semi").distinct()
+    copied = bad.join(F.broadcast(there), of_change, "left_semi").select("hour", *ENTRY)
+    return entries.join(F.broadcast(copied), ["hour", *ENTRY], "left_anti").select(*entries.columns)
+
+
 def _whole(entries: DataFrame, names: DataFrame, feed: Feed) -> DataFrame:
     """Those of the transactions ``names`` (``tx``) that are complete by these log entries."""
     of_them = entries.join(F.broadcast(names), "tx", "left_semi").select(*entries.columns)

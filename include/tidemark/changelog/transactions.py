@@ -16,6 +16,7 @@ from functools import reduce
 from pyspark.sql import Column, DataFrame, Observation, Window
 from pyspark.sql import functions as F
 
+from tidemark.changelog.good_copies import without_copied
 from tidemark.changelog.ties import TiedHour, only_markers_tell, with_pairs
 from tidemark.changelog.transaction_status import (
     FEW_NAMES,
@@ -59,6 +60,13 @@ class HourEntries:
     """Whether an entry of the log is one of the hour's new ones."""
     published: Column
     """Whether an entry of the log is published."""
+    bad: bool
+    """Whether a record of the hour cannot be decoded."""
+
+    @property
+    def ever_bad(self) -> bool:
+        """Whether any record ever could not."""
+        return self.bad or bool(self.state.with_bad)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -107,6 +115,8 @@ def complete_transactions(entries: HourEntries) -> WholeTransactions:
         again = kept.where(_is_taken_up())
         candidates = candidates.unionByName(_published_beside(entries, again, held))
         whole = _take_up(whole, again, entries)
+    if entries.bad or (entries.state.with_bad and (held is not None or comes_again)):
+        candidates = without_copied(candidates, entries.feed)
     open_ = _open(entries, candidates, given_up_before).localCheckpoint()
     if entries.rolled_back is not None:
         whole = _drop_rolled_back(whole, entries.rolled_back)
@@ -196,13 +206,16 @@ def _hold_open(
     return replace(whole, notes=[*whole.notes, f"{late} overdue transactions ({policy})"]) if late else whole
 
 
-def open_at(entries: DataFrame, then: Column, feed: Feed, hour: Hour) -> DataFrame:
+def open_at(entries: DataFrame, then: Column, feed: Feed, hour: Hour, *, bad: bool = False) -> DataFrame:
     """Of published log entries: the transactions (``tx``) that have parts beside those of entries that ``then`` is true
-    of. As of ``hour``: one that the feed's policy applied by then is not open."""
+    of. As of ``hour``: one that the feed's policy applied by then is not open. ``bad``: whether any record of them may not be
+    decoded."""
     entries = entries.where("tx is not null")
     continued = entries.where(~then).select("tx").distinct()
     of_then = entries.where(then).join(continued, "tx", "left_semi")
     of_all = entries.join(continued, "tx", "left_semi")
+    if bad:
+        of_then, of_all = without_copied(of_then, feed), without_copied(of_all, feed)
     known = transaction_status(of_then, feed)
     whole = transaction_status(of_all, feed).select("tx", F.col("parts").alias("of_parts"))
     # Without the others it may look whole: IBM's segments do not say how many there are.
@@ -373,6 +386,7 @@ def _incomplete(entries: HourEntries, candidates: DataFrame, given_up: DataFrame
     earlier = with_pairs(published, names, entries.feed).join(names, "tx", "left_semi")
 
     def complete(these: DataFrame) -> DataFrame:
+        these = without_copied(these, entries.feed) if entries.ever_bad else these
         return F.broadcast(transaction_status(these, entries.feed).where("complete").select("tx"))
 
     open_ = seen.join(

@@ -202,7 +202,7 @@ def _complete(
     new, rolls_back = is_new(hour, state), hour if account.rollbacks else None
     whole = complete_transactions(
         HourEntries(
-            feed=run.feed, hour=hour, state=state, ties=ties, held=held, replay=replay, new=new,
+            feed=run.feed, hour=hour, state=state, ties=ties, held=held, replay=replay, new=new, bad=account.bad > 0,
             rolled_back=rolled_back(ties.log, state, rolls_back), published=is_published(state),
         )
     )  # fmt: skip

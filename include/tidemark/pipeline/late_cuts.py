@@ -141,7 +141,7 @@ class LateHour:
                 return self.mended_later
             # Which files have none of a few is known without opening them.
             entries = entries.where(F.col("tx").isin(few)) if len(few) <= FEW_NAMES else entries
-        open_ = open_at(entries, shown, self.feed, self.hour)
+        open_ = open_at(entries, shown, self.feed, self.hour, bad=bool(self.all.with_bad))
         return (open_ if self.mended_later is None else open_.unionByName(self.mended_later)).localCheckpoint()
 
 

@@ -72,6 +72,25 @@ def test_another_event_with_the_number_of_a_bad_one_is_no_copy_of_it(
     assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
 
 
+@pytest.mark.parametrize("bad", ["hold", "split"])
+def test_a_bad_event_and_its_good_copy_are_one_part(
+    spark: SparkSession, settings: Settings, tmp_path: Path, bad: str
+) -> None:
+    """The two are as many events as END counts, with another one that has not come."""
+    policy = {"transactions": {"bad": bad}}
+    pair = FeedPair(f"counted_once_{bad}", tmp_path, spark, settings, **DEBEZIUM, **policy, tables=TABLES)
+    sent = transaction(2, ("u", "items", 1, 2), ("c", "items", 2, 2), ("c", "others", 2, 2))
+    spoilt: Event = sent[0] | {"value": json.dumps(json.loads(sent[0]["value"]) | {"op": "?"})}
+    export(pair, HOURS[0], [*FIRST, spoilt, sent[0], *sent[2:], *THIRD])
+    export(pair, HOURS[1], sent[1:2])
+    receipt = pair.run(HOURS[0])
+    assert (ids(pair, "items"), ids(pair, "others")) == ({1: 1, 3: 3}, {1: 1})
+    assert (receipt.held_transactions, receipt.kept_whole, receipt.quarantined) == (1, 0, 1)
+    assert pair.run(HOURS[1]).held_transactions == 0
+    assert (ids(pair, "items"), ids(pair, "others")) == ({1: 2, 2: 2, 3: 3}, {1: 1, 2: 2})
+    assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
+
+
 def test_a_bad_event_that_comes_again_alone_opens_no_transaction(
     spark: SparkSession, settings: Settings, tmp_path: Path
 ) -> None:

@@ -113,6 +113,7 @@ def completed(
             held=frame(spark, [{"tx": tx, "hours": of} for tx, of in held.items()], HELD) if held else None,
             rolled_back=change_log.rolled_back(log, state, hour if rolled_back else None),
             replay=False,
+            bad=any(one.get("op") == "bad" for one in landed),
             new=change_log.is_new(hour, state),
             published=change_log.is_published(state),
         )
