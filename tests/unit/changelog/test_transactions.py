@@ -191,6 +191,21 @@ def test_what_a_later_hour_completes_is_open_before_it(spark: SparkSession) -> N
     )
 
 
+def test_a_bad_record_and_its_good_copy_are_one_part(spark: SparkSession) -> None:
+    """Whichever comes first, and in which hour. Elsewhere in the order it is another part."""
+    parts = [entry(1, "x", tx_ordinal=1), entry(2, "x", tx_ordinal=2), end(3, "x", tx_count=2, position=None)]
+    spoilt = [{**entry(1, "x", tx_ordinal=1), "record": 9, "op": "bad", "tx_part": "9"}]
+    assert completed(spark, [*spoilt, parts[0], parts[2]])[1] == set()
+    assert completed(spark, [*spoilt, *parts])[1] == {1, 2}
+    assert completed(spark, [*spoilt, *parts[1:]])[1] == {2}, "it takes the place of the good one"
+    log = frame(spark, [*parts, *({**one, "hour": HOURS[1]} for one in spoilt)])
+    until = F.col("hour") <= HOURS[0]
+    assert open_at(log, until, feed(), HOURS[0], bad=True).isEmpty()
+    moved = [{**one, "hour": HOURS[1], "position": "002", "tx_ordinal": 2} for one in spoilt]
+    other = open_at(frame(spark, [parts[0], parts[2], *moved]), until, feed(), HOURS[0], bad=True)
+    assert [row.tx for row in other.collect()] == ["x"]
+
+
 WHOLE = [entry(1, "x", tx_ordinal=1), entry(2, "x", tx_ordinal=2), end(3, "x", tx_count=2, position=None)]
 
 
