@@ -196,8 +196,14 @@ def assert_account(receipt: Receipt, wanted: Account, format_: Format, context: 
 
 def refused(settings: Settings, feed: Feed) -> set[tuple[str, str]]:
     """The table and the value of ``n`` of each change in quarantine that is bad itself."""
-    kept = (row for row in list_kept_back(settings, feed.feed) if row["stage"] == SCREEN)
+    kept = (row for row in list_kept_back(settings, feed.feed) if row["stage"] == SCREEN and not _is_half(row))
     return {(row["table"].split(".")[1], json.loads(row["change"])["after"]["n"]) for row in kept}
+
+
+def _is_half(row: dict[str, Any]) -> bool:
+    """Whether a row of the quarantine waits with the other half of its key change, where the rest of its transaction does
+    not."""
+    return bool(row["reason"].startswith("the other half of its key change is refused"))
 
 
 #: A row of either side that the other does not have: its table, its id, and it.
