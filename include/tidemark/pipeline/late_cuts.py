@@ -48,6 +48,7 @@ from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.retention import expired_hours
 from tidemark.ledger.system_tables import held_transactions, waiting_entries
 from tidemark.logs import log_stage
+from tidemark.pipeline.withheld import other_halves, waits_whole
 from tidemark.tables.published_table import PublishedTable
 from tidemark.tables.staged_change import StagedChange
 
@@ -92,7 +93,10 @@ class LateHour:
     entries: DataFrame
     """The published entries of the log."""
     mended_later: DataFrame | None
-    """The transactions (``tx``) with a refused change of which only a later hour brings a good copy; None: there are none."""
+    """The transactions (``tx``) that wait as of the cut, for a refused change of which only a later hour brings a good copy;
+    None: there are none."""
+    halves: DataFrame | None
+    """The changes that wait so with the other half of their key change alone; None: there are none."""
     hour: Hour
     """The hour of the cut."""
     again: bool
@@ -227,32 +231,42 @@ def _late_hour(run: HourRun, of: Hour | None) -> LateHour:
     definitions = load_definitions(now.withColumn("landed_this_hour", F.lit(False)), feed, everything.with_statements)
     if definitions.fills:  # rows have no value of a column that a later hour adds
         definitions = definitions.filled_by(_statements(entries, then))
+    mended_later, halves = _mended_later(now, then, everything, run)
     return LateHour(
         spark=spark, feed=feed, receipt=receipt, publication=run.state.publication,
         staged=made.staged, then=then, all=everything, definitions=definitions,
-        entries=now, mended_later=_mended_later(now, then, everything, run), hour=at, again=of is not None,
+        entries=now, mended_later=mended_later, halves=halves, hour=at, again=of is not None,
         from_start=of is not None and (receipt.redelivered > 0 or _tell_of_others(now.where(in_hour(receipt.hour)), feed)),
     )  # fmt: skip
 
 
-def _mended_later(now: DataFrame, then: FeedState, everything: FeedState, run: HourRun) -> DataFrame | None:
-    """Transactions (``tx``) with a refused change of which only a later hour than the cut's brings a good copy; None: there
-    are none. ``now``: all published log entries; ``then``: what the cut shows."""
+def _mended_later(
+    now: DataFrame, then: FeedState, everything: FeedState, run: HourRun
+) -> tuple[DataFrame | None, DataFrame | None]:
+    """What waits as of the cut with refused changes of which only a later hour brings a good copy: the transactions (``tx``),
+    and the other halves of their key changes (log rows); None: there are none. ``now``: all published log entries; ``then``:
+    what the cut shows."""
     spark, feed = run.spark, run.feed
     if everything.in_quarantine == {}:
-        return None
+        return None, None
 
     def broken(refused: DataFrame, known: FeedState) -> DataFrame:
         shown = now.where(is_published(known) & (F.col("op") != "bad"))
         return without_good_copy(refused, without_entries(shown, kept_back(spark, feed.feed, known)), feed)
 
     kept = kept_back(spark, feed.feed, everything).where(F.col("stage") != ALONGSIDE)
-    of_cut = now.where(is_published(then) & F.col("tx").isNotNull())
-    of_cut = of_cut.select("hour", *ENTRY, "tx", "op", "source_table", "position", "tx_ordinal")
+    of_cut = now.where(is_published(then))
     hours = [row.hour for row in kept.select("hour").distinct().collect()]
-    refused = of_cut.where(F.col("hour").isin(hours)).join(kept, ENTRY, "left_semi").select(*of_cut.columns)
+    refused = of_cut.where(F.col("hour").isin(hours)).join(kept, ENTRY, "left_semi").select(*now.columns)
     refused = broken(refused.localCheckpoint(), then)
-    return without_entries(refused, broken(refused, everything)).select("tx").distinct()
+    lost = without_entries(refused, broken(refused, everything)).localCheckpoint()
+    whole = F.coalesce(waits_whole(feed), F.lit(False))
+    names, alone = lost.where(whole).select("tx").distinct(), lost.where(~whole & is_row())
+    places = [row.position for row in alone.select("position").distinct().collect()]
+    if not places:
+        return names, None
+    rows = of_cut.where(is_row() & F.col("position").isin(places))
+    return names, other_halves(rows, alone.withColumns({"stage": F.lit(""), "reason": F.lit("")})).select(*now.columns)
 
 
 def _tables(hour: LateHour) -> Iterator[tuple[str, PublishedTable]]:
@@ -298,7 +312,7 @@ def _prepare(hour: LateHour, source: str, published: PublishedTable) -> _Cut:
         base, before = None, nothing
     table_log = TableLog(
         spark=hour.spark, feed=hour.feed, state=hour.then, definitions=hour.definitions, table=published.table,
-        sources=(source,), named_by=hour.all,
+        sources=(source,), named_by=hour.all, withdrawn=hour.halves,
     )  # fmt: skip
     truncated, emptied = _newest_truncate(hour, table_log, before)
     truncated = emptied_below(hour.then, [source], truncated)

@@ -49,14 +49,14 @@ def without(
         why = refusal(F.col("table"), F.col("reason")).alias("why")
         parts.append(breaking.where("tx is not null").select("tx", why))
     named = reduce(DataFrame.unionByName, parts).groupBy("tx").agg(F.min("why").alias("why")).localCheckpoint()
-    whole = named.where(_waits_whole(feed)).select("tx", "why", F.lit(True).alias("whole"))
+    whole = named.where(waits_whole(feed)).select("tx", "why", F.lit(True).alias("whole"))
     taken = _with_what_belongs(rows, own, breaking, whole.drop("whole")).join(whole.drop("why"), "tx", "left")
     taken = taken.withColumn("whole", F.coalesce("whole", F.lit(False))).localCheckpoint()
     assembled = hour.assembled.without(taken)
     if hour.small:
         assembled = replace(assembled, rows=assembled.rows.localCheckpoint())
     assembled, stats = with_stats(assembled, feed, hour.run.state)
-    split = named.where(~_waits_whole(feed)).select("tx")
+    split = named.where(~waits_whole(feed)).select("tx")
     withheld, touched = _added(hour, taken, split, assembled.rows)
     there = {table.table for table in stats}
     stats += [TableStats(table=table.table, sources=table.sources) for table in hour.stats if table.table not in there]
@@ -65,7 +65,7 @@ def without(
     return replace(hour, assembled=assembled, stats=stats, withheld=withheld), touched
 
 
-def _waits_whole(feed: Feed) -> Column:
+def waits_whole(feed: Feed) -> Column:
     """Whether all changes of a transaction (``tx``) wait when one is refused."""
     in_any = F.col("tx").isNotNull()
     # The two halves of a change are never split.
@@ -83,11 +83,11 @@ def _with_what_belongs(
         return alongside.select(*rows.columns, "stage", "reason")
     alongside = alongside.join(own.select(*ENTRY), ENTRY, "left_anti").select(*own.columns)
     taken = own.unionByName(alongside)
-    halves = _other_halves(rows, breaking).join(taken.select(*ENTRY), ENTRY, "left_anti").select(*own.columns)
+    halves = other_halves(rows, breaking).join(taken.select(*ENTRY), ENTRY, "left_anti").select(*own.columns)
     return taken.unionByName(halves)
 
 
-def _other_halves(rows: DataFrame, own: DataFrame) -> DataFrame:
+def other_halves(rows: DataFrame, own: DataFrame) -> DataFrame:
     """Of updates that a source sends as two changes at one position, a delete and an insert, those whose other half is
     refused."""
 

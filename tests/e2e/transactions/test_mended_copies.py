@@ -87,6 +87,17 @@ def test_a_mended_copy_publishes_its_transaction(
         assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
 
 
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["in order", "first"])
+def test_where_transactions_are_split_a_cut_shows_the_rest_without_the_copy(
+    spark: SparkSession, settings: Settings, tmp_path: Path, order: Sequence[int]
+) -> None:
+    split = {"transactions": {"bad": "split"}}
+    pair = FeedPair(f"mended_split_{order[0]}", tmp_path, spark, settings, **DEBEZIUM, **split, **CHECKED)
+    run(pair, [[*THERE, *FAILING], MENDED[:1]], order, settings)
+    assert (ids(pair, "items"), ids(pair, "others")) == ({1: 5}, {2: 2})
+    assert cut(pair, HOURS[0], settings) == ({1: 1}, {2: 2})
+
+
 SPOILT: Event = MENDED[0] | {"value": json.dumps(json.loads(MENDED[0]["value"]) | {"op": "?"})}
 FAILING_TWICE = transaction(2, ("u", "items", 1, 50), ("c", "others", 2, "none"), ("d", "others", 1, 0))
 
@@ -163,6 +174,9 @@ def test_a_mended_half_of_a_key_change_leaves_the_other_half_to_its_copy(
     for number in order or (0,):
         pair.run(HOURS[number])
     assert ids(pair, "items") == {11: 4}
+    if order is not None:  # as of the older hour both halves wait
+        shown = json_lines(*read_snapshot(settings, f"{pair.fixed}.items", HOURS[0]))
+        assert {row["id"]: row["n"] for row in map(json.loads, shown)} == {1: 1}
     assert [row["stage"] for row in list_kept_back(settings, pair.fixed)] == ["screen"]
     assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
 
