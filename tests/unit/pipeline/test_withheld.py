@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tidemark.pipeline.withheld import _other_halves
+from tidemark.pipeline.withheld import other_halves
 
 COLUMNS = (
     "record bigint, table string, position string, op string, key map<string, string>, prior_key map<string, string>"
@@ -30,7 +30,7 @@ CHANGES: list[tuple[Any, ...]] = [
 def test_the_other_half_of_an_update_waits_with_it(spark: SparkSession, refused: int, wanted: set[int]) -> None:
     rows = spark.createDataFrame(CHANGES, COLUMNS)
     own = rows.where(f"record = {refused}").selectExpr("*", "'screen' AS stage", "'why' AS reason")
-    found = _other_halves(rows, own).collect()
+    found = other_halves(rows, own).collect()
     assert {row.record for row in found} == wanted
     assert {(row.stage, row.reason) for row in found} == {
         ("screen", "the other half of its key change is refused: why")
