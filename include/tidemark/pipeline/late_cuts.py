@@ -262,10 +262,12 @@ def _mended_later(
     lost = without_entries(refused, broken(refused, everything)).localCheckpoint()
     whole = F.coalesce(waits_whole(feed), F.lit(False))
     names, alone = lost.where(whole).select("tx").distinct(), lost.where(~whole & is_row())
-    places = [row.position for row in alone.select("position").distinct().collect()]
+    places = [row.position for row in alone.select("position").distinct().limit(FEW_NAMES + 1).collect()]
     if not places:
         return names, None
-    rows = of_cut.where(is_row() & F.col("position").isin(places))
+    rows = of_cut.where(is_row())
+    if len(places) <= FEW_NAMES:  # which files have none of a few is known without opening them
+        rows = rows.where(F.col("position").isin(places))
     return names, other_halves(rows, alone.withColumns({"stage": F.lit(""), "reason": F.lit("")})).select(*now.columns)
 
 
