@@ -32,9 +32,9 @@ def fold_keyed(shape: TableShape, rows: DataFrame, targets: DataFrame, hour: str
     return settle(fold(with_ancestors(rows, targets, colliding, shape), partial=True), shape, hour, whole=True)
 
 
-def fold_keyless(shape: TableShape, log_rows: DataFrame, feed: Feed, hour: str) -> DataFrame:
-    """SETTLED of a table without a key: one for each copy."""
-    rows = in_one_notation(log_rows, shape)
+def fold_keyless(shape: TableShape, log_rows: DataFrame, feed: Feed, state: FeedState, hour: str) -> DataFrame:
+    """SETTLED of a table without a key: one for each copy. ``state``: what has published its log rows."""
+    rows = with_other_content(in_one_notation(log_rows, shape), state).where("not other_content")
     every = keyless.effective(rows, shared_positions(feed))
     changes = every.drop("taken").localCheckpoint()
     images = keyless.copies(changes).localCheckpoint()
@@ -42,6 +42,12 @@ def fold_keyless(shape: TableShape, log_rows: DataFrame, feed: Feed, hour: str) 
         images = match_owed(every, images, shape)
     present = keyless.present_copies(keyless.added_copies(changes), images)
     return keyless.settle_copies(present, shape, hour, everything=True)
+
+
+def with_other_content(rows: DataFrame, state: FeedState) -> DataFrame:
+    """Log rows of a table without a key, their texts in one notation, with ``other_content``
+    (:func:`tidemark.fold.keyless.other_content`)."""
+    return rows.withColumn("other_content", keyless.other_content(published_by(state)))
 
 
 def shared_positions(feed: Feed) -> keyless.SharedPositions | None:

@@ -29,7 +29,7 @@ def refuse_unreadable_rows(shape: TableShape, log_rows: DataFrame, feed: Feed, t
         rows = keyed_log_rows(shape, log_rows, state).localCheckpoint()
         settled = fold_keyed(shape, rows, rows.select("key").distinct().localCheckpoint(), "")
     else:
-        settled = fold_keyless(shape, log_rows, feed, "")
+        settled = fold_keyless(shape, log_rows, feed, state, "")
     refuse_unreadable(settled, shape, log_rows, feed, table)
 
 

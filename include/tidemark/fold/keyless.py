@@ -6,6 +6,8 @@ partition or topic it comes. Where equal changes may share a position and all be
 often they come tells: such a change counts as often as it appears within one run of the topic, in the run where it appears
 most. A run ends where the order steps back, for there a connector started again from an older position; and where the
 format says so. Each read of a table by a full load is a run of its own, where its rows name it.
+
+What its transaction numbers is one change, also where it came again with another image: see :func:`other_content`.
 """
 
 from __future__ import annotations
@@ -50,6 +52,18 @@ def image_hash(image: Column) -> Column:
     """
     sent = F.filter(F.map_entries(image), lambda column: column["value"].isNotNull())
     return F.when(image.isNotNull(), F.sha2(F.to_json(F.array_sort(sent)), 256))
+
+
+def other_content(came: Column) -> Column:
+    """Whether a log row is a change that came before with another image, as its number in its transaction tells: mended, or
+    the one that was mended. As in a table with a key, what was published first stands. ``came``: which publication brought
+    the row."""
+    numbered = F.col("tx").isNotNull() & F.col("tx_ordinal").isNotNull()
+    # All rows of a snapshot stand at one position: they are not to be sorted together.
+    apart = F.when(~numbered, F.struct("object", "record"))
+    same = Window.partitionBy("tx", "tx_ordinal", "position", "op", apart).orderBy(came, "object", "record", "entry")
+    images = F.struct(image_hash(F.col("before")).alias("before"), image_hash(F.col("after")).alias("after"))
+    return numbered & (F.first(images).over(same) != images)
 
 
 def effective(rows: DataFrame, positions: SharedPositions | None) -> DataFrame:

@@ -188,5 +188,5 @@ def _keyed(state: TableView, log: DataFrame, hours: Sequence[str] | None) -> Dat
 
 def _keyless(state: TableView, log: DataFrame) -> DataFrame:
     """The same of a table without a key, where the sort key of each copy is its key."""
-    settled = fold_keyless(state.shape, log, state.log.feed, "")
+    settled = fold_keyless(state.shape, log, state.log.feed, state.log.state, "")
     return settled.select("key", "row", F.lit(False).alias("deleted"), *newest_noted("tidemark", state.shape))

@@ -35,6 +35,11 @@ def place_of(row: Row) -> Place:
     return row.object, row.record, row.entry
 
 
+#: A change of a table without a key that its transaction numbers: the table, its transaction, its number there, the position
+#: and the operation.
+Numbered = tuple[str | None, str, int, str, str]
+
+
 @dataclass
 class Copies:
     """Equal changes of a table without a key at one position: all of one delivery are real."""
@@ -77,6 +82,8 @@ class Fates:
     """The changes that were told of."""
     copies: dict[Same, Copies] = field(default_factory=dict)
     """Of those without a key."""
+    images: dict[Numbered, int] = field(default_factory=dict)
+    """Of those that their transaction numbers, what the first one says."""
 
     def of(self, row: Row, table: str | None) -> str:
         """What became of a change of a published table. ``row``: ENTRY, ``hour``, ``tx``, ``position``, ``op``, ``key`` (as
@@ -98,7 +105,9 @@ class Fates:
 
     def _counted(self, row: Row, table: str | None) -> str:
         change: Same = table, row.position, row.op, row.images if row.key is None else row.key
-        if row.key is None:
+        if row.key is None and self._is_other(row, table):
+            new = False
+        elif row.key is None:
             new = self.copies.setdefault(change, Copies()).is_new(row.tx_ordinal)
         else:
             new = change not in self.seen
@@ -110,6 +119,13 @@ class Fates:
         if ended is None or row.op == "truncate" or row.position >= ended:
             return APPLIED
         return f"{GONE}: the table was emptied at {ended}"
+
+    def _is_other(self, row: Row, table: str | None) -> bool:
+        """See :func:`tidemark.fold.keyless.other_content`."""
+        if row.tx is None or row.tx_ordinal is None:
+            return False
+        numbered = table, row.tx, row.tx_ordinal, row.position, row.op
+        return bool(self.images.setdefault(numbered, row.images) != row.images)
 
 
 def read_fates(log: TableLog, rows: Sequence[Row], counted: Collection[Place]) -> Fates:

@@ -12,7 +12,8 @@ from typing import Any
 from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 
-from tidemark.changelog.folded_log import shared_positions
+from tidemark.changelog.folded_log import shared_positions, with_other_content
+from tidemark.changelog.table_view import TableView
 from tidemark.fold import keyless
 from tidemark.fold.owed_copies import match_owed
 from tidemark.fold.typed_rows import in_one_notation
@@ -20,6 +21,9 @@ from tidemark.ledger.receipts import CopiesProgress, Counts
 from tidemark.logs import get_logger
 from tidemark.pipeline.hour_changes import TableChanges
 from tidemark.pipeline.table_outcome import TableOutcome
+
+#: What the receipt says of changes that came again, mended or as they were before they were.
+_OTHERS = "changes came again with other content: of each, what was published first stands"
 
 log = get_logger()
 
@@ -71,6 +75,7 @@ def _count_new(changes: TableChanges, new: DataFrame) -> _Counted | None:
     """Count the hour's own changes, all of which are newer than what is stored; None where they take away a row when none
     that is equal is there, whatever comes behind it."""
     found, state = Observation(), changes.state
+    new, others = _without_others(new, state)
     effective = keyless.effective(new, shared_positions(changes.run.feed)).drop("taken")
     effective = effective.observe(found, *_sums()).localCheckpoint()
     added = keyless.added_copies(effective)
@@ -91,13 +96,16 @@ def _count_new(changes: TableChanges, new: DataFrame) -> _Counted | None:
             return None
         present = keyless.present_copies(added.unionByName(stored), images)
     settled = keyless.settle_copies(present, changes.shape, changes.run.hour)
-    return _Counted(settled=settled, effective=dict(found.get), copies=CopiesProgress())
+    return _Counted(
+        settled=settled, effective=dict(found.get), copies=CopiesProgress(), warnings=_told_of_others(others)
+    )
 
 
 def _count_all(changes: TableChanges, new: DataFrame) -> _Counted:
     """Count everything published and the hour's own changes."""
     state, shape, found, of_short = changes.state, changes.shape, Observation(), Observation()
     together = in_one_notation(state.published_rows().unionByName(new, allowMissingColumns=True), shape)
+    together, others = _without_others(together, state)
     every = keyless.effective(together, shared_positions(changes.run.feed))
     effective = every.drop("taken").observe(found, *_sums()).localCheckpoint()
     short = F.count_if(F.least("lowest", "lowest_before") < 0).alias("short")
@@ -116,8 +124,21 @@ def _count_all(changes: TableChanges, new: DataFrame) -> _Counted:
         settled=settled,
         effective=dict(found.get),
         copies=CopiesProgress(owed=owed["now"], rewritten=state.rewritten),
-        warnings=[_not_there(more)] if more > 0 else [],
+        warnings=[*_told_of_others(others), *([_not_there(more)] if more > 0 else [])],
     )
+
+
+def _without_others(rows: DataFrame, state: TableView) -> tuple[DataFrame, Observation]:
+    """Log rows without changes of before that say something else; and how many of the hour's are (``changes``), once the rest
+    is computed."""
+    counted, marked = Observation(), with_other_content(rows, state.log.state)
+    others = F.count_if(F.col("other_content") & F.col("landed_this_hour")).alias("changes")
+    return marked.observe(counted, others).where("not other_content").drop("other_content"), counted
+
+
+def _told_of_others(counted: Observation) -> list[str]:
+    others = counted.get["changes"]
+    return [f"{others} {_OTHERS}"] if others else []
 
 
 def _sums() -> list[Column]:

@@ -299,7 +299,6 @@ def _tell_of_others(entries: DataFrame, feed: Feed) -> bool:
 def _prepare(hour: LateHour, source: str, published: PublishedTable) -> _Cut:
     """What the cut of one table is to be. Writes nothing."""
     base = published.first_cut(h for h in reversed(hour.then.published_hours()) if _serves(hour, h))
-    own = base == hour.hour
     if hour.from_start:
         base = None
     nothing = FeedState(feed=hour.feed.feed)
@@ -331,8 +330,8 @@ def _prepare(hour: LateHour, source: str, published: PublishedTable) -> _Cut:
     else:
         oldest = rows.agg(lacking).collect()[0][0]
     unchanged = not emptied and (hour.again or published.table not in hour.staged)
-    if unchanged and not (own and base is None) and oldest is None:
-        return _Cut(base=base, rows=0 if base is not None else None)
+    if base is not None and unchanged and oldest is None:
+        return _Cut(base=base, rows=0)
     whole = base is None or not keyed
     needs_log = whole or oldest is None or since is None or _needs_log(hour, published.table, before, since)
     if needs_log and log.only is not None:
@@ -488,7 +487,7 @@ def _marked(hour: LateHour, rows: DataFrame, before: FeedState, *, in_transactio
 def _fold_from_log(shape: TableShape, rows: DataFrame, hour: LateHour) -> DataFrame:
     """SETTLED rows: of a table with a key those of the keys that marked rows touch, else all."""
     if not shape.key:
-        return fold_keyless(shape, rows, hour.feed, hour.receipt.hour).where("not deleted")
+        return fold_keyless(shape, rows, hour.feed, hour.all, hour.receipt.hour).where("not deleted")
     every = keyed_log_rows(shape, rows, hour.all)
     changed, near = changed_in_reach(every, F.col("landed_this_hour"))
     touched = changed.unionByName(descendants(near, changed)).distinct().localCheckpoint()

@@ -290,6 +290,25 @@ def test_a_late_cut_shows_what_was_released_since_the_cut_before_it(
 
 
 @pytest.mark.full
+def test_a_late_cut_of_a_table_all_of_which_came_later_is_empty(
+    tmp_path: Path, spark: SparkSession, settings: Settings
+) -> None:
+    """The end of its transaction comes with another version of an hour of before, whose cut is made."""
+    tables = {"s.items": {"columns": COLUMNS}, "s.others": {"columns": COLUMNS}}
+    pair = FeedPair("cut_of_nothing", tmp_path, spark, settings, **TRANSACTIONS, tables=tables)
+    pair.export(HOURS[0], [event("c", 10, row(2, 2), table="others")])
+    pair.export(HOURS[2], [part(event("c", 20, row(1, 1)), "7", 1)])
+    for number in (2, 0):
+        pair.run(HOURS[number])
+    pair.export(HOURS[0], [end("7", 1)], topic="tx")
+    for number in (0, 1):
+        pair.run(HOURS[number])
+    shown = [cut(settings, f"{pair.fixed}.items", hour) for hour in (HOURS[1], None)]
+    assert shown == [[], [row(1, 1)]]
+    assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("order", [(3, 1, 2, 0), (2, 0, 3, 1)])
 def test_amended_cuts_are_those_of_hours_run_in_order(
     tmp_path: Path, spark: SparkSession, settings: Settings, order: tuple[int, ...], monkeypatch: pytest.MonkeyPatch

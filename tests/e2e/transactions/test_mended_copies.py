@@ -181,6 +181,43 @@ def test_a_mended_half_of_a_key_change_leaves_the_other_half_to_its_copy(
     assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
 
 
+def inserted(tx: int, *numbers: int, together: bool = False) -> list[Event]:
+    """A transaction that inserts rows of a table without a key; ``together``: by one COPY, so at one place of the log."""
+    *rows, end = transaction(tx, *(("c", "lines", 1, n) for n in numbers))
+    values = [json.loads(one["value"]) for one in rows]
+    for value in values if together else []:
+        value["source"] |= {"sequence": values[0]["source"]["sequence"], "lsn": values[0]["source"]["lsn"]}
+    return [
+        *(one | {"key": None, "value": json.dumps(value)} for one, value in zip(rows, values, strict=True)), end
+    ]  # fmt: skip
+
+
+@pytest.mark.parametrize("bad", ["split", "hold"])
+@pytest.mark.parametrize("order", [(0, 1), (1, 0)], ids=["in order", "first"])
+def test_a_replay_without_the_check_takes_up_no_change_beside_its_good_copy(
+    spark: SparkSession, settings: Settings, tmp_path: Path, bad: str, order: Sequence[int]
+) -> None:
+    """In a table without a key the refused change would be a row beside its copy. Other rows of its COPY are no copies."""
+    table: dict[str, Any] = {"key": [], "columns": {"id": "bigint", "n": "int"}}
+    checked = table | {"checks": [{"column": "n", "max": 9, "consequence": "quarantine"}]}
+    options = DEBEZIUM | {"transactions": {"bad": bad}, "tables": {"s.lines": checked}}
+    pair = FeedPair(f"mended_lines_{bad}_{order[0]}", tmp_path, spark, settings, **options)
+    copied = inserted(3, 70, 7, together=True)
+    again = [one | {"offset": one["offset"] + 1000} for one in inserted(2, 5, 2)]
+    run(pair, [[*inserted(1, 1), *inserted(2, 50, 2), *copied], again], order, settings)
+    rows = [1, 2, 5, 7] if bad == "split" else [1, 2, 5]
+    assert sorted(row["n"] for row in pair.rows(pair.fixed, "lines")) == rows
+    receipt = pair.replay(HOURS[0], tables={"s.lines": table})
+    assert receipt is not None
+    receipt.balance()
+    assert sorted(row["n"] for row in pair.rows(pair.fixed, "lines")) == [1, 2, 5, 7, 70]
+    assert list_kept_back(settings, pair.fixed) == []
+    (told,) = receipt.tables
+    assert [text for text in told.warnings if "1 changes came again with other content" in text]
+    assert told.counts.duplicate == (1 if order == (0, 1) else 2)  # its neighbour too, where the copy's hour was first
+    assert [str(one) for one in audit(pair.feed(pair.fixed, tables={"s.lines": table}), settings).findings] == []
+
+
 def dataworks_row(op: str, number: int, id_: int | None = None) -> Sent:
     values = None if id_ is None else {"id": id_, "n": number, "s": "x", "big": "y"}
     return Sent(Message(f"{op} {number}"), TOPICS[0], _message(op, number, "a" if values else None, None, values))

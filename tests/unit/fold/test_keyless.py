@@ -102,6 +102,25 @@ def test_equal_changes_at_a_shared_position_count_as_often_as_in_one_delivery(sp
     assert (found.times, found.landed_this_hour, found.doubtful) == (3, 8, 1)
 
 
+@pytest.mark.parametrize("turn", [1, -1])
+def test_of_a_numbered_change_with_two_contents_the_one_that_was_published_first_stands(
+    spark: SparkSession, turn: int
+) -> None:
+    """Whatever lies first. Rows that no number tells apart are changes of their own: of one COPY, or of no transaction."""
+    mended = {"op": "insert", "position": "5", "tx": "7", "tx_ordinal": 1, "object": "o", "entry": 0, "record": 9}
+    sent = [
+        {**mended, "tx_count": 1, "after": {"id": "1", "n": "5"}},
+        {**mended, "tx_count": 1, "record": 10, "after": {"n": "5", "id": "1", "x": None}},
+        {**mended, "tx_count": 2, "record": 1, "after": {"id": "1", "n": "50"}},
+        {**mended, "tx_count": 2, "record": 2, "tx_ordinal": 2, "after": {"id": "2"}},
+        {**mended, "tx_count": 2, "record": 3, "op": "delete", "before": {"id": "3"}},
+        *({**mended, "tx": None, "after": {"id": id_}} for id_ in "45"),
+    ]
+    came = F.col("tx_count")  # stands for the publication
+    found = frame(spark, sent[::turn]).withColumn("other", keyless.other_content(came)).where("other").collect()
+    assert [row.record for row in found] == [1]
+
+
 FIRST, BETWEEN, LAST = 0, 1, 2
 MORNING, NIGHT = datetime(2026, 11, 20, 8), datetime(2026, 11, 20, 23)
 #: What two partitions hold of equal rows (by which read, and the place in it), and how often they count.
