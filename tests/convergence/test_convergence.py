@@ -62,7 +62,7 @@ CONTAINERS = {
     "canal_lines": ("lines", "pubsub"),
     "dataworks": ("kafka_json", "lines", "connect_avro"),
     "debezium": ("kafka_json", "connect_parquet", "connect_avro"),
-    "ibm": ("raw", "kafka_json"),
+    "ibm": ("raw",),  # with offsets: ibm_kafka, whose messages keep their order
     "ibm_kafka": ("kafka_json", "connect_parquet", "connect_avro"),
     "qlik": ("pubsub", "kafka_json", "connect_avro"),
 }

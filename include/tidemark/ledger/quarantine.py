@@ -40,6 +40,9 @@ SCREEN = "screen"
 #: With this begins the reason of changes of which a value fails a check.
 CHECK_FAILED = "check failed: "
 
+#: With this begins the reason of changes that are not refused themselves, but wait with the other half of their key change.
+OTHER_HALF = "the other half of its key change is refused: "
+
 #: The stage of changes that are not refused themselves, but wait with their transaction.
 ALONGSIDE = "transaction"
 

@@ -48,7 +48,8 @@ from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.retention import expired_hours
 from tidemark.ledger.system_tables import held_transactions, waiting_entries
 from tidemark.logs import log_stage
-from tidemark.pipeline.withheld import other_halves, waits_whole
+from tidemark.pipeline.breaking_changes import other_halves
+from tidemark.pipeline.withheld import waits_whole
 from tidemark.tables.published_table import PublishedTable
 from tidemark.tables.staged_change import StagedChange
 
@@ -68,6 +69,16 @@ class SinceCut:
     """Whether an entry of a transaction was published since."""
     tells_of_others: bool
     """Whether others have their places, or their meaning, by what was published since, of later hours too."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class MendedLater:
+    """What waits as of a cut with refused changes of which only a later hour brings a good copy."""
+
+    transactions: DataFrame
+    """The transactions (``tx``) that wait whole."""
+    halves: DataFrame | None
+    """The changes (log rows) that wait with the other half of their key change alone; None: there are none."""
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -92,11 +103,8 @@ class LateHour:
     """What the log says of the tables' columns. A constant that only a later hour fills in is not among it."""
     entries: DataFrame
     """The published entries of the log."""
-    mended_later: DataFrame | None
-    """The transactions (``tx``) that wait as of the cut, for a refused change of which only a later hour brings a good copy;
-    None: there are none."""
-    halves: DataFrame | None
-    """The changes that wait so with the other half of their key change alone; None: there are none."""
+    mended_later: MendedLater | None
+    """What waits as of the cut, for a refused change of which only a later hour brings a good copy; None: nothing does."""
     hour: Hour
     """The hour of the cut."""
     again: bool
@@ -142,11 +150,13 @@ class LateHour:
         if these is not None:
             names = entries.where(~shown).select("tx").join(entries.where(shown & these), "tx", "left_semi").distinct()
             if not (few := [row.tx for row in names.limit(FEW_NAMES + 1).collect()]):
-                return self.mended_later
+                return self.mended_later.transactions if self.mended_later is not None else None
             # Which files have none of a few is known without opening them.
             entries = entries.where(F.col("tx").isin(few)) if len(few) <= FEW_NAMES else entries
         open_ = open_at(entries, shown, self.feed, self.hour, bad=bool(self.all.with_bad))
-        return (open_ if self.mended_later is None else open_.unionByName(self.mended_later)).localCheckpoint()
+        if self.mended_later is not None:
+            open_ = open_.unionByName(self.mended_later.transactions)
+        return open_.localCheckpoint()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -231,24 +241,19 @@ def _late_hour(run: HourRun, of: Hour | None) -> LateHour:
     definitions = load_definitions(now.withColumn("landed_this_hour", F.lit(False)), feed, everything.with_statements)
     if definitions.fills:  # rows have no value of a column that a later hour adds
         definitions = definitions.filled_by(_statements(entries, then))
-    mended_later, halves = _mended_later(now, then, everything, run)
     return LateHour(
         spark=spark, feed=feed, receipt=receipt, publication=run.state.publication,
         staged=made.staged, then=then, all=everything, definitions=definitions,
-        entries=now, mended_later=mended_later, halves=halves, hour=at, again=of is not None,
+        entries=now, mended_later=_mended_later(now, then, everything, run), hour=at, again=of is not None,
         from_start=of is not None and (receipt.redelivered > 0 or _tell_of_others(now.where(in_hour(receipt.hour)), feed)),
     )  # fmt: skip
 
 
-def _mended_later(
-    now: DataFrame, then: FeedState, everything: FeedState, run: HourRun
-) -> tuple[DataFrame | None, DataFrame | None]:
-    """What waits as of the cut with refused changes of which only a later hour brings a good copy: the transactions (``tx``),
-    and the other halves of their key changes (log rows); None: there are none. ``now``: all published log entries; ``then``:
-    what the cut shows."""
+def _mended_later(now: DataFrame, then: FeedState, everything: FeedState, run: HourRun) -> MendedLater | None:
+    """None: nothing was ever refused. ``now``: all published log entries; ``then``: what the cut shows."""
     spark, feed = run.spark, run.feed
     if everything.in_quarantine == {}:
-        return None, None
+        return None
 
     def broken(refused: DataFrame, known: FeedState) -> DataFrame:
         shown = now.where(is_published(known) & (F.col("op") != "bad"))
@@ -264,11 +269,12 @@ def _mended_later(
     names, alone = lost.where(whole).select("tx").distinct(), lost.where(~whole & is_row())
     places = [row.position for row in alone.select("position").distinct().limit(FEW_NAMES + 1).collect()]
     if not places:
-        return names, None
+        return MendedLater(transactions=names, halves=None)
     rows = of_cut.where(is_row())
     if len(places) <= FEW_NAMES:  # which files have none of a few is known without opening them
         rows = rows.where(F.col("position").isin(places))
-    return names, other_halves(rows, alone.withColumns({"stage": F.lit(""), "reason": F.lit("")})).select(*now.columns)
+    halves = other_halves(rows, alone.withColumns({"stage": F.lit(""), "reason": F.lit("")})).select(*now.columns)
+    return MendedLater(transactions=names, halves=halves)
 
 
 def _tables(hour: LateHour) -> Iterator[tuple[str, PublishedTable]]:
@@ -313,7 +319,8 @@ def _prepare(hour: LateHour, source: str, published: PublishedTable) -> _Cut:
         base, before = None, nothing
     table_log = TableLog(
         spark=hour.spark, feed=hour.feed, state=hour.then, definitions=hour.definitions, table=published.table,
-        sources=(source,), named_by=hour.all, withdrawn=hour.halves,
+        sources=(source,), named_by=hour.all,
+        withdrawn=hour.mended_later.halves if hour.mended_later is not None else None,
     )  # fmt: skip
     truncated, emptied = _newest_truncate(hour, table_log, before)
     truncated = emptied_below(hour.then, [source], truncated)

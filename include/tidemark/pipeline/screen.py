@@ -25,6 +25,7 @@ from tidemark.ledger.image_names import has_name
 from tidemark.ledger.kept_back import beginning
 from tidemark.ledger.quarantine import CHECK_FAILED, ENTRY, SCREEN, STOPPED
 from tidemark.logs import get_logger
+from tidemark.pipeline.breaking_changes import refused_before
 from tidemark.pipeline.hour_changes import HourChanges
 from tidemark.pipeline.stopped_tables import changes_of, told
 from tidemark.pipeline.withheld import without
@@ -86,9 +87,12 @@ def screen(hour: HourChanges) -> HourChanges:
     hour = _open_tables(hour, [stats.table for stats in hour.stats])
     refused, warnings = _refused(hour)
     hour = replace(hour, warnings=warnings)
+    before = refused_before(hour)
     if refused is None:
-        return hour
-    hour, touched = without(hour, refused)
+        if before is None:
+            return hour
+        refused = before.select(*ENTRY, "stage", "reason").limit(0)
+    hour, touched = without(hour, refused, before=before)
     # Columns and types that only refused changes brought are of no table.
     return _open_tables(hour, touched)
 

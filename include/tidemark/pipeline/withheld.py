@@ -21,13 +21,10 @@ from tidemark.ledger.quarantine import ALONGSIDE, ENTRY, NOT_BAD
 from tidemark.ledger.receipts import Counts
 from tidemark.logs import get_logger
 from tidemark.pipeline.assemble import with_stats
-from tidemark.pipeline.breaking_changes import breaking_changes
+from tidemark.pipeline.breaking_changes import breaking_changes, other_halves
 from tidemark.pipeline.hour_changes import MOST_NAMED, HourChanges, Withheld
 
 log = get_logger()
-
-#: The text of a key that is not known.
-_UNKNOWN = "[]"
 
 
 def refusal(table: Column, reason: Column) -> Column:
@@ -36,16 +33,18 @@ def refusal(table: Column, reason: Column) -> Column:
 
 
 def without(
-    hour: HourChanges, refused: DataFrame | None, broken: DataFrame | None = None
+    hour: HourChanges, refused: DataFrame | None, broken: DataFrame | None = None, before: DataFrame | None = None
 ) -> tuple[HourChanges, set[str]]:
     """The hour without the changes that are ``refused`` (ENTRY, ``stage``, ``reason``), and without those of ``broken``
-    transactions (``tx``, and ``why`` they wait), each with what belongs to it; and the tables that lose changes."""
+    transactions (``tx``, and ``why`` they wait), each with what belongs to it; and the tables that lose changes. ``before``:
+    refused changes of hours before to which something belongs too
+    (:func:`tidemark.pipeline.breaking_changes.refused_before`)."""
     feed, rows, own, breaking = hour.run.feed, hour.assembled.every_row, None, None
     parts = [] if broken is None else [broken.select("tx", "why")]
     if refused is not None:
         first = refused.groupBy(*ENTRY).agg(F.min(F.struct("stage", "reason")).alias("first"))
         own = rows.join(first, ENTRY).select(*rows.columns, "first.*").localCheckpoint()
-        breaking = breaking_changes(hour, own)
+        breaking = breaking_changes(hour, own if before is None else own.unionByName(before, allowMissingColumns=True))
         why = refusal(F.col("table"), F.col("reason")).alias("why")
         parts.append(breaking.where("tx is not null").select("tx", why))
     named = reduce(DataFrame.unionByName, parts).groupBy("tx").agg(F.min("why").alias("why")).localCheckpoint()
@@ -85,30 +84,6 @@ def _with_what_belongs(
     taken = own.unionByName(alongside)
     halves = other_halves(rows, breaking).join(taken.select(*ENTRY), ENTRY, "left_anti").select(*own.columns)
     return taken.unionByName(halves)
-
-
-def other_halves(rows: DataFrame, own: DataFrame) -> DataFrame:
-    """Of updates that a source sends as two changes at one position, a delete and an insert, those whose other half is
-    refused."""
-
-    def halves(of: DataFrame, *columns: str) -> DataFrame:
-        """The key that a row leaves (``left``), of either half."""
-        old = F.when(F.col("op") == "delete", F.col("key")).when(
-            F.col("op") == "insert", F.coalesce("prior_key", "key")
-        )
-        left = F.to_json(F.array_sort(F.map_entries(old))).alias("left")
-        return of.where(old.isNotNull()).select(*columns, left)
-
-    refused = halves(own, "table", "position", "op", "stage", "reason")
-    refused = refused.withColumn("op", F.when(F.col("op") == "delete", "insert").otherwise("delete"))
-    refused = refused.groupBy("table", "position", "op").agg(
-        F.min(F.struct("stage", "reason")).alias("first"), F.collect_set("left").alias("all_left")
-    )
-    # A half that does not know its old key is the only one at its position.
-    same = F.arrays_overlap("all_left", F.array("left", F.lit(_UNKNOWN))) | (F.col("left") == _UNKNOWN)
-    found = halves(rows, *rows.columns).join(refused, ["table", "position", "op"]).where(same)
-    reason = F.concat(F.lit("the other half of its key change is refused: "), "first.reason")
-    return found.select(*rows.columns, F.col("first.stage").alias("stage"), reason.alias("reason"))
 
 
 def _added(hour: HourChanges, taken: DataFrame, named: DataFrame, left: DataFrame) -> tuple[Withheld, set[str]]:

@@ -55,6 +55,38 @@ def test_a_row_stays_where_it_was_last_good(spark: SparkSession, settings: Setti
     assert not audit(pair.feed(pair.fixed), settings).findings
 
 
+THERE, (LEAVES, ARRIVES) = event("c", 1, row(1, 1)), moved(20, 1, 11, TOO_MUCH)
+AGAIN, MENDED = {**LEAVES, "offset": 90}, moved(20, 1, 11, 5)[1]
+
+
+@pytest.mark.parametrize(
+    ("name", "hours", "order", "rows"),
+    [
+        pytest.param("again", [[THERE, LEAVES, ARRIVES], [AGAIN]], (0, 1), {1: 1}, id="it comes again"),
+        pytest.param("late", [[THERE, LEAVES], [ARRIVES]], (1, 0), {1: 1}, id="it comes late", marks=pytest.mark.full),
+        pytest.param(
+            "mended", [[THERE, LEAVES, ARRIVES], [AGAIN, MENDED]], (0, 1), {11: 5}, id="a good copy has come",
+            marks=pytest.mark.full,
+        ),
+    ],
+)  # fmt: skip
+def test_a_half_waits_while_the_other_is_in_quarantine(
+    spark: SparkSession, settings: Settings, tmp_path: Path, name: str, hours: list[list[Event]], order: tuple[int, ...],
+    rows: dict[int, int],
+) -> None:  # fmt: skip
+    """In another hour than the half that is refused, in no transaction that would hold both."""
+    of_table = {"tables": {"s.items": tables(9)["tables"]["s.items"]}}
+    pair = FeedPair(f"half_{name}", tmp_path, spark, settings, **DEBEZIUM, **of_table, quarantine={"limit": 1})
+    for hour, sent in zip(HOURS, hours, strict=False):
+        pair.export(hour, sent)
+    for number in order:
+        pair.run(HOURS[number]).balance()
+    assert {r["id"]: r["n"] for r in pair.rows(pair.fixed, "items")} == rows
+    assert not audit(pair.feed(pair.fixed), settings).findings
+    waits = [r["hour"] for r in list_kept_back(settings, pair.fixed) if r["reason"].startswith(OTHER)]
+    assert waits == ([HOURS[0]] if name != "again" else list(HOURS[:2]))
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("hours", [1, 2], ids=["one hour", "two hours"])
 def test_once_replayed_the_tables_are_those_of_a_feed_that_was_right_from_the_start(

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 from pyspark.sql import SparkSession
 
-from tidemark.pipeline.withheld import other_halves
+from tidemark.pipeline.breaking_changes import other_halves
 
 COLUMNS = (
     "record bigint, table string, position string, op string, key map<string, string>, prior_key map<string, string>"
