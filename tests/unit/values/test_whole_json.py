@@ -40,8 +40,8 @@ OF_TEXTS = {
     "ledger/change_stats.py": 1,
     "ledger/quarantine_rows.py": 3,
     "operations/explain_transaction.py": 2,
+    "pipeline/breaking_changes.py": 1,
     "pipeline/repeated_changes.py": 2,
-    "pipeline/withheld.py": 1,
     "values/whole_json.py": 1,  # it itself
 }
 
