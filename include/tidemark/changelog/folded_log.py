@@ -15,7 +15,7 @@ from tidemark.fold.key_changes import with_ancestors
 from tidemark.fold.owed_copies import match_owed
 from tidemark.fold.typed_rows import TableShape, in_one_notation, key_is_whole, keyed_rows, settle
 from tidemark.formats import load_format
-from tidemark.formats.contract import MarksLoads, SharesPositions
+from tidemark.formats.contract import MarksLoads, SharesPositions, TellsDeliveries
 from tidemark.ledger.change_log import published_by
 from tidemark.ledger.feed_state import FeedState
 
@@ -34,7 +34,7 @@ def fold_keyed(shape: TableShape, rows: DataFrame, targets: DataFrame, hour: str
 
 def fold_keyless(shape: TableShape, log_rows: DataFrame, feed: Feed, state: FeedState, hour: str) -> DataFrame:
     """SETTLED of a table without a key: one for each copy. ``state``: what has published its log rows."""
-    rows = with_other_content(in_one_notation(log_rows, shape), state).where("not other_content")
+    rows = with_other_content(in_one_notation(log_rows, shape), feed, state).where("not other_content")
     every = keyless.effective(rows, shared_positions(feed))
     changes = every.drop("taken").localCheckpoint()
     images = keyless.copies(changes).localCheckpoint()
@@ -44,10 +44,17 @@ def fold_keyless(shape: TableShape, log_rows: DataFrame, feed: Feed, state: Feed
     return keyless.settle_copies(present, shape, hour, everything=True)
 
 
-def with_other_content(rows: DataFrame, state: FeedState) -> DataFrame:
+def with_other_content(rows: DataFrame, feed: Feed, state: FeedState) -> DataFrame:
     """Log rows of a table without a key, their texts in one notation, with ``other_content``
     (:func:`tidemark.fold.keyless.other_content`)."""
-    return rows.withColumn("other_content", keyless.other_content(published_by(state)))
+    other = keyless.other_content(published_by(state)) if numbers_changes(feed) else F.lit(False)
+    return rows.withColumn("other_content", other)
+
+
+def numbers_changes(feed: Feed) -> bool:
+    """Whether the number of a log row in its transaction is the change's own. Where transactions come in parts of other sizes
+    it is the part's: another row may stand at the same place of another part of that number."""
+    return not isinstance(load_format(feed.format["type"]), TellsDeliveries)
 
 
 def shared_positions(feed: Feed) -> keyless.SharedPositions | None:

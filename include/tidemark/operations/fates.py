@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from pyspark.sql import Row
 from pyspark.sql import functions as F
 
+from tidemark.changelog.folded_log import numbers_changes
 from tidemark.changelog.table_log import TableLog
 from tidemark.changelog.table_view import emptied_below
 from tidemark.changelog.ties import tied_log
@@ -78,6 +79,8 @@ class Fates:
     """Of their transactions, those that are held, and what each lacks."""
     rolled_back: Collection[str]
     """Of their transactions, those that the source rolled back."""
+    numbered: bool = True
+    """Whether their numbers are the changes' own (:func:`tidemark.changelog.folded_log.numbers_changes`)."""
     seen: set[Same] = field(default_factory=set)
     """The changes that were told of."""
     copies: dict[Same, Copies] = field(default_factory=dict)
@@ -122,7 +125,7 @@ class Fates:
 
     def _is_other(self, row: Row, table: str | None) -> bool:
         """See :func:`tidemark.fold.keyless.other_content`."""
-        if row.tx is None or row.tx_ordinal is None:
+        if not self.numbered or row.tx is None or row.tx_ordinal is None:
             return False
         numbered = table, row.tx, row.tx_ordinal, row.position, row.op
         return bool(self.images.setdefault(numbered, row.images) != row.images)
@@ -132,7 +135,9 @@ def read_fates(log: TableLog, rows: Sequence[Row], counted: Collection[Place]) -
     """What became of log rows (ENTRY, ``tx``), of which these are ``counted``; why others are not is read with Spark."""
     spark, feed, state = log.spark, log.feed.feed, log.state
     others = [(*place_of(row), row.tx) for row in rows if place_of(row) not in counted]
-    fates = Fates(state=state, counted=counted, kept={}, waiting=(), lacks={}, rolled_back=())
+    fates = Fates(
+        state=state, counted=counted, kept={}, waiting=(), lacks={}, rolled_back=(), numbered=numbers_changes(log.feed)
+    )
     if not others:
         return fates
     entries = F.broadcast(spark.createDataFrame(others, "object string, record bigint, entry int, tx string"))

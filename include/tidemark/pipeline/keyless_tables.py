@@ -131,7 +131,7 @@ def _count_all(changes: TableChanges, new: DataFrame) -> _Counted:
 def _without_others(rows: DataFrame, state: TableView) -> tuple[DataFrame, Observation]:
     """Log rows without changes of before that say something else; and how many of the hour's are (``changes``), once the rest
     is computed."""
-    counted, marked = Observation(), with_other_content(rows, state.log.state)
+    counted, marked = Observation(), with_other_content(rows, state.log.feed, state.log.state)
     others = F.count_if(F.col("other_content") & F.col("landed_this_hour")).alias("changes")
     return marked.observe(counted, others).where("not other_content").drop("other_content"), counted
 
