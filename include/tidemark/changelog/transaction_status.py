@@ -15,6 +15,7 @@ from itertools import pairwise
 from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
+from tidemark.changelog.places import awaits_place
 from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
 from tidemark.formats.contract import TellsDeliveries
@@ -118,12 +119,14 @@ def _of_all_topics(status: DataFrame) -> DataFrame:
     )
 
 
-def with_earlier(found: DataFrame, earlier: DataFrame, feed: Feed) -> DataFrame:
+def with_earlier(found: DataFrame, earlier: DataFrame, feed: Feed, places_until: str) -> DataFrame:
     """Log entries of incomplete transactions together with those that are published under their names.
 
     A name can come again for another transaction (counters that wrap, or begin again). What stands behind all of a
     transaction that is whole, as published, is none of its parts: of such a name only that is given, with entries that have
-    no position. Where deliveries can be told apart they are: there the same parts can have other positions.
+    no position. Nothing is told by a position that what the log holds can change, up to ``places_until``
+    (:func:`tidemark.changelog.places.places_until`): the same part can come again with another one. So it can where
+    deliveries can be told apart; there they are.
     """
     if tells_deliveries(feed) is not None:
         return found.unionByName(earlier)
@@ -140,7 +143,8 @@ def with_earlier(found: DataFrame, earlier: DataFrame, feed: Feed) -> DataFrame:
     whole &= ~F.bool_or(is_old & (F.col("op") == "bad")).over(of_tx)
     last = F.max(F.when(is_old, position)).over(of_tx)
     together = found.withColumn("is_old", F.lit(False)).unionByName(earlier.withColumn("is_old", F.lit(True)))
-    told = together.withColumns({"behind": ~is_old & (position > last), "whole": whole})
+    behind = ~is_old & (position > last) & ~awaits_place(feed, places_until)
+    told = together.withColumns({"behind": behind, "whole": whole})
     another = F.coalesce(F.bool_or("behind").over(of_tx), F.lit(False)) & F.col("whole")
     told = told.withColumn("another", another)
     left = ~F.col("another") | F.coalesce("behind", ~is_old)

@@ -385,16 +385,15 @@ def _incomplete(entries: HourEntries, candidates: DataFrame, given_up: DataFrame
     found = candidates.join(names, "tx", "left_semi")
     earlier = with_pairs(published, names, entries.feed).join(names, "tx", "left_semi")
 
-    def complete(these: DataFrame) -> DataFrame:
-        these = without_copied(these, entries.feed) if entries.ever_bad else these
-        return F.broadcast(transaction_status(these, entries.feed).where("complete").select("tx"))
+    def complete_with(published: DataFrame) -> DataFrame:
+        together = with_earlier(found, published, entries.feed, entries.state.places_until)
+        together = without_copied(together, entries.feed) if entries.ever_bad else together
+        return F.broadcast(transaction_status(together, entries.feed).where("complete").select("tx"))
 
-    open_ = seen.join(
-        complete(with_earlier(found, without_entries(earlier, given_up), entries.feed)), "tx", "left_anti"
-    )
+    open_ = seen.join(complete_with(without_entries(earlier, given_up)), "tx", "left_anti")
     if given_up is None:
         return open_.withColumn("spared", F.lit(False))
-    with_all = complete(with_earlier(found, earlier, entries.feed)).withColumn("spared", F.lit(True))
+    with_all = complete_with(earlier).withColumn("spared", F.lit(True))
     return open_.join(with_all, "tx", "left").withColumn("spared", F.coalesce("spared", F.lit(False)))
 
 

@@ -93,12 +93,14 @@ def test_a_transaction_is_complete_when_its_end_and_all_its_parts_have_come(spar
 def completed(
     spark: SparkSession, landed: list[dict[str, Any]], hour: Hour = HOURS[0], overdue: str = "hold",
     before: list[dict[str, Any]] | None = None, held: dict[str, list[str]] | None = None, rolled_back: bool = False,
-    tables_outside: bool = False, highest: int | None = None, again: Hour | None = None,
+    tables_outside: bool = False, highest: int | None = None, again: Hour | None = None, places_until: str = "",
 ) -> tuple[WholeTransactions, set[int]]:  # fmt: skip
     """What completes, and the numbers of the changes in it. ``before``: published entries; ``held``: open transactions;
-    ``highest``: the number of the highest published change; ``again``: the hour in which positions began again."""
+    ``highest``: the number of the highest published change; ``again``: the hour in which positions began again;
+    ``places_until``: a text behind the positions that others of the log can change."""
     hours = sorted({each["hour"] for each in before or []})
     state = FeedState.of("f", [receipt(each, n, held_transactions=1) for n, each in enumerate(hours, 1)])
+    state.places_until = places_until
     if highest is not None:
         state.tables["s.t"] = TableProgress(highest=f"{highest:03d}#9")
     if again is not None:
@@ -228,6 +230,26 @@ def test_a_name_that_comes_again_behind_its_first_transaction_is_of_another(
     """What the log holds of the first does not complete the second, where the hour is run late."""
     whole, found = completed(spark, landed, HOURS[1], before=[*WHOLE, entry(9, None, HOURS[2])], highest=9)
     assert (found, whole.held_transactions) == (records, 0 if records else 1)
+
+
+@pytest.mark.promise(3)
+def test_what_comes_again_with_another_position_is_of_the_same_transaction(spark: SparkSession) -> None:
+    """PostgreSQL's first after a snapshot: where the connector was started again in it, one event names the commit before it
+    first and then none, or the other way round."""
+
+    def at(*lsns: int) -> str:
+        return ".".join(f"{lsn:020d}" for lsn in lsns)
+
+    for of_then, of_now in (((2, 7), (7, 7, 7)), ((7, 7, 7), (7, 7, 7)), ((7, 7, 7), (8, 7)), ((7, 7, 7), (8, 8, 8))):
+        first, second = (
+            entry(1, "x", tx_ordinal=1, position=at(6, 6, 6)),
+            entry(2, "x", tx_ordinal=2, position=at(*of_then)),
+        )
+        whole, found = completed(
+            spark, [second | {"hour": HOURS[1], "position": at(*of_now)}], HOURS[1], highest=999, places_until=at(9) + "~",
+            before=[first, second, end(3, "x", tx_count=2, position=None), entry(9, None, HOURS[2])],
+        )  # fmt: skip
+        assert (found, whole.held_transactions) == ({2}, 0), (of_then, of_now)
 
 
 def test_what_completes_a_transaction_that_was_not_whole_may_stand_behind_it(spark: SparkSession) -> None:
