@@ -100,7 +100,9 @@ class FeedState(StoredDocument):
         "moved or took back that reload last.",
     )
     edges: dict[str, list[str]] = Field({}, description="Hours' transaction markers that other hours need.")
-    stopped: dict[str, dict[str, str]] = Field({}, description="Hours that left tables as they were, and why.")
+    stopped: dict[str, dict[str, str]] = Field(
+        {}, description="Hours that left tables as they were, or of which changes wait with theirs; and why."
+    )
     with_bad: list[Hour] = Field([], description="Hours with records that cannot be decoded.")
     with_statements: list[Hour] = Field([], description="Hours with entries that state something about tables.")
     recent: dict[str, int] = Field({}, description="The newest hours and how many records landed in each.")
@@ -172,6 +174,8 @@ class FeedState(StoredDocument):
         _set(self.recalls, hour, receipt.recalls)
         _set(self.named_reloads, hour, receipt.reloads)
         _set(self.stopped, hour, receipt.stopped)
+        for other in receipt.progress.stopped_hours:
+            self.stopped[other] = self.stopped.get(other, {}) | receipt.stopped
         if edges := receipt.progress.edges:
             self.edges[hour] = [*self.edges.get(hour, []), *edges]
         self.with_bad = sorted({*self.with_bad, hour} if receipt.bad else {*self.with_bad} - {hour})

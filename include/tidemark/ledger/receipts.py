@@ -178,6 +178,10 @@ class FeedProgress(BaseModel):
         "does.",
     )
     statements: bool = Field(True, description="Whether entries of the hour state something about tables.")
+    stopped_hours: list[Hour] = Field(
+        [],
+        description="Other hours of which changes wait with those of stopped tables, for they were held until this hour.",
+    )
 
 
 class Recalled(BaseModel):

@@ -38,7 +38,7 @@ from tidemark.pipeline.keyless_tables import settle_keyless
 from tidemark.pipeline.load_hour import load_hour_changes
 from tidemark.pipeline.repeated_changes import without_repeated
 from tidemark.pipeline.screen import open_logged, screen, stop_tables
-from tidemark.pipeline.stopped_tables import notes_of
+from tidemark.pipeline.stopped_tables import notes_of, other_hours_of
 from tidemark.pipeline.system_rows import tombstones, write_system_rows
 from tidemark.tables.published_table import discard_columns
 from tidemark.tables.staged_change import StagedChange
@@ -231,6 +231,7 @@ def _receipt(hour: HourChanges, tables: list[TableReceipt]) -> Receipt:
             places_until=assembled.places_until,
             statements=assembled.statements > 0,
             reloads=reloads,
+            stopped_hours=other_hours_of(hour),
         ),
         kept_whole=withheld.transactions if withheld is not None else 0,
         alongside=withheld.alongside if withheld is not None else 0,

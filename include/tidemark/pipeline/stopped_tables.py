@@ -15,11 +15,13 @@ from pyspark.sql import functions as F
 
 from tidemark.changelog.table_history import Definitions, not_understood
 from tidemark.errors import SchemaError
+from tidemark.hours import Hour
 from tidemark.ledger.change_log import changes_table
 from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.kept_back import kept_back
 from tidemark.ledger.quarantine import ENTRY, STOPPED, waits_for
 from tidemark.ledger.receipts import Receipt
+from tidemark.pipeline.hour_changes import MOST_NAMED, HourChanges
 
 
 def known_stops(run: HourRun, definitions: Definitions) -> dict[str, str]:
@@ -55,6 +57,18 @@ def changes_of(rows: DataFrame, stops: Mapping[str, str]) -> DataFrame:
     return stopped.withColumns({"stage": F.lit(STOPPED), "reason": F.element_at(reasons, F.col("table"))})
 
 
+def other_hours_of(hour: HourChanges) -> list[Hour]:
+    """The hours, oldest first, in which changes landed that were held until this one, and wait now with those of its stopped
+    tables, or with their transactions: they are taken up when their own hours run again."""
+    if not hour.stopped or hour.withheld is None:
+        return []
+    waiting = hour.withheld.rows.where(~F.col("landed_this_hour") & (F.col("hour") != hour.run.hour))
+    with_them = hour.withheld.rows.where((F.col("stage") == STOPPED) & F.col("tx").isNotNull()).select("tx").distinct()
+    stopped = waiting.where(F.col("stage") == STOPPED).select("hour")
+    found = stopped.unionByName(waiting.join(with_them, "tx", "left_semi").select("hour")).distinct().collect()
+    return sorted(row.hour for row in found)
+
+
 def told(error: SchemaError) -> str:
     """A table's stop, for the receipt and the quarantine: what is wrong, and what to do."""
     return f"{error.problem} (to fix: {error.fix})" if error.fix else error.problem
@@ -63,8 +77,12 @@ def told(error: SchemaError) -> str:
 def notes_of(receipt: Receipt) -> list[str]:
     """What the receipt says of the tables that are stopped."""
     counts = {table.table: table.counts for table in receipt.tables}
+    others = receipt.progress.stopped_hours
+    more = ", …" if len(others) > MOST_NAMED else ""
+    named = f", as do changes of {', '.join(others[:MOST_NAMED])}{more} that were held until now" if others else ""
+    again = "these hours" if others else "the hour"
     return [
         f"{table} is stopped and stays as it was, {counts[table].quarantined if table in counts else 0} changes of the hour "
-        f"wait in quarantine: {why}. Then run the hour again, or `tidemark quarantine replay {receipt.feed}`"
+        f"wait in quarantine{named}: {why}. Then run {again} again, or `tidemark quarantine replay {receipt.feed}`"
         for table, why in sorted(receipt.stopped.items())
     ]

@@ -80,6 +80,41 @@ def test_the_others_go_on_and_what_waits_is_published_in_its_place(
     assert again == [pair.run(HOURS[hour], **MENDED).sequence for hour in order], "nothing to do"
 
 
+@pytest.mark.parametrize("first", [0, 1])
+def test_what_was_held_until_a_table_stopped_waits_with_it(
+    spark: SparkSession, settings: Settings, tmp_path: Path, first: int
+) -> None:
+    """It is of another hour than the one that stops the table: that hour has to run again, too, in whatever order."""
+    pair = FeedPair(f"stopped_held_{first}", tmp_path, spark, settings, **DEBEZIUM, **tables("int"))
+    begun = transaction(5, ("u", "items", 1, 5), ("u", "others", 1, 5), ("c", "items", 5, 5))
+    sent = [
+        [*transaction(1, ("c", "items", 1, 1), ("c", "others", 1, 1)), *begun[:2]],
+        [*begun[2:], *transaction(6, ("c", "items", 6, 6))],
+        [*transaction(7, ("u", "items", 6, 7), ("u", "others", 1, 7))],
+    ]
+    for hour, events in enumerate(sent):
+        export(pair, HOURS[hour], events)
+    pair.run(HOURS[0])
+    items = f"{pair.fixed}.items"
+    receipt = pair.run(HOURS[1], **STOPPED)
+    assert (list(receipt.stopped), receipt.progress.stopped_hours) == ([items], [HOURS[0]])
+    assert f"as do changes of {HOURS[0]} that were held until now" in receipt.notes[-1]
+    assert "run these hours again" in receipt.notes[-1]
+    assert pair.run(HOURS[first], **MENDED).stopped == {}
+    state = load_state(settings, pair.fixed)
+    assert list(state.stopped) == [HOURS[1 - first]]
+    assert list(list_stopped(settings, state)) == [items], "until the other hour has run, too"
+    assert list(pair.run(HOURS[2], **MENDED).stopped) == [items]
+    for hour in (1 - first, 2):
+        assert pair.run(HOURS[hour], **MENDED).stopped == {}
+    pair.run_right(HOURS[:3], **MENDED)
+    for table in ("items", "others"):
+        assert pair.rows(pair.fixed, table) == pair.rows(pair.right, table)
+    assert (ids(pair, "items"), ids(pair, "others")) == ({1: 5, 5: 5, 6: 7}, {1: 7})
+    assert not list_kept_back(settings, pair.fixed) and not load_state(settings, pair.fixed).stopped
+    assert [str(finding) for finding in audit(pair.feed(pair.fixed, **MENDED), settings).findings] == []
+
+
 @pytest.mark.parametrize(("name", "stops"), [("items", "table"), ("items_2", "table"), ("items", "feed")])
 def test_a_mended_table_does_not_go_on_before_what_waits(
     spark: SparkSession, settings: Settings, tmp_path: Path, name: str, stops: str

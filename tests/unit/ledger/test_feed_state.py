@@ -122,6 +122,14 @@ def test_what_the_newest_receipt_of_an_hour_says_counts() -> None:
     assert (state.held_transactions, state.waiting_entries, state.last_hour) == (4, 5, HOURS[1])
 
 
+def test_a_table_is_stopped_until_every_hour_whose_changes_wait_has_run_again() -> None:
+    held = FeedProgress(stopped_hours=[HOURS[1]])
+    state = FeedState.of("f", [receipt(1, HOURS[1]), receipt(2, HOURS[2], stopped={"a": "why"}, progress=held)])
+    assert state.stopped == {HOURS[1]: {"a": "why"}, HOURS[2]: {"a": "why"}}
+    assert state.after(receipt(3, HOURS[1], 2)).stopped == {HOURS[2]: {"a": "why"}}
+    assert state.after(receipt(3, HOURS[2], 2)).stopped == {HOURS[1]: {"a": "why"}}
+
+
 def test_hours_with_statements_stay_noted() -> None:
     """What a newer version of their export does not bring again is in the log all the same."""
     said, silent = FeedProgress(statements=True), FeedProgress(statements=False)
