@@ -206,14 +206,19 @@ def _hold_open(
     return replace(whole, notes=[*whole.notes, f"{late} overdue transactions ({policy})"]) if late else whole
 
 
+def publishes_unfinished(feed: Feed) -> bool:
+    """Whether a transaction is published some time though no more of it comes."""
+    return feed.transactions.overdue == "apply" or feed.transactions.tables_outside
+
+
 def open_at(entries: DataFrame, then: Column, feed: Feed, hour: Hour, *, bad: bool = False) -> DataFrame:
     """Of published log entries: the transactions (``tx``) that have parts beside those of entries that ``then`` is true
-    of. As of ``hour``: one that the feed's policy applied by then is not open. ``bad``: whether any record of them may not be
-    decoded."""
+    of, or that only the feed's policy publishes. As of ``hour``: one that it applied by then is not open. ``bad``: whether
+    any record of them may not be decoded."""
     entries = entries.where("tx is not null")
-    continued = entries.where(~then).select("tx").distinct()
-    of_then = entries.where(then).join(continued, "tx", "left_semi")
-    of_all = entries.join(continued, "tx", "left_semi")
+    names = entries.where(F.lit(publishes_unfinished(feed)) | ~then).select("tx").distinct()
+    of_then = entries.where(then).join(names, "tx", "left_semi")
+    of_all = entries.join(names, "tx", "left_semi")
     if bad:
         of_then, of_all = without_copied(of_then, feed), without_copied(of_all, feed)
     known = transaction_status(of_then, feed)

@@ -29,7 +29,7 @@ from tidemark.changelog.table_log import TableLog
 from tidemark.changelog.table_view import emptied_below, published_state
 from tidemark.changelog.ties import retied, tied, tied_log
 from tidemark.changelog.transaction_status import FEW_NAMES
-from tidemark.changelog.transactions import open_at
+from tidemark.changelog.transactions import open_at, publishes_unfinished
 from tidemark.feeds.model import Feed
 from tidemark.fold.contract import COUNTED
 from tidemark.fold.few_keys import FEW_CHANGES, list_keys
@@ -64,7 +64,8 @@ class SinceCut:
     """Whether an entry is among it, or stands behind the first of it; None: all of the log has to be read, for other entries
     may give these another place."""
     open: DataFrame | None
-    """The transactions (``tx``) with such entries that only a later hour than the cut's completes; None: there are none."""
+    """The transactions (``tx``) with such entries that only a later hour than the cut's completes, or publishes by the feed's
+    policy; None: there are none."""
     in_transactions: bool
     """Whether an entry of a transaction was published since."""
     tells_of_others: bool
@@ -148,7 +149,10 @@ class LateHour:
         """The same, of those that have entries of ``these``; None: of all."""
         entries, shown = self.entries.where(F.col("tx").isNotNull()), is_published(self.then)
         if these is not None:
-            names = entries.where(~shown).select("tx").join(entries.where(shown & these), "tx", "left_semi").distinct()
+            of_these = entries.where(shown & these).select("tx")
+            unfinished = publishes_unfinished(self.feed)
+            continued = entries.where(~shown).select("tx")
+            names = (of_these if unfinished else continued.join(of_these, "tx", "left_semi")).distinct()
             if not (few := [row.tx for row in names.limit(FEW_NAMES + 1).collect()]):
                 return self.mended_later.transactions if self.mended_later is not None else None
             # Which files have none of a few is known without opening them.

@@ -290,6 +290,33 @@ def test_a_late_cut_shows_what_was_released_since_the_cut_before_it(
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("cuts", ["keep", "amend"])
+def test_what_the_policy_publishes_is_in_no_cut_before_its_hour(
+    tmp_path: Path, spark: SparkSession, settings: Settings, cuts: str
+) -> None:
+    """Nothing more comes of a transaction; it is overdue, and applied, in the fourth hour."""
+    usual = {"tables": {"s.items": {"columns": COLUMNS}}, "transactions": {"alarm": "1h", "overdue": "apply"}}
+    pair = FeedPair(f"cut_overdue_{cuts}", tmp_path, spark, settings, **TRANSACTIONS, **usual, cuts=cuts)
+    pair.export(HOURS[0], [event("c", 1, row(1, 1))])
+    pair.export(HOURS[1], [part(event("c", 10, row(5, 5)), "10", 1), event("c", 11, row(2, 2))])
+    pair.export(HOURS[2], [event("c", 20, row(3, 3))])
+    pair.export(HOURS[3], [event("c", 30, row(4, 4))])
+    for number in (0, 1, 3, 2):
+        pair.run(HOURS[number])
+
+    def shown() -> list[list[int]]:
+        return [[one["id"] for one in cut(settings, f"{pair.fixed}.items", hour) or []] for hour in HOURS[:4]]
+
+    last = [1, 2, 3, 4, 5] if cuts == "amend" else [1, 2, 4, 5]
+    assert shown() == [[1], [1, 2], [1, 2, 3], last]
+    pair.export(HOURS[0], [event("c", 2, row(9, 9))])
+    pair.run(HOURS[0])
+    more = [9] if cuts == "amend" else []
+    assert shown() == [[1, *more], [1, 2, *more], [1, 2, 3, *more], [*last, *more]]
+    assert [str(finding) for finding in audit(pair.feed(pair.fixed), settings).findings] == []
+
+
+@pytest.mark.full
 def test_a_late_cut_of_a_table_all_of_which_came_later_is_empty(
     tmp_path: Path, spark: SparkSession, settings: Settings
 ) -> None:

@@ -193,6 +193,19 @@ def test_what_a_later_hour_completes_is_open_before_it(spark: SparkSession) -> N
     )
 
 
+@pytest.mark.parametrize("tables_outside", [False, True])
+def test_what_only_the_policy_publishes_is_open_until_it_does(spark: SparkSession, tables_outside: bool) -> None:
+    """Nothing more of x comes."""
+    log = frame(spark, [entry(1, "x", tx_ordinal=1), entry(2, "y"), end(3, "y"), entry(4, "later", HOURS[1])])
+    of = feed("hold" if tables_outside else "apply", tables_outside=tables_outside)
+    published_in = HOURS[1] if tables_outside else HOURS[3]
+    for hour, expected in ((HOURS[0], {"x"}), (published_in, set())):
+        open_ = open_at(log, F.col("hour") <= HOURS[0], of, hour)
+        assert {row.tx for row in open_.collect()} == expected, hour
+    hold = open_at(log, F.col("hour") <= HOURS[0], feed(), HOURS[0])
+    assert hold.isEmpty(), "it is held to this day"
+
+
 def test_a_bad_record_and_its_good_copy_are_one_part(spark: SparkSession) -> None:
     """Whichever comes first, and in which hour. Elsewhere in the order it is another part."""
     parts = [entry(1, "x", tx_ordinal=1), entry(2, "x", tx_ordinal=2), end(3, "x", tx_count=2, position=None)]
