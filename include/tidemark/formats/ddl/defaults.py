@@ -120,9 +120,13 @@ def _implicit(kind: exp.DataType) -> Constant:
 def _as_type(value: Decimal | str | bytes, kind: exp.DataType, dialect: str) -> Constant | None:
     """The value as a column of this type holds it; None where this is not known for certain."""
     name = _name(kind)
-    if name in _BYTES:
-        data = value.encode() if isinstance(value, str) else value
+    if name in _BYTES:  # MySQL alone takes a text's letters: others read digits in it
+        data = value.encode() if isinstance(value, str) and dialect == "mysql" else value
         return _as_bytes(data, kind) if isinstance(data, bytes) else None
+    if (name == "BIT" and dialect == "postgres") or (
+        isinstance(value, bytes) and name in _TEXTS and dialect != "mysql"
+    ):
+        return None  # PostgreSQL's bits are no number, and only the source knows in which encoding bytes are a text
     if isinstance(value, bytes):
         if name not in _TEXTS:
             value = Decimal(int.from_bytes(value, "big"))
@@ -136,9 +140,9 @@ def _as_type(value: Decimal | str | bytes, kind: exp.DataType, dialect: str) -> 
         return words.get(str(value).lower())
     if name in _TEXTS:
         text = str(value)
-        if isinstance(value, Decimal) and "E" in text:  # how a double is printed then is the source's to say
-            return None
-        return text.rstrip(" ") if name in ("CHAR", "NCHAR") else text
+        if isinstance(value, Decimal) and ("E" in text or (dialect == "oracle" and "." in text)):
+            return None  # how a double is printed then is the source's to say, and Oracle prints .5
+        return _as_char(text, kind, dialect) if name in ("CHAR", "NCHAR") else text
     if name in ("ENUM", "SET"):
         return _member(value, kind) if isinstance(value, str) else None
     if name in ("DATE", "TIME") or name in _DATETIMES:
@@ -146,10 +150,19 @@ def _as_type(value: Decimal | str | bytes, kind: exp.DataType, dialect: str) -> 
     return _as_number(value, kind, dialect)
 
 
+def _as_char(text: str, kind: exp.DataType, dialect: str) -> str | None:
+    """MySQL sends a CHAR without blanks at its end; others fill it with them up to its length, which may be one of bytes."""
+    text, length = text.rstrip(" "), kind.expressions[0].name if kind.expressions else ""
+    if dialect == "mysql":
+        return text
+    return text.ljust(int(length)) if text.isascii() and length.isdecimal() else None
+
+
 def _as_bytes(value: bytes, kind: exp.DataType) -> bytes:
     """A BINARY has zeros at its end, up to its length."""
-    length = int(kind.expressions[0].name) if kind.expressions else 1
-    return value.ljust(length, b"\0") if _name(kind) == "BINARY" else value
+    if _name(kind) != "BINARY":
+        return value
+    return value.ljust(int(kind.expressions[0].name) if kind.expressions else 1, b"\0")
 
 
 def _as_number(value: Decimal | str, kind: exp.DataType, dialect: str) -> str | None:

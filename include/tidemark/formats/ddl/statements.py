@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import re
 from dataclasses import dataclass, field
+from itertools import pairwise
 
 import sqlglot
 from sqlglot import Token, TokenType, exp
@@ -40,6 +41,7 @@ from tidemark.formats.ddl.words import (
     OTHER_CLAUSES,
     PASSED_OVER,
     ROW_CLAUSES,
+    ROWS_KEPT,
     STATEMENTS,
     STATEMENTS_OF_TABLES,
     TABLE_VERBS,
@@ -55,8 +57,11 @@ ALTERS_TABLE = rf"{_BEHIND_COMMENTS}(?:set\s+statement\b.*\bfor\s+)?alter\b"
 OF_ONE_INDEX = rf"{_BEHIND_COMMENTS}(?:create\b|drop\s+index\b[^,]*\z|\z)"
 
 _COMPUTED = "values are computed anew without being sent"
+_PART = r"""(?:\[(?:[^]']|]])+]|"(?:[^"']|"")+"|[^][.'"]+)"""
 _SP_RENAME = re.compile(
-    r"\s*exec(?:ute)?\s+(?:sys\s*\.\s*)?\[?sp_rename\]?\s+N?'([^']+)'\s*,\s*N?'([^']+)'\s*,\s*N?'column'\s*;?\s*", re.I
+    rf"\s*exec(?:ute)?\s+(?:sys\s*\.\s*)?\[?sp_rename\]?\s+N?'(?:{_PART}?\.)*({_PART})'"
+    r"\s*,\s*N?'([^']+)'\s*,\s*N?'column'\s*;?\s*",
+    re.I,
 )
 
 
@@ -103,7 +108,7 @@ def read_ddl(text: str, dialect: str, *, alters: bool = False) -> Ddl | None:
     found: list[Ddl] = []
     try:
         if dialect == "sqlserver" and (match := _SP_RENAME.fullmatch(text)):
-            return Ddl(renamed={match[1].split(".")[-1].strip("[]"): match[2]})
+            return Ddl(renamed={_unquoted(match[1]): match[2]})
         run = as_run(text) if dialect == "mysql" else text
         of_table = f'ALTER TABLE "" {run}'
         whole = of_table if _is_clauses(tokens_of(of_table, dialect)[3:], dialect, alters=alters) else run
@@ -219,7 +224,10 @@ class _Reader:
             self._clause(clause)
 
     def _clause(self, tokens: list[Token]) -> None:
+        tokens = skip(tokens, "CONVERT", "TO")  # a character set
         verb, rest = word_at(tokens), tokens[1:]
+        if verb in ROW_CLAUSES or ROWS_KEPT in pairwise(word_at([token]) for token in tokens):
+            raise UnsentRows("rows come or go without being sent")
         if self.ignores and verb != "DROP" and {"UNIQUE", "PRIMARY"} & {word_at([token]) for token in rest}:
             raise UnsentRows("rows go that a key would have twice, without being sent")
         steps = {"ADD": self._add, "DROP": self._drop, "MODIFY": self._modify, "CHANGE": self._change}
@@ -243,8 +251,6 @@ class _Reader:
             self._alter_column(rest)
         elif verb == "SET":
             self._set(rest)
-        elif verb in ROW_CLAUSES:
-            raise UnsentRows("rows come or go without being sent")
         elif verb not in OTHER_CLAUSES or _changes_more(rest):
             raise UnreadableStatement("the statement is not understood")
 
@@ -334,16 +340,15 @@ class _Reader:
 
     def _using(self, name: str, expression: str) -> None:
         """PostgreSQL's values for a column's new type, unless they are its values as they are."""
-        dialect, texts = DIALECTS[self.dialect], exp.DataType.TEXT_TYPES
+        dialect, written = DIALECTS[self.dialect], self.ddl.columns.get(name, "")
         value = sqlglot.parse_one(f"SELECT ({expression})", read=dialect).expressions[0].unnest()
-        if isinstance(value, exp.Cast) and name in self.ddl.columns:
-            kind, target = exp.DataType.build(self.ddl.columns[name], dialect=dialect, udt=True), value.to
-            own = exp.DataType.Type.USERDEFINED
-            same = kind.this == target.this != own or kind.sql(dialect) == target.sql(dialect)
-            if same or (kind.this in texts and target.this in texts):
-                value = value.this.unnest()
-            if same and isinstance(value, exp.Cast) and value.to.this in texts:  # by its text, as for an enum
-                value = value.this.unnest()
+        by_text = (
+            bool(written) and exp.DataType.build(written, dialect=dialect, udt=True).this in exp.DataType.TEXT_TYPES
+        )
+        if isinstance(value, exp.Cast) and value.to.sql(dialect) == written:  # in its whole, with its size
+            value, by_text = value.this.unnest(), True  # as for an enum
+        if by_text and isinstance(value, exp.Cast) and value.to.sql(dialect) in ("TEXT", "VARCHAR"):
+            value = value.this.unnest()
         if not isinstance(value, exp.Column) or value.name.lower() != name.lower():
             raise UnsentRows(_COMPUTED)
 
@@ -394,6 +399,12 @@ class _Reader:
                 self.ddl.unfilled[name] = str(reason)
             else:
                 self.ddl.filled |= {} if value is None else {name: value}
+
+
+def _unquoted(name: str) -> str:
+    """A name of SQL Server without the brackets or quotes around it."""
+    end = {"[": "]", '"': '"'}.get(name[0])
+    return name[1:-1].replace(end * 2, end) if end else name
 
 
 def _changes_more(tokens: list[Token]) -> bool:

@@ -22,7 +22,7 @@ STATEMENTS_OF_TABLES = {
 #: Clauses of ALTER TABLE that change neither columns nor rows, by their first word.
 OTHER_CLAUSES = {
     "ENGINE", "COMMENT", "AUTO_INCREMENT", "AUTOEXTEND_SIZE", "AVG_ROW_LENGTH", "CHECKSUM", "COMPRESSION", "CONNECTION",
-    "DATA", "DEFAULT", "CHARACTER", "CHARSET", "COLLATE", "CONVERT", "ORDER", "ROW_FORMAT", "ALGORITHM", "LOCK",
+    "DATA", "DEFAULT", "CHARACTER", "CHARSET", "CHAR", "COLLATE", "ORDER", "ROW_FORMAT", "ALGORITHM", "LOCK",
     "FORCE", "ENABLE", "DISABLE", "ENCRYPTION", "INDEX", "KEY_BLOCK_SIZE", "MAX_ROWS", "MIN_ROWS", "PACK_KEYS",
     "DELAY_KEY_WRITE", "INSERT_METHOD", "STATS_AUTO_RECALC", "STATS_PERSISTENT", "STATS_SAMPLE_PAGES", "PARTITION",
     "REORGANIZE", "COALESCE", "REBUILD", "OPTIMIZE", "ANALYZE", "CHECK", "NOCHECK", "REPAIR", "REMOVE", "UPGRADE",
@@ -32,8 +32,9 @@ OTHER_CLAUSES = {
     "PAGE_CHECKSUM", "PAGE_COMPRESSED", "PAGE_COMPRESSION_LEVEL", "TRANSACTIONAL", "ENCRYPTED", "ENCRYPTION_KEY_ID",
     "SECONDARY_LOAD", "SECONDARY_UNLOAD", "ENGINE_ATTRIBUTE", "SECONDARY_ENGINE_ATTRIBUTE",
 }  # fmt: skip
-#: Clauses of ALTER TABLE that add or remove rows.
-ROW_CLAUSES = {"TRUNCATE", "EXCHANGE", "DISCARD", "IMPORT", "SWITCH", "DETACH", "ATTACH"}
+#: Clauses of ALTER TABLE that add or remove rows, by their first word; and what Oracle writes in others that do.
+ROW_CLAUSES = {"TRUNCATE", "EXCHANGE", "DISCARD", "IMPORT", "SWITCH", "DETACH", "ATTACH", "CONVERT"}
+ROWS_KEPT = ("INCLUDING", "ROWS")
 #: Words that begin what is no column, in a list of columns and behind ADD, DROP and MODIFY. The dialect reserves them: a
 #: column of such a name is quoted.
 NO_COLUMN = {
