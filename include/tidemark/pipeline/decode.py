@@ -14,11 +14,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import contextmanager
+from functools import reduce
 from urllib.parse import unquote
 
 from py4j.protocol import Py4JJavaError
 from pyspark.errors import PySparkException
-from pyspark.sql import Column, DataFrame, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession, Window
 from pyspark.sql import functions as F
 
 from tidemark.containers import load_container
@@ -28,6 +29,7 @@ from tidemark.errors import ConfigError, ExportError
 from tidemark.feeds.model import Feed
 from tidemark.formats import load_format
 from tidemark.formats.contract import CHANGES
+from tidemark.formats.ddl.named_tables import OTHERS_STAY, of_dropped_database
 from tidemark.identifiers import PUBLISHED_NAME, is_published_name
 from tidemark.ledger.change_log import create_log, in_hour, published_name, write_hour
 from tidemark.ledger.hour_run import HourRun
@@ -55,8 +57,9 @@ def decode(run: HourRun, since: int | None) -> int | None:
         taken = recalled(spark, feed.feed, manifest, state)
         if taken is not None:
             taken = taken.localCheckpoint()
-            kept = kept.join(F.broadcast(taken.select(*ENTRY)), ENTRY, "left_anti").select(*kept.columns)
-            again = _again(run, taken, kept)
+            published = kept
+            kept = published.join(F.broadcast(taken.select(*ENTRY)), ENTRY, "left_anti").select(*published.columns)
+            again = _again(run, taken, kept, published)
             own_version = F.lit(manifest.version).alias("version")
             rows = rows.unionByName(again.select(F.lit(manifest.hour).alias("hour"), own_version, "*"))
         rows = kept.unionByName(rows)
@@ -109,11 +112,12 @@ def _changes_of(run: HourRun, wanted: list[str]) -> DataFrame:
     return found.where(F.col("object").isin(wanted)) if len(read) > len(wanted) else found
 
 
-def _again(run: HourRun, taken: DataFrame, kept: DataFrame) -> DataFrame:
+def _again(run: HourRun, taken: DataFrame, kept: DataFrame, published: DataFrame) -> DataFrame:
     """Entries ``taken`` back from quarantine as today's feed file decodes them: same columns as :func:`changes`.
 
-    An object of which nothing is ``kept`` is decoded whole: its records may begin and end elsewhere now. Of the other
-    objects, the records that were taken are decoded, or, of a record that holds more, only its taken entries.
+    An object of which nothing is ``kept`` of what is ``published`` is decoded whole: its records may begin and end elsewhere
+    now. Of the other objects, the records that were taken are decoded, or, of a record that holds more, only its taken
+    entries; and where it drops a database, all that :func:`not_emptied` gives.
     """
     decoded = _changes_of(run, [row.object for row in taken.select("object").distinct().collect()])
     record = ["object", "record"]
@@ -123,18 +127,62 @@ def _again(run: HourRun, taken: DataFrame, kept: DataFrame) -> DataFrame:
     _refuse_other_records(run, parts)
     decoded = decoded.localCheckpoint()
     in_parts = F.broadcast(parts.select("object").distinct())
-    shared = F.broadcast(parts.join(kept, record, "left_semi").select(*record).distinct())
-    whole_records = F.broadcast(parts.select(*record).distinct().join(shared, record, "left_anti"))
-    entries = parts.join(shared, record, "left_semi").select(*ENTRY)
+    taken_records = F.broadcast(parts.select(*record).distinct())
+    places = F.broadcast(parts.select(*ENTRY, F.lit(True).alias("taken")).distinct())
+    before = published.select(*ENTRY, "kind", "op", "source_table", "problem").join(taken_records, record, "left_semi")
+    before = before.join(places, ENTRY, "left").localCheckpoint()
+    beside = before.where("taken is null")
+    shared = F.broadcast(beside.select(*record).distinct())
+    dropped = F.broadcast(beside.where(of_dropped_database(F.col("kind"), F.col("op"))).select(*record).distinct())
+    whole_records = taken_records.join(shared, record, "left_anti")
+    entries = parts.join(shared, record, "left_semi").join(dropped, record, "left_anti").select(*ENTRY)
     if not entries.join(decoded, ENTRY, "left_anti").isEmpty():
         raise _cut_elsewhere(run)
     chosen = [
         decoded.join(in_parts, "object", "left_anti"),
-        decoded.join(whole_records, record, "left_semi"),
+        decoded.join(F.broadcast(whole_records), record, "left_semi"),
         decoded.join(F.broadcast(entries), ENTRY, "left_semi"),
     ]
-    columns = decoded.columns
-    return chosen[0].select(*columns).unionByName(chosen[1].select(*columns)).unionByName(chosen[2].select(*columns))
+    if not dropped.isEmpty():
+        of_dropped = decoded.join(dropped, record, "left_semi").select(*decoded.columns)
+        new = not_emptied(of_dropped, beside).localCheckpoint()
+        _refuse_lost_tables(run, before.where("taken").join(dropped, record, "left_semi"), new)
+        chosen.append(new)
+    return reduce(DataFrame.unionByName, (rows.select(*decoded.columns) for rows in chosen))
+
+
+def not_emptied(decoded: DataFrame, kept: DataFrame) -> DataFrame:
+    """What records that drop a database are ``decoded`` to today, without the tables that ``kept`` entries of them emptied.
+
+    Which number each of their entries has depends on the feed file: so they are told by their tables, and take the numbers
+    that are free, in their order. By the same feed file these are those that they had.
+    """
+    record = ["object", "record"]
+    used = kept.groupBy(*record).agg(F.collect_set("entry").alias("used"))
+    emptied = kept.select(*record, "source_table").distinct()
+    new = decoded.join(F.broadcast(emptied), [*record, "source_table"], "left_anti")
+    which = F.row_number().over(Window.partitionBy(*record).orderBy("entry"))
+    numbered = new.withColumn("which", which).join(F.broadcast(used), record)
+    free = F.array_except(F.sequence(F.lit(0), F.col("which") + F.size("used")), "used")
+    rows: DataFrame = numbered.withColumn("entry", F.element_at(free, F.col("which"))).select(*decoded.columns)
+    return rows
+
+
+def _refuse_lost_tables(run: HourRun, taken: DataFrame, new: DataFrame) -> None:
+    """ConfigError where what is ``taken`` of dropped databases is of tables that nothing ``new`` is of, nor of all others."""
+    record = ["object", "record"]
+    left = taken.join(new.where(F.col("problem") == OTHERS_STAY), record, "left_anti")
+    table = F.coalesce("source_table", F.lit(""))  # of which table a problem is, only its text says
+    of_others = F.coalesce(F.col("problem") == OTHERS_STAY, F.lit(False))
+    tables = new.select(*record, F.explode(F.array(F.lit(""), table)).alias("of"))
+    named = left.withColumn("of", F.when(of_others, OTHERS_STAY).otherwise(table))
+    if not named.join(tables, [*record, "of"], "left_anti").isEmpty():
+        raise ConfigError(
+            "a database is dropped, and of its tables that are in quarantine for it, today's feed file tells nothing",
+            fix="set `tables` and `undeclared` back to what they were when the hour was published",
+            feed=run.feed.feed,
+            hour=run.hour,
+        )
 
 
 def _refuse_other_records(run: HourRun, parts: DataFrame) -> None:

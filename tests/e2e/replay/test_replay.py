@@ -15,10 +15,13 @@ from tests.e2e.feed_pair import FeedPair
 from tests.e2e.generated import HOURS as GENERATED
 from tests.e2e.generated import findings, generated
 from tests.e2e.qlik_messages import in_kafka, qlik
+from tests.e2e.schema_change_messages import HOURS as INSTALLED
+from tests.e2e.schema_change_messages import Change, Installation, Statement
 from tests.unit.formats.qlik_messages import metadata
 from tidemark.cli import app
 from tidemark.errors import CheckError, ConfigError, ExportError, QuarantineLimitError
 from tidemark.feeds.model import Feed
+from tidemark.formats.ddl.named_tables import OTHERS_STAY
 from tidemark.ledger.change_log import log_snapshot
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.manifest import load_manifests
@@ -283,6 +286,46 @@ def test_an_object_of_which_part_is_published_is_not_cut_again(tmp_path: Path, s
     receipt = replay_hour(feed, GENERATED[1], settings)
     assert receipt is not None and receipt.quarantined == 2
     receipt.balance()
+
+
+@pytest.mark.parametrize("format_", ["canal", "dataworks"])
+def test_a_dropped_database_empties_what_the_feed_file_names_since(
+    tmp_path: Path, spark: SparkSession, settings: Settings, format_: str
+) -> None:
+    """Its entry stays in quarantine: there may be tables that the feed file does not name yet."""
+    schema = f"r_dropped_{format_}"
+    tables, columns = ("a", "m", "x", "z"), {"id": "int"}
+    made = Installation(format_, schema, tmp_path, settings, {f"s.{schema}_m": {}})
+    made.export(0, [Change("c", n, columns, {"id": n}, table=f"{schema}_{table}") for n, table in enumerate(tables, 1)])
+    made.export(1, [Statement(10, {}, "DROP DATABASE s", table="", kind="QUERY")])
+    made.run(0, 1)
+
+    def left() -> dict[str, list[int]]:
+        return {
+            table: [row["id"] for row in made.rows(f"{schema}_{table}", schema=schema if table == "m" else "s")]
+            for table in tables
+        }
+
+    def replay() -> tuple[int, int, int]:
+        receipt = replay_hour(made.feed(), INSTALLED[1], settings)
+        assert receipt is not None
+        receipt.balance()
+        entries = list_kept_back(settings, schema)
+        assert [entry["reason"] for entry in entries] == [OTHERS_STAY]
+        return receipt.split, receipt.counts.applied, receipt.quarantined
+
+    assert left() == {"a": [1], "m": [], "x": [3], "z": [4]}
+    made.tables |= {f"s.{schema}_{table}": {"name": f"s.{schema}_{table}"} for table in ("a", "x")}
+    assert replay() == (3, 3, 1)
+    assert left() == {"a": [], "m": [], "x": [], "z": [4]}
+    assert replay() == (3, 3, 1), "by the same feed file nothing changes"
+    del made.tables[f"s.{schema}_a"]
+    assert replay() == (3, 3, 1), "nor by one that no longer names a table"
+    with pytest.raises(ConfigError, match="of its tables that are in quarantine for it"):
+        replay_hour(made.feed(undeclared="quarantine"), INSTALLED[1], settings)
+    made.run(1)
+    assert left() == {"a": [], "m": [], "x": [], "z": [4]}
+    assert [str(finding) for finding in audit(made.feed(), settings).findings] == []
 
 
 def test_a_transaction_that_was_given_up_shows_whole_when_it_is_complete(

@@ -33,6 +33,9 @@ _ON_TABLES = rf"(?is)^\s*{_SETTINGS}(?:drop\s+tables?|truncate|rename\s+tables?|
 _REPLACES_TABLE = r"(?i)^\s*create\s+or\s+replace\s+table\b"
 _DROPS_TEMPORARY = r"(?i)^\s*drop\s+temporary\b"
 
+#: Of a database that is dropped: that there are tables that nobody can name.
+OTHERS_STAY = "a database is dropped: its tables that the feed file does not name stay"
+
 
 def without_comments(text: Column) -> Column:
     """A statement as the functions here read it: comments and blanks are single blanks."""
@@ -50,6 +53,12 @@ def empties(kind: Column, statement: Column) -> Column:
 def drops_database(kind: Column, statement: Column) -> Column:
     """Whether a message is of a whole database that is dropped: it names no table."""
     return F.coalesce((kind == "QUERY") & _says(statement, _DROPS_DATABASE), F.lit(False))
+
+
+def of_dropped_database(kind: Column, op: Column) -> Column:
+    """Whether a log entry empties a table whose database is dropped. Of its record, the entries' numbers depend on the feed
+    file."""
+    return F.coalesce((kind == "QUERY") & (op == "truncate"), F.lit(False))
 
 
 def problem_without_table(statement: Column) -> Column:
@@ -119,8 +128,7 @@ def _in_database(database: Column, feed: DeclaredFeed) -> Column:
         return compute_once(
             named, lambda tables: F.when(F.size(tables) > 0, F.transform(tables, found)).otherwise(none)
         )
-    others = _problem("a database is dropped: its tables that the feed file does not name stay")
-    return F.concat(F.transform(named, found), F.array(others))
+    return F.concat(F.transform(named, found), F.array(_problem(OTHERS_STAY)))
 
 
 def _says(statement: Column, pattern: str) -> Column:
