@@ -32,6 +32,8 @@ _LOG_PROPERTIES = {
     "format-version": "3",
     "write.distribution-mode": "none",
     "write.parquet.compression-codec": "lz4_raw",
+    # Large hours are written table by table: what reads one of them leaves out the row groups of the others.
+    "write.parquet.row-group-size-bytes": str(8 * 2**20),
     "write.metadata.delete-after-commit.enabled": "true",
     "write.metadata.previous-versions-max": "50",
     # Nearly every value is a different one: a dictionary of them is built in vain, and costs a tenth of decode.
