@@ -168,7 +168,17 @@ def altered_in_another_case(feed: Feed, stats: TableStats, definitions: Definiti
 
 def refuse_other_sources(feed: Feed, stats: TableStats, before: set[str]) -> None:
     """SchemaError where two of the source's tables would be one. ``before``: those that were published under the name so
-    far, or altered; where the feed file gives it to the hour's table by ``name``, it goes on as that one's."""
+    far, or altered; where the feed file gives it to the hour's table by ``name``, it goes on as that one's, unless it gives
+    the former one another name."""
+    left = {source: feed.published_name(source) for source in sorted(before & feed.tables.keys() - {*stats.sources})}
+    for source, name in left.items():
+        if name != stats.table:
+            raise SchemaError(
+                f"it holds the rows of {source}, which the feed file publishes as {name} now",
+                fix=f"in the feed file, give {' and '.join(stats.sources)} a `name` that no other table has had",
+                feed=feed.feed,
+                table=stats.table,
+            )
     named = all(source in feed.tables and feed.tables[source].name for source in stats.sources)
     sources = sorted({*stats.sources} if named else {*stats.sources, *before})
     if len(sources) < 2:

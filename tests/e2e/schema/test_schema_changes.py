@@ -476,6 +476,23 @@ def test_a_table_of_another_name_is_built_from_the_log(install: Install) -> None
         made.run(3)
 
 
+def test_a_name_that_another_table_has_had_is_not_given_away(install: Install) -> None:
+    """Its rows would be those of both. A table of the source that moved is in the feed file once, and goes on."""
+    made = install("plain_debezium", tables=NAMED)
+    made.export(0, [Change("c", n, V1, {"id": n}) for n in (1, 2)])
+    made.run(0)
+    made.export(1, [Change("c", 11, V1, {"id": 2}, table="others")])
+    of_others = {"s.others": {"name": f"{made.name}.items", "key": ["id"]}}
+    made.tables = {"s.items": {"name": f"{made.name}.other", "key": ["id"]}, **of_others}
+    with pytest.raises(
+        SchemaError, match=r"it holds the rows of s\.items, which the feed file publishes as \w+\.other now"
+    ):
+        made.run(1)
+    made.tables = of_others
+    made.run(1)
+    assert [row["id"] for row in made.rows()] == ["1", "2"]
+
+
 def test_the_audit_asks_for_no_late_cut_under_a_former_name(install: Install, settings: Settings) -> None:
     made = install("plain_debezium", tables=NAMED)
     for hour in range(3):
