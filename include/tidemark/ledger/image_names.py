@@ -67,6 +67,7 @@ def why_unpublishable(text: Column) -> Column:
         )
         .when(F.size(names) != count, F.lit("a column's name holds the control character U+001F"))
         .when(F.array_contains(names, ""), F.lit("a column has no name"))
+        .when(F.size(F.array_distinct(names)) != count, F.lit("a column is named twice"))
         .when(
             F.size(long) > 0,
             F.concat(

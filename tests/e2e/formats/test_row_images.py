@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from tests.e2e.debezium_messages import event, moved, row
 from tests.e2e.one_table_feed import OneTableFeed, rows
 from tidemark.hours import hours_between
 from tidemark.ledger.quarantine import list_kept_back
@@ -59,3 +60,16 @@ def test_a_binlog_with_the_least_of_each_row(settings: Settings, tmp_path: Path)
     (kept,) = list_kept_back(settings, feed.feed)
     assert kept["record"] == 2 and "the key (id) is missing" in kept["reason"]
     assert {row["id"]: row["note"] for row in rows(settings, feed)} == {2: "long", 3: None, 4: "long"}
+
+
+def test_a_column_that_an_image_names_twice_goes_to_quarantine(settings: Settings, tmp_path: Path) -> None:
+    """No connector writes it. Which of its values would count, checks and table might see otherwise."""
+    feed, twice = OneTableFeed("images_twice", tmp_path, settings), '{"id": 2, "id": 3}'
+    keyed = event("c", 2, row(2, 1)) | {"key": twice}
+    (left, arrived), sent = moved(4, 1, 5, 4), event("c", 3, row(4, 1))
+    sent["value"] = sent["value"].replace('"n": 1', '"n": 1, "n": -1')
+    arrived["headers"][0]["value"] = '{"id": 1, "id": 9}'
+    receipt = feed(HOURS[0], [event("c", 1, row(1, 1)), keyed, sent, left, arrived])
+    assert (receipt.landed, receipt.counts.applied, receipt.quarantined) == (5, 3, 2)
+    assert {kept["reason"] for kept in list_kept_back(settings, feed.feed)} == {"a column is named twice"}
+    assert [found["id"] for found in rows(settings, feed)] == [5]

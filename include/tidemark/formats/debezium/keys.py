@@ -14,7 +14,7 @@ from pyspark.sql import functions as F
 
 from tidemark.formats.contract import DeclaredFeed
 from tidemark.values.expressions import compute_once
-from tidemark.values.strict_json import exact_json, whole_text
+from tidemark.values.strict_json import exact_json, repeats_name, whole_text
 
 IMAGE = "map<string, string>"
 _OLD_KEY = "__debezium.oldkey"
@@ -35,15 +35,16 @@ def names_old_key(headers: Column) -> Column:
 
 
 def old_key(headers: Column, *, checked: bool) -> Column:
-    """The old key, in the last header of its name; null where there is none, or where it is no JSON object. ``checked``: the
-    headers are known to hold nothing that :func:`whole_text` refuses.
+    """The old key, in the last header of its name; null where there is none, or where it is no JSON object, or one that names
+    a column twice. ``checked``: the headers are known to hold nothing that :func:`whole_text` refuses.
 
     Connect's SimpleHeaderConverter leaves line breaks inside a text as they are.
     """
     named = F.filter(headers, lambda header: header["key"] == _OLD_KEY)
     written = F.element_at(named, -1)["value"].cast("string")
     document = compute_once(written if checked else whole_text(written), _document)
-    return F.when(names_old_key(headers), compute_once(document, own_shape))
+    found = compute_once(document, own_shape)
+    return F.when(names_old_key(headers), compute_once(found, lambda old: F.when(~repeats_name(old), old)))
 
 
 def _document(written: Column) -> Column:

@@ -45,7 +45,9 @@ def identity(own: Column, op: Column, *, numbered: Column) -> Column:
     """What makes an event of a transaction distinct: topic, position, op and key; without a key its number in it, or where
     that alone tells its events apart (``numbered``)."""
     number = F.col("transaction.total_order").cast("string")
-    row = F.coalesce(F.when(~numbered, F.to_json(F.col("k"))), number)
+    # In one order: the key's columns may come in that of the messages' keys, or of the images.
+    key = F.to_json(F.array_sort(F.map_entries("k")))
+    row = F.coalesce(F.when(~numbered, key), number)
     return F.concat_ws("|", F.col("topic"), own, op, row)
 
 
