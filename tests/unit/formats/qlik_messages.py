@@ -26,6 +26,7 @@ TABLES: dict[str, Any] = {
     "SALES.GROWN": {"key": ["ID"], "columns": {"ID": "INT4", "NAME": "STRING(9)", "NOTE": "CLOB"}},
     "SALES.LEADING": {"key": ["ID"], "columns": {"ID": "INT4", "_A": "STRING(9)", "__B": "STRING(9)"}},
     "SALES.SECTIONS": {"key": ["ID"], "topic": "sections"},
+    "SALES.STAMPED": {"topic": "stamped", "key": ["ID"], "columns": {"ID": "INT4", "timestamp": "DATETIME"}},
     "SALES.ONE": {"topic": "both"},
     "SALES.TWO": {"topic": "both"},
 }

@@ -145,6 +145,15 @@ case("log delete", message({"A": 1, "B": 2}, named("EVENTS", "DELETE")), "orders
 # Transactions.
 case("no counter", message(ROW, headers("INSERT", transactionEventCounter=None)))
 case("later part", message(ROW, headers("INSERT", transactionEventCounter=12, transactionLastEvent="False")))
+# A column with the name of a header.
+STAMPED, UNSTAMPED = {"ID": 7, "timestamp": "2020-01-01 00:00:00"}, headers("INSERT")
+UNSTAMPED.pop("timestamp")
+case("stamped, bare", message(STAMPED, headers("INSERT")), "stamped")
+case("stamped, prefixed", {f"data_{k}": v for k, v in STAMPED.items()} | {f"headers_{k}": v for k, v in UNSTAMPED.items()},
+     "stamped")  # fmt: skip
+case("stamped, the row's alone", STAMPED | UNSTAMPED, "stamped")
+case("stamped, the header alone", {"ID": 7, **headers("INSERT")}, "stamped")
+case("stamped, another topic", STAMPED | UNSTAMPED)
 # What decode refuses.
 BAD = {
     "broken": (b'{"data":{"ID":1', "no data message and no metadata"),
@@ -227,6 +236,8 @@ def test_the_good_are_good(bound: dict[str, Row]) -> None:
         "several tables of a topic",
         "no table",
         "md no table",
+        "stamped, the row's alone",
+        "stamped, the header alone",
     }
     assert {name: row.problem for name, row in bound.items() if row.problem and name not in refused} == {}
 
@@ -406,6 +417,18 @@ def test_a_column_may_be_named_as_a_section_is(bound: dict[str, Row]) -> None:
         "flat by _ but for the row",
     ):
         assert bound[name].after == SECTIONS, name
+
+
+def test_what_may_be_a_column_or_a_header_is_neither(decoded: dict[str, Row]) -> None:
+    """It was the header: the column was absent for ever, and the row had the column's time for that of its commit."""
+    for how in ("bare", "prefixed"):
+        assert (decoded[f"stamped, {how}"].problem, decoded[f"stamped, {how}"].after) == (
+            None, {name: str(value) for name, value in STAMPED.items()}
+        ), how  # fmt: skip
+    for how in ("the row's alone", "the header alone"):
+        row = decoded[f"stamped, {how}"]
+        assert (row.op, row.problem.startswith("timestamp: of a column and of a header alike")) == ("bad", True), how
+    assert decoded["stamped, another topic"].problem is None
 
 
 def test_a_column_may_begin_with_what_stands_behind_its_section(bound: dict[str, Row]) -> None:

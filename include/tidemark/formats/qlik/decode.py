@@ -20,7 +20,7 @@ from tidemark.formats.qlik import bind as qlik_bind
 from tidemark.formats.qlik import metadata as qlik_metadata
 from tidemark.formats.qlik.avro import avro_messages, in_envelope, is_avro, one_line_base64
 from tidemark.formats.qlik.loads import of_load
-from tidemark.formats.qlik.messages import PASSED, READ, json_messages
+from tidemark.formats.qlik.messages import HEADERS, PASSED, READ, json_messages
 from tidemark.formats.qlik.types import declared_type
 from tidemark.values.columns import ColumnType
 from tidemark.values.encodings import Encoding
@@ -112,15 +112,23 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
     assert isinstance(options, Options)
     if options.messages == "json":
         hint = F.when(in_envelope(F.col("value")), F.lit("the value is Avro: set `messages: avro` under format"))
-        return _entries(json_messages(records.withColumn("problem", F.coalesce("problem", hint))), feed, options)
-    return _entries(_json_or_avro(records, options), feed, options)
+        hinted = records.withColumn("problem", F.coalesce("problem", hint))
+        return _entries(json_messages(hinted, _named_as_headers(feed)), feed, options)
+    return _entries(_json_or_avro(records, feed, options), feed, options)
 
 
-def _json_or_avro(records: DataFrame, options: Options) -> DataFrame:
+def _named_as_headers(feed: DeclaredFeed) -> dict[str, list[str]]:
+    """By topic, the declared columns of its table that have the name of a header."""
+    columns = {table.topic: {*table.all_columns, *(table.key or ())} for table in feed.tables.values()}
+    names = {topic: sorted(of_table & {*HEADERS}) for topic, of_table in columns.items()}
+    return {topic: of_table for topic, of_table in names.items() if topic and of_table}
+
+
+def _json_or_avro(records: DataFrame, feed: DeclaredFeed, options: Options) -> DataFrame:
     """Data in Avro; metadata in Avro or JSON. One pass: each reader sees the other's values as null."""
     avro = F.when(is_avro(F.col("value")), F.col("value").cast("binary"))
     split = records.withColumn("avro", avro).withColumn("value", F.when(F.col("avro").isNull(), F.col("value")))
-    read = json_messages(split, also=["avro"])
+    read = json_messages(split, _named_as_headers(feed), also=["avro"])
     json_read = read.select(*PASSED, F.col("avro").alias("value"), F.struct(*READ).alias("json"))
     both = avro_messages(json_read, little_endian=options.avro_masks == "little", also=["value", "json"])
     in_avro = F.col("value").isNotNull()

@@ -12,7 +12,7 @@ bytes of Avro.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import reduce
 from operator import or_
 
@@ -23,6 +23,10 @@ from tidemark.containers.contract import holds_text
 from tidemark.values.strict_json import NOT_UTF_8, broken, is_broken, one_document, repeats_name
 
 _TWICE = "an image names a column twice, or a header is there twice"
+_DOUBTFUL = (
+    ": of a column and of a header alike, and which one it is here nothing says: have the task put the names of the sections "
+    "before those of their fields (`headers_timestamp`), or not flatten its messages"
+)
 
 _IMAGE = "map<string, string>"
 _BODY = (
@@ -46,8 +50,11 @@ HEADERS = (
 _OPERATION = r"^headers[._]+operation\z"
 
 
-def json_messages(records: DataFrame, also: Sequence[str] = ()) -> DataFrame:
-    """RECORDS whose values are JSON → MESSAGE, and the columns ``also`` named, untouched."""
+def json_messages(
+    records: DataFrame, named_as_headers: Mapping[str, Sequence[str]], also: Sequence[str] = ()
+) -> DataFrame:
+    """RECORDS whose values are JSON → MESSAGE, and the columns ``also`` named, untouched. ``named_as_headers``: by topic, the
+    columns of its table that have the name of a header."""
     passed, text, checked = (*PASSED, *also), F.col("value").cast("string"), holds_text(records)
     parsed = records.select(
         *passed, text.alias("text"), one_document(text, _MESSAGE, exact=True, checked=checked).alias("v")
@@ -85,11 +92,11 @@ def json_messages(records: DataFrame, also: Sequence[str] = ()) -> DataFrame:
             is_metadata.alias("is_metadata"),
             F.when(~in_sections, one_document(F.col("text"), _IMAGE, exact=True, checked=checked)).alias("whole"),
         ),
-        passed,
+        passed, named_as_headers,
     )  # fmt: skip
 
 
-def _one_shape(opened: DataFrame, passed: Sequence[str]) -> DataFrame:
+def _one_shape(opened: DataFrame, passed: Sequence[str], named_as_headers: Mapping[str, Sequence[str]]) -> DataFrame:
     """Puts the fields of flattened messages back into sections."""
     c, every = F.col, F.col("whole.d")
     is_json = c("whole").isNull() | ~is_broken(c("whole"))
@@ -122,12 +129,17 @@ def _one_shape(opened: DataFrame, passed: Sequence[str]) -> DataFrame:
     data = F.when(c("prefixed"), _bare(others, c("begin_data"))).otherwise(
         F.map_filter(every, lambda name, _: ~name.isin(*HEADERS, "beforeData"))
     )
+    problem = F.when(repeats_name("data", "before", "headers", every), F.lit(_TWICE))
+    for topic, names in named_as_headers.items():
+        doubtful = (c("topic") == topic) & c("flat") & ~c("prefixed")
+        here = F.array_join(F.array_intersect(F.map_keys(every), F.array(*map(F.lit, names))), ", ")
+        problem = F.coalesce(problem, F.when(doubtful & (here != ""), F.concat(here, F.lit(_DOUBTFUL))))
     restored = marked.withColumns(
         {
             "data": F.coalesce("data", F.when(c("flat"), data)),
             "before": F.coalesce("before", before),
             "h": F.map_filter(F.coalesce("headers", F.when(c("flat"), headers)), lambda _, value: F.length(value) > 0),
-            "problem": F.coalesce("problem", F.when(repeats_name("data", "before", "headers", every), F.lit(_TWICE))),
+            "problem": F.coalesce("problem", problem),
         }
     )
     is_metadata = c("is_metadata")
