@@ -4,10 +4,10 @@ A change that is refused for its value, or a record that cannot be decoded, may 
 sent once more, or when the source delivered it again. Then nothing is missing, in whatever hours and order the two came: the
 good copy is the change, and the other one is alone in quarantine.
 
-What is the same change is told by its transaction, position, table and operation; of a record that cannot be decoded by its
-transaction, and by its position and its number there, as far as it says them: the halves of a key change have one position,
-and a connector that starts again in a transaction may number the rest of it from 1 again. Nothing rests on this alone: a
-transaction must also be whole by what is not refused. Where deliveries are told apart
+What is the same change is told by its transaction, table, operation and what its position keeps wherever it stands; of a
+record that cannot be decoded by its transaction, and by its position and its number there, as far as it says them: the halves
+of a key change have one position, and a connector that starts again in a transaction may number the rest of it from 1 again.
+Nothing rests on this alone: a transaction must also be whole by what is not refused. Where deliveries are told apart
 (:class:`tidemark.formats.contract.TellsDeliveries`), one counts as it is, so no change of another one takes the place of one
 of its own.
 """
@@ -17,16 +17,19 @@ from __future__ import annotations
 from pyspark.sql import Column, DataFrame
 from pyspark.sql import functions as F
 
+from tidemark.changelog.places import own_from, own_place
 from tidemark.changelog.ties import with_pairs
 from tidemark.changelog.transaction_status import tells_deliveries, transaction_status
 from tidemark.feeds.model import Feed
 from tidemark.ledger.change_log import is_row, without_entries
+from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.quarantine import ENTRY
 
 
-def without_good_copy(refused: DataFrame, good: DataFrame, feed: Feed) -> DataFrame:
+def without_good_copy(refused: DataFrame, good: DataFrame, feed: Feed, state: FeedState, until: str) -> DataFrame:
     """Of refused log entries, or records that cannot be decoded, those that break their transaction, or the other half of
-    their key change. Same columns. ``good``: the entries of the log that are not refused.
+    their key change. Same columns. ``good``: the entries of the log that are not refused. ``until``: as
+    :func:`tidemark.changelog.places.awaits_place` has it.
 
     Two Spark jobs where nothing stands at their places, of which one reads the log where these can be; seven else."""
     if tells_deliveries(feed) is not None:
@@ -36,10 +39,11 @@ def without_good_copy(refused: DataFrame, good: DataFrame, feed: Feed) -> DataFr
     first, last, unplaced = span
     if first is None and not unplaced:
         return refused
-    near = good.where(is_row()) if unplaced else good.where(is_row() & F.col("position").between(first, last))
-    there = near.select("tx", F.explode(_places()).alias("place")).distinct()
+    in_span = F.col("position").between(first, last)
+    near = good.where(is_row() & in_span if not unplaced and own_from(first, state, until) else is_row())
+    there = near.select("tx", F.explode(_places(feed)).alias("place")).distinct()
     same = F.col("r.tx").eqNullSafe(F.col("g.tx")) & (F.col("r.place") == F.col("g.place"))
-    sought = refused.select(*ENTRY, "tx", _place().alias("place")).alias("r")
+    sought = refused.select(*ENTRY, "tx", _place(feed).alias("place")).alias("r")
     copied = sought.join(there.alias("g"), same, "left_semi").select(*ENTRY).localCheckpoint()
     if copied.isEmpty():
         return refused
@@ -55,8 +59,8 @@ def without_copied(entries: DataFrame, feed: Feed) -> DataFrame:
     one part of their transaction. Same columns."""
     if tells_deliveries(feed) is not None:
         return entries
-    bad = entries.where("op = 'bad'").select("hour", *ENTRY, "tx", _place().alias("place"))
-    rows, of_change = entries.where(is_row()).select("tx", F.explode(_places()).alias("place")), ["tx", "place"]
+    bad = entries.where("op = 'bad'").select("hour", *ENTRY, "tx", _place(feed).alias("place"))
+    rows, of_change = entries.where(is_row()).select("tx", F.explode(_places(feed)).alias("place")), ["tx", "place"]
     there = rows.join(F.broadcast(bad.select(*of_change).distinct()), of_change, "left_semi").distinct()
     copied = bad.join(F.broadcast(there), of_change, "left_semi").select("hour", *ENTRY)
     return entries.join(F.broadcast(copied), ["hour", *ENTRY], "left_anti").select(*entries.columns)
@@ -68,26 +72,28 @@ def _whole(entries: DataFrame, names: DataFrame, feed: Feed) -> DataFrame:
     return transaction_status(with_pairs(of_them, of_them, feed), feed).where("complete").select("tx")
 
 
-def _place() -> Column:
+def _place(feed: Feed) -> Column:
     """What tells the change that a refused entry is, in its transaction."""
-    return F.when(F.col("op") != "bad", _change()).otherwise(F.coalesce(_both(), _position(), _number()))
+    position = _position(feed)
+    return F.when(F.col("op") != "bad", _change(feed)).otherwise(F.coalesce(_both(position), position, _number()))
 
 
-def _places() -> Column:
+def _places(feed: Feed) -> Column:
     """All by which an entry may be told to be the same."""
-    return F.array_compact(F.array(_change(), _both(), _position(), _number()))
+    position = _position(feed)
+    return F.array_compact(F.array(_change(feed), _both(position), position, _number()))
 
 
-def _change() -> Column:
-    return F.concat_ws("|", F.lit("change"), "position", "op", "source_table")
+def _change(feed: Feed) -> Column:
+    return F.concat_ws("|", F.lit("change"), own_place(feed), "op", "source_table")
 
 
-def _both() -> Column:
-    return F.concat(_position(), F.lit("|"), _number())
+def _both(position: Column) -> Column:
+    return F.concat(position, F.lit("|"), _number())
 
 
-def _position() -> Column:
-    return F.concat(F.lit("position|"), F.col("position"))
+def _position(feed: Feed) -> Column:
+    return F.concat(F.lit("position|"), own_place(feed))
 
 
 def _number() -> Column:

@@ -36,6 +36,12 @@ def gives_place(feed: Feed) -> Column:
     return format_.gives_place(feed.format_options) if isinstance(format_, PlacesRows) else F.lit(False)
 
 
+def own_place(feed: Feed) -> Column:
+    """What the position of a log row keeps, whatever else the log holds: the same for all copies of a change."""
+    format_ = load_format(feed.format["type"])
+    return format_.own_place(feed.format_options) if isinstance(format_, PlacesRows) else F.col("position")
+
+
 def of_load(feed: Feed) -> Column:
     """Whether a log row was read by a full load of its table; of formats that do not show it, every row may be."""
     format_ = load_format(feed.format["type"])

@@ -226,6 +226,9 @@ class PlacesRows(Protocol):
     def gives_place(self, options: BaseModel, /) -> Column:
         """Whether a log row is one by which others are placed."""
 
+    def own_place(self, options: BaseModel, /) -> Column:
+        """What the position of a log row keeps wherever it is placed: the same for all copies of a change."""
+
     def place(self, rows: DataFrame, log: DataFrame, options: BaseModel, /) -> DataFrame:
         """Log rows with their positions among ``log``, which holds all rows that give places. Same columns."""
 

@@ -28,7 +28,9 @@ def breaking_changes(hour: HourChanges, refused: DataFrame) -> DataFrame:
     entries, refused = _entries(hour).where(F.col("op") != "bad"), refused.localCheckpoint()
     not_good = [refused, assembled.refused, withheld.rows if withheld is not None else None, _still_kept(hour)]
     named = [rows.select(*ENTRY) for rows in not_good if rows is not None]
-    return without_good_copy(refused, without_entries(entries, reduce(DataFrame.unionByName, named)), run.feed)
+    good = without_entries(entries, reduce(DataFrame.unionByName, named))
+    until = max(run.state.places_until, assembled.places_until)
+    return without_good_copy(refused, good, run.feed, run.state, until)
 
 
 def refused_before(hour: HourChanges) -> DataFrame | None:

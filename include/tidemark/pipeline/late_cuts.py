@@ -261,7 +261,8 @@ def _mended_later(now: DataFrame, then: FeedState, everything: FeedState, run: H
 
     def broken(refused: DataFrame, known: FeedState) -> DataFrame:
         shown = now.where(is_published(known) & (F.col("op") != "bad"))
-        return without_good_copy(refused, without_entries(shown, kept_back(spark, feed.feed, known)), feed)
+        good = without_entries(shown, kept_back(spark, feed.feed, known))
+        return without_good_copy(refused, good, feed, known, everything.places_until)
 
     kept = kept_back(spark, feed.feed, everything).where(F.col("stage") != ALONGSIDE)
     of_cut = now.where(is_published(then))

@@ -33,8 +33,8 @@ from tidemark.values.strict_json import broken, one_document
 
 __all__ = [
     "BY_NEIGHBOURS", "ENCODINGS", "Options", "awaits_place", "begins_again", "column_types", "decode", "gaps",
-    "gives_place", "message_types", "of_load", "of_whole_load", "place", "read_of_load", "shares_position",
-    "without_place",
+    "gives_place", "message_types", "of_load", "of_whole_load", "own_place", "place", "read_of_load",
+    "shares_position", "without_place",
 ]  # fmt: skip
 
 BY_NEIGHBOURS = False
@@ -193,6 +193,11 @@ def awaits_place(options: BaseModel, until: str) -> Column:
 def gives_place(options: BaseModel) -> Column:
     """Whether a log row is one of a snapshot that rows may be placed behind, or of the first transaction after one."""
     return placing.of_snapshot() | placing.first_after_snapshot() if _has_lsns(options) else F.lit(False)
+
+
+def own_place(options: BaseModel) -> Column:
+    """What the position of a log row keeps, wherever it is placed."""
+    return placing.own_place() if _has_lsns(options) else F.col("position")
 
 
 def place(rows: DataFrame, log: DataFrame, options: BaseModel) -> DataFrame:

@@ -42,6 +42,11 @@ def of_snapshot() -> Column:
     return F.coalesce((F.col("op") == "insert") & read_by_snapshot() & twice, F.lit(False))
 
 
+def own_place() -> Column:
+    """The LSN of a log row's own event, with which its position ends wherever it stands."""
+    return F.right("position", F.lit(_LSN))
+
+
 def _places(log: DataFrame) -> DataFrame:
     """What tells the places of rows, as one row: ``snapshots`` of the log, by topic and partition, with the last hour and the
     last offset of each; ``first``, the transactions after them, each from the first to the last of its events; ``read_at``,
