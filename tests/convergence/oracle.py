@@ -172,16 +172,27 @@ class Source:
         names = {message.name for message in landed}
         return {self.first(tx) for tx, _ in self.bad_places(landed) if self.complete(tx, names)}
 
+    def undecodable(self, landed: Iterable[Message]) -> set[str]:
+        """The transactions with a message that could not be decoded each time that it came."""
+        broken: dict[tuple[str, str], bool] = {}
+        for m in landed:
+            if m.tx is not None:
+                broken[m.tx, m.name] = broken.get((m.tx, m.name), True) and any(map(is_broken, m.changes))
+        return {tx for (tx, _), each_time in broken.items() if each_time}
+
     def refused(self, landed: Iterable[Message]) -> set[Change]:
-        """The changes that are bad themselves, and can be decoded, once their transactions are whole."""
+        """The changes that are bad themselves, and can be decoded, once their transactions are whole. Nothing is judged of a
+        transaction that waits whole for a record that cannot be decoded."""
         messages = list(landed)
         names = {message.name for message in messages}
+        unjudged = set() if self.splits else self.undecodable(messages)
         return {
             change
             for message in messages
             if (message.tx is None and self.is_described(message, names))
             or (
                 message.tx is not None
+                and message.tx not in unjudged
                 and (self.transactions[message.tx].taken_back not in names and self.complete(message.tx, names))
             )
             for change in message.changes

@@ -191,6 +191,9 @@ def test_what_cannot_be_decoded_is_bad_wherever_it_stands_and_not_refused() -> N
     assert account(source, [b], [a, b], [a]) == Account(landed=1, quarantined=1)
     mended = Message("a", (insert(1, 1, n=1),), "x")
     assert source.tables([a, b, mended]) == {"t": {KEY: Row({"id": 1, "n": 1}), (2,): Row({"id": 2, "n": 2})}}
+    bad = Message("b", (insert(2, 2, n="none"),), "x")
+    assert source.refused([a, bad]) == set(), "its transaction waits, and nothing of it is judged"
+    assert source.refused([a, bad, mended]) == replace(source, splits=True).refused([a, bad]) == {*bad.changes}
 
 
 def test_the_other_half_of_a_bad_key_change_waits() -> None:
