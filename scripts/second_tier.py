@@ -32,7 +32,7 @@ PARTS = {
     "transactions": (
         "tests/e2e/transactions/test_bad_transactions.py", "tests/e2e/transactions/test_colliding_keys.py",
         "tests/e2e/transactions/test_keyless.py", "tests/e2e/transactions/test_mended_copies.py",
-        "tests/e2e/transactions/test_refused_key_changes.py",
+        "tests/e2e/transactions/test_published_in_parts.py", "tests/e2e/transactions/test_refused_key_changes.py",
         "tests/e2e/transactions/test_screen.py", "tests/e2e/transactions/test_stopped_tables.py",
         "tests/e2e/transactions/test_transactions.py",
     ),

@@ -121,7 +121,9 @@ class TableView:
 
     def entangles(self, stats: TableStats) -> bool:
         """Whether changes of the hour rest on other keys, or rows meet at one key, perhaps with those of an earlier hour."""
-        return stats.links > 0 or stats.collisions > 0 or _goes_on(stats, self.log.state)
+        state, met = self.log.state, stats.links > 0 or stats.collisions > 0
+        below = stats.last_key_change is not None and _is_below_key_change(stats, state)
+        return met or below or _goes_on(stats, state)
 
     def may_be_partial(self, stats: TableStats) -> bool:
         """Whether a row may have columns that are newer than its base."""
@@ -230,6 +232,13 @@ def _goes_on(stats: TableStats, state: FeedState) -> bool:
     return goes_on or (before.arrived_in is not None and stats.began_in == before.arrived_in)
 
 
+def _is_below_key_change(stats: TableStats, state: FeedState) -> bool:
+    """Whether changes of the hour are older than a published key change: they may be the rest of its transaction, which is
+    published in parts where its end lands first, or a part of it waited in quarantine."""
+    published = state.table(stats.table).last_key_change
+    return published is not None and stats.first != "" and stats.first <= published
+
+
 def _needs_log(
     stats: TableStats, highest: str | None, learned: str | None, log: TableLog, change: RenamePlan
 ) -> bool:  # fmt: skip
@@ -245,6 +254,7 @@ def _needs_log(
     # A row that a transaction moves onto a key may meet one which left that key in an hour that has come before.
     met = stats.arrived is not None
     before = log.state.table(log.table)
+    met = met or _is_below_key_change(stats, log.state)
     known = met or before.entangled or is_late(stats, learned)
     return late and (known or stats.first <= pruned(log.spark, log.feed.feed))
 

@@ -59,6 +59,8 @@ class TableStats:
     """When the oldest transaction committed, of those that nothing waits for; None: there is none."""
     arrived_in: str | None = None
     """The name of the last transaction with a key change, of those that nothing waits for; None: the source gives none."""
+    last_key_change: str | None = None
+    """The position of the newest key change, of whatever transaction; None: there is none."""
     began_in: str | None = None
     """The name of the first transaction, of those that nothing waits for; None: the source gives none."""
     removing: int = 0
@@ -104,13 +106,16 @@ def empties() -> Column:
     return (F.col("op") == "truncate") | F.coalesce(F.array_contains("notes", REPLACES), F.lit(False))
 
 
-def change_stats(rows: DataFrame, generation: Column | None = None, loaded: Column | None = None) -> list[TableStats]:
+def change_stats(
+    rows: DataFrame, generation: Column | None = None, loaded: Column | None = None, *, in_parts: bool = False
+) -> list[TableStats]:
     """Statistics of all tables in assembled rows, by name: one Spark job that collects one row per table, and another one
     where keys change. ``loaded``: of a row that a full load has read, where that load stands; None: nothing shows it.
+    ``in_parts``: whether parts of a transaction may be published by several hours: then nothing waits for it.
 
     SchemaError for a table with too many columns, keys or message schemas.
     """
-    number, order = F.lit(0) if generation is None else generation, _Order.of_rows(F.lit(True))
+    number, order = F.lit(0) if generation is None else generation, _Order.of_rows(F.lit(True), in_parts=in_parts)
     truncate, update = F.col("op") == "truncate", F.col("op") == "update"
     load = F.lit(None).cast("string") if loaded is None else loaded
     added = load.isNotNull() & F.col("key").isNull() & ~empties()
@@ -169,10 +174,13 @@ class _Order:
     """Those of which the highest counts."""
 
     @classmethod
-    def of_rows(cls, these: Column) -> _Order:
-        """Of those that ``these`` is true of."""
-        moved, named = these & F.col("prior_key").isNotNull(), loose_name()
-        alone = F.when(these & ~is_waited_for(), F.col("committed_at"))
+    def of_rows(cls, these: Column, *, in_parts: bool) -> _Order:
+        """Of those that ``these`` is true of. ``in_parts``: as :func:`change_stats` has it."""
+        moved = these & F.col("prior_key").isNotNull()
+        waited, named = is_waited_for(), loose_name()
+        if in_parts:
+            waited, named = F.lit(False), F.coalesce(F.when(waited, F.col("tx")), named)
+        alone = F.when(these & ~waited, F.col("committed_at"))
         in_loose = F.when(these & named.isNotNull(), F.struct("position", named.alias("name")))
         return cls(
             counts={
@@ -185,13 +193,18 @@ class _Order:
                 "began": F.min(alone),
                 "began_in": F.min(in_loose),
             },
-            highest={"arrived": F.max(F.when(moved, alone)), "arrived_in": F.max(F.when(moved, in_loose))},
+            highest={
+                "arrived": F.max(F.when(moved, alone)),
+                "arrived_in": F.max(F.when(moved, in_loose)),
+                "last_key_change": F.max(F.when(moved, F.col("position"))),
+            },
         )
 
 
-def order_of(these: Column) -> Column:
-    """An aggregate of log rows, for :func:`with_order`, of those that ``these`` is true of."""
-    order = _Order.of_rows(these)
+def order_of(these: Column, *, in_parts: bool) -> Column:
+    """An aggregate of log rows, for :func:`with_order`, of those that ``these`` is true of. ``in_parts``: as
+    :func:`change_stats` has it."""
+    order = _Order.of_rows(these, in_parts=in_parts)
     values = {**order.counts, **order.lowest, **order.highest}
     return F.struct(*(value.alias(name) for name, value in values.items())).alias("order")
 

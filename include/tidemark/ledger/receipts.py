@@ -81,6 +81,7 @@ class TableProgress(BaseModel):
         None, description="When the newest transaction committed that changed a key and that nothing waits for."
     )
     arrived_in: str | None = Field(None, description="The name of the last of these, where the source gives it.")
+    last_key_change: str | None = Field(None, description="The position of the newest change of a key.")
     partial: bool = Field(False, description="Whether changes of it lacked columns.")
     entangled: bool = Field(
         False,
@@ -114,6 +115,7 @@ class TableProgress(BaseModel):
             truncated=max(filter(None, truncates), default=None),
             arrived=max(filter(None, (self.arrived, later.arrived)), default=None),
             arrived_in=later.arrived_in or self.arrived_in,
+            last_key_change=max(filter(None, (self.last_key_change, later.last_key_change)), default=None),
             partial=self.partial or later.partial,
             entangled=self.entangled or later.entangled,
             learned=max(filter(None, (self.learned, later.learned)), default=None),

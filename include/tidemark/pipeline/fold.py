@@ -270,6 +270,7 @@ def _fold_table(hour: HourChanges, stats: TableStats) -> FoldedTable:
         truncated=state.by_source,
         arrived=stats.arrived,
         arrived_in=stats.arrived_in,
+        last_key_change=stats.last_key_change,
         column_renames=list(state.change.ids),
         partial=stats.partial > 0,
         entangled=state.entangles(stats),
@@ -290,7 +291,8 @@ def _going_on(progress: TableProgress, run: HourRun, stats: TableStats) -> Table
         before = run.state.table(name)
         progress = TableProgress(
             highest=before.highest, truncated=before.truncated, arrived=before.arrived, arrived_in=before.arrived_in,
-            partial=before.partial, entangled=before.entangled, learned=before.learned,
+            last_key_change=before.last_key_change, partial=before.partial, entangled=before.entangled,
+            learned=before.learned,
         ).plus(progress)  # fmt: skip
     return progress
 

@@ -17,6 +17,7 @@ from pyspark.sql import functions as F
 
 from tidemark.changelog.places import own_from
 from tidemark.changelog.table_log import TableLog
+from tidemark.changelog.transactions import in_parts
 from tidemark.fold.fold_rows import sort_key
 from tidemark.ledger.change_stats import TableStats, order_of, with_order
 from tidemark.ledger.receipts import Counts
@@ -50,7 +51,8 @@ def without_repeated(hour: HourChanges) -> HourChanges:
             return hour
     left = marked.where(~is_published).drop("published")
     of_tables = marked.where(F.col("table").isin([stats.table for stats in late])).groupBy("table")
-    counted = {row.table: row for row in of_tables.agg(*_counted(is_published), order_of(~is_published)).collect()}
+    order = order_of(~is_published, in_parts=in_parts(hour.run.feed))
+    counted = {row.table: row for row in of_tables.agg(*_counted(is_published), order).collect()}
     repeated = {
         table: Counts(duplicate=row.landed, released_duplicate=row.released)
         for table, row in counted.items()

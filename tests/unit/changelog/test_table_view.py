@@ -133,6 +133,18 @@ def test_the_log_is_asked_for_late_changes_that_no_row_tells_of(
     note_pruned(spark, FEED, "")
 
 
+def test_the_log_is_asked_for_what_is_older_than_a_key_change(
+    spark: SparkSession, settings: Settings, feed: Feed
+) -> None:
+    """It may be the rest of its transaction. Rows have met where it changes keys itself."""
+    before = TableReceipt(table=TABLE, progress=TableProgress(highest="30#9", last_key_change="25"))
+    state = opened(spark, settings, feed, HeldTable(spark, held=HELD), published(FEED, before))
+    times = [replace(STATS, first=first) for first in ("24", "25", "26", "31")]
+    assert [state.needs_log(stats) for stats in times] == [True, True, False, False]
+    moving = [replace(stats, last_key_change=stats.first) for stats in times]
+    assert [state.entangles(stats) for stats in (*times, *moving)] == [False] * 4 + [True, True, False, False]
+
+
 def test_the_log_is_read_for_late_changes_that_are_known_to_be_new(
     spark: SparkSession, settings: Settings, feed: Feed
 ) -> None:
