@@ -199,6 +199,7 @@ END = {"status": "END", "id": "5:99", "event_count": 2}
 case("one connector", event(transaction=TX), {"id": 1}, transactions="p.transaction")
 case("no transaction", event(transaction=None), {"id": 1}, transactions=["p.transaction"])
 COMPOSED = event(source={"table": "declared"}, after={"a": 1, "b": 2}, transaction=TX)
+case("key on another topic", COMPOSED, {"b": 2, "a": 1}, topic="p.routed", transactions="p.transaction")
 for order, composed in {"its own": {"b": 2, "a": 1}, "another": {"a": 1, "b": 2}, "the image's": None}.items():
     case(f"key in {order} order", COMPOSED, composed, transactions="p.transaction")
 case("one's end", END, topic="p.transaction", transactions="p.transaction")
@@ -473,9 +474,10 @@ def test_transactions_of_one_and_of_several_connectors(decoded: dict[str, Row]) 
 
 
 @pytest.mark.promise(3)
-def test_an_event_is_one_part_in_whatever_order_its_key_comes(decoded: dict[str, Row]) -> None:
+def test_an_event_is_one_part_in_whatever_order_its_key_comes_and_on_whatever_topic(decoded: dict[str, Row]) -> None:
     """It would be two where it comes again from an export that keeps no keys, and half of its transaction would be whole."""
-    parts = {decoded[f"key in {order} order"].tx_part for order in ("its own", "another", "the image's")}
+    ways = ("in its own order", "in another order", "in the image's order", "on another topic")
+    parts = {decoded[f"key {way}"].tx_part for way in ways}
     assert len(parts) == 1 and None not in parts, parts
 
 

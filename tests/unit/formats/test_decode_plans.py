@@ -33,8 +33,8 @@ class Looks(NamedTuple):
 LOOKS = {
     ("canal", "kafka_json"): (Looks(3, 38, 3, 26, 594), Looks(4, 51, 3, 28, 773)),
     ("dataworks", "kafka_json"): (Looks(3, 44, 1, 26, 822), Looks(4, 57, 1, 28, 1001)),
-    ("debezium", "kafka_json"): (Looks(10, 19, 0, 18, 1041), Looks(11, 34, 0, 20, 1215)),
-    ("debezium", "lines"): (Looks(3, 10, 0, 14, 1164), Looks(3, 11, 0, 14, 1183)),
+    ("debezium", "kafka_json"): (Looks(10, 19, 0, 18, 1043), Looks(11, 34, 0, 20, 1217)),
+    ("debezium", "lines"): (Looks(3, 10, 0, 14, 1166), Looks(3, 11, 0, 14, 1185)),
     ("ibm", "kafka_json"): (Looks(1, 18, 0, 14, 354), Looks(2, 31, 0, 16, 460)),
     ("ibm", "raw"): (Looks(0, 18, 7, 10, 335), Looks(0, 19, 11, 11, 367)),
     ("qlik", "kafka_json"): (Looks(5, 36, 0, 20, 519), Looks(6, 50, 0, 22, 750)),

@@ -42,13 +42,13 @@ def _database(feed: DeclaredFeed) -> Column:
 
 
 def identity(own: Column, op: Column, *, numbered: Column) -> Column:
-    """What makes an event of a transaction distinct: topic, position, op and key; without a key its number in it, or where
-    that alone tells its events apart (``numbered``)."""
+    """What makes an event of a transaction distinct: table, position, op and key; without a key its number in it, or where
+    that alone tells its events apart (``numbered``). Not its topic, which is another one once a router says so."""
     number = F.col("transaction.total_order").cast("string")
     # In one order: the key's columns may come in that of the messages' keys, or of the images.
     key = F.to_json(F.array_sort(F.map_entries("k")))
     row = F.coalesce(F.when(~numbered, key), number)
-    return F.concat_ws("|", F.col("topic"), own, op, row)
+    return F.concat_ws("|", F.coalesce("table", "topic"), own, op, row)
 
 
 def outside(collections: Column, feed: DeclaredFeed, markers: str | Sequence[str]) -> Column:
