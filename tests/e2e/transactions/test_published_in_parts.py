@@ -104,6 +104,8 @@ DEBEZIUM = [
 ]
 #: The connector was started again in the transaction, and counts the rest by itself.
 AGAIN = [DEBEZIUM[0], DEBEZIUM[2], [debezium(3, "d", 2, number=1), debezium(4, "c", 1, 2, number=2), end("77", 2)]]
+#: The rest comes behind what was applied of it.
+IN_ORDER = [DEBEZIUM[0], DEBEZIUM[2], [], [], DEBEZIUM[1]]
 APPLIED = {**TRANSACTIONS, "transactions": {"alarm": "1h", "overdue": "apply"}}
 
 
@@ -122,6 +124,9 @@ APPLIED = {**TRANSACTIONS, "transactions": {"alarm": "1h", "overdue": "apply"}}
             TRANSACTIONS, "s.t", COLUMNS, AGAIN, (0, 2, 1), [(1, 2), (2, 1)], id="an end that counts the rest alone"
         ),
         pytest.param(APPLIED, "s.t", COLUMNS, DEBEZIUM, (0, 1, 5, 2), [(1, 2), (2, 1)], id="overdue"),
+        pytest.param(
+            APPLIED, "s.t", COLUMNS, IN_ORDER, (0, 1, 3, 4), [(1, 2), (2, 1)], id="overdue and then the rest"
+        ),
     ],
 )  # fmt: skip
 def test_rows_that_exchange_keys_are_both_there(
