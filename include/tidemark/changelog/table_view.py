@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import cast
 
 from pyspark.sql import DataFrame
@@ -121,9 +122,8 @@ class TableView:
 
     def entangles(self, stats: TableStats) -> bool:
         """Whether changes of the hour rest on other keys, or rows meet at one key, perhaps with those of an earlier hour."""
-        state, met = self.log.state, stats.links > 0 or stats.collisions > 0
-        below = stats.last_key_change is not None and _is_below_key_change(stats, state)
-        return met or below or _goes_on(stats, state)
+        met = stats.links > 0 or stats.collisions > 0
+        return met or (stats.leaving > 0 and _goes_on(stats, self.log.state))
 
     def may_be_partial(self, stats: TableStats) -> bool:
         """Whether a row may have columns that are newer than its base."""
@@ -226,17 +226,18 @@ def _may_be_partial(stats: TableStats, state: FeedState) -> bool:
 
 
 def _goes_on(stats: TableStats, state: FeedState) -> bool:
-    """Whether rows of the hour may meet at one key with those of an earlier hour."""
+    """Whether changes of the hour may be older than a published key change, or of its transaction: then rows of both may
+    meet at one key. A transaction is published in parts where its end is run first, where a part of it waited, or where the
+    feed file says so, or did when the first part was published."""
     before = state.table(stats.table)
-    goes_on = before.arrived is not None and stats.began is not None and stats.began <= before.arrived
-    return goes_on or (before.arrived_in is not None and stats.began_in == before.arrived_in)
+    below = before.last_key_change is not None and stats.first != "" and stats.first <= before.last_key_change
+    # Two parts that are waited for have one name. Others, and those of which the feed file names one alone, show it by time.
+    since = _is_by(stats.began_loose, before.arrived) or _is_by(stats.began, before.arrived_loose)
+    return below or since or (before.arrived_in is not None and stats.began_in == before.arrived_in)
 
 
-def _is_below_key_change(stats: TableStats, state: FeedState) -> bool:
-    """Whether changes of the hour are older than a published key change: they may be the rest of its transaction, which is
-    published in parts where its end lands first, or a part of it waited in quarantine."""
-    published = state.table(stats.table).last_key_change
-    return published is not None and stats.first != "" and stats.first <= published
+def _is_by(began: datetime | None, arrived: datetime | None) -> bool:
+    return began is not None and arrived is not None and began <= arrived
 
 
 def _needs_log(
@@ -252,10 +253,8 @@ def _needs_log(
     if (stats.links or stats.collisions) and (late or stats.emptied is not None or change.alters_rows):
         return True
     # A row that a transaction moves onto a key may meet one which left that key in an hour that has come before.
-    met = stats.arrived is not None
-    before = log.state.table(log.table)
-    met = met or _is_below_key_change(stats, log.state)
-    known = met or before.entangled or is_late(stats, learned)
+    met = stats.loose_key_changes > 0 or log.state.table(log.table).entangled
+    known = met or is_late(stats, learned)
     return late and (known or stats.first <= pruned(log.spark, log.feed.feed))
 
 

@@ -211,11 +211,6 @@ def publishes_unfinished(feed: Feed) -> bool:
     return feed.transactions.overdue == "apply" or feed.transactions.tables_outside
 
 
-def in_parts(feed: Feed) -> bool:
-    """Whether the feed's policy may publish parts of a transaction in several hours, those in order too."""
-    return publishes_unfinished(feed) or feed.transactions.bad == "split"
-
-
 def open_at(entries: DataFrame, then: Column, feed: Feed, hour: Hour, *, bad: bool = False) -> DataFrame:
     """Of published log entries: the transactions (``tx``) that have parts beside those of entries that ``then`` is true
     of, or that only the feed's policy publishes. As of ``hour``: one that it applied by then is not open. ``bad``: whether

@@ -12,7 +12,7 @@ from pyspark.sql import functions as F
 
 from tidemark.formats.contract import REPLACES
 from tidemark.ledger.image_names import bounded, summarize
-from tidemark.ledger.source_transactions import is_waited_for, loose_name, source_transaction
+from tidemark.ledger.source_transactions import is_waited_for, source_transaction, transaction_name
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -53,16 +53,24 @@ class TableStats:
     """Updates that change their key."""
     collisions: int = 0
     """Keys onto which a row moved and which a row left later in the same transaction."""
+    loose_key_changes: int = 0
+    """Key changes in transactions that nothing waits for."""
+    leaving: int = 0
+    """Deletes and key changes: what takes a row from its key."""
     arrived: datetime | None = None
-    """When the newest transaction with a key change committed, of those that nothing waits for; None: there is none."""
+    """When the newest transaction with a key change committed; None: there is none, or no message tells."""
+    arrived_loose: datetime | None = None
+    """The same, of transactions that nothing waits for."""
     began: datetime | None = None
-    """When the oldest transaction committed, of those that nothing waits for; None: there is none."""
+    """When the oldest transaction committed; None: no message tells."""
+    began_loose: datetime | None = None
+    """The same, of transactions that nothing waits for."""
     arrived_in: str | None = None
-    """The name of the last transaction with a key change, of those that nothing waits for; None: the source gives none."""
-    last_key_change: str | None = None
-    """The position of the newest key change, of whatever transaction; None: there is none."""
+    """The name of the last transaction with a key change; None: there is none, or the source gives none."""
     began_in: str | None = None
-    """The name of the first transaction, of those that nothing waits for; None: the source gives none."""
+    """The name of the first transaction; None: the source gives none."""
+    last_key_change: str | None = None
+    """The position of the newest key change; None: there is none."""
     removing: int = 0
     """Deletes and updates."""
     untied: int = 0
@@ -106,16 +114,13 @@ def empties() -> Column:
     return (F.col("op") == "truncate") | F.coalesce(F.array_contains("notes", REPLACES), F.lit(False))
 
 
-def change_stats(
-    rows: DataFrame, generation: Column | None = None, loaded: Column | None = None, *, in_parts: bool = False
-) -> list[TableStats]:
+def change_stats(rows: DataFrame, generation: Column | None = None, loaded: Column | None = None) -> list[TableStats]:
     """Statistics of all tables in assembled rows, by name: one Spark job that collects one row per table, and another one
     where keys change. ``loaded``: of a row that a full load has read, where that load stands; None: nothing shows it.
-    ``in_parts``: whether parts of a transaction may be published by several hours: then nothing waits for it.
 
     SchemaError for a table with too many columns, keys or message schemas.
     """
-    number, order = F.lit(0) if generation is None else generation, _Order.of_rows(F.lit(True), in_parts=in_parts)
+    number, order = F.lit(0) if generation is None else generation, _Order.of_rows(F.lit(True))
     truncate, update = F.col("op") == "truncate", F.col("op") == "update"
     load = F.lit(None).cast("string") if loaded is None else loaded
     added = load.isNotNull() & F.col("key").isNull() & ~empties()
@@ -174,37 +179,37 @@ class _Order:
     """Those of which the highest counts."""
 
     @classmethod
-    def of_rows(cls, these: Column, *, in_parts: bool) -> _Order:
-        """Of those that ``these`` is true of. ``in_parts``: as :func:`change_stats` has it."""
-        moved = these & F.col("prior_key").isNotNull()
-        waited, named = is_waited_for(), loose_name()
-        if in_parts:
-            waited, named = F.lit(False), F.coalesce(F.when(waited, F.col("tx")), named)
-        alone = F.when(these & ~waited, F.col("committed_at"))
-        in_loose = F.when(these & named.isNotNull(), F.struct("position", named.alias("name")))
+    def of_rows(cls, these: Column) -> _Order:
+        """Of those that ``these`` is true of."""
+        moved, name = these & F.col("prior_key").isNotNull(), transaction_name()
+        named = F.when(these & name.isNotNull(), F.struct("position", name.alias("name")))
+        committed, loose = F.when(these, F.col("committed_at")), ~is_waited_for()
         return cls(
             counts={
                 "links": F.count_if(_lacks_columns() & moved & F.col("op").isin("insert", "update")),
                 "moves": F.count_if(moved & (F.col("op") == "update")),
                 "key_changes": F.count_if(moved),
+                "loose_key_changes": F.count_if(moved & loose),
+                "leaving": F.count_if(moved | (these & (F.col("op") == "delete"))),
             },
             lowest={
                 "first": F.min(F.when(these, F.col("position"))),
-                "began": F.min(alone),
-                "began_in": F.min(in_loose),
+                "began": F.min(committed),
+                "began_loose": F.min(F.when(loose, committed)),
+                "began_in": F.min(named),
             },
             highest={
-                "arrived": F.max(F.when(moved, alone)),
-                "arrived_in": F.max(F.when(moved, in_loose)),
+                "arrived": F.max(F.when(moved, committed)),
+                "arrived_loose": F.max(F.when(moved & loose, committed)),
+                "arrived_in": F.max(F.when(moved, named)),
                 "last_key_change": F.max(F.when(moved, F.col("position"))),
             },
         )
 
 
-def order_of(these: Column, *, in_parts: bool) -> Column:
-    """An aggregate of log rows, for :func:`with_order`, of those that ``these`` is true of. ``in_parts``: as
-    :func:`change_stats` has it."""
-    order = _Order.of_rows(these, in_parts=in_parts)
+def order_of(these: Column) -> Column:
+    """An aggregate of log rows, for :func:`with_order`, of those that ``these`` is true of."""
+    order = _Order.of_rows(these)
     values = {**order.counts, **order.lowest, **order.highest}
     return F.struct(*(value.alias(name) for name, value in values.items())).alias("order")
 

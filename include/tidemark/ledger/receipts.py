@@ -77,10 +77,11 @@ class TableProgress(BaseModel):
         None, description="The highest sort key applied: changes below it that come later are late."
     )
     truncated: str | None = Field(None, description="The position of the newest truncate; reloads are not among them.")
-    arrived: datetime | None = Field(
-        None, description="When the newest transaction committed that changed a key and that nothing waits for."
+    arrived: datetime | None = Field(None, description="When the newest transaction committed that changed a key.")
+    arrived_loose: datetime | None = Field(None, description="The same, of transactions that nothing waits for.")
+    arrived_in: str | None = Field(
+        None, description="The name of the last transaction that changed a key, where the source gives it."
     )
-    arrived_in: str | None = Field(None, description="The name of the last of these, where the source gives it.")
     last_key_change: str | None = Field(None, description="The position of the newest change of a key.")
     partial: bool = Field(False, description="Whether changes of it lacked columns.")
     entangled: bool = Field(
@@ -114,6 +115,7 @@ class TableProgress(BaseModel):
             highest=max(filter(None, (self.highest, later.highest)), default=None),
             truncated=max(filter(None, truncates), default=None),
             arrived=max(filter(None, (self.arrived, later.arrived)), default=None),
+            arrived_loose=max(filter(None, (self.arrived_loose, later.arrived_loose)), default=None),
             arrived_in=later.arrived_in or self.arrived_in,
             last_key_change=max(filter(None, (self.last_key_change, later.last_key_change)), default=None),
             partial=self.partial or later.partial,

@@ -24,7 +24,7 @@ from tidemark.changelog.places import (
 from tidemark.changelog.reloads import HourReloads, hour_reloads, unplaced_loads
 from tidemark.changelog.table_history import Definitions, load_definitions, with_definitions
 from tidemark.changelog.ties import NewEdges, TiedHour, edge, tie_hour
-from tidemark.changelog.transactions import HourEntries, WholeTransactions, complete_transactions, in_parts
+from tidemark.changelog.transactions import HourEntries, WholeTransactions, complete_transactions
 from tidemark.changelog.waiting import described
 from tidemark.errors import AccountError
 from tidemark.feeds.model import Feed
@@ -278,13 +278,13 @@ def with_stats(assembled: Assembled, feed: Feed, state: FeedState) -> tuple[Asse
     changes are withdrawn or reloads have another place, without a change of its rows, has empty statistics."""
     generation = assembled.definitions.generation
     loaded = place_of_load(feed)
-    stats = change_stats(assembled.rows, generation, loaded, in_parts=in_parts(feed))
+    stats = change_stats(assembled.rows, generation, loaded)
     if any(table.unpublishable for table in stats):
         reason = F.coalesce(*map(why_unpublishable, map(F.col, IMAGE_NAMES)))
         marked = assembled.rows.withColumn("reason", reason).localCheckpoint()
         rows = marked.where("reason is null").drop("reason")
         assembled = _refuse(assembled, marked.where("reason is not null"), rows)
-        stats = change_stats(rows, generation, loaded, in_parts=in_parts(feed))
+        stats = change_stats(rows, generation, loaded)
     changed = {table.table for table in stats}
     described = {feed.published_name(source): source for source in sorted(assembled.definitions.new)}
     unchanged = {table: described[table] for table in described.keys() & state.tables.keys()}

@@ -269,6 +269,7 @@ def _fold_table(hour: HourChanges, stats: TableStats) -> FoldedTable:
         highest=highest,
         truncated=state.by_source,
         arrived=stats.arrived,
+        arrived_loose=stats.arrived_loose,
         arrived_in=stats.arrived_in,
         last_key_change=stats.last_key_change,
         column_renames=list(state.change.ids),
@@ -290,9 +291,9 @@ def _going_on(progress: TableProgress, run: HourRun, stats: TableStats) -> Table
     for name in sorted({run.state.names.get(source, stats.table) for source in stats.sources} - {stats.table}):
         before = run.state.table(name)
         progress = TableProgress(
-            highest=before.highest, truncated=before.truncated, arrived=before.arrived, arrived_in=before.arrived_in,
-            last_key_change=before.last_key_change, partial=before.partial, entangled=before.entangled,
-            learned=before.learned,
+            highest=before.highest, truncated=before.truncated, arrived=before.arrived, arrived_loose=before.arrived_loose,
+            arrived_in=before.arrived_in, last_key_change=before.last_key_change, partial=before.partial,
+            entangled=before.entangled, learned=before.learned,
         ).plus(progress)  # fmt: skip
     return progress
 

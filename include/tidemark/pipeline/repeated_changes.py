@@ -17,7 +17,6 @@ from pyspark.sql import functions as F
 
 from tidemark.changelog.places import own_from
 from tidemark.changelog.table_log import TableLog
-from tidemark.changelog.transactions import in_parts
 from tidemark.fold.fold_rows import sort_key
 from tidemark.ledger.change_stats import TableStats, order_of, with_order
 from tidemark.ledger.receipts import Counts
@@ -51,7 +50,7 @@ def without_repeated(hour: HourChanges) -> HourChanges:
             return hour
     left = marked.where(~is_published).drop("published")
     of_tables = marked.where(F.col("table").isin([stats.table for stats in late])).groupBy("table")
-    order = order_of(~is_published, in_parts=in_parts(hour.run.feed))
+    order = order_of(~is_published)
     counted = {row.table: row for row in of_tables.agg(*_counted(is_published), order).collect()}
     repeated = {
         table: Counts(duplicate=row.landed, released_duplicate=row.released)

@@ -1,6 +1,6 @@
 """A transaction of which an hour publishes a part, and another hour the rest: an end of IBM, or of a connector that was
 started again, that is run before the rest; rows that land behind the end of DataWorks; and what the feed's policy applies as
-it is. Rows that exchange their keys in it are both there."""
+it is, or did before its file was another. Rows that exchange their keys in it are both there."""
 
 from __future__ import annotations
 
@@ -12,6 +12,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from tests.e2e.debezium_messages import COLUMNS, HOURS, TRANSACTIONS, Event, end, event, part, row
+from tests.e2e.debezium_messages import DEBEZIUM as DEBEZIUM_ALONE
 from tests.e2e.feed_pair import FeedPair
 from tests.unit.formats.ibm_messages import record
 from tidemark.operations.audit import audit
@@ -107,6 +108,10 @@ AGAIN = [DEBEZIUM[0], DEBEZIUM[2], [debezium(3, "d", 2, number=1), debezium(4, "
 #: The rest comes behind what was applied of it.
 IN_ORDER = [DEBEZIUM[0], DEBEZIUM[2], [], [], DEBEZIUM[1]]
 APPLIED = {**TRANSACTIONS, "transactions": {"alarm": "1h", "overdue": "apply"}}
+#: What was published of it counts, though the feed file is another when the rest comes: nothing is applied any more as it is,
+#: or nothing tells of transactions.
+HELD, ALONE = {"transactions": {}}, {**DEBEZIUM_ALONE, "topics": ["t"]}
+COUNTED_ALONE = [DEBEZIUM[0], [*DEBEZIUM[2], end("77", 2)], DEBEZIUM[1][:2]]
 
 
 @pytest.mark.parametrize(
@@ -127,11 +132,18 @@ APPLIED = {**TRANSACTIONS, "transactions": {"alarm": "1h", "overdue": "apply"}}
         pytest.param(
             APPLIED, "s.t", COLUMNS, IN_ORDER, (0, 1, 3, 4), [(1, 2), (2, 1)], id="overdue and then the rest"
         ),
+        pytest.param(
+            APPLIED, "s.t", COLUMNS, IN_ORDER, (0, 1, 3, (4, HELD)), [(1, 2), (2, 1)], id="overdue no more"
+        ),
+        pytest.param(
+            TRANSACTIONS, "s.t", COLUMNS, COUNTED_ALONE, (0, 1, (2, ALONE)), [(1, 2), (2, 1)], id="transactions no more"
+        ),
     ],
 )  # fmt: skip
 def test_rows_that_exchange_keys_are_both_there(
     spark: SparkSession, settings: Settings, tmp_path: Path, request: pytest.FixtureRequest, feed: dict[str, Any],
-    source: str, columns: dict[str, str], sent: list[list[Event]], order: tuple[int, ...], wanted: list[tuple[int, Any]],
+    source: str, columns: dict[str, str], sent: list[list[Event]], order: tuple[int | tuple[int, dict[str, Any]], ...],
+    wanted: list[tuple[int, Any]],
 ) -> None:  # fmt: skip
     name = f"in_parts_{request.node.callspec.id.replace(' ', '_')}"
     table = {"name": f"{name}_fixed.t", "columns": columns, "key": [next(iter(columns))]}
@@ -139,8 +151,9 @@ def test_rows_that_exchange_keys_are_both_there(
     for hour, events in zip(HOURS, sent, strict=False):
         for topic in sorted({one["topic"] for one in events}):
             pair.export(hour, [one for one in events if one["topic"] == topic], topic=topic)
-    for number in order:
-        pair.run(HOURS[number])
+    for step in order:
+        number, changes = step if isinstance(step, tuple) else (step, {})
+        pair.run(HOURS[number], **changes)
     found = [tuple(found.values())[:2] for found in pair.rows(pair.fixed, "t")]
     assert sorted(found) == wanted
     assert not audit(pair.feed(pair.fixed), settings).findings

@@ -108,15 +108,28 @@ def test_changes_may_be_late_up_to_the_highest_that_is_published(
     assert state.shape.key == ("id",), "a truncate says nothing of the key"
 
 
+@pytest.mark.parametrize(
+    ("published_part", "rest", "asks"),
+    [
+        ({"arrived", "arrived_loose"}, {"began", "began_loose"}, True),
+        # The feed file was another one then.
+        ({"arrived"}, {"began", "began_loose"}, True),
+        ({"arrived", "arrived_loose"}, {"began"}, True),
+        # Then both have a name, and this one is another's: sources give transactions times that overlap.
+        ({"arrived"}, {"began"}, False),
+    ],
+)
 def test_changes_may_go_on_with_a_transaction_that_an_earlier_hour_began(
-    spark: SparkSession, settings: Settings, feed: Feed
+    spark: SparkSession, settings: Settings, feed: Feed, published_part: set[str], rest: set[str], asks: bool
 ) -> None:
     """Where the source does not name transactions, an hour may end in the middle of one that changes keys."""
     at = datetime(2026, 11, 20, 7)
-    before = published(FEED, TableReceipt(table=TABLE, progress=TableProgress(highest="20#9", arrived=at)))
+    progress = TableProgress(highest="20#9", arrived_in="5:1", **dict.fromkeys(published_part, at))
+    before = published(FEED, TableReceipt(table=TABLE, progress=progress))
     state = opened(spark, settings, feed, HeldTable(spark, held=HELD), before)
     began = (None, at, at + timedelta(seconds=1))
-    assert [state.needs_log(replace(STATS, began=when)) for when in began] == [False, True, False]
+    assert [state.needs_log(replace(STATS, **dict.fromkeys(rest, when))) for when in began] == [False, asks, False]
+    assert state.needs_log(replace(STATS, began_in="5:1"))
 
 
 def test_the_log_is_asked_for_late_changes_that_no_row_tells_of(
@@ -141,7 +154,7 @@ def test_the_log_is_asked_for_what_is_older_than_a_key_change(
     state = opened(spark, settings, feed, HeldTable(spark, held=HELD), published(FEED, before))
     times = [replace(STATS, first=first) for first in ("24", "25", "26", "31")]
     assert [state.needs_log(stats) for stats in times] == [True, True, False, False]
-    moving = [replace(stats, last_key_change=stats.first) for stats in times]
+    moving = [replace(stats, leaving=1) for stats in times]
     assert [state.entangles(stats) for stats in (*times, *moving)] == [False] * 4 + [True, True, False, False]
 
 
