@@ -37,7 +37,7 @@ LOOKS = {
     ("debezium", "lines"): (Looks(3, 10, 0, 14, 1166), Looks(3, 11, 0, 14, 1185)),
     ("ibm", "kafka_json"): (Looks(1, 18, 0, 14, 354), Looks(2, 31, 0, 16, 460)),
     ("ibm", "raw"): (Looks(0, 18, 7, 10, 335), Looks(0, 19, 11, 11, 367)),
-    ("qlik", "kafka_json"): (Looks(5, 36, 0, 20, 519), Looks(6, 50, 0, 22, 750)),
+    ("qlik", "kafka_json"): (Looks(5, 36, 0, 21, 529), Looks(6, 50, 0, 23, 760)),
 }
 
 

@@ -161,6 +161,7 @@ BAD = {
     "not text": (b'{"data":{"ID":"\xff"},"headers":{"operation":"INSERT"}}', "bytes that are not UTF-8"),
     "rubbish behind it": (json.dumps(message(ROW, headers())).encode() + b"}", "no data message and no metadata"),
     "column twice": (b'{"data":{"ID":1,"ID":2},"headers":{"operation":"INSERT"}}', "names a column twice"),
+    "column twice, prefixed": (b'{"data_ID":1,"ID":2,"headers_operation":"INSERT"}', "names a column twice"),
     "column twice, flattened": (b'{"ID":1,"ID":2,"operation":"INSERT"}', "names a column twice"),
     "header twice": (b'{"data":{"ID":1},"headers":{"operation":"INSERT","operation":"DELETE"}}', "a header is there twice"),
     "text": (b"hello", "no data message and no metadata"),

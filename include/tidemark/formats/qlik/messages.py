@@ -119,6 +119,7 @@ def _one_shape(opened: DataFrame, passed: Sequence[str], named_as_headers: Mappi
     def begun(name: Column, *sections: str) -> Column:
         return reduce(or_, (name.startswith(c(f"begin_{section}")) for section in sections))
 
+    begin_data = c("begin_data")
     own_before = F.map_filter(every, lambda name, _: begun(name, "beforeData"))
     own_headers = F.map_filter(every, lambda name, _: begun(name, "headers"))
     others = F.map_filter(every, lambda name, _: ~begun(name, "beforeData", "headers"))
@@ -126,10 +127,17 @@ def _one_shape(opened: DataFrame, passed: Sequence[str], named_as_headers: Mappi
     headers = F.when(c("prefixed"), _bare(own_headers, c("begin_headers"))).otherwise(
         F.map_filter(every, lambda name, _: name.isin(*HEADERS))
     )
-    data = F.when(c("prefixed"), _bare(others, c("begin_data"))).otherwise(
+    data = F.when(c("prefixed"), _bare(others, begin_data)).otherwise(
         F.map_filter(every, lambda name, _: ~name.isin(*HEADERS, "beforeData"))
     )
-    problem = F.when(repeats_name("data", "before", "headers", every), F.lit(_TWICE))
+    both_ways = F.exists(
+        F.map_keys(every),
+        lambda name: (
+            ~begun(name, "data", "beforeData", "headers") & F.map_contains_key(every, F.concat(begin_data, name))
+        ),
+    )
+    twice = repeats_name("data", "before", "headers", every) | F.coalesce(c("prefixed") & both_ways, F.lit(False))
+    problem = F.when(twice, F.lit(_TWICE))
     for topic, names in named_as_headers.items():
         doubtful = (c("topic") == topic) & c("flat") & ~c("prefixed")
         here = F.array_join(F.array_intersect(F.map_keys(every), F.array(*map(F.lit, names))), ", ")
