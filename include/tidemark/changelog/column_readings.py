@@ -87,6 +87,8 @@ def _agreed(told: Told) -> tuple[ColumnType, Reading]:
         first, given, now = before.kind, [before.kind], before
     elif first is None:
         now = Reading(ColumnType("string"), "nobody")
+    elif told.declared and before is not None and before.by == "source" and not (told.readings or told.unsaid):
+        now = Reading(before.kind, "source")  # statements alone, or a truncate: messages write it as they did
     elif told.declared and (first.of_message or not told.readings):
         now = Reading(first, "feed")
     else:  # each message says how it is written

@@ -186,3 +186,14 @@ def test_the_warning_names_what_to_declare() -> None:
         "no type is known of a, b: published as text, as sent. Declare them under tables.s.t.columns"
     )
     assert "c19 and 5 more: " in untyped_warning("s.t", [f"c{n:02}" for n in range(25)])
+
+
+def test_an_hour_of_statements_alone_leaves_readings_as_they_are() -> None:
+    """Messages said how they write the column, and the feed file what it is. A truncate says neither."""
+    declared = {"c": "varchar(20)"}
+    published = published_as(shaped(declared, messages={"c": MICRO_TIME}))
+    assert published["c"][1].by == "source"
+    assert published_as(shaped(declared, published=published)) == published
+    # A row without its message schema is written as the feed file says.
+    with pytest.raises(SchemaError, match="column c is "):
+        shaped(declared, published=published, unsaid=1)
