@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterable
+
 from tidemark.errors import SchemaError
 from tidemark.identifiers import TIDEMARK
 from tidemark.values.columns import ColumnType
@@ -46,11 +48,20 @@ def refuse_other_key(table: str, feed: str, stored: list[str], key: tuple[str, .
     if stored != list(key):
         raise SchemaError(
             f"the key is {', '.join(stored) or 'none'} and would become {', '.join(key) or 'none'}",
-            fix="declare the old key under tables in the feed file; where it does not identify rows any more, take a new "
-            "snapshot of the table into a new feed",
+            fix=fix_of_key(stored, [key]),
             feed=feed,
             table=table,
         )
+
+
+def fix_of_key(old: Collection[str], named: Iterable[Collection[str]]) -> str:
+    """What to do where messages name other keys than the ``old`` one. Where they name none, the declared one is taken from
+    their images."""
+    anew = "take a new snapshot of the table into a new feed"
+    if all({*old} <= {*names} for names in named if names):
+        declare = f"declare the old key (`key: [{', '.join(old)}]`) under tables in the feed file"
+        return f"{declare}; where it does not identify rows any more, {anew}"
+    return f"{anew}: messages that name another key do not say which row of the old one they change"
 
 
 def wider_of(stored: dict[str, str], declared: dict[str, ColumnType]) -> dict[str, str]:

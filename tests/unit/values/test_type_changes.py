@@ -120,18 +120,27 @@ def test_a_change_that_loses_values_says_how_to_go_on() -> None:
 
 
 @pytest.mark.parametrize(
-    ("stored", "key", "what"),
+    ("stored", "key", "what", "fix"),
     [
-        (["id"], ("id", "day"), "the key is id and would become id, day"),
-        (["id"], (), "the key is id and would become none"),
-        ([], ("id",), "the key is none and would become id"),
-        (["a", "b"], ("b", "a"), "the key is a, b and would become b, a"),
+        (["id"], ("id", "day"), "the key is id and would become id, day", "declare the old key (`key: [id]`)"),
+        (["id"], (), "the key is id and would become none", "declare the old key (`key: [id]`)"),
+        ([], ("id",), "the key is none and would become id", "declare the old key (`key: []`)"),
+        (["a", "b"], ("b", "a"), "the key is a, b and would become b, a", "declare the old key (`key: [a, b]`)"),
+        (["id"], ("n",), "the key is id and would become n", "take a new snapshot of the table into a new feed: "),
+        (
+            ["a", "b"],
+            ("b",),
+            "the key is a, b and would become b",
+            "take a new snapshot of the table into a new feed: ",
+        ),
     ],
 )
-def test_another_key_is_refused(stored: list[str], key: tuple[str, ...], what: str) -> None:
+def test_another_key_is_refused(stored: list[str], key: tuple[str, ...], what: str, fix: str) -> None:
+    """The old one helps where messages name its columns too, or no key at all: then it is taken from their images."""
     with pytest.raises(SchemaError, match=what) as raised:
         refuse_other_key("s.t", "shop", stored, key)
     assert (raised.value.feed, raised.value.table) == ("shop", "s.t")
+    assert raised.value.fix and raised.value.fix.startswith(fix)
 
 
 def test_the_same_key_is_none_of_these() -> None:
