@@ -21,6 +21,7 @@ from tidemark.ledger.change_stats import TableStats
 from tidemark.ledger.image_names import MOST_COLUMNS, names_in
 from tidemark.values.columns import ColumnType, Reading, add_in_order
 from tidemark.values.encodings import ENCODINGS, REWRITTEN
+from tidemark.values.type_changes import fix_of_key
 
 #: How many columns a note names.
 _SHOWN = 20
@@ -220,7 +221,8 @@ def _refuse_many(feed: Feed, table: str, names: set[str]) -> None:
 
 def _refuse_untied(feed: Feed, stats: TableStats) -> None:
     raise SchemaError(
-        f"{stats.untied} updates name neither a key nor the row as it was before: which rows they change is unknown",
+        f"the table has no key, and {stats.untied} updates and deletes come without the row as it was before: which rows "
+        "they change is unknown",
         fix=f"declare the table's key under tables.{stats.sources[0]}.key in the feed file; or export the messages with "
         "their keys; or have the source send whole before images (PostgreSQL: REPLICA IDENTITY FULL) and take a new "
         "snapshot into a new feed",
@@ -256,8 +258,7 @@ def _key(
     if len({frozenset(names) for names in sent}) > 1:
         raise SchemaError(
             f"the key changes: messages name {' and '.join(sorted({', '.join(names) for names in sent}))}",
-            fix="declare the old key under tables in the feed file; where it does not tell rows apart any more, take a new "
-            "snapshot of the table into a new feed",
+            fix=fix_of_key(stored_key or min(sent, key=len), sent),
             feed=feed.feed,
             table=stats.table,
         )

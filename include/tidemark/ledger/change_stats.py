@@ -74,7 +74,7 @@ class TableStats:
     removing: int = 0
     """Deletes and updates."""
     untied: int = 0
-    """Updates that name neither a key nor the row as it was before."""
+    """Updates and deletes that come without the row as it was before."""
     keys: list[str] = field(default_factory=list)
     """All sets of key names, as texts of :func:`tidemark.ledger.image_names.image_names`."""
     columns: list[str] = field(default_factory=list)
@@ -121,7 +121,7 @@ def change_stats(rows: DataFrame, generation: Column | None = None, loaded: Colu
     SchemaError for a table with too many columns, keys or message schemas.
     """
     number, order = F.lit(0) if generation is None else generation, _Order.of_rows(F.lit(True))
-    truncate, update = F.col("op") == "truncate", F.col("op") == "update"
+    truncate, removing = F.col("op") == "truncate", F.col("op").isin("update", "delete")
     load = F.lit(None).cast("string") if loaded is None else loaded
     added = load.isNotNull() & F.col("key").isNull() & ~empties()
     found = summarize(
@@ -135,9 +135,9 @@ def change_stats(rows: DataFrame, generation: Column | None = None, loaded: Colu
             "keyed": F.count_if(F.col("key").isNotNull()),
             "partial": F.count_if(_lacks_columns()),
             **order.counts,
-            "removing": F.count_if(update | (F.col("op") == "delete")),
+            "removing": F.count_if(removing),
             "unsaid": F.count_if(has_no_schema()),
-            "untied": F.count_if(update & F.col("key").isNull() & F.col("before").isNull()),
+            "untied": F.count_if(removing & F.col("before").isNull()),
         },
         lowest={
             **order.lowest,

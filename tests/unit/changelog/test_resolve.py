@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 import json
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -397,8 +398,10 @@ def test_keys_of_one_hour() -> None:
 
 def test_updates_that_name_no_row_stop_a_table_without_a_key() -> None:
     untied = TableStats(table="s.t", sources=["s.t"], landed=3, untied=2)
-    with pytest.raises(SchemaError, match="2 updates name neither a key nor the row as it was before"):
+    with pytest.raises(SchemaError, match="2 updates and deletes come without the row as it was before"):
         shape_of(feed("debezium"), untied, Definition(), {}, [])
+    with pytest.raises(SchemaError, match="the table has no key, and 2 updates"):
+        shape_of(feed("debezium", {"s.t": {"key": []}}), replace(untied, keyed=3), Definition(), {}, [])
     assert shape_of(feed("debezium", {"s.t": {"key": ["id"]}}), untied, Definition(), {}, []).key == ("id",)
 
 
