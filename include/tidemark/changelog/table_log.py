@@ -20,7 +20,7 @@ from tidemark.ledger.change_stats import empties, has_no_schema, schema_of
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.image_names import bounded, names_in, summarize
 from tidemark.ledger.kept_back import kept_back
-from tidemark.ledger.quarantine import ENTRY
+from tidemark.ledger.quarantine import ENTRY, SCREEN
 from tidemark.ledger.system_tables import held_transactions, waiting_entries
 
 
@@ -74,17 +74,19 @@ class TableLog:
         return with_definitions(rows, self.definitions, self.feed)
 
     def truncates(self) -> DataFrame:
-        """The log rows that empty the table, as :meth:`rows` gives the others."""
+        """The log rows that empty the table, as :meth:`rows` gives the others. Also those that are refused: the last row of
+        a snapshot ends it, whatever it holds."""
         rows = self._published().where(empties())
-        return self.counted(self._placed(rows))
+        return self.counted(self._placed(rows), refused=True)
 
     def newest_truncate(self) -> str | None:
         """The position of the newest of these. One Spark job."""
         found = self.truncates().agg(F.max("position")).first()
         return None if found is None else found[0]
 
-    def counted(self, rows: DataFrame) -> DataFrame:
-        """Published rows, of whatever table, with ``landed_this_hour``, without those that are no part of any snapshot."""
+    def counted(self, rows: DataFrame, *, refused: bool = False) -> DataFrame:
+        """Published rows, of whatever table, with ``landed_this_hour``, without those that are no part of any snapshot.
+        ``refused``: with those that are refused themselves."""
         rows = rows.withColumn("landed_this_hour", F.lit(False))
         if self.left_out is not None:
             rows = rows.join(F.broadcast(self.left_out), "tx", "left_anti").select(*rows.columns)
@@ -100,6 +102,7 @@ class TableLog:
             rows = rows.join(waiting.select(*ENTRY), ENTRY, "left_anti").select(*rows.columns)
         if self.state.in_quarantine != {}:
             kept = kept_back(self.spark, self.feed.feed, self.state).where("change is not null")
+            kept = kept.where(F.col("stage") != SCREEN) if refused else kept
             rows = rows.join(F.broadcast(kept.select(*ENTRY)), ENTRY, "left_anti").select(*rows.columns)
         if self._unused is not None:
             rows = without_messages(rows, self._unused).select(*rows.columns)
@@ -108,15 +111,12 @@ class TableLog:
             rows = rows.join(never_committed, "tx", "left_anti").select(*rows.columns)
         return rows
 
-    def carried(self) -> tuple[LoggedColumns, str | None]:
-        """The columns that the log rows of the snapshot carry, and the position of its newest truncate; read from narrow
-        columns. What only waits, or is held, gives the table no column: nothing may tell its type yet."""
+    def carried(self) -> LoggedColumns:
+        """The columns that the log rows of the snapshot carry; read from narrow columns. What only waits, or is held, gives
+        the table no column: nothing may tell its type yet."""
         rows = self.counted(placed_again(self._published(), self._log(), self.feed, self.state.reloads))
-        truncated = F.max(F.when(empties(), F.col("position")))
-        logged, found = self._columns(
-            rows, self.definitions.of(self.sources[0]).name_now, highest={"truncated": truncated}
-        )
-        return logged, found.truncated
+        logged, _ = self._columns(rows, self.definitions.of(self.sources[0]).name_now)
+        return logged
 
     def columns_of(self, rows: DataFrame, oldest: Column) -> tuple[LoggedColumns, str | None]:
         """The columns that :meth:`rows` carry, and a minimum of them (``oldest``). One Spark job."""
@@ -124,12 +124,11 @@ class TableLog:
         return logged, found.oldest
 
     def _columns(
-        self, rows: DataFrame, name_now: Callable[[str, int], str | None], *, lowest: Mapping[str, Column] | None = None,
-        highest: Mapping[str, Column] | None = None,
-    ) -> tuple[LoggedColumns, Row]:  # fmt: skip
+        self, rows: DataFrame, name_now: Callable[[str, int], str | None], lowest: Mapping[str, Column] | None = None
+    ) -> tuple[LoggedColumns, Row]:
         generation = F.lit(0) if self.definitions.generation is None else self.definitions.generation
         found = summarize(
-            rows, [], generation, lowest=lowest, highest=highest, counts={"unsaid": F.count_if(has_no_schema())},
+            rows, [], generation, lowest=lowest, counts={"unsaid": F.count_if(has_no_schema())},
             sets={"schemas": schema_of(generation)},
         ).first()  # fmt: skip
         assert found is not None

@@ -328,10 +328,10 @@ def open_state(
     recount = fresh or rebuild or _recounts(stats, highest, before.copies)
     logged, left = None, only_new or not is_late(stats, highest)
     if recount if keyless else fresh or rebuild or (left and _needs_log(stats, highest, before.learned, log, change)):
-        logged, truncated_in_log = log.carried()
+        logged = log.carried()
         if fresh and logged.columns:  # its rows are in the log, under another name
             rebuild, highest = True, _ANY
-            truncated = _newest(truncated, truncated_in_log)
+            truncated = _newest(truncated, log.newest_truncate())
     shape, learned = shape_with(logged), before.learned
     if fresh:
         former = run.state.table(run.state.names.get(stats.sources[0], stats.table)).readings
@@ -341,7 +341,7 @@ def open_state(
         learned = highest
     reread = shape.rewrites or _new_readings(shape, before).keys() & before.readings.keys()
     if logged is None and (reread if keyless else left and is_late(stats, learned)):
-        logged, _ = log.carried()
+        logged = log.carried()
         recount, shape = True, shape_with(logged)
     if keyless:
         # Rows that are told apart by other texts now, or were never counted like this, are written again.
@@ -387,7 +387,7 @@ def published_state(
     """What is published of a table, as it stands: no hour is being made, and nothing is evolved. ``log``: the first of its
     sources is the one that goes on as the table. ``state``: all of the feed's. ``logged``: the columns of the log rows that
     are read; None: those of all are."""
-    source, logged = log.sources[0], logged or log.carried()[0]
+    source, logged = log.sources[0], logged or log.carried()
     definition, unchanged = log.definitions.of(source), TableStats(table=log.table, sources=[source])
     before = PublishedReadings(state.table(log.table).readings, stand=True)
     shape = shape_of(log.feed, unchanged, definition, published.columns(), published.key(), logged, before)

@@ -15,9 +15,9 @@ from pyspark.sql import functions as F
 from tidemark.feeds.model import Feed
 from tidemark.identifiers import PAIR
 from tidemark.ledger.change_log import without_entries
-from tidemark.ledger.change_stats import TableStats
+from tidemark.ledger.change_stats import TableStats, empties
 from tidemark.ledger.kept_back import beginning, fails_a_check
-from tidemark.ledger.quarantine import ALONGSIDE, ENTRY, NOT_BAD
+from tidemark.ledger.quarantine import ALONGSIDE, ENTRY, NOT_BAD, SCREEN
 from tidemark.ledger.receipts import Counts
 from tidemark.logs import get_logger
 from tidemark.pipeline.assemble import with_stats
@@ -59,9 +59,20 @@ def without(
     withheld, touched = _added(hour, taken, split, assembled.rows)
     there = {table.table for table in stats}
     stats += [TableStats(table=table.table, sources=table.sources) for table in hour.stats if table.table not in there]
-    stats.sort(key=lambda table: table.table)
+    stats = _with_ends(sorted(stats, key=lambda table: table.table), hour, taken)
     _log(hour.withheld, withheld)
     return replace(hour, assembled=assembled, stats=stats, withheld=withheld), touched
+
+
+def _with_ends(stats: list[TableStats], hour: HourChanges, taken: DataFrame) -> list[TableStats]:
+    """The statistics, with the ends of snapshots that stand in rows which are refused themselves. One Spark job where an end
+    is among what was ``taken``, else none."""
+    left, before = {table.table: table.truncated or "" for table in stats}, hour.stats
+    if not (lost := [table.table for table in before if (table.truncated or "") > left[table.table]]):
+        return stats
+    ends = taken.where(empties() & (F.col("stage") == SCREEN) & F.col("table").isin(lost))
+    found = {row.table: row.at for row in ends.groupBy("table").agg(F.max("position").alias("at")).collect()}
+    return [replace(s, truncated=max(left[s.table], found[s.table])) if s.table in found else s for s in stats]
 
 
 def waits_whole(feed: Feed) -> Column:

@@ -20,7 +20,7 @@ from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.reloads import name_reloads
 from tidemark.operations.audit import audit
 from tidemark.operations.read_table import read_snapshot
-from tidemark.pipeline.hour import run_hour
+from tidemark.pipeline.hour import replay_hour, run_hour
 from tidemark.settings import Settings
 from tidemark_samples.exporting import Message, write_export
 
@@ -196,6 +196,31 @@ def stands(stream: Stream, out: Path, settings: Settings, name: str, order: list
 
 
 @pytest.mark.full
+@pytest.mark.parametrize("order", [[0, 1, 2], [1, 0, 2]], ids=["in order", "the snapshot first"])
+def test_a_snapshot_ends_though_its_last_row_is_refused(
+    spark: SparkSession, settings: Settings, tmp_path: Path, order: list[int]
+) -> None:
+    """Row 2 was deleted unseen. Row 3 waits in quarantine, and is the source's once it is let through."""
+    name, stream, mended = f"refused_{order[0]}", Stream(), {1: "a2", 3: "bad"}
+    stream.snapshot(0, 1000, True, {1: "a", 2: "b", 3: "c"}, [])
+    stream.snapshot(1, 2000, True, {1: "a1", 3: "bad"}, [])
+    stream.commit = 2090
+    stream.change(2, "keyed", "u", 2100, {"id": 1, "v": "a2"})
+    stream.write(tmp_path)
+    usual = feed_of(tmp_path, name)
+    keyed = usual.tables["s.keyed"].model_dump() | {"checks": [{"column": "v", "isin": ["a", "b", "c", "a1", "a2"],
+                                                                "consequence": "quarantine"}]}  # fmt: skip
+    checked = Feed.model_validate(usual.model_dump() | {"quarantine": {"limit": 1.0}, "tables": {"s.keyed": keyed}})
+    for hour in order:
+        run_hour(checked, HOURS[hour], settings)
+    assert shown(settings, f"{name}.keyed") == [(1, "a2")]
+    assert audit(checked, settings).findings == []
+    replay_hour(usual, HOURS[1], settings)
+    assert shown(settings, f"{name}.keyed") == sorted(mended.items())
+    assert audit(usual, settings).findings == []
+
+
+@pytest.mark.full
 @pytest.mark.parametrize("order", [[0, 1, 2], [2, 1, 0]], ids=["in order", "newest first"])
 def test_the_first_transaction_after_a_snapshot_goes_on_behind_a_restart(
     spark: SparkSession, settings: Settings, tmp_path: Path, order: list[int]
@@ -250,7 +275,7 @@ def test_an_update_that_names_no_row_stops_its_table(spark: SparkSession, settin
     stream = Stream()
     stream.change(0, "bare", "c", 1010, {"id": 1, "v": "a"})
     stream.change(1, "bare", "u", 1110, {"id": 1, "v": "b"})
-    with pytest.raises(SchemaError, match="1 updates name neither a key nor the row as it was before"):
+    with pytest.raises(SchemaError, match="1 updates and deletes come without the row as it was before"):
         run(stream, tmp_path, settings, "untied", [0, 1])
     assert shown(settings, "untied.bare", HOURS[0]) == [(1, "a")]
 
