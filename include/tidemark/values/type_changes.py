@@ -55,13 +55,14 @@ def refuse_other_key(table: str, feed: str, stored: list[str], key: tuple[str, .
 
 
 def fix_of_key(old: Collection[str], named: Iterable[Collection[str]]) -> str:
-    """What to do where messages name other keys than the ``old`` one. Where they name none, the declared one is taken from
-    their images."""
-    anew = "take a new snapshot of the table into a new feed"
+    """What to do where messages name other keys than the ``old`` one."""
+    fix = (
+        f"declare the old key (`key: [{', '.join(old)}]`) under tables in the feed file; where it does not identify rows any "
+        "more, take a new snapshot of the table into a new feed"
+    )
     if all({*old} <= {*names} for names in named if names):
-        declare = f"declare the old key (`key: [{', '.join(old)}]`) under tables in the feed file"
-        return f"{declare}; where it does not identify rows any more, {anew}"
-    return f"{anew}: messages that name another key do not say which row of the old one they change"
+        return fix
+    return f"{fix}. Of Debezium's messages, which need not hold it any more, take one in any case"
 
 
 def wider_of(stored: dict[str, str], declared: dict[str, ColumnType]) -> dict[str, str]:

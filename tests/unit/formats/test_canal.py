@@ -336,6 +336,38 @@ def test_keys(decoded: dict[str, list[Row]]) -> None:
     assert list(decoded["two columns"][0].key.items()) == [("a", "2"), ("b", "1")], "in the key's order"
 
 
+def test_a_declared_key_that_messages_do_not_name_is_in_their_images(spark: SparkSession) -> None:
+    """A primary key that was altered, or none. Where the primary key holds the declared one, it is as it was sent."""
+    of_table = {"tables": {"stock.item": {"key": ["name"]}, "stock.other": {"key": ["qty"]}}}
+    feed = Feed.model_validate(FEED.model_dump(exclude_unset=True) | of_table)
+    moved = ([{**ROW, "name": "b"}], [{"name": "a"}])
+    sent = {
+        "insert": message("INSERT", [ROW]),
+        "moved": message("UPDATE", *moved),
+        "keyless": message("UPDATE", *moved, pkNames=None),
+        "delete": message("DELETE", [ROW], pkNames=[]),
+        "more": message("UPDATE", *moved, pkNames=["id", "name"]),
+        "lacks it": message("INSERT", [{"id": "1"}]),
+        "other": message("INSERT", [ROW], table="other"),
+        "third": message("INSERT", [ROW], table="third"),
+    }
+    records = [(name, 1, value, "t", 0, 1, None, None, value, None, None) for name, value in sent.items()]
+    found = {
+        row.object: row
+        for row in canal.decode(spark.createDataFrame(records, RECORDS), feed, canal.Options()).collect()
+    }
+    assert {name: (row.problem, row.key, row.prior_key) for name, row in found.items()} == {
+        "insert": (None, {"name": "a"}, None),
+        "moved": (None, {"name": "b"}, {"name": "a"}),
+        "keyless": (None, {"name": "b"}, {"name": "a"}),
+        "delete": (None, {"name": "a"}, None),
+        "more": (None, {"id": "1", "name": "b"}, {"id": "1", "name": "a"}),
+        "lacks it": (None, {"id": "1"}, None),
+        "other": (None, {"qty": "3"}, None),
+        "third": (None, {"id": "1"}, None),
+    }
+
+
 def test_without_an_id_the_offset_orders(decoded: dict[str, list[Row]]) -> None:
     assert decoded["no id"][0].position.split(".")[1:3] == ["0" * 19, "18".zfill(20)]
     assert decoded["seconds"][0].committed_at == datetime(2022, 6, 21, 11, 52, 6)

@@ -324,6 +324,27 @@ def test_keys(decoded: dict[str, Row]) -> None:
     assert decoded["database of oceanbase"].source_table == "ob.o"
 
 
+def test_a_declared_key_that_messages_do_not_name_is_in_their_images(spark: SparkSession) -> None:
+    feed = Feed.model_validate(FEED.model_dump(exclude_unset=True) | {"tables": {"shop.orders": {"key": ["name"]}}})
+    moved = {"before": ROW, "after": {**ROW, "name": "b"}}
+    sent = {
+        "moved": message("UPDATE_AFTER", **moved),
+        "keyless": message("UPDATE_AFTER", key=None, **moved),
+        "delete": message("DELETE", before=ROW),
+        "more": message("UPDATE_AFTER", key=["id", "name"], **moved),
+        "lacks it": message("INSERT", after={"id": 1}),
+    }
+    records = [(name, 1, value, "t", 0, 1, None, None, value, None, None) for name, value in sent.items()]
+    rows = dataworks.decode(spark.createDataFrame(records, RECORDS), feed, dataworks.Options()).collect()
+    assert {row.object: (row.problem, row.key, row.prior_key) for row in rows} == {
+        "moved": (None, {"name": "b"}, {"name": "a"}),
+        "keyless": (None, {"name": "b"}, {"name": "a"}),
+        "delete": (None, {"name": "a"}, None),
+        "more": (None, {"id": "1", "name": "b"}, {"id": "1", "name": "a"}),
+        "lacks it": (None, {"id": "1"}, None),
+    }
+
+
 def test_statements(decoded: dict[str, Row]) -> None:
     assert [decoded[name].op for name in ("truncate", "erase", "erase temporary")] == [
         "truncate",

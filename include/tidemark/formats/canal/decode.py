@@ -38,6 +38,7 @@ from tidemark.formats.ddl.named_tables import (
     without_comments,
 )
 from tidemark.formats.ddl.statements import ALTERS_TABLE, INDEX_KINDS, read_ddl
+from tidemark.formats.declared_keys import declared_key, key_names
 from tidemark.values.columns import ColumnType
 from tidemark.values.encodings import Encoding
 from tidemark.values.strict_json import broken, one_document, repeats_name
@@ -201,14 +202,16 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
     each = ordered.select(
         *others, F.posexplode_outer(F.when(has_rows, rows).otherwise(nothing)).alias("row", "element")
     )
-    row_problem = F.when(F.col("kind").isin(*_ROWS), _row_problem())
+    row = F.col("element.row")
+    names = key_names(_key_names(row), declared_key(feed), row)
+    row_problem = F.when(F.col("kind").isin(*_ROWS), _row_problem(names))
     images = each.select(
         *(name for name in others if name not in ("problem", "entry")),
         (F.col("entry") + F.col("row")).alias("entry"),  # one of them is 0
         F.coalesce("problem", row_problem).alias("problem"),
-        F.col("element.row").alias("image"),
+        row.alias("image"),
         F.col("element.old").alias("changed"),
-        _key_names(F.col("element.row")).alias("names"),
+        names.alias("names"),
     )  # fmt: skip
     return _entries(images)
 
@@ -226,7 +229,7 @@ def _digits(number: Column) -> Column:
 
 
 def _key_names(row: Column) -> Column:
-    """The columns of the row's key: those of the primary key, else the row id that MySQL on Alibaba Cloud adds."""
+    """The columns of the key that a message names: of the primary key, else the row id that MySQL on Alibaba Cloud adds."""
     primary_key = F.array_distinct("primary_key")
     ids = F.filter(F.map_keys(row), lambda name: name.isin(*_ROW_IDS))
     return F.when(F.size(primary_key) > 0, primary_key).when(F.size(ids) > 0, F.slice(ids, 1, 1))
@@ -339,10 +342,9 @@ def _misses_old() -> Column:
     )
 
 
-def _row_problem() -> Column:
-    """Why an element of ``data`` is no row; null when it is one."""
+def _row_problem(names: Column) -> Column:
+    """Why an element of ``data`` is no row; null when it is one. ``names``: the columns of its key."""
     row, old = F.col("element.row"), F.col("element.old")
-    names = _key_names(row)
     missing = F.filter(names, lambda name: ~F.map_contains_key(row, name))
     return (
         F.when(row.isNull() | (F.size(row) == 0), F.lit("an element of data is no row"))

@@ -42,6 +42,7 @@ from tidemark.formats.dataworks.types import (
 )
 from tidemark.formats.ddl import named_tables
 from tidemark.formats.ddl.statements import INDEX_KINDS, OF_ONE_INDEX, read_ddl
+from tidemark.formats.declared_keys import declared_key, key_names
 from tidemark.values.columns import ColumnType
 from tidemark.values.encodings import Encoding
 from tidemark.values.strict_json import broken, one_document, repeats_name
@@ -173,7 +174,8 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
         ),
     )  # fmt: skip
     image = F.when(F.col("kind").isin(*_SHOW_BEFORE), F.col("before")).otherwise(F.col("after"))
-    keyed = messages.withColumn("image", image).withColumn("names", _key_names())
+    with_image = messages.withColumn("image", image)
+    keyed = with_image.withColumn("names", key_names(_key_names(), declared_key(feed), F.col("image")))
     ordered = _with_transactions(keyed.withColumn("problem", F.coalesce("problem", _problem())), options)
     kind = F.when(F.col("problem").isNull(), F.col("kind"))
     mysql = F.coalesce(_family(F.col("source")) == "mysql", F.lit(False))
@@ -243,7 +245,7 @@ def _family(source: Column) -> Column:
 
 
 def _key_names() -> Column:
-    """The columns of the row's key: those of the primary key, else the row id that the task adds; null: there is none."""
+    """The columns of the key that a message names: of the primary key, else the row id that the task adds; null: none."""
     c = F.col
     sent = F.map_keys("image")
     primary_key = F.array_except("primary_key", F.array(F.lit("")))
