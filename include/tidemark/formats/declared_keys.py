@@ -18,8 +18,8 @@ def declared_key(feed: DeclaredFeed) -> Column | None:
 
 
 def key_names(sent: Column, declared: Column | None, image: Column) -> Column:
-    """The columns of a row's key: those that the message names (``sent``; null: none), or the ``declared`` ones, where these
-    are not among them and the row's ``image`` has them."""
+    """The columns of a row's key: those that the message names (``sent``; null or empty: none), or the ``declared`` ones,
+    where these are not among them and the row's ``image`` has them."""
     if declared is None:
         return sent
     lacks = F.size(F.array_except(declared, F.coalesce(sent, F.array().cast("array<string>")))) > 0

@@ -80,7 +80,8 @@ def _refuse_equal_names(table: str, names: list[str]) -> None:
         if first != name:
             raise SchemaError(
                 f"columns {first!r} and {name!r} differ only in case",
-                fix="rename one of them at the source: most readers cannot tell them apart",
+                fix="where only the feed file writes it so, write it there as messages do; else rename one of them at the "
+                "source: most readers cannot tell them apart",
                 table=table,
             )
         if name.lower() == TIDEMARK:

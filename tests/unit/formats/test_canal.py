@@ -348,6 +348,9 @@ def test_a_declared_key_that_messages_do_not_name_is_in_their_images(spark: Spar
         "delete": message("DELETE", [ROW], pkNames=[]),
         "more": message("UPDATE", *moved, pkNames=["id", "name"]),
         "lacks it": message("INSERT", [{"id": "1"}]),
+        # Which row was the old one's is unknown where the declared key changes, and known where it stays.
+        "fewer before": message("UPDATE", [ROW, {**ROW, "name": "b"}], [{"name": "c"}]),
+        "fewer before, known": message("UPDATE", [ROW, ROW], [{"qty": "2"}], pkNames=None),
         "other": message("INSERT", [ROW], table="other"),
         "third": message("INSERT", [ROW], table="third"),
     }
@@ -363,6 +366,8 @@ def test_a_declared_key_that_messages_do_not_name_is_in_their_images(spark: Spar
         "delete": (None, {"name": "a"}, None),
         "more": (None, {"id": "1", "name": "b"}, {"id": "1", "name": "a"}),
         "lacks it": (None, {"id": "1"}, None),
+        "fewer before": (OTHER_OLD, None, None),
+        "fewer before, known": (None, {"name": "a"}, None),
         "other": (None, {"qty": "3"}, None),
         "third": (None, {"id": "1"}, None),
     }

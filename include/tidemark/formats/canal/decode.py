@@ -179,8 +179,10 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
         v["data"].alias("data"),
         v["old"].alias("old"),
     )  # fmt: skip
-    container = feed.container["type"]
-    judged = messages.withColumns(
+    # All rows of a message have the same columns.
+    key = key_names(F.col("primary_key"), declared_key(feed), F.get("data", F.lit(0)))
+    keyed, container = messages.withColumn("primary_key", key), feed.container["type"]
+    judged = keyed.withColumns(
         {
             "problem": F.coalesce("problem", _message_problem(container in WITHOUT_OFFSETS)),
             "placed": F.coalesce(F.col("ts").rlike(_NUMBER) & F.col("batch").rlike(_NUMBER), F.lit(False)),
@@ -202,16 +204,14 @@ def decode(records: DataFrame, feed: DeclaredFeed, options: BaseModel) -> DataFr
     each = ordered.select(
         *others, F.posexplode_outer(F.when(has_rows, rows).otherwise(nothing)).alias("row", "element")
     )
-    row = F.col("element.row")
-    names = key_names(_key_names(row), declared_key(feed), row)
-    row_problem = F.when(F.col("kind").isin(*_ROWS), _row_problem(names))
+    row_problem = F.when(F.col("kind").isin(*_ROWS), _row_problem())
     images = each.select(
         *(name for name in others if name not in ("problem", "entry")),
         (F.col("entry") + F.col("row")).alias("entry"),  # one of them is 0
         F.coalesce("problem", row_problem).alias("problem"),
-        row.alias("image"),
+        F.col("element.row").alias("image"),
         F.col("element.old").alias("changed"),
-        names.alias("names"),
+        _key_names(F.col("element.row")).alias("names"),
     )  # fmt: skip
     return _entries(images)
 
@@ -229,7 +229,7 @@ def _digits(number: Column) -> Column:
 
 
 def _key_names(row: Column) -> Column:
-    """The columns of the key that a message names: of the primary key, else the row id that MySQL on Alibaba Cloud adds."""
+    """The columns of the row's key: those of the primary key, else the row id that MySQL on Alibaba Cloud adds."""
     primary_key = F.array_distinct("primary_key")
     ids = F.filter(F.map_keys(row), lambda name: name.isin(*_ROW_IDS))
     return F.when(F.size(primary_key) > 0, primary_key).when(F.size(ids) > 0, F.slice(ids, 1, 1))
@@ -342,9 +342,10 @@ def _misses_old() -> Column:
     )
 
 
-def _row_problem(names: Column) -> Column:
-    """Why an element of ``data`` is no row; null when it is one. ``names``: the columns of its key."""
+def _row_problem() -> Column:
+    """Why an element of ``data`` is no row; null when it is one."""
     row, old = F.col("element.row"), F.col("element.old")
+    names = _key_names(row)
     missing = F.filter(names, lambda name: ~F.map_contains_key(row, name))
     return (
         F.when(row.isNull() | (F.size(row) == 0), F.lit("an element of data is no row"))
