@@ -100,7 +100,7 @@ def test_an_hour_that_comes_late_takes_few_jobs(spark: SparkSession, settings: S
     export(pair, HOURS[2], everywhere(31, "u", 3, 4))
     pair.run(HOURS[0])
     pair.run(HOURS[2])
-    assert jobs_of(spark, pair, HOURS[1]) == 19 + 8 * len(TABLES)
+    assert jobs_of(spark, pair, HOURS[1]) == 14 + 9 * len(TABLES)
     for table in TABLES:
         for hour, values in ((None, [22, 22, 31, 31, 21]), (HOURS[1], [22, 22, 22, 11, 21])):
             rows = read_snapshot(settings, f"{pair.fixed}.{table}", hour)[0].to_pylist()

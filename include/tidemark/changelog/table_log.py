@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from dataclasses import dataclass
 from functools import cached_property
 
-from pyspark.sql import Column, DataFrame, Row, SparkSession
+from pyspark.sql import Column, DataFrame, SparkSession
 from pyspark.sql import functions as F
 
 from tidemark.changelog.places import placed, placed_again
@@ -115,29 +115,23 @@ class TableLog:
         """The columns that the log rows of the snapshot carry; read from narrow columns. What only waits, or is held, gives
         the table no column: nothing may tell its type yet."""
         rows = self.counted(placed_again(self._published(), self._log(), self.feed, self.state.reloads))
-        logged, _ = self._columns(rows, self.definitions.of(self.sources[0]).name_now)
-        return logged
+        return self._columns(rows, self.definitions.of(self.sources[0]).name_now)
 
-    def columns_of(self, rows: DataFrame, oldest: Column) -> tuple[LoggedColumns, str | None]:
-        """The columns that :meth:`rows` carry, and a minimum of them (``oldest``). One Spark job."""
-        logged, found = self._columns(rows, lambda name, _: name, lowest={"oldest": oldest})
-        return logged, found.oldest
+    def columns_of(self, rows: DataFrame) -> LoggedColumns:
+        """The columns that :meth:`rows` carry. One Spark job."""
+        return self._columns(rows, lambda name, _: name)
 
-    def _columns(
-        self, rows: DataFrame, name_now: Callable[[str, int], str | None], lowest: Mapping[str, Column] | None = None
-    ) -> tuple[LoggedColumns, Row]:
+    def _columns(self, rows: DataFrame, name_now: Callable[[str, int], str | None]) -> LoggedColumns:
         generation = F.lit(0) if self.definitions.generation is None else self.definitions.generation
-        found = summarize(
-            rows, [], generation, lowest=lowest, counts={"unsaid": F.count_if(has_no_schema())},
-            sets={"schemas": schema_of(generation)},
-        ).first()  # fmt: skip
+        counts, sets = {"unsaid": F.count_if(has_no_schema())}, {"schemas": schema_of(generation)}
+        found = summarize(rows, [], generation, counts=counts, sets=sets).first()
         assert found is not None
         columns = [
             [now for name in names_in(text) if (now := name_now(name, number)) is not None]
             for text, number in bounded(self.table, found.columns)
         ]
         schemas = [(text, number) for text, number in bounded(self.table, found.schemas)]
-        return LoggedColumns(columns, schemas, bool(found.unsaid)), found
+        return LoggedColumns(columns, schemas, bool(found.unsaid))
 
     @cached_property
     def _unused(self) -> DataFrame | None:

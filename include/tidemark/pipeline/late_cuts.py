@@ -13,13 +13,14 @@ way.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property, reduce
-from typing import Any
+from typing import Any, cast
 
 from pyspark.sql import Column, DataFrame, Observation, SparkSession
 from pyspark.sql import functions as F
+from pyspark.sql.types import StructType
 
 from tidemark.changelog.folded_log import fold_keyed, fold_keyless, keyed_log_rows
 from tidemark.changelog.good_copies import without_good_copy
@@ -32,7 +33,7 @@ from tidemark.changelog.transaction_status import FEW_NAMES
 from tidemark.changelog.transactions import open_at, publishes_unfinished
 from tidemark.feeds.model import Feed
 from tidemark.fold.contract import COUNTED
-from tidemark.fold.few_keys import FEW_CHANGES, list_keys
+from tidemark.fold.few_keys import FEW_CHANGES, key_texts, key_values
 from tidemark.fold.fold_rows import fold
 from tidemark.fold.key_changes import changed_in_reach, descendants
 from tidemark.fold.typed_rows import TableShape, settle
@@ -124,10 +125,11 @@ class LateHour:
         return self.asked[base]
 
     def _since(self, before: FeedState) -> SinceCut:
-        lacking, since = _may_lack(self, before), ~is_published(before)
+        lacking, since, in_transaction = _may_lack(self, before), ~is_published(before), F.col("tx").isNotNull()
         found = self.entries.where(is_published(self.then) & lacking).agg(
             F.min(F.when(is_row(), F.col("position"))).alias("lowest"),
-            F.bool_or(since & F.col("tx").isNotNull()).alias("in_transactions"),
+            F.bool_or(since & in_transaction).alias("in_transactions"),
+            F.bool_or(in_transaction).alias("may_be_open"),
         ).first()  # fmt: skip
         assert found is not None
         entries: Column | None = lacking
@@ -135,9 +137,9 @@ class LateHour:
             own = own_from(found.lowest, self.all, self.all.places_until)
             entries = lacking | (F.col("position") >= found.lowest) if own else None
         return SinceCut(
-            entries=entries, open=self.open if entries is None else self._open(entries),
+            entries=entries, open=self.open if entries is None else self._open(entries, any_=bool(found.may_be_open)),
             in_transactions=bool(found.in_transactions),
-            tells_of_others=_tell_of_others(self.entries.where(since), self.feed),
+            tells_of_others=_tell_of_others(self.entries.where(since), self.feed, self.all),
         )  # fmt: skip
 
     @cached_property
@@ -145,8 +147,11 @@ class LateHour:
         """The transactions (``tx``) that only a later hour completes; None: there are none."""
         return self._open(None)
 
-    def _open(self, these: Column | None) -> DataFrame | None:
-        """The same, of those that have entries of ``these``; None: of all."""
+    def _open(self, these: Column | None, *, any_: bool = True) -> DataFrame | None:
+        """The same, of those that have entries of ``these``; None: of all. ``any_``: whether any of what another cut may lack
+        is of a transaction: what stands behind it is whole in both."""
+        if not any_:
+            return self.mended_later.transactions if self.mended_later is not None else None
         entries, shown = self.entries.where(F.col("tx").isNotNull()), is_published(self.then)
         if these is not None:
             of_these = entries.where(shown & these).select("tx")
@@ -249,7 +254,8 @@ def _late_hour(run: HourRun, of: Hour | None) -> LateHour:
         spark=spark, feed=feed, receipt=receipt, publication=run.state.publication,
         staged=made.staged, then=then, all=everything, definitions=definitions,
         entries=now, mended_later=_mended_later(now, then, everything, run), hour=at, again=of is not None,
-        from_start=of is not None and (receipt.redelivered > 0 or _tell_of_others(now.where(in_hour(receipt.hour)), feed)),
+        from_start=of is not None
+        and (receipt.redelivered > 0 or _tell_of_others(now.where(in_hour(receipt.hour)), feed, everything)),
     )  # fmt: skip
 
 
@@ -302,8 +308,11 @@ def _brought(hour: LateHour, made: _Cut, before: FeedState) -> DataFrame | None:
     return rows.where("landed_this_hour").select("key").distinct()
 
 
-def _tell_of_others(entries: DataFrame, feed: Feed) -> bool:
-    """Whether others have their places, or their meaning, by any of the entries."""
+def _tell_of_others(entries: DataFrame, feed: Feed, state: FeedState) -> bool:
+    """Whether others have their places, or their meaning, by any of the published entries. One Spark job, unless the feed's
+    ``state`` knows of none that does."""
+    if not state.places_until and not state.with_statements:
+        return False
     return not entries.where(gives_place(feed) | (F.col("op") == "schema")).isEmpty()
 
 
@@ -335,27 +344,28 @@ def _prepare(hour: LateHour, source: str, published: PublishedTable) -> _Cut:
     since = hour.since(base, before) if base is not None else None
     log, keyed = _table_log(hour, table_log, since), bool(published.key())
     rows = _marked_rows(hour, log, truncated, before, since)
-    logged, lacking = None, F.min(F.when(F.col("landed_this_hour"), F.col("position")))
-    if keyed and log.only is not None:  # all that is needed, as a rule, and little
-        rows = rows.localCheckpoint()
-        logged, oldest = log.columns_of(rows, oldest=lacking)
-    else:
-        oldest = rows.agg(lacking).collect()[0][0]
+    lacks, little, found = F.col("landed_this_hour"), keyed and log.only is not None, Observation()
+    asked = F.count_if(lacks).alias("changes"), F.min(F.when(lacks, F.col("position"))).alias("oldest")
+    if little:  # all that is needed, as a rule
+        rows = rows.observe(found, *asked).localCheckpoint()
+    told = found.get if little else rows.agg(*asked).collect()[0].asDict()
+    changes, oldest = told["changes"], told["oldest"]
     unchanged = not emptied and (hour.again or published.table not in hour.staged)
     if base is not None and unchanged and oldest is None:
         return _Cut(base=base, rows=0)
     whole = base is None or not keyed
     needs_log = whole or oldest is None or since is None or _needs_log(hour, published.table, before, since)
     if needs_log and log.only is not None:
-        log = _table_log(hour, table_log, None)
-        rows, logged = _marked_rows(hour, log, truncated, before, since), None
-    shape = published_state(log, published, hour.all, logged).shape
+        log, little = _table_log(hour, table_log, None), False
+        rows = _marked_rows(hour, log, truncated, before, since)
+    shape = published_state(log, published, hour.all, log.columns_of(rows) if little else None).shape
     if needs_log:
-        settled, sizes = _counted(_fold_from_log(shape, rows, hour))
+        settled, sizes = _counted(_fold_from_log(shape, rows, hour), {})
         change = StagedChange(settled=settled, key=shape.key, only_new=whole)
     else:
         every = keyed_log_rows(shape, rows.where(F.col("position") >= F.lit(oldest)), hour.all)
-        change, sizes = _join(shape, every, hour.receipt.hour, partial=hour.all.table(published.table).partial)
+        partial, few = hour.all.table(published.table).partial, changes <= FEW_CHANGES
+        change, sizes = _join(shape, every, hour.receipt.hour, partial=partial, few=few)
     if sizes["unreadable"]:
         hour.notes.append(
             f"the cut of {hour.hour} shows rows of {published.table} without a value of {sizes['columns']} "
@@ -411,14 +421,13 @@ def _marked_rows(
     return _marked(hour, log.rows(truncated), before, in_transactions=since is None or since.in_transactions)
 
 
-def _counted(settled: DataFrame) -> tuple[DataFrame, dict[str, Any]]:
-    """SETTLED rows, materialised, and how many ``rows`` they are, how many of them are ``unreadable``, and in which
-    ``columns``."""
+def _counted(settled: DataFrame, texts: Mapping[str, Column]) -> tuple[DataFrame, dict[str, Any]]:
+    """SETTLED rows, materialised, and how many ``rows`` they are, how many of them are ``unreadable``, in which ``columns``,
+    and the distinct ``texts``, by name."""
     found, names = Observation(), F.array_join(F.array_sort(F.collect_set(F.nullif("unreadable", F.lit("")))), ", ")
-    unreadable = F.count_if(F.col("unreadable") != "").alias("unreadable")
-    settled = settled.observe(
-        found, F.count(F.lit(1)).alias("rows"), unreadable, names.alias("columns")
-    ).localCheckpoint()
+    asked = [F.count(F.lit(1)).alias("rows"), F.count_if(F.col("unreadable") != "").alias("unreadable")]
+    keys = F.struct(*(F.collect_set(text).alias(name) for name, text in texts.items())) if texts else F.lit(None)
+    settled = settled.observe(found, *asked, names.alias("columns"), keys.alias("texts")).localCheckpoint()
     return settled.drop("unreadable", *COUNTED), found.get
 
 
@@ -429,13 +438,16 @@ def _needs_log(hour: LateHour, table: str, before: FeedState, since: SinceCut) -
     return now.entangled or now.refolded_by > before.last_sequence or since.tells_of_others
 
 
-def _join(shape: TableShape, rows: DataFrame, hour: str, *, partial: bool) -> tuple[StagedChange, dict[str, Any]]:
+def _join(
+    shape: TableShape, rows: DataFrame, hour: str, *, partial: bool, few: bool
+) -> tuple[StagedChange, dict[str, Any]]:
     """What marked ROWS, and those of their keys that are newer than the oldest of them, come to, and its sizes
-    (:func:`_counted`)."""
+    (:func:`_counted`). ``few``: whether the keys of the marked ones can be listed."""
+    key = cast(StructType, rows.schema["key"].dataType)
     folded = fold(rows.withColumn("counts", F.col("landed_this_hour")), partial=True).where("landed_count > 0")
-    settled, sizes = _counted(settle(folded, shape, hour))
+    settled, sizes = _counted(settle(folded, shape, hour), key_texts(key) if few else {})
     joined = frozenset(shape.columns) - frozenset(shape.key) if partial else frozenset()
-    values = list_keys(settled) if sizes["rows"] <= FEW_CHANGES else {}
+    values = key_values(key, sizes["texts"].asDict()) if sizes["texts"] is not None else {}
     change = StagedChange(settled=settled, key=shape.key, only_new=False, joined=joined, late=True, key_values=values)
     return change, sizes
 
