@@ -232,16 +232,23 @@ def behind_changes(stats: TableStats, state: FeedState) -> bool:
 
 def unended_load(stats: TableStats, hour: str, state: FeedState, feed: Feed) -> str | None:
     """What to say of a table of which a load was read behind its changes, and nothing ends what was there before; None: it
-    was not, or something does. ``state``: with the reloads that have begun, the hour's among them."""
-    ended = max(filter(None, (state.table(stats.table).truncated, stats.truncated)), default="")
-    named = any(reload.began <= hour for source in stats.sources for reload in state.reloads.get(source, []))
-    if not (stats.twice or behind_changes(stats, state)) or ended >= (stats.loaded or "") or named:
+    was not, or something does. Whichever of the two comes first. ``state``: with the reloads that have begun, the hour's
+    among them."""
+    before = state.table(stats.table)
+    loads = [(place, of) for place, of in ((before.loaded, before.loaded_in), (stats.loaded, hour)) if place and of]
+    if not loads:
+        return None
+    loaded, loaded_in = max(loads)
+    behind = behind_changes(stats, state) or "" < stats.first < loaded
+    ended = max(filter(None, (before.truncated, stats.truncated)), default="")
+    named = any(reload.began <= loaded_in for source in stats.sources for reload in state.reloads.get(source, []))
+    if not (stats.twice or behind) or ended >= loaded or named:
         return None
     twice = "" if stats.keyed else ", and without a key those that it read again are there twice"
     return (
         "rows of a snapshot landed behind changes of the table, and no row has ended it so far: rows that were deleted while "
         f"nobody listened stay{twice}. If all of the table was read anew, and no row of a later hour ends it: "
-        f"`tidemark reload {feed.feed} {stats.table} --hour {hour}`"
+        f"`tidemark reload {feed.feed} {stats.table} --hour {loaded_in}`"
     )
 
 

@@ -83,6 +83,8 @@ class TableProgress(BaseModel):
         None, description="The name of the last transaction that changed a key, where the source gives it."
     )
     last_key_change: str | None = Field(None, description="The position of the newest change of a key.")
+    loaded: str | None = Field(None, description="The position of the newest row that a full load has read.")
+    loaded_in: Hour | None = Field(None, description="The hour in which that row landed.")
     partial: bool = Field(False, description="Whether changes of it lacked columns.")
     entangled: bool = Field(
         False,
@@ -111,6 +113,7 @@ class TableProgress(BaseModel):
     def plus(self, later: TableProgress) -> TableProgress:
         """This, and what a later publication did."""
         truncates = [later.truncated] if later.refolded_by > self.refolded_by else [self.truncated, later.truncated]
+        load = max(self, later, key=lambda one: one.loaded or "")
         return TableProgress(
             highest=max(filter(None, (self.highest, later.highest)), default=None),
             truncated=max(filter(None, truncates), default=None),
@@ -118,6 +121,8 @@ class TableProgress(BaseModel):
             arrived_loose=max(filter(None, (self.arrived_loose, later.arrived_loose)), default=None),
             arrived_in=later.arrived_in or self.arrived_in,
             last_key_change=max(filter(None, (self.last_key_change, later.last_key_change)), default=None),
+            loaded=load.loaded,
+            loaded_in=load.loaded_in,
             partial=self.partial or later.partial,
             entangled=self.entangled or later.entangled,
             learned=max(filter(None, (self.learned, later.learned)), default=None),

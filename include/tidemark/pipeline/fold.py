@@ -272,6 +272,8 @@ def _fold_table(hour: HourChanges, stats: TableStats) -> FoldedTable:
         arrived_loose=stats.arrived_loose,
         arrived_in=stats.arrived_in,
         last_key_change=stats.last_key_change,
+        loaded=stats.loaded,
+        loaded_in=run.hour if stats.loaded else None,
         column_renames=list(state.change.ids),
         partial=stats.partial > 0,
         entangled=state.entangles(stats),
@@ -292,8 +294,8 @@ def _going_on(progress: TableProgress, run: HourRun, stats: TableStats) -> Table
         before = run.state.table(name)
         progress = TableProgress(
             highest=before.highest, truncated=before.truncated, arrived=before.arrived, arrived_loose=before.arrived_loose,
-            arrived_in=before.arrived_in, last_key_change=before.last_key_change, partial=before.partial,
-            entangled=before.entangled, learned=before.learned,
+            arrived_in=before.arrived_in, last_key_change=before.last_key_change, loaded=before.loaded,
+            loaded_in=before.loaded_in, partial=before.partial, entangled=before.entangled, learned=before.learned,
         ).plus(progress)  # fmt: skip
     return progress
 

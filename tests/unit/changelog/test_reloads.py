@@ -375,6 +375,41 @@ def test_a_second_snapshot_that_no_row_ends_is_told(
     assert not told or f"`tidemark reload f pub.t --hour {HOURS[3]}`" in told
 
 
+@pytest.mark.parametrize(
+    ("first", "loaded", "truncated", "began", "warned"),
+    [
+        pytest.param(10, None, None, None, True, id="the load's hour ran before"),
+        pytest.param(10, 20, None, None, True, id="the load's hour ran before, and the hour brings an older one"),
+        pytest.param(40, None, None, None, False, id="changes behind the load"),
+        pytest.param(10, None, 30, None, False, id="the load was ended"),
+        pytest.param(10, None, None, 4, False, id="the load is a reload"),
+    ],
+)
+def test_older_changes_that_come_behind_a_load_are_told(
+    first: int, loaded: int | None, truncated: int | None, began: int | None, warned: bool
+) -> None:
+    """They may be of rows that the load has not found any more, whichever of the two hours runs first."""
+    state = published([], 1)
+    ended = at_lsn(truncated) if truncated else None
+    state.tables["pub.t"] = TableProgress(
+        highest=at_lsn(30) + "#9", loaded=at_lsn(30), loaded_in=Hour(HOURS[4]), truncated=ended
+    )
+    if began is not None:
+        state = state.making({"S.T": [KNOWN.model_copy(update={"began": Hour(HOURS[began])})]})
+    stats = TableStats(
+        table="pub.t", sources=["S.T"], first=at_lsn(first), keyed=1, loaded=at_lsn(loaded) if loaded else None
+    )
+    told = unended_load(stats, HOURS[3], state, feed_of("debezium"))
+    assert (told is not None) == warned
+    assert not told or f"`tidemark reload f pub.t --hour {HOURS[4]}`" in told
+
+
+@pytest.mark.parametrize(("first", "warned"), [(10, True), (30, False)])
+def test_older_changes_beside_a_load_in_its_hour_are_told(first: int, warned: bool) -> None:
+    stats = TableStats(table="pub.t", sources=["S.T"], first=at_lsn(first), keyed=1, loaded=at_lsn(30))
+    assert (unended_load(stats, HOURS[3], published([], 1), feed_of("debezium")) is not None) == warned
+
+
 @pytest.mark.parametrize(("truncated", "warned"), [(None, True), (8, True), (30, False)])
 def test_rows_without_a_key_that_are_read_beside_others_of_their_hour_are_told(
     truncated: int | None, warned: bool
