@@ -239,7 +239,7 @@ def unended_load(stats: TableStats, hour: str, state: FeedState, feed: Feed) -> 
     if not loads:
         return None
     loaded, loaded_in = max(loads)
-    behind = behind_changes(stats, state) or "" < stats.first < loaded
+    behind = behind_changes(stats, state) or (stats.changed is not None and stats.changed < loaded)
     ended = max(filter(None, (before.truncated, stats.truncated)), default="")
     named = any(reload.began <= loaded_in for source in stats.sources for reload in state.reloads.get(source, []))
     if not (stats.twice or behind) or ended >= loaded or named:

@@ -40,6 +40,8 @@ class TableStats:
     None: the hour does none of this."""
     loaded: str | None = None
     """The highest place of a full load of which there are rows, where messages show it; None: there is none."""
+    changed: str | None = None
+    """The lowest position of the changes that no such load has read; None: there is none."""
     twice: bool = False
     """Whether rows without a key that such a load has read, and that end nothing, stand behind other rows of the hour: what
     the table had by then is there twice."""
@@ -141,6 +143,7 @@ def change_stats(rows: DataFrame, generation: Column | None = None, loaded: Colu
         },
         lowest={
             **order.lowest,
+            "changed": F.min(F.when(load.isNull(), F.col("position"))),
             "beside": F.min(F.when(~added & F.col("op").isin("insert", "update"), F.col("position"))),
         },
         highest={

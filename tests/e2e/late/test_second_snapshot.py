@@ -259,16 +259,18 @@ def test_a_second_snapshot_whose_ends_are_not_marked_is_named_by_an_operator(
 
 
 @pytest.mark.full
-def test_a_second_snapshot_that_no_row_ends_is_told_where_it_lands(
-    spark: SparkSession, settings: Settings, tmp_path: Path
+@pytest.mark.parametrize("order", [[0, 1], [1, 0]], ids=["in order", "the snapshot first"])
+def test_a_second_snapshot_that_no_row_ends_is_told(
+    spark: SparkSession, settings: Settings, tmp_path: Path, order: list[int]
 ) -> None:
     """Row 2 was deleted unseen, and stays: nothing says that it is gone but the warning."""
-    first, second = run(told(False, (0, 0, 1, 1, 1)), tmp_path, settings, "untold", [0, 1])
+    name = f"untold_{order[0]}"
+    first, second = run(told(False, (0, 0, 1, 1, 1)), tmp_path, settings, name, order)
     warned = {table.table: "".join(table.warnings) for table in second.tables}
-    assert "`tidemark reload untold untold.keyed --hour 2026-11-20T01`" in warned["untold.keyed"]
-    assert "snapshot" not in warned["untold.bare"], "its rows are replaced"
+    assert f"`tidemark reload {name} {name}.keyed --hour 2026-11-20T01`" in warned[f"{name}.keyed"]
+    assert "snapshot" not in warned[f"{name}.bare"], "its rows are replaced"
     assert not any("snapshot" in text for table in first.tables for text in table.warnings)
-    assert shown(settings, "untold.keyed") == sorted((KEYED | {2: "b"}).items())
+    assert shown(settings, f"{name}.keyed") == sorted((KEYED | {2: "b"}).items())
 
 
 def test_an_update_that_names_no_row_stops_its_table(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:

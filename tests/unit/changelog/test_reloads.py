@@ -376,17 +376,18 @@ def test_a_second_snapshot_that_no_row_ends_is_told(
 
 
 @pytest.mark.parametrize(
-    ("first", "loaded", "truncated", "began", "warned"),
+    ("changed", "loaded", "truncated", "began", "warned"),
     [
         pytest.param(10, None, None, None, True, id="the load's hour ran before"),
         pytest.param(10, 20, None, None, True, id="the load's hour ran before, and the hour brings an older one"),
         pytest.param(40, None, None, None, False, id="changes behind the load"),
+        pytest.param(None, 20, None, None, False, id="more of the load"),
         pytest.param(10, None, 30, None, False, id="the load was ended"),
         pytest.param(10, None, None, 4, False, id="the load is a reload"),
     ],
 )
 def test_older_changes_that_come_behind_a_load_are_told(
-    first: int, loaded: int | None, truncated: int | None, began: int | None, warned: bool
+    changed: int | None, loaded: int | None, truncated: int | None, began: int | None, warned: bool
 ) -> None:
     """They may be of rows that the load has not found any more, whichever of the two hours runs first."""
     state = published([], 1)
@@ -397,16 +398,22 @@ def test_older_changes_that_come_behind_a_load_are_told(
     if began is not None:
         state = state.making({"S.T": [KNOWN.model_copy(update={"began": Hour(HOURS[began])})]})
     stats = TableStats(
-        table="pub.t", sources=["S.T"], first=at_lsn(first), keyed=1, loaded=at_lsn(loaded) if loaded else None
+        table="pub.t",
+        sources=["S.T"],
+        changed=at_lsn(changed) if changed else None,
+        keyed=1,
+        loaded=at_lsn(loaded) if loaded else None,
     )
     told = unended_load(stats, HOURS[3], state, feed_of("debezium"))
     assert (told is not None) == warned
     assert not told or f"`tidemark reload f pub.t --hour {HOURS[4]}`" in told
 
 
-@pytest.mark.parametrize(("first", "warned"), [(10, True), (30, False)])
-def test_older_changes_beside_a_load_in_its_hour_are_told(first: int, warned: bool) -> None:
-    stats = TableStats(table="pub.t", sources=["S.T"], first=at_lsn(first), keyed=1, loaded=at_lsn(30))
+@pytest.mark.parametrize(("changed", "warned"), [(10, True), (30, False), (None, False)])
+def test_older_changes_beside_a_load_in_its_hour_are_told(changed: int | None, warned: bool) -> None:
+    stats = TableStats(
+        table="pub.t", sources=["S.T"], changed=at_lsn(changed) if changed else None, keyed=1, loaded=at_lsn(30)
+    )
     assert (unended_load(stats, HOURS[3], published([], 1), feed_of("debezium")) is not None) == warned
 
 
