@@ -59,14 +59,14 @@ def without(
     withheld, touched = _added(hour, taken, split, assembled.rows)
     there = {table.table for table in stats}
     stats += [TableStats(table=table.table, sources=table.sources) for table in hour.stats if table.table not in there]
-    stats = _with_ends(sorted(stats, key=lambda table: table.table), hour, taken)
+    stats = _with_ends(sorted(stats, key=lambda table: table.table), hour, withheld.rows)
     _log(hour.withheld, withheld)
     return replace(hour, assembled=assembled, stats=stats, withheld=withheld), touched
 
 
 def _with_ends(stats: list[TableStats], hour: HourChanges, taken: DataFrame) -> list[TableStats]:
     """The statistics, with the ends of snapshots that stand in rows which are refused themselves. One Spark job where an end
-    is among what was ``taken``, else none."""
+    is among what was ``taken`` out of the hour, else none."""
     left, before = {table.table: table.truncated or "" for table in stats}, hour.stats
     if not (lost := [table.table for table in before if (table.truncated or "") > left[table.table]]):
         return stats
