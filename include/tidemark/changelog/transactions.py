@@ -11,7 +11,6 @@ it is.
 from __future__ import annotations
 
 from dataclasses import dataclass, field, replace
-from functools import reduce
 
 from pyspark.sql import Column, DataFrame, Observation, Window
 from pyspark.sql import functions as F
@@ -31,6 +30,7 @@ from tidemark.changelog.transaction_status import (
 )
 from tidemark.feeds.model import Feed
 from tidemark.hours import Hour
+from tidemark.identifiers import PAIR
 from tidemark.ledger.change_log import is_row, published_name, without_entries
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.kept_back import kept_back, never_completed, waiting_whole
@@ -80,8 +80,8 @@ class WholeTransactions:
     given_up: DataFrame | None = None
     """Changes that go to quarantine, with their ``reason``; None: there are none."""
     withdrawn: DataFrame | None = None
-    """Published changes that prove to be of an open transaction, of one that was rolled back, or of a delivery that does not
-    count; None: there are none."""
+    """Published changes that prove to be of another transaction, or of one or none, or of a delivery that does not count:
+    what counts of them is among ``rows``. None: there are none."""
     redelivered: DataFrame | None = None
     """Changes of deliveries that do not count, because another one of their transaction does; None: there are none."""
     taken_up: DataFrame | None = None
@@ -111,6 +111,8 @@ def complete_transactions(entries: HourEntries) -> WholeTransactions:
     retied = _retied(entries, held, given_up_before)
     candidates = _candidates(entries, held, retied)
     whole = WholeTransactions(rows=_changes(entries, held))
+    if retied is not None:
+        whole = _withdraw(whole, retied.where(is_row()), entries)
     if kept is not None and comes_again:
         again = kept.where(_is_taken_up())
         candidates = candidates.unionByName(_published_beside(entries, again, held))
@@ -131,8 +133,8 @@ def complete_transactions(entries: HourEntries) -> WholeTransactions:
     if unused is not None:
         redelivered = of_messages(whole.rows, unused).localCheckpoint()
         whole = replace(whole, rows=without_messages(whole.rows, unused), redelivered=redelivered)
-    withdrawn = _displaced(entries, held, unused) if retied is None else _withdrawn(retied, whole, entries.rolled_back)
-    return replace(whole, withdrawn=withdrawn)
+    displaced = _displaced(entries, held, unused)
+    return whole if displaced is None else replace(whole, withdrawn=displaced)
 
 
 def _candidates(entries: HourEntries, held: DataFrame | None, retied: DataFrame | None) -> DataFrame:
@@ -140,7 +142,7 @@ def _candidates(entries: HourEntries, held: DataFrame | None, retied: DataFrame 
     candidates = entries.ties.landed.where("tx is not null")
     if held is not None:
         candidates = candidates.unionByName(held.where("tx is not null"))
-    return candidates if retied is None else candidates.unionByName(retied)
+    return candidates if retied is None else candidates.unionByName(retied.where("tx is not null"))
 
 
 def _changes(entries: HourEntries, held: DataFrame | None) -> DataFrame:
@@ -264,9 +266,11 @@ def _given_up_before(entries: HourEntries) -> tuple[DataFrame | None, bool]:
     """Entries in quarantine, each with its ``hour`` and ``tx``, because their transaction never completed, or a change of it
     was refused (``stage``, ``reason``), and whether the hour has more of it (``comes``); None where there never were any. Not
     those that a replay takes up again. And whether any transaction of them is to be taken up again (:func:`_is_taken_up`)."""
-    if not (entries.state.gave_up or entries.state.kept_whole):
+    state, by_markers = entries.state, only_markers_tell(entries.feed) and entries.state.in_quarantine != {}
+    if not (state.gave_up or state.kept_whole or by_markers):
         return None, False
-    kept = waiting_whole(kept_back(entries.ties.log.sparkSession, entries.feed.feed, entries.state))
+    kept = kept_back(entries.ties.log.sparkSession, entries.feed.feed, state)
+    kept = waiting_whole(kept, _told_by_markers(kept, entries) if by_markers else None)
     if entries.replay:
         kept = kept.where(F.col("hour") != entries.hour)
     comes = F.lit(False)
@@ -280,6 +284,18 @@ def _given_up_before(entries: HourEntries) -> tuple[DataFrame | None, bool]:
     kept, found = kept.select("hour", *ENTRY, "tx", "reason", "comes", "waits"), Observation()
     kept = kept.observe(found, F.count_if(_is_taken_up()).alias("taken_up")).localCheckpoint()
     return F.broadcast(kept), bool(found.get["taken_up"])
+
+
+def _told_by_markers(kept: DataFrame, entries: HourEntries) -> DataFrame:
+    """The changes of the hours that ``kept`` rows of the quarantine are of, with the transaction that markers name now
+    (``tx_now``; null where what is refused waits alone): when a change was refused, none may have shown that it is of one."""
+    whole = F.lit(entries.feed.transactions.bad == "hold") | F.startswith(F.col("tx"), F.lit(PAIR))
+    if (counted := entries.state.in_quarantine) is not None:
+        hours = [hour for hour, count in counted.items() if count]
+    else:
+        hours = [row.hour for row in kept.select("hour").distinct().collect()]
+    changes = entries.ties.log.where(entries.published & is_row() & F.col("hour").isin(hours))
+    return changes.select("hour", *ENTRY, F.when(whole, F.col("tx")).alias("tx_now"))
 
 
 def _is_taken_up() -> Column:
@@ -329,17 +345,16 @@ def _retied(entries: HourEntries, held: DataFrame | None, given_up: DataFrame | 
     """Published entries that were taken for changes by themselves, or of another transaction, and were not held."""
     if entries.ties.retied is None:
         return None
-    retied = without_entries(entries.ties.retied.where("tx is not null"), given_up)
-    return without_entries(retied, held)
+    return without_entries(without_entries(entries.ties.retied, given_up), held)
 
 
-def _withdrawn(retied: DataFrame, whole: WholeTransactions, rolled_back: DataFrame | None) -> DataFrame | None:
-    """The changes that are published and must not be."""
-    names = [open_.select("tx") for open_ in (whole.still_open, rolled_back) if open_ is not None]
-    if not names:
-        return None
-    withdrawn = _of(retied.where(is_row()), reduce(DataFrame.unionByName, names)).localCheckpoint()
-    return None if withdrawn.isEmpty() else withdrawn
+def _withdraw(whole: WholeTransactions, retied: DataFrame, entries: HourEntries) -> WholeTransactions:
+    """With published changes that prove to be of these transactions, or of none: they show, wait or go with the others of
+    theirs. What of them is in quarantine stays there."""
+    rows, state = retied.withColumn("table", published_name(entries.feed)), entries.state
+    kept = kept_back(rows.sparkSession, entries.feed.feed, state) if state.in_quarantine != {} else None
+    again = without_entries(rows, kept).withColumn("landed_this_hour", F.lit(False))
+    return replace(whole, rows=whole.rows.unionByName(again), withdrawn=retied)
 
 
 def _open(entries: HourEntries, candidates: DataFrame, given_up: DataFrame | None) -> DataFrame:

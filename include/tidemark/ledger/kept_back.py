@@ -91,12 +91,14 @@ def fails_a_check() -> Column:
     return (F.col("stage") == SCREEN) & F.startswith("reason", F.lit(CHECK_FAILED))
 
 
-def waiting_whole(kept: DataFrame) -> DataFrame:
+def waiting_whole(kept: DataFrame, told: DataFrame | None = None) -> DataFrame:
     """Of quarantined rows: those of transactions that wait whole, with their ``tx``. Only of these ``change`` names it, and
-    of transactions that never completed."""
-    named = kept.withColumn("tx", F.get_json_object("change", "$.tx"))
-    whole = F.col("stage").isin(*OF_TABLES) | never_completed()
-    return named.where(F.col("tx").isNotNull() & whole)
+    of transactions that never completed. ``told``: by ``hour`` and entry what else names the transactions of changes
+    (``tx_now``); None: nothing does."""
+    named, whole = F.get_json_object("change", "$.tx"), F.col("stage").isin(*OF_TABLES) | never_completed()
+    if told is not None:
+        kept, named = kept.join(told, ["hour", *ENTRY], "left"), F.coalesce("tx_now", named)
+    return kept.withColumn("tx", named).where(F.col("tx").isNotNull() & whole)
 
 
 def _not_recalled(state: FeedState) -> Column:

@@ -15,8 +15,10 @@ from tests.convergence.oracle import Message
 from tests.convergence.wire import Format, Sent
 from tests.e2e.change_exports import HOURS, Exports
 from tidemark.errors import ConfigError
+from tidemark.ledger.quarantine import hours_in_quarantine
 from tidemark.operations.audit import audit
 from tidemark.operations.read_table import json_lines, read_snapshot
+from tidemark.pipeline.hour import replay_hour
 from tidemark.settings import Settings
 
 pytestmark = pytest.mark.promise(3)
@@ -198,3 +200,26 @@ def test_a_row_that_comes_again_is_not_in_the_transaction_before_it(
     assert exports.held(monkeypatch) == [waits]
     assert ids(exports) == {25, 105, 205, 220, 245, 260, 285, 295, 305, 405, 420}
     assert audit(exports.feed, settings).findings == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("order", [(0, 1, 2), (1, 2, 0)], ids=lambda order: "".join(map(str, order)))
+def test_what_showed_before_its_transaction_did_waits_with_a_change_of_it_that_is_refused(
+    spark: SparkSession, settings: Settings, tmp_path: Path, order: tuple[int, ...]
+) -> None:
+    """The hour in the middle has no marker: its rows show where it is run first, but for the one that fails a check."""
+    name = f"refused_{order[0]}"
+    check = {"column": "n", "isin": [105, 150, 205, 225, 255], "consequence": "quarantine"}
+    table = {"name": f"{name}.a", "checks": [check]}
+    keys = {"tables": {"c.a": table}, "quarantine": {"limit": 1.0}}
+    exports, (first, _, _) = Exports(FORMAT, tmp_path, settings, name, **keys), long("TRANSACTION_END")
+    hours = [first, [row(225), row(226)], [row(255), end(300)]]
+    for hour in order:
+        exports.run(HOURS[hour], hours[hour])
+    assert ids(exports) == {105, 150}
+    assert audit(exports.feed, settings).findings == []
+    mended = Exports(FORMAT, tmp_path, settings, name, tables={"c.a": {"name": f"{name}.a"}})
+    for hour in hours_in_quarantine(settings, name):
+        replay_hour(mended.feed, hour, settings)
+    assert ids(exports) == {105, 150, 205, 225, 226, 255}
+    assert audit(mended.feed, settings).findings == []
