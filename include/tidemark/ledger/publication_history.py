@@ -47,6 +47,13 @@ class PublicationHistory:
         feed = self.receipts[0].feed if self.receipts else ""
         return FeedState.of(feed, self.receipts, self.unpublished)
 
+    def with_unrecorded(self, state: FeedState) -> PublicationHistory:
+        """With the publication whose receipt ``state`` alone may have. A run that died may have written it all the same."""
+        newest = state.unrecorded
+        if newest is None or any(receipt.sequence == newest.sequence for receipt in self.receipts):
+            return self
+        return PublicationHistory([*self.receipts, newest], self.unpublished)
+
     def of(self, receipts: Iterable[Receipt]) -> PublicationHistory:
         """Some of the feed's publications, of which these are all."""
         return PublicationHistory(list(receipts), self.state.unpublished)

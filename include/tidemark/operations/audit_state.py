@@ -31,10 +31,11 @@ def wrong_state(
     if (made := state.next) is not None and made.validated:
         fix = f"wait for it, or finish it: `tidemark run {feed} --hour {made.hour}`; then audit again"
         findings.append(AuditFinding("publication", f"hour {made.hour}", "is under way or stopped half-way", fix))
-    if (last := state.unrecorded) is not None:
+    every = history.with_unrecorded(state)
+    if (last := state.unrecorded) is not None and every is not history:
         fix = f"the next hour writes it, or `tidemark run {feed} --hour {last.hour}`; then audit again"
         findings.append(AuditFinding("receipt", f"publication {last.sequence}", "is not written yet", fix))
-        history = PublicationHistory([*history.receipts, last])
+    history = every
     recorded = {receipt.sequence for receipt in history.receipts}
     restore = "restore the row of tidemark.receipts from a backup, or take that table back to a snapshot of before"
     lost = [number for number in range(1, state.last_sequence + 1) if state.counts(number) and number not in recorded]
@@ -50,11 +51,20 @@ def rebuild_state(feed: str, settings: Settings) -> FeedState:
     its next run."""
     with feed_lock(settings, feed):
         history = load_history(settings, feed)
-        state = FeedState.of(feed, history.receipts)
-        taken = max(state.last_sequence, _highest_number(feed, settings))
-        return save_state(
-            settings, state.model_copy(update={"taken": taken, "revision": newest_revision(settings, feed)})
-        )
+        try:
+            stored = load_state(settings, feed)
+        except StateError:
+            every, unrecorded = history, None
+        else:  # of a run that died, it may have the only copy of a receipt
+            every = history.with_unrecorded(stored)
+            unrecorded = stored.unrecorded if every is not history else None
+        state = FeedState.of(feed, every.receipts)
+        own = {
+            "taken": max(state.last_sequence, _highest_number(feed, settings)),
+            "revision": newest_revision(settings, feed),
+            "unrecorded": unrecorded,
+        }
+        return save_state(settings, state.model_copy(update=own))
 
 
 def _highest_number(feed: str, settings: Settings) -> int:

@@ -175,8 +175,7 @@ def _shown_value(text: str, type_: str) -> Column:
 def state_at_cut(history: PublicationHistory, state: FeedState, hour: Hour) -> FeedState:
     """The feed's state when an hour's cut was made. ConfigError for an hour without one, and for a cut that was made when a
     later hour was published already: what was held and waited then is not what the cut lacks."""
-    if state.unrecorded is not None and state.unrecorded not in history.receipts:
-        history = PublicationHistory([*history.receipts, state.unrecorded])
+    history = history.with_unrecorded(state)
     made_by = history.cut(hour).made_by
     if not made_by:
         raise ConfigError(f"hour {hour} has no cut", fix="`tidemark receipts` lists the published hours")

@@ -74,10 +74,11 @@ def replay_hour(feed: Feed, hour: str, settings: Settings, progress: Progress = 
     check_lake(settings)
     progress("recall")
     with log_context(feed=feed.feed, hour=hour):
-        if not recall(feed, hour, settings):
+        if recall(feed, hour, settings):
+            log.info("recalled what is in quarantine", stage="replay", reason="a replay was asked for")
+        elif (last := load_state(settings, feed.feed).unrecorded) is None or last.hour != hour:
             log.info("nothing is in quarantine", stage="replay")
             return None
-        log.info("recalled what is in quarantine", stage="replay", reason="a replay was asked for")
     return _all_stages(feed, hour, settings, progress)
 
 

@@ -18,6 +18,7 @@ from tidemark.lake.catalog import find_table, read_rows
 from tidemark.ledger.manifest import load_manifest
 from tidemark.ledger.publication_history import load_history
 from tidemark.ledger.quarantine import list_kept_back
+from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.state_store import load_state, save_state
 from tidemark.ledger.system_tables import write_receipt
 from tidemark.operations import maintenance
@@ -187,6 +188,49 @@ def test_a_publication_is_lost_with_its_state(tmp_path: Path, spark: SparkSessio
 
 def stops(*_: object) -> None:
     raise KeyboardInterrupt
+
+
+@pytest.mark.full
+@pytest.mark.promise(4)
+def test_a_state_that_is_made_again_keeps_the_receipt_that_it_alone_has(
+    tmp_path: Path, spark: SparkSession, settings: Settings
+) -> None:
+    pair = FeedPair("alone", tmp_path, spark, settings, **DEBEZIUM)
+    two_hours(pair)
+    feed = pair.feed(pair.fixed, **KEYLESS)
+    pair.run(HOURS[0], **KEYLESS)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(publish, "write_receipt", stops)
+        pair.run(HOURS[1], **KEYLESS)
+    rebuild_state(pair.fixed, settings)
+    assert pair.run(HOURS[1], **KEYLESS).sequence == 2, "it was published"
+    assert audit(feed, settings).findings == []
+
+
+@pytest.mark.full
+@pytest.mark.promise(4)
+@pytest.mark.parametrize("replayed", [False, True], ids=["run", "replayed"])
+def test_a_receipt_that_is_written_counts_once_though_its_run_died(
+    tmp_path: Path, spark: SparkSession, settings: Settings, replayed: bool
+) -> None:
+    """Before it could say so. Whichever command published it goes on with it."""
+    pair = FeedPair(f"written_{replayed}".lower(), tmp_path, spark, settings, **DEBEZIUM)
+    two_hours(pair)
+    feed = pair.feed(pair.fixed, **KEYLESS)
+    pair.run(HOURS[0], **KEYLESS)
+
+    def write_and_stop(spark: SparkSession, receipt: Receipt) -> None:
+        write_receipt(spark, receipt)
+        raise KeyboardInterrupt
+
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(publish, "write_receipt", write_and_stop)
+        pair.run(HOURS[1], **KEYLESS)
+    assert audit(feed, settings).findings == []
+    receipt = pair.replay(HOURS[1], **KEYLESS) if replayed else pair.run(HOURS[1], **KEYLESS)
+    assert receipt is not None and receipt.sequence == 2
+    assert load_state(settings, pair.fixed).unrecorded is None
+    assert audit(feed, settings).findings == []
 
 
 def test_the_command_makes_it_again(monkeypatch: pytest.MonkeyPatch) -> None:
