@@ -91,16 +91,22 @@ def test_an_hour_takes_few_jobs(spark: SparkSession, settings: Settings, tmp_pat
 
 
 @pytest.mark.full
-def test_an_hour_that_comes_late_takes_few_jobs(spark: SparkSession, settings: Settings, tmp_path: Path) -> None:
-    """Its cut is not what the tables hold then: it goes on from the one before, with what has come since."""
-    usual = {**DEBEZIUM, "tables": {f"s.{table}": {"columns": COLUMNS} for table in TABLES}}
-    pair = FeedPair("jobs_late_hour", tmp_path, spark, settings, **usual)
+@pytest.mark.parametrize("checked", [False, True], ids=["", "checked"])
+def test_an_hour_that_comes_late_takes_few_jobs(
+    spark: SparkSession, settings: Settings, tmp_path: Path, checked: bool
+) -> None:
+    """Its cut is not what the tables hold then: it goes on from the one before, with what has come since. It is worked out
+    once, also where it is checked before it is made."""
+    checks = {"checks": [{"column": "n", "min": 0}]} if checked else {}
+    usual = {**DEBEZIUM, "tables": {f"s.{table}": {"columns": COLUMNS, **checks} for table in TABLES}}
+    pair = FeedPair(f"jobs_late_{checked}".lower(), tmp_path, spark, settings, **usual)
     export(pair, HOURS[0], AT_FIRST)
     export(pair, HOURS[1], [*everywhere(21, "c", 20, 21), *everywhere(22, "u", 1, 2, 3)])
     export(pair, HOURS[2], everywhere(31, "u", 3, 4))
     pair.run(HOURS[0])
     pair.run(HOURS[2])
-    assert jobs_of(spark, pair, HOURS[1]) == 14 + 9 * len(TABLES)
+    # of a table with checks: its rows and those of its cut, counted and looked through
+    assert jobs_of(spark, pair, HOURS[1]) == 14 + (9 + 4 * checked) * len(TABLES)
     for table in TABLES:
         for hour, values in ((None, [22, 22, 31, 31, 21]), (HOURS[1], [22, 22, 22, 11, 21])):
             rows = read_snapshot(settings, f"{pair.fixed}.{table}", hour)[0].to_pylist()

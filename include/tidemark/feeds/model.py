@@ -105,6 +105,11 @@ class Table(Model):
     )
 
     @property
+    def checked(self) -> bool:
+        """Whether anything is checked of its rows, beside the types of declared columns."""
+        return bool(self.checks or self.checks_module)
+
+    @property
     def all_columns(self) -> dict[str, str]:
         """The table's columns, and those that only earlier records have."""
         return self.columns | {

@@ -33,6 +33,7 @@ from tidemark.logs import get_logger, log_context, log_stage
 from tidemark.pipeline.decode import decode, unreadable_named
 from tidemark.pipeline.fold import fold
 from tidemark.pipeline.land import land
+from tidemark.pipeline.late_cuts import own_cut, rows_of_checked_tables
 from tidemark.pipeline.publish import publish, record_receipt
 from tidemark.pipeline.validate import validate
 from tidemark.settings import Settings
@@ -220,12 +221,13 @@ def _publish(spark: SparkSession, feed: Feed, hour: str, settings: Settings, hel
     with stops_when_overtaken(settings, run.state):
         try:
             with locked(settings, feed.feed, hour):  # what validate folds again does not change meanwhile
-                run = validate(run)
+                own = own_cut(run)
+                run = validate(run, rows_of_checked_tables(own, run) if own is not None else ())
         except TerminalError as error:
             _discard(run, type(error).__name__)
             raise
         held.check()
-        return publish(run)[1]
+        return publish(run, own)[1]
 
 
 def _discard(run: HourRun, reason: str) -> None:

@@ -13,159 +13,41 @@ way.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
-from dataclasses import dataclass, field, replace
-from functools import cached_property, reduce
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from functools import reduce
+from itertools import chain
 from typing import Any, cast
 
-from pyspark.sql import Column, DataFrame, Observation, SparkSession
+from pyspark.sql import Column, DataFrame, Observation
 from pyspark.sql import functions as F
 from pyspark.sql.types import StructType
 
 from tidemark.changelog.folded_log import fold_keyed, fold_keyless, keyed_log_rows
-from tidemark.changelog.good_copies import without_good_copy
-from tidemark.changelog.places import any_begins_again, gives_place, own_from
-from tidemark.changelog.table_history import Definitions, load_definitions
+from tidemark.changelog.places import any_begins_again
 from tidemark.changelog.table_log import TableLog
 from tidemark.changelog.table_view import emptied_below, published_state
-from tidemark.changelog.ties import retied, tied, tied_log
-from tidemark.changelog.transaction_status import FEW_NAMES
-from tidemark.changelog.transactions import open_at, publishes_unfinished
-from tidemark.feeds.model import Feed
+from tidemark.changelog.ties import retied, tied_log
 from tidemark.fold.contract import COUNTED
 from tidemark.fold.few_keys import FEW_CHANGES, key_texts, key_values
 from tidemark.fold.fold_rows import fold
 from tidemark.fold.key_changes import changed_in_reach, descendants
 from tidemark.fold.typed_rows import TableShape, settle
 from tidemark.hours import Hour
-from tidemark.ledger.change_log import changes_table, in_hour, is_published, is_row, without_entries
-from tidemark.ledger.cut_state import columns_renamed, reloads_changed, state_in_cut, state_up_to
+from tidemark.ledger.change_log import changes_table, is_published
+from tidemark.ledger.cut_state import columns_renamed, reloads_changed, state_in_cut
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.hour_run import HourRun
-from tidemark.ledger.kept_back import kept_back
 from tidemark.ledger.publication_history import cuts_made
-from tidemark.ledger.quarantine import ALONGSIDE, ENTRY
-from tidemark.ledger.receipts import Receipt
+from tidemark.ledger.quarantine import ENTRY
 from tidemark.ledger.retention import expired_hours
 from tidemark.ledger.system_tables import held_transactions, waiting_entries
 from tidemark.logs import log_stage
-from tidemark.pipeline.breaking_changes import other_halves
-from tidemark.pipeline.withheld import waits_whole
+from tidemark.pipeline.late_hour import LateHour, SinceCut, TableCut, load_late_hour, statements_of
 from tidemark.tables.published_table import PublishedTable
 from tidemark.tables.staged_change import StagedChange
 
 _SAYS = {False: "made the cut of a late hour", True: "made a cut again"}
-
-
-@dataclass(frozen=True, kw_only=True)
-class SinceCut:
-    """What the log holds that another cut may lack, which a cut goes on from; of whatever table."""
-
-    entries: Column | None
-    """Whether an entry is among it, or stands behind the first of it; None: all of the log has to be read, for other entries
-    may give these another place."""
-    open: DataFrame | None
-    """The transactions (``tx``) with such entries that only a later hour than the cut's completes, or publishes by the feed's
-    policy; None: there are none."""
-    in_transactions: bool
-    """Whether an entry of a transaction was published since."""
-    tells_of_others: bool
-    """Whether others have their places, or their meaning, by what was published since, of later hours too."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class MendedLater:
-    """What waits as of a cut with refused changes of which only a later hour brings a good copy."""
-
-    transactions: DataFrame
-    """The transactions (``tx``) that wait whole."""
-    halves: DataFrame | None
-    """The changes (log rows) that wait with the other half of their key change alone; None: there are none."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class LateHour:
-    """An hour whose cut is made late or again, by a publication in the making."""
-
-    spark: SparkSession
-    """The session in which it is made."""
-    feed: Feed
-    """The feed."""
-    receipt: Receipt
-    """The receipt of the publication in the making."""
-    publication: str
-    """The name of this publication."""
-    staged: list[str]
-    """The tables that it has staged."""
-    then: FeedState
-    """The feed's state with the hour, hours before it, and the publication in the making."""
-    all: FeedState
-    """The feed's state with every hour, and the publication in the making."""
-    definitions: Definitions
-    """What the log says of the tables' columns. A constant that only a later hour fills in is not among it."""
-    entries: DataFrame
-    """The published entries of the log."""
-    mended_later: MendedLater | None
-    """What waits as of the cut, for a refused change of which only a later hour brings a good copy; None: nothing does."""
-    hour: Hour
-    """The hour of the cut."""
-    again: bool
-    """Whether the hour has a cut that is made again."""
-    from_start: bool
-    """Whether no cut is gone on from: the publication may give rows of other hours another place, or another meaning."""
-    notes: list[str] = field(default_factory=list)
-    """What the receipt says of the cuts that are made."""
-    asked: dict[Hour, SinceCut] = field(default_factory=dict)
-    """What :meth:`since` has answered."""
-
-    def since(self, base: Hour, before: FeedState) -> SinceCut:
-        """What the log holds that the cut of ``base`` may lack. ``before``: what that cut shows."""
-        if base not in self.asked:
-            self.asked[base] = self._since(before)
-        return self.asked[base]
-
-    def _since(self, before: FeedState) -> SinceCut:
-        lacking, since, in_transaction = _may_lack(self, before), ~is_published(before), F.col("tx").isNotNull()
-        found = self.entries.where(is_published(self.then) & lacking).agg(
-            F.min(F.when(is_row(), F.col("position"))).alias("lowest"),
-            F.bool_or(since & in_transaction).alias("in_transactions"),
-            F.bool_or(in_transaction).alias("may_be_open"),
-        ).first()  # fmt: skip
-        assert found is not None
-        entries: Column | None = lacking
-        if found.lowest is not None:
-            own = own_from(found.lowest, self.all, self.all.places_until)
-            entries = lacking | (F.col("position") >= found.lowest) if own else None
-        return SinceCut(
-            entries=entries, open=self.open if entries is None else self._open(entries, any_=bool(found.may_be_open)),
-            in_transactions=bool(found.in_transactions),
-            tells_of_others=_tell_of_others(self.entries.where(since), self.feed, self.all),
-        )  # fmt: skip
-
-    @cached_property
-    def open(self) -> DataFrame | None:
-        """The transactions (``tx``) that only a later hour completes; None: there are none."""
-        return self._open(None)
-
-    def _open(self, these: Column | None, *, any_: bool = True) -> DataFrame | None:
-        """The same, of those that have entries of ``these``; None: of all. ``any_``: whether any of what another cut may lack
-        is of a transaction: what stands behind it is whole in both."""
-        if not any_:
-            return self.mended_later.transactions if self.mended_later is not None else None
-        entries, shown = self.entries.where(F.col("tx").isNotNull()), is_published(self.then)
-        if these is not None:
-            of_these = entries.where(shown & these).select("tx")
-            unfinished = publishes_unfinished(self.feed)
-            continued = entries.where(~shown).select("tx")
-            names = (of_these if unfinished else continued.join(of_these, "tx", "left_semi")).distinct()
-            if not (few := [row.tx for row in names.limit(FEW_NAMES + 1).collect()]):
-                return self.mended_later.transactions if self.mended_later is not None else None
-            # Which files have none of a few is known without opening them.
-            entries = entries.where(F.col("tx").isin(few)) if len(few) <= FEW_NAMES else entries
-        open_ = open_at(entries, shown, self.feed, self.hour, bad=bool(self.all.with_bad))
-        if self.mended_later is not None:
-            open_ = open_.unionByName(self.mended_later.transactions)
-        return open_.localCheckpoint()
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -178,22 +60,6 @@ class CutRows:
     """SETTLED rows."""
     brought: DataFrame | None
     """The keys (``key``) of which the publication brings a change; None: the table has no key."""
-
-
-@dataclass(frozen=True, kw_only=True)
-class _Cut:
-    """What the cut of one table is to be."""
-
-    base: Hour | None
-    """The hour whose cut it goes on from; None: none's."""
-    change: StagedChange | None = None
-    """What it changes; None: nothing."""
-    rows: int | None = None
-    """How many rows of the cut before it the hour writes or deletes; None: it has no row of the table."""
-    shape: TableShape | None = None
-    """The table's columns, where something changes."""
-    log_rows: DataFrame | None = None
-    """The log rows that it is of, where something changes."""
 
 
 def to_amend(run: HourRun, hour: Hour) -> list[Hour]:
@@ -214,78 +80,46 @@ def is_late(state: FeedState) -> bool:
     return not state.has(made.hour) and (state.newest_hour or made.hour) > made.hour
 
 
-def make_late_cuts(run: HourRun, of: Hour | None = None) -> list[str]:
-    """Give every table that the hours up to this one know the hour's cut; what the receipt says of them. ``of``: the later
-    hour, or the same, whose cut is made again; None: the publication's own is made. Made before: makes it again, the same."""
-    hour = _late_hour(run, of)
-    for source, published in _tables(hour):
-        with log_stage("publish", _SAYS[hour.again], table=published.table, cut=hour.hour) as line:
-            made = _prepare(hour, source, published)
+def own_cut(run: HourRun) -> LateHour | None:
+    """The cut of the hour itself, where the publication in the making makes it late or again; None: it does not. Writes
+    nothing."""
+    hour = run.state.attempt.hour
+    if is_late(run.state):
+        return load_late_hour(run, None)
+    return load_late_hour(run, hour) if hour in to_amend(run, hour) else None
+
+
+def rows_of_checked_tables(cut: LateHour, run: HourRun) -> Iterator[CutRows]:
+    """What the publication in the making will write to the cut of its own hour, of the tables that have checks. A column's
+    value that it brings to the cuts of later hours is among that. Writes nothing."""
+    for source, published in _tables(cut):
+        if run.feed.declared(published.table).checked:
+            made = _prepare(cut, source, published)
+            if not run.state.attempt.retired.get(published.table):  # else its columns are others, once it is published
+                cut.prepared[published.table] = made
+            if made.change is not None:
+                yield CutRows(
+                    table=published.table, settled=made.change.settled, brought=_brought(cut, made, run.state)
+                )
+
+
+def make_late_cuts(run: HourRun, own: LateHour | None, amended: Sequence[Hour]) -> list[str]:
+    """Make the publication's ``own`` cut (:func:`own_cut`), and those of the ``amended`` hours (:func:`to_amend`) again; what
+    the receipt says of them. Made before: makes them again, the same."""
+    cuts = [own] if own is not None else []
+    others = (load_late_hour(run, hour) for hour in amended if own is None or hour != own.hour)
+    return [note for cut in chain(cuts, others) for note in _make(cut)]
+
+
+def _make(cut: LateHour) -> list[str]:
+    """Give every table that the hours up to this one know the hour's cut; what the receipt says of it."""
+    for source, published in _tables(cut):
+        with log_stage("publish", _SAYS[cut.again], table=published.table, cut=cut.hour) as line:
+            made = cut.prepared.get(published.table) or _prepare(cut, source, published)
             line["rows"] = made.rows
-            if made.change is not None or (made.base is not None and made.base != hour.hour):
-                published.cut(hour.hour, hour.publication, made.base, made.change)
-    return hour.notes
-
-
-def rows_of_own_cut(run: HourRun, tables: Collection[str]) -> Iterator[CutRows]:
-    """What the publication in the making will write to the cut of its own hour, where it makes that late or again, of these
-    tables. A column's value that it brings to the cuts of later hours is among that. Writes nothing."""
-    if not is_late(run.state) and run.hour not in to_amend(run, run.hour):
-        return
-    hour = _late_hour(run, None if is_late(run.state) else run.hour)
-    for source, published in _tables(hour):
-        if published.table in tables and (change := (made := _prepare(hour, source, published)).change) is not None:
-            yield CutRows(table=published.table, settled=change.settled, brought=_brought(hour, made, run.state))
-
-
-def _late_hour(run: HourRun, of: Hour | None) -> LateHour:
-    spark, feed, made = run.spark, run.feed, run.state.attempt
-    receipt = made.receipt
-    assert receipt is not None, "it is staged"
-    at = of or receipt.hour
-    everything = run.state.after(receipt)
-    then = state_up_to(everything, at)
-    entries = spark.table(changes_table(feed.feed))
-    now = tied(entries.where(is_published(everything)), feed, everything.edges)
-    definitions = load_definitions(now.withColumn("landed_this_hour", F.lit(False)), feed, everything.with_statements)
-    if definitions.fills:  # rows have no value of a column that a later hour adds
-        definitions = definitions.filled_by(_statements(entries, then))
-    return LateHour(
-        spark=spark, feed=feed, receipt=receipt, publication=run.state.publication,
-        staged=made.staged, then=then, all=everything, definitions=definitions,
-        entries=now, mended_later=_mended_later(now, then, everything, run), hour=at, again=of is not None,
-        from_start=of is not None
-        and (receipt.redelivered > 0 or _tell_of_others(now.where(in_hour(receipt.hour)), feed, everything)),
-    )  # fmt: skip
-
-
-def _mended_later(now: DataFrame, then: FeedState, everything: FeedState, run: HourRun) -> MendedLater | None:
-    """None: nothing was ever refused. ``now``: all published log entries; ``then``: what the cut shows."""
-    spark, feed = run.spark, run.feed
-    if everything.in_quarantine == {}:
-        return None
-
-    def broken(refused: DataFrame, known: FeedState) -> DataFrame:
-        shown = now.where(is_published(known) & (F.col("op") != "bad"))
-        good = without_entries(shown, kept_back(spark, feed.feed, known))
-        return without_good_copy(refused, good, feed, known, everything.places_until)
-
-    kept = kept_back(spark, feed.feed, everything).where(F.col("stage") != ALONGSIDE)
-    of_cut = now.where(is_published(then))
-    hours = [row.hour for row in kept.select("hour").distinct().collect()]
-    refused = of_cut.where(F.col("hour").isin(hours)).join(kept, ENTRY, "left_semi").select(*now.columns)
-    refused = broken(refused.localCheckpoint(), then)
-    lost = without_entries(refused, broken(refused, everything)).localCheckpoint()
-    whole = F.coalesce(waits_whole(feed), F.lit(False))
-    names, alone = lost.where(whole).select("tx").distinct(), lost.where(~whole & is_row())
-    places = [row.position for row in alone.select("position").distinct().limit(FEW_NAMES + 1).collect()]
-    if not places:
-        return MendedLater(transactions=names, halves=None)
-    rows = of_cut.where(is_row())
-    if len(places) <= FEW_NAMES:  # which files have none of a few is known without opening them
-        rows = rows.where(F.col("position").isin(places))
-    halves = other_halves(rows, alone.withColumns({"stage": F.lit(""), "reason": F.lit("")})).select(*now.columns)
-    return MendedLater(transactions=names, halves=halves)
+            if made.change is not None or (made.base is not None and made.base != cut.hour):
+                published.cut(cut.hour, cut.publication, made.base, made.change)
+    return list(dict.fromkeys(cut.notes))
 
 
 def _tables(hour: LateHour) -> Iterator[tuple[str, PublishedTable]]:
@@ -300,7 +134,7 @@ def _tables(hour: LateHour) -> Iterator[tuple[str, PublishedTable]]:
             yield source, published
 
 
-def _brought(hour: LateHour, made: _Cut, before: FeedState) -> DataFrame | None:
+def _brought(hour: LateHour, made: TableCut, before: FeedState) -> DataFrame | None:
     """The keys of which the publication in the making brings a change, which ``before`` lacks; None: the table has no key."""
     if made.shape is None or made.log_rows is None or not made.shape.key:
         return None
@@ -308,15 +142,7 @@ def _brought(hour: LateHour, made: _Cut, before: FeedState) -> DataFrame | None:
     return rows.where("landed_this_hour").select("key").distinct()
 
 
-def _tell_of_others(entries: DataFrame, feed: Feed, state: FeedState) -> bool:
-    """Whether others have their places, or their meaning, by any of the published entries. One Spark job, unless the feed's
-    ``state`` knows of none that does."""
-    if not state.places_until and not state.with_statements:
-        return False
-    return not entries.where(gives_place(feed) | (F.col("op") == "schema")).isEmpty()
-
-
-def _prepare(hour: LateHour, source: str, published: PublishedTable) -> _Cut:
+def _prepare(hour: LateHour, source: str, published: PublishedTable) -> TableCut:
     """What the cut of one table is to be. Writes nothing."""
     base = published.first_cut(h for h in reversed(hour.then.published_hours()) if _serves(hour, h))
     if hour.from_start:
@@ -328,7 +154,7 @@ def _prepare(hour: LateHour, source: str, published: PublishedTable) -> _Cut:
     if (others := retied(entries, hour.feed, before, hour.all.edges)) is not None and not others.isEmpty():
         base, before = None, nothing
     if published.table in hour.receipt.stopped:  # it stays as it was
-        return _Cut(base=base)
+        return TableCut(base=base)
     if base is not None and _alters_every_row(hour, source, published, before):
         base, before = None, nothing
     table_log = TableLog(
@@ -352,7 +178,7 @@ def _prepare(hour: LateHour, source: str, published: PublishedTable) -> _Cut:
     changes, oldest = told["changes"], told["oldest"]
     unchanged = not emptied and (hour.again or published.table not in hour.staged)
     if base is not None and unchanged and oldest is None:
-        return _Cut(base=base, rows=0)
+        return TableCut(base=base, rows=0)
     whole = base is None or not keyed
     needs_log = whole or oldest is None or since is None or _needs_log(hour, published.table, before, since)
     if needs_log and log.only is not None:
@@ -371,7 +197,7 @@ def _prepare(hour: LateHour, source: str, published: PublishedTable) -> _Cut:
             f"the cut of {hour.hour} shows rows of {published.table} without a value of {sizes['columns']} "
             f"({sizes['unreadable']}): what they held then is no value of the type that the table has now"
         )
-    return _Cut(base=None if whole else base, change=change, rows=sizes["rows"], shape=shape, log_rows=rows)
+    return TableCut(base=None if whole else base, change=change, rows=sizes["rows"], shape=shape, log_rows=rows)
 
 
 def _alters_every_row(hour: LateHour, source: str, published: PublishedTable, before: FeedState) -> bool:
@@ -381,30 +207,7 @@ def _alters_every_row(hour: LateHour, source: str, published: PublishedTable, be
         return True
     fills = [step.said_by for step in hour.definitions.of(source).column_renames if step.filled]
     filling = frozenset[tuple[str, str]]().union(*fills)
-    return bool(filling) and not filling <= _statements(hour.spark.table(changes_table(hour.feed.feed)), before)
-
-
-def _may_lack(hour: LateHour, before: FeedState) -> Column:
-    """Whether a cut may lack an entry of the log: one that was published since, or of a transaction that was held when the
-    cut was made, or from an hour of which something waited then, or has left quarantine since. ``before``: what it shows."""
-    spark, feed = hour.spark, hour.feed.feed
-    lacking = ~is_published(before)
-    hours: list[DataFrame] = []
-    if (held := held_transactions(spark, feed, before)) is not None:
-        few = [row.tx for row in held.select("tx").limit(FEW_NAMES + 1).collect()]
-        of_held = F.col("hour").isin(
-            [row.hour for row in held.select(F.explode("hours").alias("hour")).distinct().collect()]
-        )
-        lacking |= of_held & F.col("tx").isin(few) if len(few) <= FEW_NAMES else of_held
-    if (waiting := waiting_entries(spark, feed, before)) is not None:
-        hours.append(waiting.select("hour"))
-    if hour.all.took_up:
-        kept = kept_back(spark, feed, before).select("hour", *ENTRY)
-        hours.append(without_entries(kept, kept_back(spark, feed, hour.all)).select("hour"))
-    if hours:
-        found = reduce(DataFrame.unionByName, hours).distinct().collect()
-        lacking |= F.col("hour").isin([row.hour for row in found])
-    return lacking
+    return bool(filling) and not filling <= statements_of(hour.spark.table(changes_table(hour.feed.feed)), before)
 
 
 def _table_log(hour: LateHour, table_log: TableLog, since: SinceCut | None) -> TableLog:
@@ -469,14 +272,6 @@ def _newest_truncate(hour: LateHour, table_log: TableLog, before: FeedState) -> 
         if position is not None:
             return position, lacking
     return found(_table_log(hour, table_log, None).truncates())
-
-
-def _statements(entries: DataFrame, published: FeedState) -> set[tuple[str, str]]:
-    """The statements of published hours: the source's table and the position."""
-    stated = entries.where(
-        is_published(published) & F.col("hour").isin(published.with_statements) & (F.col("op") == "schema")
-    )
-    return {(row.source_table, row.position) for row in stated.select("source_table", "position").distinct().collect()}
 
 
 def _serves(hour: LateHour, before: Hour) -> bool:

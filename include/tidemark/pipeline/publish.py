@@ -18,16 +18,18 @@ from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.state_store import check_state
 from tidemark.ledger.system_tables import write_receipt
 from tidemark.logs import get_logger, log_context, log_stage
-from tidemark.pipeline.late_cuts import is_late, make_late_cuts, to_amend
+from tidemark.pipeline.late_cuts import is_late, make_late_cuts, own_cut, to_amend
+from tidemark.pipeline.late_hour import LateHour
 from tidemark.tables.parquet_copies import write_copies
 from tidemark.tables.published_table import PublishedTable
 
 log = get_logger()
 
 
-def publish(run: HourRun) -> tuple[HourRun, Receipt]:
+def publish(run: HourRun, own: LateHour | None = None) -> tuple[HourRun, Receipt]:
     """Publish the validated publication in the making, of whatever hour; the run after it, and its receipt. Moves main,
-    writes tags and cuts, the state and the receipt."""
+    writes tags and cuts, the state and the receipt. ``own``: its own cut, where it makes one apart and validate has looked at
+    it."""
     feed, state = run.feed, run.state
     made = state.attempt
     if not made.validated or made.receipt is None:
@@ -39,17 +41,15 @@ def publish(run: HourRun) -> tuple[HourRun, Receipt]:
         )
     check_state(run.settings, state)
     _check_tables(run)
-    late = is_late(state)
-    cut = not state.has(made.hour) and not late
+    own = own or own_cut(run)
+    cut = not state.has(made.hour) and not is_late(state)
     for table in sorted(made.staged):
         with log_stage("publish", "published", table=table):
             retired = made.retired.get(table, [])
             published = PublishedTable(run.spark, table, feed.feed, made.sequence)
             published.publish(made.hour, state.publication, cut=cut, retired=retired)
-    told = make_late_cuts(run) if late else []
     amended = to_amend(run, made.hour)
-    for hour in amended:
-        told += make_late_cuts(run, of=hour)
+    told = make_late_cuts(run, own, amended)
     others = sorted(state.tables.keys() - set(made.staged)) if cut else []
     if others:
         with log_stage("publish", "tagged the tables that the hour did not touch") as line:

@@ -9,7 +9,7 @@ quarantine (the changes that brought failing values are out of the hour already:
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from functools import reduce
 from operator import or_
@@ -25,7 +25,7 @@ from tidemark.identifiers import TIDEMARK, quote
 from tidemark.ledger.hour_run import HourRun
 from tidemark.ledger.receipts import CheckResult, Receipt
 from tidemark.logs import get_logger, log_stage
-from tidemark.pipeline.late_cuts import CutRows, rows_of_own_cut
+from tidemark.pipeline.late_cuts import CutRows
 from tidemark.tables.published_table import PublishedTable
 from tidemark.values.type_changes import wider_of
 from tidemark.values.whole_json import whole_json
@@ -55,8 +55,10 @@ class Verdict:
     """What could not be checked."""
 
 
-def validate(run: HourRun) -> HourRun:
-    """Check every staged table. CheckError or QuarantineLimitError stop the hour: readers keep what is published.
+def validate(run: HourRun, cuts: Iterable[CutRows] = ()) -> HourRun:
+    """Check every staged table, and then the ``cuts`` of the hour that are not what the audit branches hold, because later
+    hours have been published: rows that these have written over are in the cut alone. CheckError or QuarantineLimitError stop
+    the hour: readers keep what is published.
 
     Reads the audit branches; writes the feed's state.
     """
@@ -66,7 +68,7 @@ def validate(run: HourRun) -> HourRun:
         return run
     verdicts = _verdicts(run)
     _stop(feed, run.hour, verdicts)
-    of_cuts = _verdicts_of_cuts(run)
+    of_cuts = _verdicts_of_cuts(run, cuts)
     _stop(feed, run.hour, of_cuts)
     tables = [
         table.model_copy(
@@ -101,18 +103,10 @@ def _verdicts(run: HourRun) -> dict[str, Verdict]:
     return {table: _judge_and_log(run, table) for table in tables}
 
 
-def _verdicts_of_cuts(run: HourRun) -> dict[str, Verdict]:
-    """The verdict of each table whose cut of the hour is not what the audit branch holds, because later hours have been
-    published: rows that these have written over are in the cut alone."""
-    checked = {
-        table
-        for table in run.state.tables.keys() | set(run.state.attempt.staged)
-        if (declared := run.feed.declared(table)).checks or declared.checks_module
-    }
-    if not checked:
-        return {}
+def _verdicts_of_cuts(run: HourRun, cuts: Iterable[CutRows]) -> dict[str, Verdict]:
+    """The verdict of each table's cut."""
     found = {}
-    for rows in rows_of_own_cut(run, checked):
+    for rows in cuts:
         with placed(feed=run.feed.feed, hour=run.hour, table=rows.table):
             found[rows.table] = _judge_cut(run, rows)
     return found
@@ -191,7 +185,7 @@ def _judge_and_log(run: HourRun, table: str) -> Verdict:
 def _judge(run: HourRun, table: str) -> Verdict:
     feed, settings = run.feed, run.settings
     declared = feed.declared(table)
-    if not (declared.checks or declared.checks_module or declared.columns):
+    if not (declared.checked or declared.columns):
         return Verdict(stops=[], warnings=[])
     # pandera takes seconds to import: only for a table that has something to be checked
     from tidemark.pipeline.checks import conditions_of, judge, model_fails, plan_checks, wrong_types

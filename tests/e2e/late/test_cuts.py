@@ -17,12 +17,12 @@ from tests.e2e.qlik_messages import qlik as message_of
 from tests.unit.formats.qlik_messages import metadata
 from tidemark.cli import app
 from tidemark.errors import CheckError, ConfigError
-from tidemark.hours import Hour
 from tidemark.operations.audit import audit
 from tidemark.operations.read_table import came_after_cut, json_lines, read_snapshot
 from tidemark.operations.reports import newest_receipts
 from tidemark.pipeline import hour as run
 from tidemark.pipeline import late_cuts
+from tidemark.pipeline.late_hour import LateHour
 from tidemark.settings import Settings
 
 pytestmark = [pytest.mark.promise(2, 6)]
@@ -351,15 +351,15 @@ def test_amended_cuts_are_those_of_hours_run_in_order(
         pair.run(HOURS[number])
     last = HOURS[order[-1]]
     if last == HOURS[0]:
-        made = late_cuts.make_late_cuts
+        made = late_cuts._make
 
-        def dies(*args: Any, of: Hour | None = None) -> list[str]:
-            if of == HOURS[2]:
+        def dies(cut: LateHour) -> list[str]:
+            if cut.hour == HOURS[2]:
                 raise KeyboardInterrupt
-            return made(*args, of=of)
+            return made(cut)
 
         with monkeypatch.context() as patched, pytest.raises(KeyboardInterrupt):
-            patched.setattr("tidemark.pipeline.publish.make_late_cuts", dies)
+            patched.setattr(late_cuts, "_make", dies)
             pair.run(last)
     receipt = pair.run(last)
     later = [hour for hour in HOURS[:4] if hour > last]
