@@ -141,7 +141,9 @@ class Transactions(Model):
         description="A transaction held for longer is overdue: `tidemark held` and the receipt say so.",
     )
     overdue: Literal["hold", "apply", "quarantine"] = Field(
-        "hold", description="What happens to an overdue transaction."
+        "hold",
+        description="What happens to an overdue transaction. One that lacks metadata, or what of it is in quarantine, waits "
+        "on.",
     )
     tables_outside: bool = Field(
         False,
