@@ -62,7 +62,7 @@ def place_of_load(feed: Feed) -> Column:
         return F.lit(None).cast("string")
     position = F.col("position")
     of_its_load = F.substring_index(position, LOADED_AT, 1)
-    return F.when(format_.of_load(), F.when(format_.without_place(), of_its_load).otherwise(position))
+    return F.when(format_.of_load(), position if format_.LOADS_HAVE_PLACES else of_its_load)
 
 
 def shows_loads(feed: Feed) -> bool:
@@ -109,8 +109,8 @@ def placed(rows: DataFrame, log: DataFrame | None, feed: Feed, reloads: Mapping[
         return _counted_on(rows, rows.limit(0) if log is None else log, feed, again)
     rows = _placed_by_rows(rows, log, feed)
     format_ = load_format(feed.format["type"])
-    if isinstance(format_, MarksLoads) and reloads:
-        return rows.withColumn("position", _in_their_loads(format_.without_place(), reloads))
+    if isinstance(format_, MarksLoads) and not format_.LOADS_HAVE_PLACES and reloads:
+        return rows.withColumn("position", _in_their_loads(format_.of_load(), reloads))
     return rows
 
 

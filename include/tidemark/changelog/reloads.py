@@ -64,8 +64,6 @@ class HourReloads:
     altered: Mapping[str, str] = field(default_factory=dict)
     """The source's tables of which the hour brings, moves or takes back reloads, or brings rows from before their positions
     began again; and where the newest reload stands then. Empty: nowhere."""
-    notes: list[str] = field(default_factory=list)
-    """What the hour's receipt says of loads that are of no reload."""
 
     def recorded(self, stopped: Collection[str], feed: Feed) -> dict[str, list[Reload]]:
         """All that have begun once the hour is published. Tables that are ``stopped`` keep what they had: an hour in which
@@ -75,17 +73,12 @@ class HourReloads:
         return {source: list(found) for source, found in now.items()}
 
 
-def hour_reloads(
-    manifest: Manifest, loads: Sequence[tuple[str, str]], landed: DataFrame, log: DataFrame, state: FeedState,
-    feed: Feed,
-) -> HourReloads:  # fmt: skip
-    """The reloads when an hour is made. ``loads``: as :func:`unplaced_loads` finds them; ``landed``: the hour's new log
-    entries; ``log``: the published ones, and these."""
+def hour_reloads(manifest: Manifest, landed: DataFrame, log: DataFrame, state: FeedState, feed: Feed) -> HourReloads:
+    """The reloads when an hour is made. ``landed``: the hour's new log entries; ``log``: the published ones, and these."""
     hour, names = manifest.hour, manifest.reloads
     begun = find_reloads(hour, _named(hour, names, state), landed, log, state, feed)
     again = _newest_places(_beginning_again(hour, landed, begun), begun)
-    notes = _warnings(hour, loads, begun, state, feed)
-    return HourReloads(state.reloads, begun, altered(state.reloads, begun) | again, notes)
+    return HourReloads(state.reloads, begun, altered(state.reloads, begun) | again)
 
 
 def _named(hour: str, names: Sequence[str] | None, state: FeedState) -> dict[str, list[str]]:
@@ -201,29 +194,6 @@ def _left_out(hour: str, tables: Sequence[str], feed: Feed) -> list[str]:
     ]
 
 
-def unplaced_loads(feed: Feed) -> Column:
-    """An aggregate of log entries: tables of which they hold rows of a load without a place, each with the place of a first
-    load."""
-    format_ = load_format(feed.format["type"])
-    without_place = format_.without_place() if isinstance(format_, MarksLoads) else F.lit(False)
-    return F.collect_set(F.when(is_row() & without_place, F.struct("source_table", "position")))
-
-
-def _warnings(hour: str, loads: Sequence[tuple[str, str]], reloads: Reloads, state: FeedState, feed: Feed) -> list[str]:
-    """What the hour's receipt says of rows of loads that landed behind changes of their tables, without a reload that they
-    could be of. ``loads``: as :func:`unplaced_loads` finds them."""
-    notes = []
-    for source, place in sorted(loads):
-        table = feed.published_name(source)
-        changed = (state.table(table).highest or "") > f"{place}{LOADED_AT}~" and hour >= (state.newest_hour or hour)
-        if changed and not any(reload.began <= hour for reload in reloads.get(source, [])):
-            notes.append(
-                f"rows of a full load of {table} landed behind changes of it, and replace nothing: if the source loaded it "
-                f"anew, `tidemark reload {feed.feed} {table} --hour {hour}`"
-            )
-    return notes
-
-
 def behind_changes(stats: TableStats, state: FeedState) -> bool:
     """Whether a full load of a table stands behind what is published of it, rows of the same load not counted."""
     highest = state.table(stats.table).highest
@@ -239,15 +209,37 @@ def unended_load(stats: TableStats, hour: str, state: FeedState, feed: Feed) -> 
     if not loads:
         return None
     loaded, loaded_in = max(loads)
-    behind = behind_changes(stats, state) or (stats.changed is not None and stats.changed < loaded)
+    changed = before.highest if behind_changes(stats, state) else stats.changed
+    behind = changed is not None and changed < loaded
     ended = max(filter(None, (before.truncated, stats.truncated)), default="")
-    named = any(reload.began <= loaded_in for source in stats.sources for reload in state.reloads.get(source, []))
+    reloads = [reload for source in stats.sources for reload in state.reloads.get(source, [])]
+    # Where rows of the load have waited, the hour is not that in which it landed: what the reload ends tells, too.
+    named = any(reload.began == loaded_in or reload.position >= (changed or loaded) for reload in reloads)
     if not (stats.twice or behind) or ended >= loaded or named:
         return None
     twice = "" if stats.keyed else ", and without a key those that it read again are there twice"
     return (
         "rows of a snapshot landed behind changes of the table, and no row has ended it so far: rows that were deleted while "
         f"nobody listened stay{twice}. If all of the table was read anew, and no row of a later hour ends it: "
+        f"`tidemark reload {feed.feed} {stats.table} --hour {loaded_in}`"
+    )
+
+
+def unplaced_load(stats: TableStats, hour: str, state: FeedState, feed: Feed) -> str | None:
+    """What to say of a table of which a load landed behind changes, though its rows have no place but before all changes.
+    None: none did, or it is a reload; or the hour that brings it comes late itself. ``state``: as :func:`unended_load` has
+    it."""
+    format_, before, loaded_in = load_format(feed.format["type"]), state.table(stats.table), Hour.parse(hour)
+    if not isinstance(format_, MarksLoads) or format_.LOADS_HAVE_PLACES:
+        return None
+    behind = stats.loaded is not None and (before.highest or "") > f"{stats.loaded}{LOADED_AT}~"
+    behind = behind and hour >= (state.newest_hour or hour)
+    if stats.changed is not None and before.loaded_in is not None and hour < before.loaded_in:
+        behind, loaded_in = True, before.loaded_in
+    if not behind or any(r.began <= loaded_in for source in stats.sources for r in state.reloads.get(source, [])):
+        return None
+    return (
+        "rows of a full load landed behind changes of the table, and replace nothing: if the source loaded it anew, "
         f"`tidemark reload {feed.feed} {stats.table} --hour {loaded_in}`"
     )
 

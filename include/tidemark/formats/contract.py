@@ -237,15 +237,15 @@ class PlacesRows(Protocol):
 class MarksLoads(Protocol):
     """A format whose messages show which rows a full load of their table has read. In the others every row may be one."""
 
+    LOADS_HAVE_PLACES: bool
+    """Whether such rows have places of their own in the source's order. Else they stand where their load began, or behind
+    that place and :data:`LOADED_AT` by what else tells which of several loads read them later."""
+
     def of_load(self) -> Column:
         """Whether a log row was read by a full load of its table."""
 
     def of_whole_load(self) -> Column:
         """Whether it was, and the load has read all of the table: not where it may have read a part."""
-
-    def without_place(self) -> Column:
-        """Whether such a row has no place of its own in the source's order: it stands where its load began, or behind that
-        place and :data:`LOADED_AT` by what else tells which of several loads read it later."""
 
     def read_of_load(self) -> Column:
         """What names the read of the table that such a row came from: equal rows of one read are all real, those of two at

@@ -110,10 +110,16 @@ class TableProgress(BaseModel):
     readings: dict[str, Reading] = Field({}, description="How columns were read, where that was new.")
     sources: list[str] = Field([], description="The source's tables that were published under its name.")
 
+    def of_rows(self) -> TableProgress:
+        """What of this holds for the rows of a source's table under whatever name they are published."""
+        renames = {"column_renames", "renamed_by", "renamed_hour"}
+        stored = renames | {"copies", "refolded_by", "first_hour", "readings", "sources"}
+        return TableProgress.model_validate(self.model_dump(exclude=stored))
+
     def plus(self, later: TableProgress) -> TableProgress:
         """This, and what a later publication did."""
         truncates = [later.truncated] if later.refolded_by > self.refolded_by else [self.truncated, later.truncated]
-        load = max(self, later, key=lambda one: one.loaded or "")
+        load = max(self, later, key=lambda one: (one.loaded or "", one.loaded_in or ""))
         return TableProgress(
             highest=max(filter(None, (self.highest, later.highest)), default=None),
             truncated=max(filter(None, truncates), default=None),

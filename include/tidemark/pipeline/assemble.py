@@ -21,7 +21,7 @@ from tidemark.changelog.places import (
     placed,
     places_until,
 )
-from tidemark.changelog.reloads import HourReloads, hour_reloads, unplaced_loads
+from tidemark.changelog.reloads import HourReloads, hour_reloads
 from tidemark.changelog.table_history import Definitions, load_definitions, with_definitions
 from tidemark.changelog.ties import NewEdges, TiedHour, edge, tie_hour
 from tidemark.changelog.transactions import HourEntries, WholeTransactions, complete_transactions
@@ -169,7 +169,7 @@ def assemble(run: HourRun) -> Assembled:
     whole = WholeTransactions(rows=ties.landed.where(is_row()).withColumn("landed_this_hour", F.lit(True)))
     if counted.in_transactions or held is not None or ties.known:
         whole = _complete(run, ties, counted.account, held, replay=taken is not None)
-    reloads = hour_reloads(run.manifest, counted.loads, ties.landed, entries, state, feed)
+    reloads = hour_reloads(run.manifest, ties.landed, entries, state, feed)
     rows, moved, until = whole.rows, {}, max(state.places_until, counted.places_until)
     awaits = counted.await_place > 0 or counted.lowest <= until
     awaits = awaits or (held is not None and not held.where(awaits_place(feed, until)).isEmpty())
@@ -184,7 +184,7 @@ def assemble(run: HourRun) -> Assembled:
     assembled = Assembled(
         rows=rows, open=whole.still_open, refused=whole.given_up, account=_account(counted.account, whole, redelivered),
         definitions=definitions, recalled=before,
-        notes=[*whole.notes, *definitions.notes, *_unsent(definitions, reloads, hour), *reloads.notes],
+        notes=[*whole.notes, *definitions.notes, *_unsent(definitions, reloads, hour)],
         moved=_with_reloaded(moved, reloads, feed), withdrawn=_by_table(whole.withdrawn, feed),
         redelivered=redelivered, reloads=reloads, edges=ties.edges, places_until=counted.places_until,
         statements=counted.statements, taken_up=whole.taken_up,
@@ -321,8 +321,6 @@ class _Counted:
     """What :func:`tidemark.changelog.places.places_until` comes to; empty: no entry places others."""
     edges: NewEdges
     """What they show of transactions that only markers name."""
-    loads: list[tuple[str, str]]
-    """What :func:`tidemark.changelog.reloads.unplaced_loads` finds."""
 
 
 def _count(landed: DataFrame, feed: Feed) -> _Counted:
@@ -340,7 +338,6 @@ def _count(landed: DataFrame, feed: Feed) -> _Counted:
         F.coalesce(F.min(F.when(is_row() & ~gives_place(feed), F.col("position"))), F.lit("~")).alias("lowest"),
         F.coalesce(places_until(feed), F.lit("")).alias("places_until"),
         F.sort_array(F.collect_set(edge(feed))).alias("edges"),
-        unplaced_loads(feed).alias("loads"),
         F.min("position").alias("low"),
         F.max("position").alias("high"),
     ).first()
@@ -348,9 +345,8 @@ def _count(landed: DataFrame, feed: Feed) -> _Counted:
     counts = counted.asDict()
     told = ("in_transactions", "statements", "await_place", "lowest", "places_until")
     found = {name: counts.pop(name) for name in told}
-    loads = [(row.source_table, row.position) for row in counts.pop("loads")]
     edges = NewEdges(counts.pop("edges"), counts.pop("low"), counts.pop("high"))
-    return _Counted(account=Account(**counts), **found, edges=edges, loads=loads)
+    return _Counted(account=Account(**counts), **found, edges=edges)
 
 
 def _check_landed(feed: Feed, manifest: Manifest, state: FeedState, landed: int) -> None:

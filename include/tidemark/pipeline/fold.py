@@ -15,7 +15,7 @@ from pyspark.sql import DataFrame
 from pyspark.sql import functions as F
 
 from tidemark.changelog.column_readings import untyped_warning
-from tidemark.changelog.reloads import reload_notes, unended_load, unread_note
+from tidemark.changelog.reloads import reload_notes, unended_load, unplaced_load, unread_note
 from tidemark.changelog.resolve import unlisted_note
 from tidemark.changelog.table_view import emptied_below, is_late, reached
 from tidemark.errors import TerminalError
@@ -327,7 +327,8 @@ def _stage(changes: TableChanges, receipt: TableReceipt, *, first: bool) -> Fold
     warnings = [untyped_warning(stats.sources[0], state.untyped)] if state.untyped else []
     outcome = settle_keyed(changes) if shape.key else settle_keyless(changes)
     warnings += outcome.warnings + ([_TAKEN_BACK] if state.taken_back else [])
-    told = [_older_warning(run, stats, outcome.counts), unended_load(stats, run.hour, run.state, run.feed)]
+    told = [_older_warning(run, stats, outcome.counts)]
+    told += [of_load(stats, run.hour, run.state, run.feed) for of_load in (unended_load, unplaced_load)]
     told += [unlisted_note(run.feed, stats, state.log.definitions, shape.key)]
     told += [_BESIDE_TRUNCATE if changes.beside_truncate else None]
     warnings += filter(None, told)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from datetime import datetime
 
 import pytest
@@ -16,6 +17,7 @@ from tidemark.changelog.reloads import (
     find_reloads,
     reload_notes,
     unended_load,
+    unplaced_load,
     unread_note,
 )
 from tidemark.feeds.model import Feed
@@ -177,22 +179,32 @@ def test_a_state_knows_the_reloads_that_began_in_its_hours() -> None:
     assert part.making({"S.T": [KNOWN]}).reloaded(["S.T", "S.U"]) == KNOWN.position
 
 
+@pytest.mark.parametrize("reloads", [[], [KNOWN]], ids=["unnamed", "named"])
 @pytest.mark.parametrize(
-    ("hour", "reloads", "warned"),
-    [(3, [], True), (3, [KNOWN], False), (0, [], False)],
-    ids=["none", "named", "the first"],
+    ("hour", "loaded_in", "stats", "warned"),
+    [
+        pytest.param(3, 0, {"loaded": FIRST}, 3, id="behind changes of hours before"),
+        pytest.param(0, 0, {"loaded": FIRST}, None, id="of an hour that comes late"),
+        pytest.param(3, 4, {"changed": at(5)}, 4, id="its hour ran before that of the changes"),
+        pytest.param(4, 4, {"changed": at(15)}, None, id="changes behind it in its hour"),
+        pytest.param(5, 4, {"changed": at(15)}, None, id="changes of hours behind it"),
+    ],
 )
-def test_a_load_behind_changes_that_nobody_named_is_told(hour: int, reloads: list[Reload], warned: bool) -> None:
-    from tidemark.changelog.reloads import _warnings
+def test_a_load_behind_changes_that_nobody_named_is_told(
+    hour: int, loaded_in: int, stats: dict[str, str], warned: int | None, reloads: list[Reload]
+) -> None:
+    state = published(reloads, 3)
+    state.tables["pub.t"] = TableProgress(highest=at(10) + "#9", loaded=FIRST, loaded_in=Hour(HOURS[loaded_in]))
+    told = unplaced_load(TableStats(table="pub.t", sources=["S.T"], **stats), HOURS[hour], state, QLIK)
+    assert (told is not None) == (warned is not None and not reloads)
+    assert not told or f"`tidemark reload f pub.t --hour {HOURS[warned or 0]}`" in told
 
-    state = published([], 1)
-    state.tables["pub.t"] = TableProgress(highest=at(10) + "#9")
-    notes = _warnings(HOURS[hour], [("S.T", FIRST)], {"S.T": reloads}, state, QLIK)
-    assert bool(notes) == warned
-    assert not notes or f"`tidemark reload f pub.t --hour {HOURS[hour]}`" in notes[0]
-    for highest in (FIRST + "#9", f"{FIRST}*{7:019}#1"):  # the load itself
-        state.tables["pub.t"] = TableProgress(highest=highest)
-        assert _warnings(HOURS[hour], [("S.T", FIRST)], {}, state, QLIK) == []
+
+@pytest.mark.parametrize("highest", [FIRST + "#9", f"{FIRST}*{7:019}#1"])
+def test_more_of_a_load_is_not_behind_it(highest: str) -> None:
+    state, stats = published([], 1), TableStats(table="pub.t", sources=["S.T"], loaded=FIRST)
+    state.tables["pub.t"] = TableProgress(highest=highest, loaded=FIRST, loaded_in=Hour(HOURS[1]))
+    assert unplaced_load(stats, HOURS[3], state, QLIK) is None
 
 
 LOGGED = (
@@ -407,6 +419,19 @@ def test_older_changes_that_come_behind_a_load_are_told(
     told = unended_load(stats, HOURS[3], state, feed_of("debezium"))
     assert (told is not None) == warned
     assert not told or f"`tidemark reload f pub.t --hour {HOURS[4]}`" in told
+
+
+@pytest.mark.parametrize(("ends", "warned"), [(10, False), (5, True)], ids=["released later", "another load since"])
+@pytest.mark.parametrize("first", [True, False], ids=["the load first", "in order"])
+def test_a_reload_ends_what_stands_before_it(ends: int, warned: bool, first: bool) -> None:
+    """Whatever the hour in which rows of its load are published, that may have waited; and no load that comes later."""
+    state, at_load = published([], 1), {"loaded": at_lsn(30), "loaded_in": Hour(HOURS[4])}
+    state.tables["pub.t"] = TableProgress(**at_load if first else {"highest": at_lsn(10) + "#9"})
+    reload = Reload(hour=Hour(HOURS[2]), began=Hour(HOURS[2]), position=at_lsn(ends) + "+")
+    stats = TableStats(table="pub.t", sources=["S.T"], keyed=1, loaded=None if first else at_lsn(30))
+    stats = replace(stats, changed=at_lsn(10) if first else None)
+    told = unended_load(stats, HOURS[3], state.making({"S.T": [reload]}), feed_of("debezium"))
+    assert (told is not None) == warned
 
 
 @pytest.mark.parametrize(("changed", "warned"), [(10, True), (30, False), (None, False)])

@@ -32,12 +32,13 @@ from tidemark.values.encodings import OR_SPAN, TIMES, time_of_millis
 from tidemark.values.strict_json import broken, one_document
 
 __all__ = [
-    "BY_NEIGHBOURS", "ENCODINGS", "Options", "awaits_place", "begins_again", "column_types", "decode", "gaps",
-    "gives_place", "message_types", "of_load", "of_whole_load", "own_place", "place", "read_of_load",
-    "shares_position", "without_place",
+    "BY_NEIGHBOURS", "ENCODINGS", "LOADS_HAVE_PLACES", "Options", "awaits_place", "begins_again", "column_types", "decode",
+    "gaps", "gives_place", "message_types", "of_load", "of_whole_load", "own_place", "place", "read_of_load",
+    "shares_position",
 ]  # fmt: skip
 
 BY_NEIGHBOURS = False
+LOADS_HAVE_PLACES = True
 
 _EVENT = (
     f"before: {IMAGE}, after: {IMAGE}, op: string, ts_ms: bigint, "
@@ -213,11 +214,6 @@ def of_load() -> Column:
 def of_whole_load() -> Column:
     """An incremental snapshot may read a part of its table. So may an ad-hoc one, which messages do not show."""
     return F.coalesce(F.col("kind") == "r", F.lit(False))
-
-
-def without_place() -> Column:
-    """A snapshot's rows stand where it was taken."""
-    return F.lit(False)
 
 
 def shares_position(options: BaseModel) -> Column:

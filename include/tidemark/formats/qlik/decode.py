@@ -27,8 +27,8 @@ from tidemark.values.encodings import Encoding
 from tidemark.values.table_changes import TableChange
 
 __all__ = [
-    "BY_NEIGHBOURS", "ENCODINGS", "Options", "bind", "column_types", "decode", "described_at", "gaps", "message_types",
-    "of_load", "of_whole_load", "read_of_load", "table_change", "without_place",
+    "BY_NEIGHBOURS", "ENCODINGS", "LOADS_HAVE_PLACES", "Options", "bind", "column_types", "decode", "described_at", "gaps",
+    "message_types", "of_load", "of_whole_load", "read_of_load", "table_change",
 ]  # fmt: skip
 
 #: The common encodings are enough.
@@ -36,7 +36,8 @@ ENCODINGS: dict[str, Encoding] = {}
 
 BY_NEIGHBOURS = False
 
-#: Rows of the full load have no changeSequence: they come before all changes.
+#: Rows of a full load have no changeSequence, and no time: they come before all changes, or where they were named.
+LOADS_HAVE_PLACES = False
 _FULL_LOAD = "0" * 35
 _OPERATIONS = {"INSERT": "insert", "UPDATE": "update", "DELETE": "delete", "REFRESH": "insert", "READ": "insert"}
 
@@ -94,11 +95,6 @@ def described_at(schemas: Sequence[SchemaEntry]) -> Column | None:
 
 def of_whole_load() -> Column:
     """A full load reads all of its table."""
-    return of_load()
-
-
-def without_place() -> Column:
-    """Rows of a full load have no changeSequence, and no time."""
     return of_load()
 
 
