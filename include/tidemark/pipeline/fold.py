@@ -291,12 +291,7 @@ def _going_on(progress: TableProgress, run: HourRun, stats: TableStats) -> Table
     """The progress of a table, with what its rows come to that were folded from the log of the same source's table under
     another name."""
     for name in sorted({run.state.names.get(source, stats.table) for source in stats.sources} - {stats.table}):
-        before = run.state.table(name)
-        progress = TableProgress(
-            highest=before.highest, truncated=before.truncated, arrived=before.arrived, arrived_loose=before.arrived_loose,
-            arrived_in=before.arrived_in, last_key_change=before.last_key_change, loaded=before.loaded,
-            loaded_in=before.loaded_in, partial=before.partial, entangled=before.entangled, learned=before.learned,
-        ).plus(progress)  # fmt: skip
+        progress = run.state.table(name).of_rows().plus(progress)
     return progress
 
 
