@@ -132,8 +132,8 @@ def _with_partners(new: NewEdges, feed: Feed, landed: DataFrame, log: DataFrame,
 
 
 def retied(log: DataFrame, feed: Feed, state: FeedState, now: Edges) -> DataFrame | None:
-    """Published entries of the log that have another transaction by the edges ``now`` than by those of ``state``, as
-    they are now; None: there are none."""
+    """Published entries of the log that have another transaction by the edges ``now`` than by those of ``state``, or one that
+    ends elsewhere, as they are now; None: there are none."""
     format_ = _ties(feed)
     if format_ is None or not state.highest:
         return None
@@ -141,9 +141,10 @@ def retied(log: DataFrame, feed: Feed, state: FeedState, now: Edges) -> DataFram
     places = [place for place in format_.retied(*texts) if place[0] < state.highest]
     if not places:
         return None
-    position = F.col("position")
-    within = reduce(or_, ((position > F.lit(after)) & (position <= F.lit(until)) for after, until in places))
+    position, end_elsewhere = F.col("position"), [name for _, _, name in places if name]
+    within = reduce(or_, ((position > F.lit(after)) & (position <= F.lit(until)) for after, until, _ in places))
     published = log.where(is_published(state) & within)
     before = tied(published, feed, state.edges).select(*ENTRY, F.col("tx").alias("tx_before"))
     found = tied(published, feed, now).join(before, ENTRY)
-    return found.where(~F.col("tx").eqNullSafe(F.col("tx_before"))).select(*log.columns).localCheckpoint()
+    other = ~F.col("tx").eqNullSafe(F.col("tx_before")) | F.coalesce(F.col("tx").isin(end_elsewhere), F.lit(False))
+    return found.where(other).select(*log.columns).localCheckpoint()

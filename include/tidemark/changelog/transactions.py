@@ -34,7 +34,7 @@ from tidemark.identifiers import PAIR
 from tidemark.ledger.change_log import is_row, published_name, without_entries
 from tidemark.ledger.feed_state import FeedState
 from tidemark.ledger.kept_back import kept_back, never_completed, waiting_whole
-from tidemark.ledger.quarantine import ENTRY, NEVER_COMPLETED, STOPPED
+from tidemark.ledger.quarantine import ALONGSIDE, ENTRY, NEVER_COMPLETED, STOPPED
 from tidemark.ledger.source_transactions import is_waited_for
 
 
@@ -288,14 +288,16 @@ def _given_up_before(entries: HourEntries) -> tuple[DataFrame | None, bool]:
 
 def _told_by_markers(kept: DataFrame, entries: HourEntries) -> DataFrame:
     """The changes of the hours that ``kept`` rows of the quarantine are of, with the transaction that markers name now
-    (``tx_now``; null where what is refused waits alone): when a change was refused, none may have shown that it is of one."""
-    whole = F.lit(entries.feed.transactions.bad == "hold") | F.startswith(F.col("tx"), F.lit(PAIR))
+    (``told.tx``): when a change was refused, none may have shown that it is of one, or of which. Not those of which what is
+    refused waits alone."""
     if (counted := entries.state.in_quarantine) is not None:
         hours = [hour for hour, count in counted.items() if count]
     else:
         hours = [row.hour for row in kept.select("hour").distinct().collect()]
     changes = entries.ties.log.where(entries.published & is_row() & F.col("hour").isin(hours))
-    return changes.select("hour", *ENTRY, F.when(whole, F.col("tx")).alias("tx_now"))
+    if entries.feed.transactions.bad != "hold":
+        changes = changes.where(F.startswith(F.col("tx"), F.lit(PAIR)))
+    return changes.select("hour", *ENTRY, F.struct("tx").alias("told"))
 
 
 def _is_taken_up() -> Column:
@@ -317,6 +319,8 @@ def _take_up(whole: WholeTransactions, again: DataFrame, entries: HourEntries) -
     log = entries.ties.log.where(is_row() & F.col("hour").isin(hours)).join(kept, ["hour", *ENTRY], "left_semi")
     taken_up = _of(log.select(*entries.ties.log.columns), F.broadcast(again.select("tx").distinct())).localCheckpoint()
     rows = taken_up.withColumns({"table": published_name(entries.feed), "landed_this_hour": F.lit(False)})
+    if whole.taken_up is not None:
+        taken_up = whole.taken_up.unionByName(taken_up)
     return replace(whole, rows=whole.rows.unionByName(rows), taken_up=taken_up)
 
 
@@ -350,11 +354,16 @@ def _retied(entries: HourEntries, held: DataFrame | None, given_up: DataFrame | 
 
 def _withdraw(whole: WholeTransactions, retied: DataFrame, entries: HourEntries) -> WholeTransactions:
     """With published changes that prove to be of these transactions, or of none: they show, wait or go with the others of
-    theirs. What of them is in quarantine stays there."""
-    rows, state = retied.withColumn("table", published_name(entries.feed)), entries.state
-    kept = kept_back(rows.sparkSession, entries.feed.feed, state) if state.in_quarantine != {} else None
-    again = without_entries(rows, kept).withColumn("landed_this_hour", F.lit(False))
-    return replace(whole, rows=whole.rows.unionByName(again), withdrawn=retied)
+    theirs. What of them is in quarantine stays there, but for what waits with a transaction that it is not of."""
+    state, columns = entries.state, {"table": published_name(entries.feed), "landed_this_hour": F.lit(False)}
+    again, taken_up = retied, None
+    if state.in_quarantine != {}:
+        kept = kept_back(retied.sparkSession, entries.feed.feed, state)
+        others = kept.where(F.col("stage") == ALONGSIDE).select(*ENTRY)
+        taken_up = retied.where("tx is null").join(others, ENTRY, "left_semi").select(*retied.columns).localCheckpoint()
+        again = without_entries(retied, kept).unionByName(taken_up)
+    rows = whole.rows.unionByName(again.withColumns(columns))
+    return replace(whole, rows=rows, withdrawn=retied, taken_up=taken_up)
 
 
 def _open(entries: HourEntries, candidates: DataFrame, given_up: DataFrame | None) -> DataFrame:

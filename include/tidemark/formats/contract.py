@@ -306,9 +306,9 @@ class TiesTransactions(Protocol):
         """Of log entries with ``tx``, the halves of pairs (:data:`tidemark.identifiers.PAIR`) that are in a transaction of
         the source, under the name of their pair. Same columns."""
 
-    def retied(self, before: Iterable[str], now: Iterable[str], /) -> list[tuple[str, str]]:
+    def retied(self, before: Iterable[str], now: Iterable[str], /) -> list[tuple[str, str, str]]:
         """Where entries may have another transaction by the edges ``now`` than ``before``: from behind a position up to
-        another."""
+        another; and the name of a transaction there that ends elsewhere, or an empty text."""
 
 
 @runtime_checkable

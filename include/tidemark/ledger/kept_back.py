@@ -93,11 +93,12 @@ def fails_a_check() -> Column:
 
 def waiting_whole(kept: DataFrame, told: DataFrame | None = None) -> DataFrame:
     """Of quarantined rows: those of transactions that wait whole, with their ``tx``. Only of these ``change`` names it, and
-    of transactions that never completed. ``told``: by ``hour`` and entry what else names the transactions of changes
-    (``tx_now``); None: nothing does."""
+    of transactions that never completed. ``told``: by ``hour`` and entry the transactions that changes are of now
+    (``told.tx``; null: of none); None: nothing else names them."""
     named, whole = F.get_json_object("change", "$.tx"), F.col("stage").isin(*OF_TABLES) | never_completed()
     if told is not None:
-        kept, named = kept.join(told, ["hour", *ENTRY], "left"), F.coalesce("tx_now", named)
+        kept = kept.join(told, ["hour", *ENTRY], "left")
+        named = F.when(F.col("told").isNotNull(), F.col("told.tx")).otherwise(named)
     return kept.withColumn("tx", named).where(F.col("tx").isNotNull() & whole)
 
 

@@ -7,6 +7,7 @@ import itertools
 import json
 import random
 from collections import Counter
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 from typing import Any
@@ -20,7 +21,10 @@ from tidemark.ledger.receipts import Receipt
 from tidemark.ledger.reloads import name_reloads
 from tidemark.operations.audit import audit
 from tidemark.operations.read_table import read_snapshot
+from tidemark.pipeline import fold
 from tidemark.pipeline.hour import replay_hour, run_hour
+from tidemark.pipeline.hour_changes import HourChanges
+from tidemark.pipeline.screen import open_logged
 from tidemark.settings import Settings
 from tidemark_samples.exporting import Message, write_export
 
@@ -195,29 +199,56 @@ def stands(stream: Stream, out: Path, settings: Settings, name: str, order: list
     assert [str(difference) for difference in found] == []
 
 
+def refused_end(out: Path, name: str) -> tuple[Feed, Feed]:
+    """The second snapshot of ``keyed``, in hour 1, ends in a row whose value fails a check: the feed as it is, and with the
+    check. Row 2 was deleted unseen."""
+    stream = Stream()
+    stream.snapshot(0, 1000, True, {1: "a", 2: "b", 3: "c"}, [])
+    stream.snapshot(1, 2000, True, {1: "a1", 3: "bad"}, [])
+    stream.commit = 2090
+    stream.change(1, "bare", "c", 2095, {"id": None, "v": "a"})
+    stream.change(2, "keyed", "u", 2100, {"id": 1, "v": "a2"})
+    stream.write(out)
+    usual = feed_of(out, name)
+    check = {"column": "v", "isin": ["a", "b", "c", "a1", "a2"], "consequence": "quarantine"}
+    keyed = usual.tables["s.keyed"].model_dump() | {"checks": [check]}
+    changed = {"quarantine": {"limit": 1.0}, "on_table_stop": "table", "tables": {**usual.tables, "s.keyed": keyed}}
+    return usual, Feed.model_validate(usual.model_dump() | changed)
+
+
 @pytest.mark.full
 @pytest.mark.parametrize("order", [[0, 1, 2], [1, 0, 2]], ids=["in order", "the snapshot first"])
 def test_a_snapshot_ends_though_its_last_row_is_refused(
     spark: SparkSession, settings: Settings, tmp_path: Path, order: list[int]
 ) -> None:
-    """Row 2 was deleted unseen. Row 3 waits in quarantine, and is the source's once it is let through."""
-    name, stream, mended = f"refused_{order[0]}", Stream(), {1: "a2", 3: "bad"}
-    stream.snapshot(0, 1000, True, {1: "a", 2: "b", 3: "c"}, [])
-    stream.snapshot(1, 2000, True, {1: "a1", 3: "bad"}, [])
-    stream.commit = 2090
-    stream.change(2, "keyed", "u", 2100, {"id": 1, "v": "a2"})
-    stream.write(tmp_path)
-    usual = feed_of(tmp_path, name)
-    keyed = usual.tables["s.keyed"].model_dump() | {"checks": [{"column": "v", "isin": ["a", "b", "c", "a1", "a2"],
-                                                                "consequence": "quarantine"}]}  # fmt: skip
-    checked = Feed.model_validate(usual.model_dump() | {"quarantine": {"limit": 1.0}, "tables": {"s.keyed": keyed}})
+    """Row 3 waits in quarantine, and is the source's once it is let through."""
+    usual, checked = refused_end(tmp_path, f"refused_{order[0]}")
+    keyed = f"{usual.feed}.keyed"
     for hour in order:
         run_hour(checked, HOURS[hour], settings)
-    assert shown(settings, f"{name}.keyed") == [(1, "a2")]
+    assert shown(settings, keyed) == [(1, "a2")]
     assert audit(checked, settings).findings == []
     replay_hour(usual, HOURS[1], settings)
-    assert shown(settings, f"{name}.keyed") == sorted(mended.items())
+    assert shown(settings, keyed) == [(1, "a2"), (3, "bad")]
     assert audit(usual, settings).findings == []
+
+
+@pytest.mark.full
+def test_a_snapshot_ends_in_a_refused_row_though_another_table_stops_behind_the_screen(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Changes are taken out of the hour twice; the end is among the first."""
+    usual, checked = refused_end(tmp_path, "refused_stopped")
+    run_hour(checked, HOURS[0], settings)
+
+    def stop_bare(hour: HourChanges) -> HourChanges:
+        return replace(open_logged(hour), stopped={f"{usual.feed}.bare": "as the log has it, it cannot go on"})
+
+    with monkeypatch.context() as patched:
+        patched.setattr(fold, "open_logged", stop_bare)
+        receipt = run_hour(checked, HOURS[1], settings)
+    assert list(receipt.stopped) == [f"{usual.feed}.bare"]
+    assert shown(settings, f"{usual.feed}.keyed") == [(1, "a1")]
 
 
 @pytest.mark.full

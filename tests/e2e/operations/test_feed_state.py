@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import shutil
+from collections.abc import Callable
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
@@ -170,10 +171,7 @@ def test_a_publication_is_lost_with_its_state(tmp_path: Path, spark: SparkSessio
     pair = FeedPair("lost", tmp_path, spark, settings, **DEBEZIUM)
     two_hours(pair)
     feed = pair.feed(pair.fixed, **KEYLESS)
-    pair.run(HOURS[0], **KEYLESS)
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(publish, "write_receipt", stops)
-        pair.run(HOURS[1], **KEYLESS)
+    die_with_the_receipt(pair, stops)
     told = [str(finding) for finding in audit(feed, settings).findings]
     assert len(told) == 1 and "publication 2: is not written yet" in told[0], "the tables are right"
     shutil.rmtree(Path(settings.lake_root, "_state", pair.fixed))
@@ -190,6 +188,14 @@ def stops(*_: object) -> None:
     raise KeyboardInterrupt
 
 
+def die_with_the_receipt(pair: FeedPair, write: Callable[[SparkSession, Receipt], None]) -> None:
+    """Publish two hours, the second by a run that dies while it writes the receipt."""
+    pair.run(HOURS[0], **KEYLESS)
+    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
+        patch.setattr(publish, "write_receipt", write)
+        pair.run(HOURS[1], **KEYLESS)
+
+
 @pytest.mark.full
 @pytest.mark.promise(4)
 def test_a_state_that_is_made_again_keeps_the_receipt_that_it_alone_has(
@@ -198,10 +204,7 @@ def test_a_state_that_is_made_again_keeps_the_receipt_that_it_alone_has(
     pair = FeedPair("alone", tmp_path, spark, settings, **DEBEZIUM)
     two_hours(pair)
     feed = pair.feed(pair.fixed, **KEYLESS)
-    pair.run(HOURS[0], **KEYLESS)
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(publish, "write_receipt", stops)
-        pair.run(HOURS[1], **KEYLESS)
+    die_with_the_receipt(pair, stops)
     rebuild_state(pair.fixed, settings)
     assert pair.run(HOURS[1], **KEYLESS).sequence == 2, "it was published"
     assert audit(feed, settings).findings == []
@@ -217,15 +220,12 @@ def test_a_receipt_that_is_written_counts_once_though_its_run_died(
     pair = FeedPair(f"written_{replayed}".lower(), tmp_path, spark, settings, **DEBEZIUM)
     two_hours(pair)
     feed = pair.feed(pair.fixed, **KEYLESS)
-    pair.run(HOURS[0], **KEYLESS)
 
     def write_and_stop(spark: SparkSession, receipt: Receipt) -> None:
         write_receipt(spark, receipt)
         raise KeyboardInterrupt
 
-    with pytest.MonkeyPatch.context() as patch, pytest.raises(KeyboardInterrupt):
-        patch.setattr(publish, "write_receipt", write_and_stop)
-        pair.run(HOURS[1], **KEYLESS)
+    die_with_the_receipt(pair, write_and_stop)
     assert audit(feed, settings).findings == []
     receipt = pair.replay(HOURS[1], **KEYLESS) if replayed else pair.run(HOURS[1], **KEYLESS)
     assert receipt is not None and receipt.sequence == 2

@@ -15,7 +15,7 @@ from tests.convergence.oracle import Message
 from tests.convergence.wire import Format, Sent
 from tests.e2e.change_exports import HOURS, Exports
 from tidemark.errors import ConfigError
-from tidemark.ledger.quarantine import hours_in_quarantine
+from tidemark.ledger.quarantine import hours_in_quarantine, list_kept_back
 from tidemark.operations.audit import audit
 from tidemark.operations.read_table import json_lines, read_snapshot
 from tidemark.pipeline.hour import replay_hour
@@ -223,3 +223,56 @@ def test_what_showed_before_its_transaction_did_waits_with_a_change_of_it_that_i
         replay_hour(mended.feed, hour, settings)
     assert ids(exports) == {105, 150, 205, 225, 226, 255}
     assert audit(mended.feed, settings).findings == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("order", [(0, 2, 1), (2, 0, 1)], ids=lambda order: "".join(map(str, order)))
+def test_a_transaction_that_ends_earlier_than_it_seemed_is_judged_anew(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[int, ...]
+) -> None:
+    """The hour in the middle holds the end of one and the begin of the next: without it both are one."""
+    exports, back = Exports(FORMAT, tmp_path, settings, f"earlier_{order[0]}"), "XAROLLBACK"
+    hours = [
+        [
+            row(11),
+            row(12),
+            begin(100),
+            sent("DELETE", 105, 11),
+            row(106),
+            begin(200),
+            sent("DELETE", 205, 12),
+            row(206),
+        ],
+        [end(110), begin(120), end(210, back), begin(220)],
+        [row(125), end(130, back), row(225), end(230)],
+    ]
+    for hour in order:
+        exports.run(HOURS[hour], hours[hour])
+    assert ids(exports) == {12, 106, 225} and exports.held(monkeypatch) == []
+    assert ids(exports, HOURS[1]) == {12, 106}
+    assert audit(exports.feed, settings).findings == []
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("order", [(0, 1, 2), (0, 2, 1)], ids=lambda order: "".join(map(str, order)))
+def test_what_proves_to_be_of_no_refused_transaction_leaves_quarantine(
+    spark: SparkSession, settings: Settings, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, order: tuple[int, ...]
+) -> None:
+    """Without the hour in the middle all that follows a begin is of one transaction: of the first a change is refused. The
+    second never ended, and is held."""
+    name = f"not_of_it_{order[1]}"
+    check = {"column": "n", "isin": [115, 125, 205, 225], "consequence": "quarantine"}
+    keys = {"tables": {"c.a": {"name": f"{name}.a", "checks": [check]}}, "quarantine": {"limit": 1.0}}
+    exports = Exports(FORMAT, tmp_path, settings, name, **keys)
+    hours = [
+        [begin(100), row(105), begin(200), row(205)],
+        [end(110), begin(120), begin(220)],
+        [row(115), row(125), end(130), row(225), end(230)],
+    ]
+    for hour in order:
+        exports.run(HOURS[hour], hours[hour])
+    assert ids(exports) == {115, 125, 225}
+    assert [line[0] for line in exports.held(monkeypatch)] == ["tx:17951328000000000200"]
+    kept = [(line["hour"][-2:], line["stage"]) for line in list_kept_back(settings, name)]
+    assert kept == [("00", "screen")]
+    assert audit(exports.feed, settings).findings == []

@@ -162,15 +162,17 @@ def _near(known: tuple[Span, ...]) -> Column:
     return F.flatten(F.transform(near, lambda part: part["spans"]))
 
 
-def retied(before: Iterable[str], now: Iterable[str]) -> list[tuple[str, str]]:
-    """Where other names hold by the edges ``now`` than ``before``: from behind a position up to another."""
+def retied(before: Iterable[str], now: Iterable[str]) -> list[tuple[str, str, str]]:
+    """Where another transaction holds by the edges ``now`` than ``before``: from behind a position up to another; and its
+    name, where it had an end and has another, which may be another verdict on all of it. Empty: other names tell."""
     old, new = ({span.name: span for span in spans(edges)} for edges in (before, now))
     found = []
     for name in old.keys() | new.keys():
         one, other = old.get(name), new.get(name)
         if one and other:
-            ends = sorted((one.until, other.until))
-            found += [(ends[0], ends[1])] if ends[0] < ends[1] else []
+            first, last = sorted((one.until, other.until))
+            if first < last:
+                found.append((first, last, "") if one.until == _EVERY else (one.after, last, name))
         elif span := one or other:
-            found.append((span.after, span.until))
+            found.append((span.after, span.until, ""))
     return sorted(found)
