@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 import sys
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, replace
@@ -217,6 +218,8 @@ def misfit(check: PlannedCheck, kind: str) -> str | None:
     if isinstance(type_, T.DecimalType) and (inexact := [limit for limit in limits if isinstance(limit, float)]):
         return f"{', '.join(map(repr, inexact))} has more digits than a number in YAML keeps: write it in quotes"
     binary = isinstance(type_, T.FloatType | T.DoubleType)
+    if not is_pattern and (more := _says_more(texts, type_)):
+        return more
     compared = "bigint" if isinstance(type_, T.IntegralType) else "double" if binary else kind
     one = SparkSession.active().sql("VALUES (1) AS one(one)")
     try:
@@ -227,6 +230,17 @@ def misfit(check: PlannedCheck, kind: str) -> str | None:
         return f"{error.getCondition() or type(error).__name__}"
     wrong = [text for text, value in zip(texts, values, strict=True) if value is None]
     return f"{', '.join(map(repr, wrong))} is no value of it" if wrong else None
+
+
+def _says_more(texts: Collection[str], type_: T.DataType) -> str | None:
+    """What is said of limits that say more than a value of the type does, which Spark would leave out without a word."""
+    has_time = [text for text in texts if ":" in text]
+    if isinstance(type_, T.DateType) and has_time:
+        return f"{', '.join(map(repr, has_time))} has a time, and a date has none"
+    zoned = [text for text in has_time if re.search(r":[\d.]*\s*(?:[A-Za-z].*|[+-][\d:]+)\Z", text)]
+    if isinstance(type_, T.TimestampNTZType) and zoned:
+        return f"{', '.join(map(repr, zoned))} has a zone, and the column's times have none"
+    return None
 
 
 def _exact(limit: Any, type_: T.DataType) -> Any:
