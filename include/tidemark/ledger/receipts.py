@@ -248,7 +248,7 @@ class Receipt(StoredDocument):
     taken_up: int = Field(
         0,
         description="Changes that other publications put in quarantine, and that this one took out again with their "
-        "transaction, of which more has come: good copies of what was refused.",
+        "transaction, of which more has come (good copies of what was refused), or which proves not to be theirs.",
     )
     given_up: int = Field(0, description="Overdue transactions whose changes this publication gave up to quarantine.")
     rollbacks: int = Field(0, description="Transactions that their source rolled back: their changes count as control.")

@@ -46,7 +46,7 @@ from tidemark.tables.staged_change import StagedChange
 log = get_logger()
 
 #: A receipt's note.
-TAKEN_OUT = "{} changes left quarantine with their transactions, of which more has come"
+TAKEN_OUT = "{} changes left quarantine: more of their transactions has come"
 _TAKEN_BACK = (
     "the table was not as its last publication had left it (it had been taken back to a snapshot of before, columns of it "
     "had been dropped, or a publication without a receipt had made it): all of its rows were folded again from the change log"

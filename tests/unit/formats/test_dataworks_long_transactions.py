@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from tidemark.formats.dataworks.long_transactions import Span, retied, spans, unpaired
 
 
@@ -33,8 +35,15 @@ def test_edges_without_their_other_half() -> None:
 
 
 def test_where_names_change() -> None:
-    assert retied(["begin:200"], ["begin:200", "end:300"]) == [(at(300), EVERY)], "rows in it are named as before"
-    assert retied(["end:300"], ["begin:200", "end:300"]) == [(at(200), at(300))]
-    assert retied([], ["begin:200"]) == [(at(200), EVERY)], "no hour before had an edge"
-    assert retied(["begin:200"], ["begin:200", "begin:250"]) == [(at(250), EVERY), (at(250), EVERY)]
+    assert retied(["begin:200"], ["begin:200", "end:300"]) == [(at(300), EVERY, "")], "rows in it are named as before"
+    assert retied(["end:300"], ["begin:200", "end:300"]) == [(at(200), at(300), "")]
+    assert retied([], ["begin:200"]) == [(at(200), EVERY, "")], "no hour before had an edge"
+    assert retied(["begin:200"], ["begin:200", "begin:250"]) == [(at(250), EVERY, ""), (at(250), EVERY, "")]
     assert retied(["begin:200", "end:300"], ["end:300", "begin:200"]) == []
+
+
+@pytest.mark.parametrize("first", ["end:250", "begin:250"])
+def test_a_transaction_with_another_end_is_another_one(first: str) -> None:
+    """Its verdict may be another, or it never ended."""
+    found = retied(["begin:200", "end:300"], ["begin:200", first, "end:300"])
+    assert (at(200), at(300), "tx:200") in found
